@@ -128,7 +128,7 @@ class Grown:
             half = (found.ci95[1] - found.ci95[0]) / 2
             return f"grows by {self.show(found.slope)} ± {self.show(half)} per 1,000 inferences"
         if found.verdict == STEADY:
-            return f"grew until {found.until:,} inferences, steady since"
+            return f"grew in the first {found.until:,} inferences, steady since"
         if found.verdict == UNCLEAR:
             return f"cannot tell yet, {found.why}"
         return f"no growth, at most {self.show(found.ci95[1])} per 1,000 inferences"

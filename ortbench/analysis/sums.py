@@ -56,20 +56,23 @@ def sum_findings(result: Result) -> list[Finding]:
         what = f"A {work.whole} takes {duration(case.median(LATENCY) or 0)} with {case.mode}"
         return [Finding(what, f"{parts}{_because(result)}", weight=Weight.COST)]
     if apart:
-        of_modes = (f"{duration(case.median(LATENCY) or 0)} with {case.mode} ({parts})" for case, parts in apart)
-        what = f"The medians of the {work.part}s do not add up to the {work.whole}"
+        apart = [(case, _parts(result, case, short=True)) for case, _ in apart]
+        of_modes = (f"{duration(case.median(LATENCY) or 0)} with {case.mode}, where {parts}" for case, parts in apart)
+        what = f"The time of a {work.whole} differs from the sum of its {work.part}s' medians"
         return [Finding(what, f"{'; '.join(of_modes)}{_because(result)}", weight=Weight.COST)]
     return [it for case in cases if (it := _of_phases(result, case)) is not None]
 
 
-def _parts(result: Result, case: Case) -> str:
+def _parts(result: Result, case: Case, short: bool = False) -> str:
     """Of a loop or a chain: its usual parts, what lies between them, and parts that took longer than usual; nothing where these add up."""
     whole, between = case.median(LATENCY), case.value(REMAINDER)
     usual: Sequence[float] = case.steps_ns or [stats.median for stats in case.stages.values()]
     if whole is None or between is None or not usual or abs(whole - sum(usual)) < _TELLING * whole:
         return ""
     part = work_of(result).part
-    parts = [f"the medians of {count(len(usual), part)} add up to {duration(sum(usual))}"]
+    parts = [
+        f"{'the medians' if short else f'the medians of {count(len(usual), part)}'} add up to {duration(sum(usual))}"
+    ]
     longer = whole - sum(usual) - between
     parts += [f"slow {part}s add {duration(longer)}"] if longer >= _TELLING * whole else []
     parts += [f"{duration(between)} lie between {part}s"] if between >= _TELLING * whole or len(parts) == 1 else []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ortbench.analysis.findings.finding import Finding, Weight
-from ortbench.core.safe_text import capitalized, listed, shortened
+from ortbench.core.safe_text import capitalized, first_of, listed, shortened
 from ortbench.core.units import duration, size
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import DEVICE, MODES, mode_of
@@ -15,6 +15,7 @@ from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import TensorPlace
 
 HOST = "host memory"
+OF_SESSION = "the session's memory info"  # why a tensor is where it is
 _REACH = 4  # how far from the size of a copy its rate still holds
 _MOST = 3  # names in a finding
 _MOST_FINDINGS = 5
@@ -66,20 +67,41 @@ def _alike(side: Side, places: Sequence[tuple[str, TensorPlace]]) -> tuple[Held,
 def elsewhere_findings(result: Result) -> list[Finding]:
     """Which tensors are not in the memory that a mode is about, why, and what it would cost to have them there."""
     found = [it for it in held(result) if not it.usual]
+    if len(found) > 1 and len({(it.side, it.modes) for it in found}) == 1 and all(it.memory == HOST for it in found):
+        return [_together(result, found)]
     said = [_finding(result, it) for it in found[:_MOST_FINDINGS]]
     more = sum(len(it.names) for it in found[_MOST_FINDINGS:])
     rest = Finding(f"{more} more tensors are elsewhere too", "places in result.json has them", weight=Weight.DETAIL)
     return [*said, rest] if more else said
 
 
-def _finding(result: Result, it: Held) -> Finding:
+def _together(result: Result, found: Sequence[Held]) -> Finding:
+    """Of inputs, or outputs, that are in host memory in the same modes, for several reasons."""
+    first = found[0]
+    every = Held(first.side, tuple(name for it in found for name in it.names), first.modes, HOST, "", False)
+    reasons = first_of([f"{_listed(it.names)} ({_why(it)})" for it in found], _MOST_FINDINGS)
+    what = f"{capitalized(first.side)} {reasons} are bound in host memory, not on the device{_where(result, first)}"
+    evidence = f"bound on the device each would cost another copy per inference{_cost(result, every)}"
+    return Finding(what, evidence, weight=Weight.COST)
+
+
+def _why(it: Held) -> str:
+    return f"{it.why} says so" if it.why == OF_SESSION else it.why
+
+
+def _where(result: Result, it: Held) -> str:
+    """The modes, where those are not all that bind tensors."""
     bound = [case.mode for case in result.at_point() if case.status == OK and not mode_of(case.mode).of_cpu_tensors]
-    where = "" if list(it.modes) == bound else f" (in {listed(it.modes)})"
+    return "" if list(it.modes) == bound else f" (in {listed(it.modes)})"
+
+
+def _finding(result: Result, it: Held) -> Finding:
+    where = _where(result, it)
     said = capitalized(f"{named(it)} {'is' if len(it.names) == 1 else 'are'} bound in {it.memory}")
     if it.memory != HOST:
         return Finding(f"{said}{where}", it.why, weight=Weight.COST)
     each = "would cost" if len(it.names) == 1 else "each would cost"
-    evidence = f"{it.why}; bound on the device {each} another copy per inference{_cost(result, it)}"
+    evidence = f"{_why(it)}; bound on the device {each} another copy per inference{_cost(result, it)}"
     return Finding(f"{said}, not on the device{where}", evidence, weight=Weight.COST)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.comparing.pairs import remedy
-from ortbench.analysis.findings.load_advice import found_text, limit_text, slo_text, tries_text
+from ortbench.analysis.findings.slo_advice import found_text, limit_text, slo_text, tries_text
 from ortbench.analysis.growth import UNCLEAR as CANNOT_TELL
 from ortbench.analysis.growth import grown
 from ortbench.analysis.loads.levels import (
@@ -277,11 +277,12 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
     elif stat == "max":
         verdict, said = PASSED if value <= most else FAILED, units.duration(value)
     elif not are_enough(case, [stat]):
-        said = f"{units.duration(value)} (too few requests, {stat} needs {SAMPLES_NEEDED[stat]})"
+        said = f"{units.duration(value)} (too few requests, {stat} needs {SAMPLES_NEEDED[stat]}; a longer --duration gives more)"
     elif inside is not None:
         low, high = inside
         verdict = PASSED if high <= most else FAILED if low > most else UNCLEAR
-        said = f"{units.duration(value)} (95% CI {units.duration(low)} to {units.duration(high)})"
+        more = "; a longer --duration narrows it" if verdict == UNCLEAR else ""
+        said = f"{units.duration(value)} (95% CI {units.duration(low)} to {units.duration(high)}{more})"
     separator = ";" if is_full(case) else ","
     metric = f"{LATENCY}.{'median' if stat == P50 else stat}"
     text = f"{stat} of {case.mode} {at(case).phrase}: {said}{separator} {limit}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ortbench.model.protocol import Weighed, WeighedArenas, WeighedHost
 
 
-_PROFILE = "ONNX Runtime's profile of the same runs in another worker"
+_PROFILE = "ONNX Runtime's profile of the same inferences in another worker"
 _OF_STAGES = f"{_PROFILE}; the sum of what each stage's had at most, which need not be at the same time"
 _ARENAS_BY = {WHOLE_CHAIN: _OF_STAGES}
 
@@ -82,7 +82,7 @@ def _weigh(side: Configuration, mode: str, case: Case) -> CaseMemory:
 
 
 def _how(found: WeighedHost) -> str:
-    how = "the worker's resident set, as the system tells it"
+    how = "the worker's resident set size (RSS)"
     if found["peak"] is None:
         how = "not known: the system does not tell"
     elif not found["restarted"]:

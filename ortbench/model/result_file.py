@@ -18,6 +18,11 @@ _PARTS = {
 }  # fmt: skip
 
 
+OF_BANDWIDTH = (
+    "is a bandwidth curve: table.md and bandwidth.svg beside it show it, and 'ortbench run --bandwidth' uses it"
+)
+
+
 def result_json(result: Result) -> str:
     """The result file's text; parts that are not there are left out."""
     found = {key: value for key, value in keys_of(result).items() if key not in _PARTS or value not in (None, [], {})}
@@ -59,7 +64,7 @@ def parse(content: bytes, name: str, *, bandwidth: bool = False) -> Result:
         reads = f"this ortbench reads schema_version {SCHEMA_VERSION}"
         raise BadInput(f"{name} has schema_version {door.shown(version)}, {reads}: {advice}")
     if (kind == BANDWIDTH) != bandwidth:
-        raise BadInput(f"{name} is {'not ' if bandwidth else ''}a bandwidth curve")
+        raise BadInput(f"{name} is not a bandwidth curve" if bandwidth else f"{name} {OF_BANDWIDTH}")
     return from_data(data, name)
 
 

@@ -120,9 +120,9 @@ class Option(NamedTuple):
         """Its help, with whether it may be given several times, and whether it takes a list."""
         listed, again = "", "Repeatable." if self.kind.repeatable else ""
         if self.lists is not None and self.lists.example:
-            listed = f"A list ({self.lists.example}): side by side."
+            listed = f"A list ({self.lists.example}) runs side by side."
         elif self.lists is REPEATED and self.kind.entries is not None:
-            again = "Repeatable; the same K again: side by side."
+            again = "Repeatable; several V of one K run side by side."
         return " ".join(filter(None, (self.help, listed, again)))
 
     def of(self, command: str) -> Option:
@@ -131,12 +131,12 @@ class Option(NamedTuple):
         if here.lists is None:
             return here
         if command in SHAPED and here.of_shapes:
-            told = f"{here.help} A list ({here.lists.example}): each is a shape."
+            told = f"{here.help} Each of a list ({here.lists.example}) is a shape."
             return here._replace(help=told, lists=here.lists._replace(example=""))
         if command in _MIXED and here.of_shapes:
             return here._replace(lists=here.lists._replace(example=""))
         if command == TUNED and here.lists is not REPEATED and not here.of_shapes:
-            told = f"{here.help} A list ({here.lists.example}): each is tried."
+            told = f"{here.help} Each of a list ({here.lists.example}) is tried."
             return here._replace(help=told, kind=here.kind._replace(word=str), lists=here.lists._replace(example=""))
         several = command in SIDE_BY_SIDE or (command == TUNED and here.kind.entries is not None and not here.of_shapes)
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)

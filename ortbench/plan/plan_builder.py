@@ -124,7 +124,7 @@ def streamed(command: str, given: RawOptions, planned: Callable[[RawOptions], Pl
         return plan
     if plan.modes != (CPU,):
         listed = next(it.name for it in options if len(alone(given.get(it.flag))) > 1)
-        raise BadInput(f"{listed}: is for mode {CPU}", listed)
+        raise BadInput(f"{listed}: several shapes are for mode {CPU}", listed)
     shapes = (Shape(_shape_name(it.inputs, plans), it.inputs) for it in plans)
     return replace(plan, stream=replace(make(Stream, given), shapes=tuple(shapes)))
 

@@ -13,6 +13,7 @@ from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
 from ortbench.analysis.outputs import called
 from ortbench.analysis.why.explain import Why
+from ortbench.core.safe_text import capitalized
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
@@ -203,7 +204,10 @@ def build(
     notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     counts = any(it.key.metric.often_zero for it in figures)
-    explained = [Paragraph(legend(results, same, counts)), hint("ratio", "95% CI", "verdict")]
+    explained = [
+        Paragraph(legend(results, same, counts)),
+        hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
+    ]
     off = off_target(results, names)
     found = [*best_findings(best), *(side_findings(results, names) if len(results) <= FEW_RESULTS else [])]
     last: list[Block] = [
@@ -369,6 +373,8 @@ def build_sides(
 
 # Gates
 
+_CHANGED = "baseline → candidate"
+
 _SIGNS = {PASSED: ("✓", GOOD), FAILED: ("✗", BAD), UNDECIDED: ("?", UNCLEAR)}
 
 
@@ -406,7 +412,10 @@ def build_gate(verdict: Verdict) -> Report:
 
 def verdict_report(verdict: Verdict) -> Report:
     """The verdict and its checks alone, which stand first on a page."""
-    return Report(f"Gate: {verdict.sentence}", [[Notes([*_in_words(verdict), *_remarks(verdict)])]])
+    more = verdict.sentence.removeprefix(verdict.word).removeprefix(": ")
+    said = [Note(capitalized(more))] if more and more != verdict.sentence else []
+    own = [it for it in _remarks(verdict) if not it.text.startswith(_CHANGED)]  # changes stand beside the results
+    return Report(f"Gate: {verdict.word}", [[Notes([*said, *_in_words(verdict), *own])]])
 
 
 def _told(verdict: Verdict) -> list[Note]:

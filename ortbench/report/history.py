@@ -227,6 +227,8 @@ def headline(found: Sequence[Told], count: int) -> str:
 
 def abouts(found: Sequence[Told]) -> list[str]:
     """What each group is of, in a line: the model, its shapes and the EP."""
+    if len(found) > _MOST_GROUPS:  # their names say as much
+        return []
     results = [(group.name, group.series[0].figures[-1].run.result) for group in found]
     return [f"{name}: {heading(result)[0]} on {result.target['ep']}" for name, result in results]
 
@@ -238,8 +240,7 @@ def _counted(count: int, what: str) -> str:
 def build(found: Sequence[Told], count: int, same: float, left_out: Iterable[str] = ()) -> Report:
     """The report of what `told` found in `count` results; `left_out` says why files were."""
     steps = step_table(found)
-    about = abouts(found) if len(found) <= _MOST_GROUPS else []  # their names say the model and the EP
-    parts: list[Sequence[Block]] = [[Heading([headline(found, count), *about])], [series_table(found)]]
+    parts: list[Sequence[Block]] = [[Heading([headline(found, count), *abouts(found)])], [series_table(found)]]
     if steps.rows:
         parts.append([Title("Change points"), steps, Notes(step_notes(found), media=PRINTED)])
     said = Notes([remark(text) for text in remarks(found, [*left_out])])

@@ -108,10 +108,10 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     words: list[Block] = [Paragraph(_THERE)] if any(record.resident is not None for record in records) else []
     words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
-    last += [Conclusion(f"suite {name}: {headline(records)}"), SavedIn(folder)]
+    last += [Conclusion(f"suite {name}, {headline(records)}"), SavedIn(folder)]
     across: list[list[Block]] = [[it] for it in (across_eps(records), across_cards(records)) if it is not None]
     tables: list[list[Block]] = [[case_table(records), *words], *across]
-    return Report(f"ortbench suite {name}: {headline(records)}", (*_noise(records), *tables, last))
+    return Report(f"ortbench suite {name}, {headline(records)}", (*_noise(records), *tables, last))
 
 
 def verdicts_report(name: str, records: Sequence[Record]) -> Report:
@@ -121,7 +121,7 @@ def verdicts_report(name: str, records: Sequence[Record]) -> Report:
         if not record.reason:
             outcomes.setdefault(record.outcome, []).append(record.id)
     plain = [Note(f"{outcome}: {', '.join(ids)}") for outcome, ids in outcomes.items()]
-    return Report(f"Suite {name}: {headline(records)}", [[Notes([*plain, *_reasons(records)])]])
+    return Report(f"Suite {name}, {headline(records)}", [[Notes([*plain, *_reasons(records)])]])
 
 
 def _reasons(records: Sequence[Record]) -> list[Note]:

@@ -89,9 +89,13 @@ class Record:
         """The case in a line, as it is told when it ends or turns out to be done."""
         parts = [self.outcome]
         if self.fastest is not None:
-            speed = "" if self.speedup is None or self.fastest == CPU else f" {ratio(self.speedup)}× cpu-tensors"
+            speed = (
+                ""
+                if self.speedup is None or self.fastest == CPU
+                else f", {ratio(self.speedup)}× as fast as cpu-tensors"
+            )
             of_shape = "" if self.best_shape is None else f"best {self.best_shape} with "
-            parts.append(f"{of_shape}{self.fastest}{speed}")
+            parts.append(f"{of_shape or 'fastest mode '}{self.fastest}{speed}")
         if self.resident is not None and self.resident_speedup is not None:
             parts.append(f"{self.resident} {ratio(self.resident_speedup)}× if {RUN.on_device_needs}")
         if self.node is not None:

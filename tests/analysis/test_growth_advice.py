@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ortbench.analysis.comparing.comparable import mismatches
 from ortbench.analysis.derive import put_growth
 from ortbench.analysis.findings.advice import headline
 from ortbench.analysis.findings.growth_advice import tried_findings
@@ -12,6 +13,7 @@ from ortbench.core.stats import Value
 from ortbench.core.units import size
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import Limits
+from ortbench.model.result import Result
 from ortbench.model.schema import SoakedShape
 from ortbench.model.sound import check
 from tests.expect import there
@@ -29,7 +31,7 @@ LATE = [100 * MB + 9 * MB * (number > 90) for number in range(100)]
     [
         (LEAK, "grows by 500 kB ± 0 B per 1,000 inferences"),
         (FLAT, "no growth, at most 53.0 kB per 1,000 inferences"),
-        (ARENA, "grew until 2,100 inferences, steady since"),
+        (ARENA, "grew in the first 2,100 inferences, steady since"),
         (LATE, "cannot tell yet, the growth came late"),
         (LEAK[:17], "cannot tell yet, there are too few readings"),
     ],
@@ -67,9 +69,9 @@ def test_what_soaks_side_by_side_end_with_is_beside_the_first() -> None:
     held = made[0].cases[0].value("host_held")
     assert held == ARENA[-1]
     first, second = said(tried_findings(made, ["default", "no CPU arena"]))
-    assert first.startswith(f"default ends with {size(held)} of host memory: grew until ")
-    assert f"no CPU arena ends with {size(held)} of host memory instead of {size(held)}: grew until " in second
-    assert second.endswith("; mean CPU time 150 µs instead of 100 µs.")
+    assert first.startswith(f"default ends with {size(held)} of host memory: grew in the first ")
+    assert f"no CPU arena ends with {size(held)} of host memory instead of {size(held)}: grew in the first " in second
+    assert second.endswith("; CPU time of an inference 150 µs instead of 100 µs.")
 
 
 def test_a_soak_that_cannot_tell_is_to_be_longer() -> None:
@@ -77,6 +79,20 @@ def test_a_soak_that_cannot_tell_is_to_be_longer() -> None:
     made.command = ["ortbench", "soak", "m.onnx", "--duration", "15"]
     made.stopped = {"reason": "duration", "value": 15.0, "per": "mode"}
     assert "Next: ortbench soak m.onnx --duration 60" in sentences(made)
+
+
+def soaked(*shapes: str, n: int = 20) -> Result:
+    made = soak_result(FLAT)
+    made.part["shapes"] = [SoakedShape(name=name, n=n, median_ns=1, p99_ns=1) for name in shapes]
+    return made
+
+
+def test_soaks_of_other_shapes_are_not_comparable() -> None:
+    assert mismatches(soaked("s=1", "s=2"), soaked("s=2", "s=1")) == []
+    assert mismatches(soaked("s=1"), soaked()) != []
+    (found,) = mismatches(soaked("s=1", "s=2"), soaked("s=1", "s=3"))
+    assert found == "shapes: s=1, s=2 and s=1, s=3"
+    assert mismatches(soaked("s=1", "s=2"), soaked("s=1", n=3)) == []  # the other one may not have come
 
 
 def test_growth_that_may_be_below_zero_can_be_read_again() -> None:

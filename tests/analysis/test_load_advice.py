@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ortbench.analysis.findings.advice import headline
-from ortbench.analysis.findings.load_advice import load_findings, load_headline, slo_text
+from ortbench.analysis.findings.load_advice import load_findings, load_headline
+from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.model.result import Result
 from tests.results import (
     MS,
@@ -45,8 +46,8 @@ def test_all_of_closed_loops() -> None:
 def test_all_of_open_loops() -> None:
     assert told(paced()) == [
         "device-tensors meets p99 ≤ 20 ms at 10 and 30 requests/s: violated at 90 requests/s (p99 1.90 s).",
-        "device-tensors: at 10 requests/s an inference takes 2.4× as long as back to back: 7.20 ms instead of 3.00 ms; the SM clock "
-        "falls from 1725 to 210 MHz.",
+        "An inference takes longer at 10 requests/s than back to back: 7.20 ms instead of 3.00 ms, 2.4×, with device-tensors (the SM "
+        "clock falls from 1725 to 210 MHz).",
         "device-tensors is saturated at 90 requests/s: the queue grows as long as requests arrive, so there is no mean queue delay.",
         "The generator issued 3.00% of the requests late by up to 4.00 ms at 30 requests/s with device-tensors: the machine was late, "
         "not the model.",
@@ -70,7 +71,7 @@ def test_where_the_knee_is() -> None:
 
 def test_a_knee_that_noise_may_have_made_is_none() -> None:
     for second, expected in [
-        (108, "The machine was too busy to tell how many clients reach the peak with cpu-tensors: 108 inferences/s with 2 clients."),
+        (108, "The machine was too busy to tell how many clients reach the peak with cpu-tensors: 108 inferences/s with 2 clients with cpu-tensors."),
         (300, "2 clients reach 100% of the peak, 300 inferences/s, with cpu-tensors: more clients complete no more; with 4 clients the "
               "rate falls to 33% of the peak."),
     ]:  # fmt: skip
@@ -196,7 +197,7 @@ def test_slow_inferences_at_a_low_rate() -> None:
         alone = measured("cpu-tensors", latency=steady([3 * MS] * 8))
         result = load_result(opened("cpu-tensors", 30, p50_ms), alone=[alone])
         found = [
-            "cpu-tensors: at 30 requests/s an inference takes 1.1× as long as back to back: 3.40 ms instead of 3.00 ms."
+            "An inference takes longer at 30 requests/s than back to back: 3.40 ms instead of 3.00 ms, 1.1×, with cpu-tensors."
         ]
         assert told(result) == (found if is_told else [])
 

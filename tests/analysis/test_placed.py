@@ -59,16 +59,16 @@ def test_bytes_inside_the_graph_as_far_as_they_are_known() -> None:
         (
             {"memcpy": crossings(2, 3, 4 * MB, 100)},
             "5 Memcpy nodes copy 4.00 MB to the host and 100 B from the host in each inference",
-            "4.00 MB",
+            " 4.00 MB",
         ),
-        ({"memcpy": crossings(0, 5)}, "5 Memcpy nodes copy 25.0 MB from the host in each inference", "25.0 MB"),
-        ({"memcpy": crossings(2, 3, None)}, "5 Memcpy nodes copy to the host and 25.0 MB from the host in", "more"),
-        ({}, "5 Memcpy nodes copy between CPU and device in each inference", "more"),  # of an earlier version
+        ({"memcpy": crossings(0, 5)}, "5 Memcpy nodes copy 25.0 MB from the host in each inference", " 25.0 MB"),
+        ({"memcpy": crossings(2, 3, None)}, "5 Memcpy nodes copy to the host and 25.0 MB from the host in", ", too"),
+        ({}, "5 Memcpy nodes copy between CPU and device in each inference", ", too"),  # of an earlier version
     ]:
         made = placed(20, 2, 5, **more)
         assert sentences(made)[0].startswith(said)
         assert ": 2 of 22 nodes are on the CPU (2 Clip); " in sentences(made)[0]
-        assert headline(made).endswith(f"; Memcpy nodes copy {moved}")
+        assert headline(made).endswith(f"; Memcpy nodes copy{moved}")
 
 
 def test_profiled_nodes_say_it_first_and_better() -> None:

@@ -107,6 +107,16 @@ def test_tensors_that_are_alike_and_many_kinds() -> None:
         case("device-tensors", latency=1 * MS), [], [off(name, f"made by Op{name} on the CPU") for name in names]
     )
     made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
+    (one,) = told(made)
+    assert one.startswith("Outputs y0 (made by Opy0 on the CPU), y1 (made by Opy1 on the CPU), ")
+    assert one.endswith(
+        "y4 (made by Opy4 on the CPU) and 3 more are bound in host memory, not on the device: bound on the device each would cost "
+        "another copy per inference."
+    )
+    device = placed(
+        case("device-tensors", latency=1 * MS), [], [off(name, f"Op{name}", "SomeShared") for name in names]
+    )
+    made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
     assert len(told(made)) == 6
     assert told(made)[-1] == "3 more tensors are elsewhere too: places in result.json has them."
 

@@ -182,9 +182,9 @@ def test_results_that_are_committed(tmp_path: Path) -> None:
     assert git(tmp_path, "show", f"{step['place']}") == result_json(STEPPED[18]).strip()
 
     # A branch or a tag has what is in its tree; a path says what of it, from a folder that is looked from too.
-    assert history("early").out.startswith("1 result from 2026-10-14")
+    assert history("early").out.startswith("1 result of 2026-10-14")
     assert history("early", "main~1").out.startswith("2 results from 2026-10-14 to 2026-10-26")
-    assert history("begin", "other/m.json").out.startswith("1 result from 2026-10-01")
+    assert history("begin", "other/m.json").out.startswith("1 result of 2026-10-01")
     assert history("early..main", "--", "reports/nightly").out.startswith("12 results")
     assert history("main~3..main", "nightly", cwd=tmp_path / "reports").out.startswith("2 results")
     for arguments, said in (
@@ -207,4 +207,4 @@ def test_without_git_a_revision_is_nothing(tmp_path: Path) -> None:
 def test_the_reports_of_this_repository() -> None:
     ran = ortbench("history", ROOT / "reports", COLUMNS="200")
     assert ran.code == 0
-    assert "too few results" in ran.out
+    assert "all series have fewer results than the 12 that a change point needs" in ran.out

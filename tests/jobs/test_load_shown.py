@@ -152,7 +152,7 @@ def test_a_mix_of_shapes_is_shown_compared_and_gated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--dim", "batch=1,4", "--mode", "device-tensors"), "--dim: is for mode cpu-tensors"),
+        (("--dim", "batch=1,4", "--mode", "device-tensors"), "--dim: several shapes are for mode cpu-tensors"),
         ((), "--shape-order: there is one shape; --dim NAME=16,64,512 makes several"),
         (("--dim", f"batch={','.join(map(str, range(1, 66)))}"), "takes at most 64 shapes, and 65 were asked for"),
     ],

@@ -132,13 +132,13 @@ def test_a_suite_and_what_it_did_is_not_done(disk: SmallDisk, tmp_path: Path) ->
     }  # fmt: skip
     assert disk.files() == {"suite.json"}
     ran = disk.run(PAGE, *words)
-    assert "suite bench: 1 case: 1 measured" in ran.out
+    assert "suite bench, 1 case: 1 measured" in ran.out
 
 
 def test_shards_are_merged(disk: SmallDisk, tmp_path: Path) -> None:
     assert ortbench("suite", a_suite(tmp_path), "--out", tmp_path / "a").code == 0
     ran = disk.run(4 * PAGE, "suite", "merge", tmp_path / "a", "--out", disk.place / "m", *exports(disk.place, "j.xml"))
-    assert "suite bench: 1 case: 1 measured" in ran.out
+    assert "suite bench, 1 case: 1 measured" in ran.out
     assert ran.code == 1
     assert FULL in ran.err
     assert "Traceback" not in ran.err

@@ -64,7 +64,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "speedup: how many times as fast as cpu-tensors.",
         "Times are medians; ≈ derived, not measured.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",
-        "! device-tensors is # as fast as cpu-tensors with new inputs and outputs in each inference: too few blocks for a 95% CI.",
+        "! device-tensors is # as fast as cpu-tensors with new inputs and outputs in each inference: too few blocks for a #% CI.",
         "Next: measure again without --iterations",
         "• # Memcpy node copies # to the host in each inference, in every mode: # of # nodes is on the CPU (Clip); counted as "
         "inference, not as copies.",
@@ -113,7 +113,7 @@ def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock,
         "? device-tensors latency median, candidate to baseline: median ratio of paired blocks # (sequential test: too few rounds for an interval, # rounds), must be at most #; a "
         "verdict takes # rounds: measure again with --duration #",
         f"! {SAME}",
-        "gate: cannot tell: too little is known, and the checks say what is lacking",
+        "gate: cannot tell: the checks say what is lacking",
         "Saved in …",
     ]
     (markdown,) = tmp_path.glob("out/*/gate.md")
@@ -159,8 +159,8 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
         *(line for cost in ("CPU time", *counts) for line in rows(cost)),
         *lacking,
         "• Most items/s: # at batch=#, with cpu-tensors",
-        f"ratio: of a figure to the first one (of rates the inverse); above # is slower or costs more{floor}; #% CI: from the rounds of one run; same: the #% CI lies within ±2 %.",
-        "ortbench explain WORD explains ratio, #% CI, verdict, …",
+        f"vs first: ratio to the first result (of rates the inverse); above # is slower or costs more{floor}; #% CI: from the rounds of one run; same: the #% CI lies within ±2 %.",
+        "ortbench explain WORD explains vs first, #% CI, verdict, …",
         "Saved in …",
     ]
 

@@ -143,7 +143,7 @@ def test_progress_is_a_line_a_case_and_the_summary_a_table(mixed: tuple[Path, Ra
         assert re.search(rf"^{name} .* {outcome}$", ran.out, re.MULTILINE), ran.out
         assert re.search(rf"^\| {name} \| .* \| {outcome} \|$", text, re.MULTILINE), text
     assert "✗ strings--cpu: failed: device-tensors is unsupported" in ran.out
-    assert "suite mixed: 6 cases: 3 measured, 1 failed, 1 benchmark failed, 1 skipped" in ran.out
+    assert "suite mixed, 6 cases: 3 measured, 1 failed, 1 benchmark failed, 1 skipped" in ran.out
     assert "Saved in reports/mixed" in ran.out
     assert (folder / "step.md").read_text() == text
     rows = (folder / "reports" / "mixed" / "summary.csv").read_text().splitlines()
@@ -294,7 +294,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(tmp_path: Path) -> 
     ran = interrupted(command("suite", "bench.toml"), (place / "compute_bound--cpu" / "result.json").exists, cwd=folder)
     assert ran.code == 130, ran.err
     assert "interrupted after 1 of 2 cases; the same command goes on" in ran.err
-    assert "suite bench: 1 case: 1 measured" in ran.out
+    assert "suite bench, 1 case: 1 measured" in ran.out
     assert outcomes(place) == {"tiny--cpu": ("measured", 0)}
     before = created(place)
     ran = suite(text, tmp_path)

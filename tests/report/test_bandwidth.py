@@ -266,7 +266,7 @@ def test_files_that_are_no_curve(words: str, text: str, tmp_path: Path) -> None:
 
 def test_a_curve_is_no_result_with_a_model(tmp_path: Path) -> None:
     save(usual(), tmp_path / "bandwidth.json")
-    with pytest.raises(BadInput, match=r"bandwidth\.json is a bandwidth curve$"):
+    with pytest.raises(BadInput, match=r"bandwidth\.json is a bandwidth curve: table\.md and bandwidth\.svg"):
         load(tmp_path / "bandwidth.json")
 
 

@@ -367,7 +367,7 @@ def test_a_summary_folds_long_names() -> None:
         "",
         "✗ a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-",
         "  4096: benchmark failed: it broke",
-        "suite nightly: 2 cases: 1 measured, 1 benchmark failed",
+        "suite nightly, 2 cases: 1 measured, 1 benchmark failed",
         "Saved in reports/nightly",
     ]
 

@@ -504,12 +504,18 @@ def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
     assert table.rows[1][1:5] == ("–",) * 4
     assert headline(RECORDS) == "3 cases: 1 measured, 1 cannot tell, 1 skipped"
     text = markdown(build("nightly", RECORDS))
-    assert text.startswith("# ortbench suite nightly: 3 cases: 1 measured")
+    assert text.startswith("# ortbench suite nightly, 3 cases: 1 measured")
     assert text.count("\n| ") == 2 + 3
     assert text.endswith("\n- a--gpu: skipped: no GPU\n- b--cpu: cannot tell: too noisy\n")
     assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,measured,0,,4.2,2000000,device-tensors,1000000,2.004,"
-    assert RECORDS[0].line(False) == "a--cpu: measured, device-tensors 2.00× cpu-tensors, took 4.20 s"
-    assert RECORDS[0].line(True) == "a--cpu: measured, device-tensors 2.00× cpu-tensors, done before"
+    assert (
+        RECORDS[0].line(False)
+        == "a--cpu: measured, fastest mode device-tensors, 2.00× as fast as cpu-tensors, took 4.20 s"
+    )
+    assert (
+        RECORDS[0].line(True)
+        == "a--cpu: measured, fastest mode device-tensors, 2.00× as fast as cpu-tensors, done before"
+    )
     assert RECORDS[2].line(False) == "b--cpu: cannot tell: too noisy"
     alone = record("a--cpu", "measured", fastest="device-tensors", fastest_ns=1_000_000, seconds=4.2)
     table = case_table([alone, RECORDS[1]])

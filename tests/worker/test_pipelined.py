@@ -120,9 +120,9 @@ def test_the_sentence() -> None:
     case = pipeline(latency=7 * MS)
     case.put("pipeline_speedup", 1.432, (1.401, 1.456), derived=True)
     assert said(case) == (
-        "pipelined completes 143 items/s, 1.43× as fast as device-tensors (95% CI 1.40 to 1.46): 3 in flight, "
-        "≈75% (95% CI 75% to 75%) of the copies overlap, ≈3.00 ms of 4.00 ms per item; "
-        "time per item, not latency."
+        "pipelined completes 143 inferences/s, 1.43× as fast as device-tensors (95% CI 1.40 to 1.46): 3 in flight, "
+        "≈75% (95% CI 75% to 75%) of the copies overlaps inference, ≈3.00 ms of 4.00 ms; "
+        "this is throughput, not latency."
     )
 
 
@@ -131,13 +131,14 @@ def test_the_sentence_claims_no_more_than_is_known() -> None:
     vague.put("hidden_share", 1.0, (0.2, 0.71), derived=True)
     vague.put("pipeline_speedup", 1.4, derived=True)
     assert said(vague) == (
-        "pipelined completes 167 items/s, 1.40× as fast as device-tensors: 3 in flight, too much noise to tell which share of the copies "
-        "(4.00 ms per item) overlaps; time per item, not latency; all items had the same inputs, so mixed-up items would not show."
+        "pipelined completes 167 inferences/s, 1.40× as fast as device-tensors: 3 in flight, too much noise to tell which share of the copies "
+        "(4.00 ms per inference) overlaps inference; this is throughput, not latency; all inferences had the same inputs, so mixed-up "
+        "outputs would not show."
     )
     alone = pipeline()
     for key in ("copies", "copies_hidden", "hidden_share"):
         alone.put(key, None)
-    assert said(alone) == "pipelined completes 167 items/s: 3 in flight; time per item, not latency."
+    assert said(alone) == "pipelined completes 167 inferences/s: 3 in flight; this is throughput, not latency."
 
 
 def cpu_and(case: Case) -> Result:
@@ -187,7 +188,7 @@ def test_what_a_page_shows_of_a_rate() -> None:
     assert splitting is not None
     assert [row[0] for row in spreading.table.rows] == ["cpu-tensors"]
     assert splitting.caption.startswith(
-        "pipelined: ≈0 of copies that are not hidden and ≈6.00 ms of inference make up 6.00 ms per item."
+        "pipelined: ≈0 of copies that are not hidden and ≈6.00 ms of inference make up 6.00 ms per inference."
     )
 
 
@@ -197,9 +198,11 @@ def test_what_other_programs_read() -> None:
     assert (cpu["hidden_share"], row["hidden_share"]) == (None, 1.0)
     texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
     assert texts["cpu-tensors"].endswith("median of 24 samples")
-    assert texts[PIPELINED].endswith("median of 120 rounds with 3 items in flight, time per item")
+    assert texts[PIPELINED].endswith("median of 120 rounds with 3 inferences in flight, time per inference")
     extras = {entry["name"].rpartition(": ")[2]: entry["extra"] for entry in json.loads(action_json([result]))}
-    assert extras["pipelined latency"].startswith("median of 120 rounds with 3 items in flight, time per item, p95 –\n")
+    assert extras["pipelined latency"].startswith(
+        "median of 120 rounds with 3 inferences in flight, time per inference, p95 –\n"
+    )
     assert extras["pipelined h2d"].startswith("median of 120 samples, p95 2.00 ms\n")
 
 
@@ -271,7 +274,7 @@ def test_what_a_run_says_of_its_pipeline_is_what_the_trace_says(
     assert case.sync is not None
     assert case.sync["h2d"] is not None
     assert case.sync["h2d"]["kind"] == "stream"
-    assert re.search(r"pipelined completes 16[67] items/s.* 3 in flight, ≈100%", out)
+    assert re.search(r"pipelined completes 16[67] inferences/s.* 3 in flight, ≈100%", out)
     assert case.samples[LATENCY] == per_item(result, trace)
     # Derived from medians of phases that hold some calls of the host's each.
     true_share = median(hidden_share(trace, span) for span in rounds(result, trace))
@@ -296,7 +299,9 @@ def test_where_nothing_is_hidden_the_share_is_none(depth: int, engines: int, lib
     assert [hidden_share(trace, span) for span in rounds(result, trace)] == [0.0] * 6
     assert case.samples[LATENCY] == per_item(result, trace)
     assert case.status == OK
-    assert re.search(rf"pipelined completes 83.[01] items/s, 0.999× as fast as device-tensors.* {depth} in flight", out)
+    assert re.search(
+        rf"pipelined completes 83.[01] inferences/s, 0.999× as fast as device-tensors.* {depth} in flight", out
+    )
     assert case.value("hidden_share") == pytest.approx(0, abs=0.001)
 
 

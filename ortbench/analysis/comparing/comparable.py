@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ortbench.analysis.findings.load_advice import slo_text
+from ortbench.analysis.comparing.naming import natural
+from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.analysis.loads.levels import asked_of, has_rates
 from ortbench.core.errors import NotComparable
 from ortbench.core.safe_text import first_of
@@ -123,7 +124,22 @@ def _sweep(result: Result, own: Traits) -> Traits:
     return {**own, "shapes": {tensor["name"]: tensor["model_shape"] for tensor in result.model["inputs"]}}
 
 
-_IDENTITY: dict[str, Callable[[Result, Traits], Traits]] = {LOOP: _loop, CHAIN: _chain, LOAD: _load, SWEEP: _sweep}
+_EACH = 20  # inferences of a shape on average, from which on surely none of the shapes that come at random is missing
+
+
+def _soak(result: Result, own: Traits) -> Traits:
+    """Of a stream its shapes, unless so few inferences were run that some may not have come."""
+    counts = [it["n"] for it in result.part["shapes"]]
+    if not counts:
+        return own
+    if sum(counts) < _EACH * len(counts):
+        return {key: value for key, value in own.items() if key != "shapes"}
+    return {**own, "shapes": sorted(_shape_names(result), key=natural)}
+
+
+_IDENTITY: dict[str, Callable[[Result, Traits], Traits]] = {
+    LOOP: _loop, CHAIN: _chain, LOAD: _load, SWEEP: _sweep, SOAK: _soak,
+}  # fmt: skip
 
 
 def machine(target: Provider, environment: Environment) -> dict[str, object]:
@@ -149,6 +165,8 @@ def short(value: Any) -> str:
     """A value that identifies something, for a message."""
     if value is None:
         return "default"
+    if isinstance(value, bool):
+        return "on" if value else "off"
     if isinstance(value, dict):
         told = ((key, f"0x{it:04x}" if key in _IDS and isinstance(it, int) else short(it)) for key, it in value.items())
         return ", ".join(f"{key} {it}" for key, it in told if value[key] is not None) or "none"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ortbench.core.safe_text import LONGEST_NAME, visible
-from ortbench.model.result import Result
+from ortbench.model.result import RUN, Result
 from ortbench.model.settings import OF_SESSION
 
 _STAMP = re.compile(r"\d{8}-\d{6}")  # what ortbench's own folders are told apart by, which tells nobody anything
@@ -88,7 +88,7 @@ def _without_defaults(
     columns: Sequence[Sequence[str]], joined: Callable[[Sequence[Sequence[str]]], list[str]]
 ) -> list[str]:
     """The names without settings that have their default, as far as they tell the same apart; one that has nothing else is ``default``."""
-    usual = {*dict(_settings({})).values()}
+    usual = {*dict(_settings({})).values(), RUN}
     for at in range(len(columns)):
         fewer = [*columns[:at], ["" if it in usual else it for it in columns[at]], *columns[at + 1 :]]
         names = joined(fewer)
@@ -118,6 +118,7 @@ def _all_traits(result: Result) -> Iterator[tuple[str, str]]:
     for tensor in result.model["inputs"]:
         yield f"shape {tensor['name']}", f"{tensor['name']} {'x'.join(map(str, tensor['shape'] or ()))}"
     yield from _settings(target)
+    yield "kind", result.kind
     for case in result.cases:
         if case.pipeline is not None:
             yield "depth", f"depth={case.pipeline['depth']}"

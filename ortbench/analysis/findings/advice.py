@@ -87,7 +87,7 @@ def headline(result: Result) -> str:
     if not copies_inside(result) or not _is_measured(result):
         return said
     moved = bytes_inside(result)
-    return f"{said}; Memcpy nodes copy {'more' if moved is None else size(moved)}"
+    return f"{said}; Memcpy nodes copy{', too' if moved is None else f' {size(moved)}'}"
 
 
 _HEADLINES: dict[str, Callable[[Result], str]] = {
@@ -131,7 +131,7 @@ def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Findi
         (True, "Tensors on the device"),
     ):
         pairs = [(name, said) for name, it in zip(names, results, strict=True) if (said := _side(it, group))]
-        said = "; ".join(f"of {of} {text}" if len(results) > 1 else text for of, _, text in merged(pairs))
+        said = "; ".join(f"with {of} {text}" if len(results) > 1 else text for of, _, text in merged(pairs))
         if said:
             found.append(Finding(title, said, weight=Weight.ANSWER))
     return found

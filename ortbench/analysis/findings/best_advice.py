@@ -20,6 +20,7 @@ from ortbench.model.result import Result
 
 ALIKE = 0.05  # up to which a difference is none; the sentence says how much there can be
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
+_UNCLEAR = "cannot tell"
 BUSY = "on this busy machine"
 _COSTS = (("cpu_time", "CPU time"), ("host_memory", "host memory"))
 
@@ -52,7 +53,10 @@ def best_findings(found: Sequence[Best]) -> list[Finding]:
     of_modes = len({it.mode for it in found}) > 1
     said: dict[tuple[str, str], list[str]] = {}
     for it in found:
-        said.setdefault((it.what, it.text), []).append(it.mode)
+        unclear = [one for one in found if one.what == it.what and one.text.startswith(f"{_UNCLEAR};")]
+        together = it in unclear and len(unclear) > 1
+        rest = (f"{one.text.partition('; ')[2]} in {one.mode}" for one in unclear)
+        said.setdefault((it.what, f"{_UNCLEAR}; {', '.join(rest)}" if together else it.text), []).append(it.mode)
     return [
         Finding(f"Best for {what}{f' in {listed(modes)}' if of_modes else ''}", text, weight=Weight.ANSWER)
         for (what, text), modes in said.items()
@@ -95,7 +99,7 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
         most = max(1, math.ceil((max(ends) - 1) * 100))
         return Best(what, mode, None, f"no difference, none is more than {most}% better than {names[reference]}")
     why = f", {BUSY}" if against.doubted else ""
-    return Best(what, mode, None, f"cannot tell{why}; {names[reference]} takes {_times(against)} as {names[top]}")
+    return Best(what, mode, None, f"{_UNCLEAR}{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 
 
 class _Worse(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
@@ -11,29 +10,25 @@ from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.program import again, how_to_write
+from ortbench.analysis.findings.slo_advice import of_groups, points, slo_answer, slo_findings, slo_of_rates
 from ortbench.analysis.findings.speedups import claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     P50,
     RATE,
     are_enough,
-    asked_of,
     at,
     by_name,
     has_rates,
-    holds,
     interval,
     is_full,
-    kept,
     knee_of,
     latency_of,
-    limited,
     measured,
     modes_of,
     most,
     quotient,
     rate_of,
-    rate_text,
 )
 from ortbench.analysis.loads.load_levels import LOCK_MATTERS
 from ortbench.analysis.loads.sequences import BESIDE_PREFILL, SLOWDOWN
@@ -58,54 +53,45 @@ from ortbench.model.modes import (
     mode_of,
 )
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import PROCESS, Knee, SloRate
-from ortbench.model.slo import SAMPLES_NEEDED
+from ortbench.model.schema import PROCESS, Knee
 
 _UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
 _FALLEN = 0.95  # below which part of the clock back to back one has fallen
 _LATE = 0.001  # from which share of late requests on they are told
 _GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
-_LONGER = "measure longer with --duration"
 _DROPPED = 0.9  # below which part of the peak inferences/s have dropped
 
 
 def load_findings(result: Result) -> list[Finding]:
     """What the load points mean; nothing where none was measured."""
     modes = modes_of(result)
-    of_modes = [
-        find(result, mode)
-        for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair, _stretched)
-        for mode in modes
-    ]
+    of_modes = [find(result, mode) for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair) for mode in modes]
     found = [
         *_best(result),
-        *_slo(result),
+        *slo_findings(result),
         *_beyond(result),
+        *_noisy_knees(result),
         *(it for it in of_modes if it is not None),
+        *_stretched(result),
         *_full(result),
         *_late(result),
     ]
-    return [it._replace(what=_named(result, it.what), evidence=_named(result, it.evidence)) for it in found]
+    return [it._replace(what=named(result, it.what), evidence=named(result, it.evidence)) for it in found]
 
 
-def _named(result: Result, text: str) -> str:
+def named(result: Result, text: str) -> str:
     """A text with what clients have done by its name."""
     return text.replace("inferences", "sequences") if result.generation else text
 
 
 def load_headline(result: Result) -> str:
-    return _named(result, _headline(result))
+    return named(result, _headline(result))
 
 
 def _headline(result: Result) -> str:
-    rates = kept(result)
-    if rates:
-        met = {mode: it["rate"] for mode, it in rates.items()}
-        said = [f"{mode} up to {rate(met[mode])} requests/s{needs}" for mode, needs in _of_groups(result, met)]
-        return f"{slo_text(asked_of(result) or {})} is met with {', '.join(said)}"
-    if by_clients := _met_by_clients(result):
-        return "; ".join(f"{mode} meets {said}{needs}" for mode, needs, said in by_clients)
+    if answer := slo_answer(result):
+        return answer
     if leaders := _leaders(result):
         peaks = _peaks(result)
         said = [f"{rate(rate_of(peaks[mode]))} inferences/s with {mode}{needs}" for mode, needs in leaders]
@@ -115,59 +101,14 @@ def _headline(result: Result) -> str:
         told = knee is not None and bend is not None and not _is_noise(result, points, bend)
         clients = f"{_reach(knee)} of the peak" if knee is not None and told else at(best).text
         return f"{clients}: {', '.join(said)}"
-    if (asked := asked_of(result)) and (of_slo := _slo_headline(result, asked)):
-        return of_slo
+    if of_rates := slo_of_rates(result):
+        return of_rates
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:
         last = max(opened, key=lambda level: at(level).value)
         return f"At {at(last).text} p99 is {duration(latency_of(last).p99)} with {last.mode}"
     full = has_rates(result) and measured(result, RATE)
     return "Requests arrive faster than they are served" if full else NOTHING
-
-
-def _slo_headline(result: Result, asked: Mapping[str, int]) -> str:
-    """At which of the rates that were asked for an SLO is met, or violated; nothing without a rate."""
-    told = [(it, _keeps(it, asked)) for it in measured(result, RATE)]
-    if good := [it for it, kept in told if kept]:
-        last = max(good, key=lambda it: at(it).value)
-        return f"{slo_text(asked)} is met {at(last).phrase} with {last.mode}"
-    if broken := [it for it, kept in told if kept is False]:
-        first = min(broken, key=lambda it: at(it).value)
-        return f"{slo_text(asked)} is violated {at(first).phrase} with {first.mode}"
-    return f"Too few requests to tell whether {slo_text(asked)} is met" if told else ""
-
-
-def _met_by_clients(result: Result) -> list[tuple[str, str, str]]:
-    """Up to how many clients an SLO is met: the modes with most, each with what it needs; nothing without an SLO."""
-    asked, most_of = asked_of(result) or {}, dict[str, Case]()
-    for mode in modes_of(result) if asked and not has_rates(result) else ():
-        for level in takewhile(lambda it: _keeps(it, asked), limited(result, mode)):
-            most_of[mode] = level
-    groups = _of_groups(result, {mode: at(level).value for mode, level in most_of.items()})
-    return [(mode, needs, f"{slo_text(asked)} with up to {at(most_of[mode]).text}") for mode, needs in groups]
-
-
-def _of_groups(result: Result, figures: Mapping[str, float]) -> list[tuple[str, str]]:
-    """The mode with the greatest figure of those that take new inputs in each inference, and behind it the one of those whose
-    tensors stay on the device where that has a greater one, each with what it needs."""
-    found: list[str] = []
-    for on_device in (False, True):
-        names = [name for name in figures if mode_of(name).on_device is on_device]
-        best = max(names, key=lambda name: figures[name], default=None)
-        if best is not None and (not found or figures[best] > figures[found[0]]):
-            found.append(best)
-    return [(name, condition(result, name)) for name in found]
-
-
-def slo_text(asked: Mapping[str, int]) -> str:
-    """An SLO in words: ``p99 ≤ 20 ms``."""
-    return " and ".join(f"{stat} ≤ {limit_text(ns)}" for stat, ns in asked.items())
-
-
-def limit_text(ns: int) -> str:
-    """A duration without noughts that say nothing."""
-    number, unit = duration(ns).split(" ")
-    return f"{float(number):g} {unit}"
 
 
 def _reach(knee: Knee) -> str:
@@ -202,7 +143,7 @@ def _leaders(result: Result) -> list[tuple[str, str]]:
     if base is None:
         return []
     better = {mode: rate_of(it) for mode, it in peaks.items() if _claim(result, peaks[base], it) == FASTER}
-    found = _of_groups(result, better)
+    found = of_groups(result, better)
     if not any(mode_of(mode).on_device is mode_of(base).on_device for mode, _ in found):
         found.insert(0, (base, condition(result, base)))
     return found
@@ -275,12 +216,7 @@ def _knee(result: Result, mode: str) -> Finding | None:
     if knee is None:
         return None
     last, bend = levels[-1], next(level for level in levels if at(level).value == knee["concurrency"])
-    if _is_noise(result, levels, bend):
-        what = cannot_tell(f"how many clients reach the peak with {mode}")
-        return Finding(
-            what, f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}", weight=Weight.ANSWER, tone="unclear"
-        )
-    if bend is last:
+    if bend is last or _is_noise(result, levels, bend):  # see `_noisy_knees`
         return None
     stat = next((it for it in ("p99", "p95") if are_enough(bend, [it]) and are_enough(last, [it])), P50)
     there, then, peak = by_name(latency_of(bend), stat), by_name(latency_of(last), stat), max(map(rate_of, levels))
@@ -292,6 +228,21 @@ def _knee(result: Result, mode: str) -> Finding | None:
     return Finding(
         f"{_reach(knee)} of the peak, {rate(peak)} inferences/s, with {mode}", evidence, weight=Weight.ANSWER
     )
+
+
+def _noisy_knees(result: Result) -> list[Finding]:
+    """The modes of which noise leaves open how many clients are worth it."""
+    found: dict[str, str] = {}
+    for mode in modes_of(result):
+        levels = measured(result, CONCURRENCY, mode)
+        knee = knee_of(levels)
+        bend = next((it for it in levels if knee is not None and at(it).value == knee["concurrency"]), None)
+        if bend is not None and _is_noise(result, levels, bend):
+            found[mode] = f"{rate(rate_of(bend))} inferences/s {at(bend).phrase} with {mode}"
+    if not found:
+        return []
+    what = cannot_tell(f"how many clients reach the peak with {listed([*found])}")
+    return [Finding(what, ", ".join(found.values()), weight=Weight.ANSWER, tone="unclear")]
 
 
 def _is_noise(result: Result, levels: Sequence[Case], bend: Case) -> bool:
@@ -377,28 +328,31 @@ def _unfair(result: Result, mode: str) -> Finding | None:
 # Open loops
 
 
-def _stretched(result: Result, mode: str) -> Finding | None:
+def _stretched(result: Result) -> list[Finding]:
     """How much longer an inference takes at the lowest rate than back to back, and what the clock does.
 
     At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
     """
-    levels, alone = measured(result, RATE, mode), result.case(mode)
-    base = None if alone is None else alone.median(LATENCY)
-    if not levels or alone is None or base is None:
-        return None
-    level = levels[0]
-    service = level.median(SERVICE_TIME)
-    if service is None or service < _STRETCHED * base:
-        return None
-    what = f"{mode}: {at(level).phrase} an inference takes {ratio(service / max(base, 1), 1)}× as long as back to back"
-    evidence = f"{duration(service)} instead of {duration(base)}{_clocks(alone.value(SM_CLOCK), level.value(SM_CLOCK))}"
-    return Finding(what, evidence, weight=Weight.COST)
+    told: dict[str, list[str]] = {}
+    for mode in modes_of(result):
+        levels, alone = measured(result, RATE, mode), result.case(mode)
+        base = None if alone is None else alone.median(LATENCY)
+        service = levels[0].median(SERVICE_TIME) if levels else None
+        if alone is None or base is None or service is None or service < _STRETCHED * base:
+            continue
+        clocks = _clocks(alone.value(SM_CLOCK), levels[0].value(SM_CLOCK))
+        took = (
+            f"{duration(service)} instead of {duration(base)}, {ratio(service / max(base, 1), 1)}×, with {mode}{clocks}"
+        )
+        told.setdefault(at(levels[0]).phrase, []).append(took)
+    what = "An inference takes longer {} than back to back"
+    return [Finding(what.format(rate), "; ".join(took), weight=Weight.COST) for rate, took in told.items()]
 
 
 def _clocks(before: float | None, after: float | None) -> str:
     if before is None or after is None or after >= _FALLEN * before:
         return ""
-    return f"; the SM clock falls from {before:g} to {after:g} MHz"
+    return f" (the SM clock falls from {before:g} to {after:g} MHz)"
 
 
 def _full(result: Result) -> list[Finding]:
@@ -407,100 +361,8 @@ def _full(result: Result) -> list[Finding]:
     why = "the queue grows as long as requests arrive, so there is no mean queue delay"
     return [
         Finding(f"{modes} {are(many)} saturated {points}", why, weight=Weight.COST)
-        for modes, many, points in merged((mode, _points(levels)) for mode, levels in full.items() if levels)
+        for modes, many, points in merged((mode, points(levels)) for mode, levels in full.items() if levels)
     ]
-
-
-def _slo(result: Result) -> list[Finding]:
-    asked = asked_of(result)
-    if not asked:
-        return []
-    text = slo_text(asked)
-    if result.slo is not None and (found := result.slo["found"]):
-        rates = {mode: it["rate"] for mode, it in found.items() if it is not None}
-        order = [mode for mode, _ in _of_groups(result, rates)]
-        modes = sorted(found, key=lambda mode: order.index(mode) if mode in order else len(order))
-        return [_searched(result, mode, found[mode], asked) for mode in modes]
-    return _of_points(result, text, asked)
-
-
-def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Finding:
-    """The highest rate at which a mode meets an SLO; where its tries have too few requests, that it is uncertain."""
-    what = f"{mode} meets {slo_text(asked)} {found_text(found)}{condition(result, mode)}"
-    tries = [it for it in measured(result, RATE, mode) if found is not None and at(it).value == found["rate"]]
-    few = _too_few([it for it in tries if not are_enough(it, asked)], asked)
-    evidence = "; ".join(filter(None, (tries_text(found, asked), few)))
-    return Finding(what, evidence, _LONGER if few else "", Weight.ANSWER, "unclear" if few else "")
-
-
-def found_text(found: SloRate | None) -> str:
-    """Up to which rate an SLO is met, and where that of the next run lies."""
-    if found is None:
-        return "at none of the rates tried"
-    low, high = map(rate, found["next95"])
-    return f"up to {rate(found['rate'])} requests/s (95% prediction interval {low} to {high})"
-
-
-def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
-    """What the tries of the rate that was found say: how many met the SLO, and what all of them have together."""
-    if found is None:
-        return ""
-    pooled = ", ".join(f"{stat} {duration(ns)}" for stat, ns in found["latency"].items() if stat in asked)
-    return f"{found['met']} of {found['tries']} tries at this rate met it, all of them together have {pooled}"
-
-
-def _of_points(result: Result, text: str, asked: Mapping[str, int]) -> list[Finding]:
-    """Which of the load points that were asked for meet the SLO, modes of which the same is said together."""
-    told = {mode: it for mode in modes_of(result) if (it := _held(result, mode, asked))}
-    found = []
-    for modes, many, (good, broken, few) in merged((mode, it[:3]) for mode, it in told.items()):
-        firsts = [
-            f"{first} with {mode}" if many > 1 else first
-            for mode, (*same, first) in told.items()
-            if first and tuple(same) == (good, broken, few)
-        ]
-        first, ends = ", ".join(firsts), "" if many > 1 else "s"
-        if good:
-            evidence = "; ".join(filter(None, (f"violated {broken} ({first})" if broken else "", few)))
-            what, tone = f"{modes} meet{ends} {text} {good}", "good"
-        elif broken:
-            evidence = "; ".join(filter(None, (first, few)))
-            what, tone = f"{modes} violate{ends} {text} {broken}", "bad"
-        else:
-            evidence, what, tone = few, f"Whether {modes} meet{ends} {text} cannot be told", "unclear"
-        next_ = _LONGER if few else ""
-        found.append(Finding(what, evidence, next_, Weight.ANSWER, tone))
-    return found
-
-
-def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str, str, str] | None:
-    """Where a mode meets an SLO, where it violates it, where there were too few requests to tell, and the first latencies that
-    violate it."""
-    levels = limited(result, mode)
-    if not levels:
-        return None
-    told = [(level, _keeps(level, asked)) for level in levels]
-    good, broken, unknown = ([level for level, kept in told if kept is it] for it in (True, False, None))
-    few = _too_few(unknown, asked)
-    where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
-    first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}{where}" for it in broken[:1] for stat in asked)
-    return _points(good), _points(broken), few, first
-
-
-def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
-    """Where there were too few requests for the statistics of an SLO."""
-    if not levels:
-        return ""
-    needed = max(SAMPLES_NEEDED.get(stat, 1) for stat in asked)
-    return f"too few requests {_points(levels)}, {listed([*asked])} needs {needed}"
-
-
-def _keeps(level: Case, asked: Mapping[str, int]) -> bool | None:
-    """Whether a load point meets an SLO; None where it has too few requests to tell."""
-    check = level.checks.get("slo")
-    if check is None:
-        return holds(level, asked) if are_enough(level, asked) else None
-    return {"passed": True, "failed": False}.get(check["verdict"])
 
 
 def _late(result: Result) -> list[Finding]:
@@ -512,11 +374,3 @@ def _late(result: Result) -> list[Finding]:
     by = "" if lag is None else f" by up to {duration(lag.max)}"
     what = f"The generator issued {share(late)} of the requests late{by} {at(level).phrase} with {level.mode}"
     return [Finding(what, "the machine was late, not the model", weight=Weight.COST, tone="unclear")]
-
-
-def _points(levels: Sequence[Case]) -> str:
-    """Load points of one kind in words: ``at 10, 20 and 30 requests/s``, ``with 1 and 2 clients``."""
-    if len(levels) < 2:
-        return "".join(at(level).phrase for level in levels)
-    preposition, _, unit = at(levels[-1]).phrase.split(" ", 2)
-    return f"{preposition} {listed([rate_text(at(level).value) for level in levels])} {unit}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.speedups import condition
@@ -138,7 +140,7 @@ def _unknown(result: Result) -> list[Finding]:
 
 
 def _switching(result: Result) -> list[Finding]:
-    costs = [_switched(it) for it in result.switching or [] if has_a_cost(it)]
+    costs = _switched([it for it in result.switching or [] if has_a_cost(it)])
     unknown = [it for it in result.switching or [] if has_a_cost(it) is None]
     if unknown:
         ratios = ", ".join(f"{times(it['ratio'])} as long with {it['mode']}" for it in unknown)
@@ -151,12 +153,21 @@ def _switching(result: Result) -> list[Finding]:
     return [*costs, Finding("Switching shapes has no measurable cost", ratios, weight=Weight.DETAIL)]
 
 
-def _switched(it: Switching) -> Finding:
-    within_ = within(it["ci95"], ratio)
-    what = f"Switching shapes makes an inference {times(it['ratio'])} as long{within_} with {it['mode']}"
-    worst = max(it["shapes"], key=lambda shape: shape["ratio"])
-    most = f"; most with {worst['shape']}, {times(worst['ratio'])}" if len(it["shapes"]) > 1 else ""
-    return Finding(what, f"{duration(it['cost_ns'])} more{most}")
+def _switched(costly: Sequence[Switching]) -> list[Finding]:
+    """What switching costs, of several modes in one finding."""
+    said = []
+    for it in costly:
+        worst = max(it["shapes"], key=lambda shape: shape["ratio"])
+        most = f", most with {worst['shape']}, {times(worst['ratio'])}" if len(it["shapes"]) > 1 else ""
+        said.append(
+            (
+                f"{times(it['ratio'])} as long{within(it['ci95'], ratio)} with {it['mode']}",
+                f"{duration(it['cost_ns'])} more{most}",
+            )
+        )
+    if len(said) == 1:
+        return [Finding(f"Switching shapes makes an inference {said[0][0]}", said[0][1])]
+    return [Finding("Switching shapes makes an inference longer", "; ".join(map(": ".join, said)))] if said else []
 
 
 def _first_inferences(result: Result) -> list[Finding]:

@@ -14,10 +14,11 @@ from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, bests
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.load_advice import found_text, slo_text, tries_text
+from ortbench.analysis.findings.load_advice import named
 from ortbench.analysis.findings.loop_advice import state_bytes
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
+from ortbench.analysis.findings.slo_advice import found_text, slo_text, tries_text
 from ortbench.analysis.findings.speedups import condition, on_device
 from ortbench.analysis.findings.sweep_advice import best_shapes
 from ortbench.analysis.items import best_mode
@@ -173,7 +174,9 @@ def _of_load(result: Result) -> Iterator[Fact]:
             continue
         sure = within(interval(level, THROUGHPUT), units.rate)
         yield Fact(
-            name, units.rate(rate_of(level)), f"{level.mode} {at(level).phrase}{sure}{condition(result, level.mode)}"
+            named(result, name),
+            units.rate(rate_of(level)),
+            f"{level.mode} {at(level).phrase}{sure}{condition(result, level.mode)}",
         )
     if best is not None:
         own = measured(result, CONCURRENCY, best.mode)
@@ -181,7 +184,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
         if knee is not None:
             bend = next(level for level in own if at(level).value == knee["concurrency"])
             found = bend.value("scaling")
-            many = "" if found in (None, 1) else f", {times(found or 1)} the inferences/s of one client"
+            many = "" if found in (None, 1) else named(result, f", {times(found or 1)} the inferences/s of one client")
             yield Fact(
                 "Knee", at(bend).text, f"{units.share(knee['share_of_peak'])} of the peak with {best.mode}{many}"
             )
@@ -239,11 +242,15 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
     modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
     groups = alike_but_for_ep(results)
     compared, said = _compared(results, names, groups)
-    said[:0] = side_findings(results, names) if len(results) <= FEW_RESULTS else []
+    best = bests(results, names)
+    told = [
+        *best_findings(best),
+        *(side_findings(results, names) if len(groups) == 1 and len(results) <= FEW_RESULTS else []),
+    ]
+    said[:0] = told
     if len(groups) > 1:
         said.append(Note(_why_apart(results, groups)))
-    best = bests(results, names)
-    said += [*best_findings(best), *setting_notes(results, names, best), *best_note(results, names)]
+    said += [*setting_notes(results, names, best), *best_note(results, names)]
     pictures = _multiples(results, names, len(groups) > 1)
     if {result.kind for result in results} == {LOAD}:
         return Overview(_loads(results, names), said, pictures, compared)

@@ -12,6 +12,7 @@ from hashlib import sha256
 from markupsafe import Markup
 
 from ortbench.analysis.findings.advice import headline, headline_of_many
+from ortbench.analysis.findings.best_advice import best_findings, bests
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.outputs import called
 from ortbench.core.safe_text import visible_lines
@@ -75,13 +76,19 @@ def build_page(
         title=_title(results, [first.title] if first else names if many else [name] if name else []),
         name=name,
         first=first and FirstPart(first.title, notes=notes(first)),
-        headline=headline_of_many(results) if many else parts[0].headline,
+        headline=_headline_of_many(results, names) if many else parts[0].headline,
         errors=errors,
         before=sections(before),
         parts=parts,
         overview=beside,
         words=_glossary(results, shown),
     )
+
+
+def _headline_of_many(results: Sequence[Result], names: Sequence[str]) -> str:
+    """What there is to say first of several results: of configurations on the same work the best one."""
+    best = [] if results[0].kind == SOAK else best_findings(bests(results, names))  # soaks are for their memory
+    return best[0].text.partition(";")[0].removesuffix(".") if best else headline_of_many(results)
 
 
 _ALWAYS = {"sync", "95% CI"}  # words that stand outside of tables too
@@ -109,6 +116,8 @@ def _glossary(results: Sequence[Result], shown: Sequence[Table]) -> Table:
     groups = [group for group in _GROUPS if _OF_KINDS.get(group, kinds) & kinds]
     if all(result.nodes is None for result in results):
         groups.remove(Group.NODES)
+    if len(results) == 1:
+        groups.remove(Group.COMPARISON)
     there |= {"state", "feedback"} if Group.LOOP in groups else set()
     words = [
         (it, word)

@@ -198,7 +198,9 @@ def print_report(report: Report, verbose: bool = False) -> None:
         blocks = [block for block in part if Medium.TERMINAL in block.media and not _is_empty(block)]
         if blocks and begun:
             screen.blank()
-        for block in blocks:
+        for number, block in enumerate(blocks):
+            if number and isinstance(block, Title):
+                screen.blank()
             _print(screen, block, verbose)
         begun = begun or bool(blocks)
 

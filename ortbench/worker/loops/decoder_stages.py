@@ -77,7 +77,7 @@ class EmbeddingStage(ResidentStage):
 
     def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links) -> None:
         taken = {name: (handed[0], None) for name, handed in links.taken.items()}  # later steps have no features
-        super().__init__(model, loop, steps, replace(links, taken=taken))
+        super().__init__(model, loop, steps, links._replace(taken=taken))
 
     def _in_slot(self, spec: TensorSpec, place: Place, array: Array, number: int) -> Slot:
         if array.size:

@@ -91,7 +91,7 @@ def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USE
     download take, and how far apart repeated runs are."""
     resident = MODES[CPU].without_copies
     longer = f"{duration(extra_ns)} longer than with {resident}"
-    less = f"{duration(-extra_ns)} less than with {resident}, so it is not slower"
+    less = f"{duration(-extra_ns)} less than with {resident}"
     compared = f"in this check an inference takes {longer if extra_ns > 0 else less}; copies in and out would take {duration(copies_ns)}"
     hidden = copies_ns < 2 * noise_ns
     if extra_ns >= copies_ns / 4 and not (hidden and extra_ns < noise_ns):
