@@ -88,7 +88,7 @@ def heading(result: Result) -> list[str]:
 def _inputs(result: Result) -> Iterator[str]:
     """The inputs and their shapes; of those of a KV cache how many there are."""
     many = KINDS[result.kind].many_shapes
-    cache = {into for _, into in result.loop["feedback"]} if result.loop and result.generation else set()
+    cache = {into for _, into in result.part["feedback"]} if result.generation else set()
     for tensor in result.model["inputs"]:
         if tensor["name"] not in cache:
             yield f"{shortened(tensor['name'])}: {_shape(tensor, many)}"

@@ -83,9 +83,7 @@ class OpenedLoop(Opened):
 
     steps: Steps
     loop: LoopData = field(init=False)
-    stages: dict[str, Model] = field(
-        default_factory=dict
-    )  # by their paths, what runs before a decoder, where that has run once
+    before: dict[str, Model] = field(default_factory=dict)  # by their paths, what runs before a decoder, once it has
     staged: ChainData = field(init=False)  # then all of it
 
     def run_first(self) -> None:
@@ -106,12 +104,12 @@ class OpenedLoop(Opened):
     def _stage(self, path: str) -> Model:
         from ortbench.worker.session.session import open_model
 
-        if path not in self.stages:
-            self.stages[path] = open_model(path, self.target, self.model.provider)
-        return self.stages[path]
+        if path not in self.before:
+            self.before[path] = open_model(path, self.target, self.model.provider)
+        return self.before[path]
 
     def make(self, mode: str, depth: int) -> Mode:
-        if self.stages:
+        if self.before:
             from ortbench.worker.loops.decoder_stages import make_staged
 
             return make_staged(mode, self.staged, self.request)

@@ -351,15 +351,15 @@ def _kinds(name: str, is_decoder: bool, embeds: bool) -> tuple[type[CpuStage], t
 
 
 def _run_before(
-    stages: Sequence[CpuStage | ResidentStage], calls: list[Copy], behind: CpuStage | ResidentStage
+    earlier: Sequence[CpuStage | ResidentStage], calls: list[Copy], behind: CpuStage | ResidentStage
 ) -> None:
     """Have the first of the calls of a stage run these before."""
-    if not stages:
+    if not earlier:
         return
     first = calls[0]
 
     def run_and_begin() -> None:
-        for stage in stages:
+        for stage in earlier:
             stage.run_whole()
             stage.take_times(0)
         behind.take()
