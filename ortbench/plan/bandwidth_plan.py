@@ -66,7 +66,7 @@ class CopyPlan:
     duration_s: float = _swept(
         "duration",
         "TIME",
-        "Measure all sizes together for at most this long.",
+        "Measure all sizes together for at most TIME.",
         kind=TIME,
         default=20.0,
         check=seconds,

@@ -147,7 +147,7 @@ class LoadPlan:
         "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_workers
     )
     duration_s: float | None = option(
-        "duration", "TIME", "Measure each load point for this long.", MEASURED, kind=TIME, commands=("load",), suite=False, check=seconds,
+        "duration", "TIME", "Measure each load point for TIME.", MEASURED, kind=TIME, commands=("load",), suite=False, check=seconds,
         shown="2s, of a file of arrivals without --rate all of it", common=("load",),
     )  # fmt: skip
 

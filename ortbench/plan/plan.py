@@ -110,7 +110,7 @@ def _measure(known: Collection[str]) -> str:
 def timeout() -> Any:
     """The field for the longest wait, of a run and of a sweep."""
     return _measured(
-        "timeout", "TIME", "Give up if the worker does not answer for this long.", kind=TIME, default=600.0, check=seconds,
+        "timeout", "TIME", "Give up if the worker does not answer for TIME.", kind=TIME, default=600.0, check=seconds,
         commands=(*CHAINED, "bandwidth"),
     )  # fmt: skip
 
@@ -148,15 +148,15 @@ class Loop:
         commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}, "soak": {"help": "Run N inferences before the first reading.", "shown": "1"}},
     )  # fmt: skip
     duration_s: float = _measured(
-        "duration", "TIME", "Measure each mode for at most this long.", kind=TIME, default=5.0, check=seconds,
+        "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=seconds,
         commands=("run", "gate", "loop", "chain", "sweep", "code", "start", "soak", "tune"), common=(*OFTEN, "gate"),
         per={
-            "start": {"help": "Start each configuration again for at most this long.", "default": START_DURATION_S},
-            "soak": {"help": "Run inferences for this long.", "default": SOAK_DURATION_S},
-            "sweep": {"help": "Measure each shape and mode for at most this long.", "default": 2.0},
-            "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most this long."},
-            "code": {"default": CODE_DURATION_S, "help": "Make the program measure for this long."},
-            "tune": {"default": TUNE_DURATION_S, "help": "Measure each of the best configurations for at most this long."},
+            "start": {"help": "Start each configuration again for at most TIME.", "default": START_DURATION_S},
+            "soak": {"help": "Run inferences for TIME.", "default": SOAK_DURATION_S},
+            "sweep": {"help": "Measure each shape and mode for at most TIME.", "default": 2.0},
+            "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most TIME."},
+            "code": {"default": CODE_DURATION_S, "help": "Make the program measure for TIME."},
+            "tune": {"default": TUNE_DURATION_S, "help": "Measure each of the best configurations for at most TIME."},
         },
     )  # fmt: skip
     iterations: int | None = _measured(

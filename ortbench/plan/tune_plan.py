@@ -31,7 +31,7 @@ _SPINS = (NO_SPIN, {"session.force_spinning_stop": "1"})
 @dataclass(frozen=True)
 class TuneOptions:
     max_time_s: float = option(
-        "max-time", "TIME", "Search for at most this long.", MEASURED, kind=TIME, default=300.0, shown="5min", commands=(TUNED,),
+        "max-time", "TIME", "Search for at most TIME.", MEASURED, kind=TIME, default=300.0, shown="5min", commands=(TUNED,),
         common=(TUNED,), suite=False,
     )  # fmt: skip
     resume: Any = option(
