@@ -57,7 +57,7 @@ _TEXTS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"(?<=CPUExecutionProvider )1\.\d+\.\d+ on [^,]*"), "VERSION on CPU"),
     (re.compile(r"EP version: 1\.\d+\.\d+"), "EP version: VERSION"),
     (re.compile(r'(timestamp|time|hostname)="[^"]*"'), r'\1="…"'),
-    (re.compile(r"(results from )[0-9-]{10} to [0-9-]{10}"), r"\1DATE to DATE"),
+    (re.compile(r"(results )(?:of|from) [0-9-]{10}(?: to [0-9-]{10})?"), r"\1of DATE"),
     (re.compile(r"librefdevice-[0-9a-f]+"), "librefdevice"),
     (re.compile(r"-?\d+\.\d{6,}(e[+-]?\d+)?"), lambda found: f"{float(found[0]):.6g}"),
 ]

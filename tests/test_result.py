@@ -27,7 +27,7 @@ from ortbench.plan.plan import Loop, Plan
 from ortbench.plan.target import Target
 from tests.expect import refusal, there
 from tests.odd import swept
-from tests.results import serving, tensor
+from tests.results import serving, soak_result, tensor
 
 # Design, "Contract": these keys are read by other programs.
 TOP_KEYS = {
@@ -274,8 +274,20 @@ def looped() -> Result:
 PARTS = {"loop", "chain", "load", "knee", "slo", "sweep", "shapes", "switching", "best"}
 
 
+def shrunk() -> Result:
+    """A soak whose memory may have become less."""
+    result = soak_result([10**7 - 1000 * (number % 7) for number in range(40)])
+    growth = result.cases[0].metrics["host_growth"]
+    assert isinstance(growth, Value)
+    assert growth.ci95 is not None
+    assert growth.ci95[0] < 0
+    return result
+
+
 @pytest.mark.parametrize(
-    "make", [whole, looped, partial(serving, run_id="r"), swept], ids=["run", "loop", "load", "sweep"]
+    "make",
+    [whole, looped, partial(serving, run_id="r"), swept, shrunk],
+    ids=["run", "loop", "load", "sweep", "soak"],
 )
 def test_round_trip(make: Callable[[], Result], tmp_path: Path) -> None:
     result, path = make(), tmp_path / "result.json"

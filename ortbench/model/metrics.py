@@ -396,7 +396,7 @@ _CATALOGUE = [
         _value("gil_wait", "GIL wait", SHARE, "lower", "The share of their time in which clients wait for Python's GIL.", "GIL", "lock", "Python's lock"),
         _value("fairness", "Jain's fairness index", INDEX, "higher",
             "How evenly clients get their inferences done: 1 where all get the same, 1/n where one of n gets all.", "Jain's index"),
-        _value("scaling", "scaling", RATIO, "higher", "Throughput with so many clients compared with that of one client.", "speed-up"),
+        _value("scaling", "scaling", RATIO, "higher", "Throughput with N clients compared with that of one client.", "speed-up"),
         _samples(f"mixed.{NAME}", f"{NAME} in the mix", "Latency of the inferences of one shape in a load of several, which --shape-order mixes."),
         _samples(f"apart.{NAME}", f"{NAME} apart",
             "Latency of one shape at the same load point without the others; of all, each counts as often as in the mix."),

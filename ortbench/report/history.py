@@ -205,12 +205,16 @@ def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:
     return said
 
 
-def legend(same: float) -> str:
-    return (
-        "Times are medians. change: the last result divided by the first; scatter: of results between two change points; change points: found by "
-        f"E-divisive means (a false one in 1 of {round(1 / LEVEL)} series), their 95% CI beyond ±{same * 100:g} %; ratio: "
-        "of the results after a change point to those before it, above 1 is slower."
-    )
+def legend(same: float, shown: Iterable[str]) -> str:
+    """What the columns mean that are there."""
+    said = {
+        "change": "the last result divided by the first",
+        "scatter": "of results between two change points",
+        "change points": f"found by E-divisive means (a false one in 1 of {round(1 / LEVEL)} series), their 95% CI beyond ±{same * 100:g} %",
+        "ratio": "of the results after a change point to those before it, above 1 is slower",
+    }
+    there = "; ".join(f"{word}: {meaning}" for word, meaning in said.items() if word in shown)
+    return f"Times are medians.{f' {there}.' if there else ''}"
 
 
 def headline(found: Sequence[Told], count: int) -> str:
@@ -240,11 +244,13 @@ def _counted(count: int, what: str) -> str:
 def build(found: Sequence[Told], count: int, same: float, left_out: Iterable[str] = ()) -> Report:
     """The report of what `told` found in `count` results; `left_out` says why files were."""
     steps = step_table(found)
-    parts: list[Sequence[Block]] = [[Heading([headline(found, count), *abouts(found)])], [series_table(found)]]
+    table = series_table(found)
+    shown = {column.name for it in (table, steps) if it.rows for column in it.columns}
+    parts: list[Sequence[Block]] = [[Heading([headline(found, count), *abouts(found)])], [table]]
     if steps.rows:
         parts.append([Title("Change points"), steps, Notes(step_notes(found), media=PRINTED)])
     said = Notes([remark(text) for text in remarks(found, [*left_out])])
-    parts.append([said, Paragraph(legend(same)), hint("over time", "scatter", "change points")])
+    parts.append([said, Paragraph(legend(same, shown)), hint("over time", "scatter", "change points")])
     return Report("ortbench history", parts)
 
 

@@ -33,7 +33,7 @@ def test_an_ep_that_keeps_its_contract(library: Path) -> None:
 def test_what_an_ep_does_not_offer_is_no_failure(library: Path) -> None:
     ran, found = checked(library, host_memory=True)
     assert ran.code == 0
-    assert found["DEFAULT memory"] == ("not offered", "it is ordinary host memory, which is bound in place")
+    assert found["DEFAULT memory"] == ("not offered", "it is host memory, which is bound in place")
     assert found["HOST_ACCESSIBLE memory"] == ("not offered", "memory_info(HOST_ACCESSIBLE) is None")
     assert found["mode device-resident"][0] == "passed"
 

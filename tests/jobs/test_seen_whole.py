@@ -129,14 +129,14 @@ def test_settings_side_by_side_with_copies_inside_the_graph(clock: Clock, tmp_pa
     assert [line for line in said if line[0] in "•!"] == [
         "• # Memcpy node copies # to the host in each inference, in every mode: # of # nodes is on the CPU (Clip); counted as "
         "inference, not as copies.",
-        "! opt-level=basic and opt-level=all have # block and a comparison needs #: measure again without --iterations",
+        "! opt-level=basic and opt-level=all have # block each and a comparison needs #: measure again without --iterations",
     ]
 
 
 def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     sizes = ("--dim", "batch=1,8,32")
     lacking = [
-        "! batch=1, batch=8 and batch=32 have # block and a comparison needs #: measure again without --iterations"
+        "! batch=1, batch=8 and batch=32 have # block each and a comparison needs #: measure again without --iterations"
     ]
 
     def rows(figure: str, unit: str = "") -> list[str]:
@@ -178,7 +178,7 @@ def test_results_that_were_given_names(tmp_path: Path) -> None:
         "before-the-fix # # – cannot tell # cannot tell",
         "before-the-fix-2 # # – cannot tell # cannot tell",
     ]
-    assert [line for line in said if line.startswith("!")][3:] == [
+    assert [line for line in said if line.startswith("!")][1:] == [
         "! after → before-the-fix: intra-op threads: # → #",
         "! after → before-the-fix-2: intra-op threads: # → #",
     ]

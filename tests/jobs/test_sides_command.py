@@ -231,4 +231,4 @@ def test_a_gate_tells_a_setting_that_costs_time(library: Path, tmp_path: Path) -
         "gate", "--model", model, "--ep", library, *sides, *CPU[2:], "--warmup", 2, "--out", tmp_path / "out"
     )
     assert ran.code == 3
-    assert "dynamic outputs: False → True" in ran.out
+    assert "dynamic outputs: off → on" in ran.out

@@ -192,9 +192,9 @@ def tried(tmp_path: Path, *more: object, prefix: tuple[str, ...] = ()) -> tuple[
 @pytest.mark.process
 def test_smaller_arenas_are_soaked_beside(tmp_path: Path) -> None:
     out, results = tried(tmp_path, SHAPED, "--ep", "cpu", "--dim", "batch=1,2,4")
-    assert results.keys() == {"as-it-is", "no-CPU-arena", "arena-shrinks"}
+    assert results.keys() == {"default", "no-CPU-arena", "arena-shrinks"}
     targets = {name: result["target"] for name, result in results.items()}
-    assert [targets[name]["cpu_mem_arena"] for name in ("as-it-is", "no-CPU-arena")] == [True, False]
+    assert [targets[name]["cpu_mem_arena"] for name in ("default", "no-CPU-arena")] == [True, False]
     assert targets["arena-shrinks"]["run_config"] == {"memory.enable_memory_arena_shrinkage": "cpu:0"}
     for name, result in results.items():
         assert result["soak"]["readings"][-1]["inferences"] == 30
@@ -205,7 +205,7 @@ def test_smaller_arenas_are_soaked_beside(tmp_path: Path) -> None:
 
 def test_the_arena_of_a_gpu_is_tried_too(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     _, results = tried(tmp_path, TINY, "--ep", "cuda", prefix=software_cuda)
-    assert results.keys() == {"as-it-is", "no-CPU-arena", "arena-shrinks", "arena-grows-as-requested"}
+    assert results.keys() == {"default", "no-CPU-arena", "arena-shrinks", "arena-grows-as-requested"}
     assert results["arena-shrinks"]["target"]["run_config"] == {"memory.enable_memory_arena_shrinkage": "cpu:0;gpu:0"}
     options = results["arena-grows-as-requested"]["target"]["ep_options"]
     assert options["arena_extend_strategy"] == "kSameAsRequested"

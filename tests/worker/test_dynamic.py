@@ -134,7 +134,7 @@ def test_outputs_that_nobody_wrote_are_found(library: Path, tmp_path: Path) -> N
 
 def test_comparisons_and_advice_know_of_it() -> None:
     plain, dynamic = result_of(), result_of(target__dynamic_outputs=True)
-    assert "dynamic outputs: False → True" in changes(plain, dynamic)
+    assert "dynamic outputs: off → on" in changes(plain, dynamic)
     case = measured("device-resident", latency=steady([100]))
     case.speedup = Value(2.0, (1.9, 2.1))
     told = sentences(result_of(measured("cpu-tensors", latency=steady([200])), case, target__dynamic_outputs=True))

@@ -14,7 +14,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.pairs import PARTS, lack
+from ortbench.analysis.comparing.pairs import PARTS, remedy
 from ortbench.analysis.comparing.series import (
     EVERYTHING,
     RESAMPLED,
@@ -35,6 +35,7 @@ from ortbench.analysis.noise import allows, joined
 from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of
 from ortbench.core.safe_text import listed
+from ortbench.core.units import count as number_of
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.modes import OUTPUT_TOKENS, TOKEN_PHASES
@@ -313,11 +314,13 @@ def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row])
         few = f"a latency has an interval where its load point has at least {FEWEST_BLOCKS} blocks in both results"
         return [f"{few}: give a longer --duration"]
     runs = [result.setup.get("run_id") or number for number, result in enumerate(results)]
-    alike: dict[tuple[str | int, int], list[int]] = {}
+    alike: dict[tuple[int, str], list[str]] = {}
     for side, count in sorted(fewest.items()):
-        alike.setdefault((runs[side], count), []).append(side)
-    sentences = (
-        lack(listed([names[it] for it in sides]), results[sides[0]], count, runs.count(run), len(sides) > 1)
-        for (run, count), sides in alike.items()
-    )
-    return [sentence for sentence in sentences if sentence is not None]
+        if count < PARTS:
+            more = remedy(results[side], PARTS, runs.count(runs[side]))
+            alike.setdefault((count, more), []).append(names[side])
+    return [
+        f"{listed(called)} {'have' if len(called) > 1 else 'has'} {number_of(count, 'block')}"
+        f"{' each' if len(called) > 1 else ''} and a comparison needs {PARTS}: {more}"
+        for (count, more), called in alike.items()
+    ]

@@ -88,13 +88,11 @@ ROUNDS = max(PARTS, PAIRS)  # that a run has at least, unless it was told to mea
 TOO_FEW = "too few blocks for a 95% CI"
 
 
-def lack(name: str, result: Result, blocks: int, together: int = 1, many: bool = False) -> str | None:
-    """That a result, one of so many `together`, has too few blocks for a comparison, and what gives them; None if it has not.
-    `many`: the name is that of several."""
+def lack(name: str, result: Result, blocks: int) -> str | None:
+    """That a result has too few blocks for a comparison, and what gives them; None if it has not."""
     if blocks >= PARTS:
         return None
-    has = "have" if many else "has"
-    return f"{name} {has} {count(blocks, 'block')} and a comparison needs {PARTS}: {remedy(result, PARTS, together)}"
+    return f"{name} has {count(blocks, 'block')} and a comparison needs {PARTS}: {remedy(result, PARTS)}"
 
 
 def remedy(result: Result, rounds: int, together: int = 1) -> str:

@@ -195,7 +195,7 @@ def _of_memory(device: Any, memory: EpDeviceMemory | None, kind: str) -> Iterato
     yield _tried("allocate", f"{kind} memory, sizes from 0 elements to 1 MiB", _allocate, memory)
     yield _tried("allocate", f"{kind} memory, {_AT_ONCE} values at a time", _many, memory)
     if answer.on_host:
-        yield _check("copy", f"{kind} memory", NOT_OFFERED, "it is ordinary host memory, which is bound in place")
+        yield _check("copy", f"{kind} memory", NOT_OFFERED, "it is host memory, which is bound in place")
         return
     if answer.copies_lack is not None and not answer.failed:
         yield _check("copy", f"{kind} memory", NOT_OFFERED, answer.copies_lack)
