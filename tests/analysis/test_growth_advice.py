@@ -71,7 +71,7 @@ def test_what_soaks_side_by_side_end_with_is_beside_the_first() -> None:
     first, second = said(tried_findings(made, ["default", "no CPU arena"]))
     assert first.startswith(f"default ends with {size(held)} of host memory: grew in the first ")
     assert f"no CPU arena ends with {size(held)} of host memory instead of {size(held)}: grew in the first " in second
-    assert second.endswith("; CPU time of an inference 150 µs instead of 100 µs.")
+    assert second.endswith("; mean CPU time 150 µs instead of 100 µs.")
 
 
 def test_a_soak_that_cannot_tell_is_to_be_longer() -> None:

@@ -44,7 +44,6 @@ def refused(*arguments: object) -> str:
         (["--rate", "9", "--slo", "p99=20"], "--slo p99=20: write a time above zero such as 20ms, 500us or 1s"),
         (["--rate", "9", "--slo", "p99=0ms"], "--slo p99=0ms: write a time above zero such as 20ms, 500us or 1s"),
         (["--rate", "9", "--slo", "p99=1s,p99=2s"], "--slo p99: was given twice; give it once"),
-        (["--slo", "p99=1s"], "--slo: is for requests at a rate; give --rate too"),
         (["--workers", "2"], "--workers: is for requests at a rate; give --rate too"),
         (["--arrivals", "uniform"], "--arrivals: is for requests at a rate; give --rate too"),
         (["--rate", "9", "--workers", "0"], "--workers 0: from 1 to 256 workers"),

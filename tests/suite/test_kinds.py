@@ -193,7 +193,6 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         (LOAD + "concurrency = true", "bench.toml:5: bench[0].concurrency: must be a number, a list of numbers or text"),
         (LOAD + "rate = 'auto'", "bench.toml:5: bench[0].rate: auto: say what latency may be at most, such as --slo p99=20ms"),
         (LOAD + "rate = 30\nslo = '20ms'", "bench.toml:6: bench[0].slo: '20ms': write it as STAT=TIME, such as p99=20ms"),
-        (LOAD + "slo = 'p99=20ms'", "bench.toml:5: bench[0].slo: is for requests at a rate; give --rate too"),
         (LOAD + "concurrency = 2\nmeasure-memory = true", "bench.toml:6: bench[0].measure-memory: is not for a load; 'ortbench load --help' lists what is"),
         (LOAD + "concurrency = 2\nmode = 'shared'", "bench.toml:6: bench[0].mode: 'shared': is no mode of single inferences; choose from cpu-tensors, "
          "device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned, pipelined, device-resident-async"),
