@@ -101,8 +101,8 @@ def test_compare_says_that_one_is_of_a_copy(model: Path, tmp_path: Path) -> None
     measure(model, *CPU, *FREE, out=tmp_path / "freed")
     folders = [next(it.glob("[!.]*")) for it in (plain, tmp_path / "freed")]
     ran = ortbench("compare", *folders, COLUMNS="200")
-    assert re.search(r"\nmode +metric +no freed dimension +x:0=batch +ratio ", ran.out)
-    assert "! no free-dim → x:0=batch: freed dimensions: none → x:0 batch" in ran.out
+    assert re.search(r"\nmode +metric +default +x:0=batch +ratio ", ran.out)
+    assert "! default → x:0=batch: freed dimensions: none → x:0 batch" in ran.out
 
 
 def test_inspect_shows_the_copy_and_says_fixed_and_symbolic(model: Path) -> None:
