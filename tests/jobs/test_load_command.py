@@ -243,6 +243,7 @@ def test_more_requests_than_can_be_served_are_cut_off_and_said(library: Path, tm
     assert (there(level.stats("latency")).n, round(there(level.value("throughput")), 2)) == (978, 49.98)
     (warning,) = [it["message"] for it in result.warnings if it["code"] == "overload"]
     assert warning.startswith("requests came faster than they were served, so latencies are lower bounds: ")
+    assert warning.endswith(" of 978 served with device-resident at 2000 requests/s")
 
 
 @pytest.mark.parametrize(("limit", "verdict", "said"), [("25ms", "passed", "meets"), ("5ms", "failed", "violates")])
