@@ -127,10 +127,10 @@ def test_a_suite_in_ascii(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     out, err = printed("suite", tmp_path / "bench.toml", "--out", tmp_path / "modèles", encoding="ascii")
-    assert "suite mod\\xe8les: 1 case: 1 measured" in out
-    assert err.startswith("[1/1] tiny--cpu: measured, cpu-tensors")
+    assert "suite mod\\xe8les, 1 case: 1 measured" in out
+    assert err.startswith("[1/1] tiny--cpu: measured, fastest mode cpu-tensors")
     out, _ = printed("suite", "merge", tmp_path / "modèles", "--out", tmp_path / "all", encoding="ascii")
-    assert "suite mod\\xe8les: 1 case: 1 measured" in out
+    assert "suite mod\\xe8les, 1 case: 1 measured" in out
 
 
 def test_what_programs_read_is_utf_8_in_any_encoding() -> None:

@@ -148,7 +148,7 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
     assert len(splits(result)[1]) == 3
     assert {row.key.mode for row in rows([result, result])} == {"device-tensors", "made-up"}
     assert any(
-        f"{duration(2 * MS)} from and to pinned memory, {duration(4 * MS)} from and to pageable" in it
+        f"from and to pinned memory take {duration(2 * MS)}, from and to pageable memory {duration(4 * MS)}" in it
         for it in sentences(result)
     )
     assert f"made-up: H2D {duration(MS)}, inference {duration(MS)}, D2H {duration(MS)}" in build_page(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.comparing.pairs import remedy
-from ortbench.analysis.findings.load_advice import found_text, limit_text, slo_text, tries_text
+from ortbench.analysis.findings.slo_text import found_text, limit_text, slo_text, tries_text
 from ortbench.analysis.growth import UNCLEAR as CANNOT_TELL
 from ortbench.analysis.growth import grown
 from ortbench.analysis.loads.levels import (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from ortbench.analysis.comparing.comparable import variables_line
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, Row, word
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.load_advice import slo_text
+from ortbench.analysis.findings.slo_text import slo_text
 from ortbench.analysis.items import best_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
 from ortbench.core import units

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ortbench.analysis.findings.advice import headline
-from ortbench.analysis.findings.load_advice import load_findings, load_headline, slo_text
+from ortbench.analysis.findings.load_advice import load_findings, load_headline
+from ortbench.analysis.findings.slo_text import slo_text
 from ortbench.model.result import Result
 from tests.results import (
     MS,

@@ -101,8 +101,8 @@ def test_compare_says_that_one_is_of_a_copy(model: Path, tmp_path: Path) -> None
     measure(model, *CPU, *FREE, out=tmp_path / "freed")
     folders = [next(it.glob("[!.]*")) for it in (plain, tmp_path / "freed")]
     ran = ortbench("compare", *folders, COLUMNS="200")
-    assert re.search(r"\nmode +metric +no free-dim +x:0=batch +ratio ", ran.out)
-    assert "! no free-dim → x:0=batch: freed dimensions: none → x:0 batch" in ran.out
+    assert re.search(r"\nmode +metric +default +x:0=batch +ratio ", ran.out)
+    assert "! default → x:0=batch: freed dimensions: none → x:0 batch" in ran.out
 
 
 def test_inspect_shows_the_copy_and_says_fixed_and_symbolic(model: Path) -> None:
@@ -111,7 +111,7 @@ def test_inspect_shows_the_copy_and_says_fixed_and_symbolic(model: Path) -> None
     assert "to free dimension 0 of x, fixed at 1, in a copy of the model: --free-dim x:0=batch" in ran.out
     ran = ortbench("inspect", model, *FREE, "--dim", "batch=2", COLUMNS="200")
     assert (ran.code, ran.err) == (0, "")
-    assert "x  tensor(float)  [batch, 6, 8] as 2x6x8, 384 B (0 symbolic; 1, 2 fixed)" in ran.out
+    assert "x  tensor(float)  [batch, 6, 8] as 2x6x8, 384 B (axis 0 symbolic; axes 1, 2 fixed)" in ran.out
     assert "a copy of the model was shown, in which x:0 is batch" in ran.out
     found = json.loads(ortbench("inspect", model, *FREE, "--json", "-").out)
     assert (found["path"], found["freed"]["nodes"]) == (str(model), ["Reshape 'y'"])

@@ -151,8 +151,7 @@ def test_stored_results_of_two_libraries(builds: Builds, tmp_path: Path) -> None
     gated = ortbench("gate", slow, "--baseline", fast, "--max-regression", "50%")
     for ran, sides in ((compared, "fast → slow"), (gated, "baseline → candidate")):
         lines = [line[2:] for line in ran.out.splitlines() if line[:1] in ("!", "•")]
-        assert f"{sides}: EP library: {builds.fast} → {builds.slow}" in lines, ran.out
-        assert f"{sides}: EP version: 1.0.0 → 2.0.0" in lines
+        assert f"{sides}: EP library: {builds.fast} → {builds.slow}; EP version: 1.0.0 → 2.0.0" in lines, ran.out
 
 
 def test_the_built_in_ep_beside_a_library_of_its_name(

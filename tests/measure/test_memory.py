@@ -67,13 +67,13 @@ def test_what_workers_say_becomes_the_result(monkeypatch: pytest.MonkeyPatch) ->
     assert found == {
         "failed": None,
         "device": "NVML, of the worker's process",
-        "host": "the worker's resident set, as the system tells it",
+        "host": "the worker's resident set size (RSS)",
         "sizes": {
             "device_memory": 500, "device_memory_bound": 3, "device_memory_process": 500,
             "host_memory_before": 10, "host_memory_session": 20, "host_memory": 30, "pinned_memory": 5,
         },
         "arenas": [ARENA],
-        "arenas_how": "ONNX Runtime's profile of the same runs in another worker",
+        "arenas_how": "ONNX Runtime's profile of the same inferences in another worker",
     }  # fmt: skip
 
 

@@ -266,7 +266,7 @@ def test_outputs_of_another_size_than_they_state_are_found(shape: list[int], wro
 @pytest.mark.parametrize(
     ("shape", "kinds"),
     [([], ""), ([4], "fixed"), (["n"], "symbolic"), ([1, 3], "all fixed"), (["n", None], "all symbolic"),
-     (["n", 3, None, 4], "0, 2 symbolic; 1, 3 fixed")],
+     (["n", 3, None, 4], "axes 0, 2 symbolic; axes 1, 3 fixed")],
 )  # fmt: skip
 def test_each_dimension_is_fixed_or_symbolic(shape: list[int | str | None], kinds: str) -> None:
     assert kinds_of(shape) == kinds

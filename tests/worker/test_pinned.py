@@ -151,6 +151,6 @@ def test_what_is_said_of_copies_from_pinned_memory() -> None:
     taken = {"inference": steady([100]), "latency": steady([900])}
     plain = measured("device-tensors", h2d=steady([600_000]), d2h=steady([300_000]), **taken)
     pinned = measured("device-tensors-pinned", h2d=steady([200_000]), d2h=steady([100_000]), **taken)
-    said = "Copies take 300 µs from and to pinned memory, 900 µs from and to pageable memory: 3.00× as fast."
+    said = "Copies from and to pinned memory take 300 µs, from and to pageable memory 900 µs: pinned is 3.00× as fast."
     assert said in sentences(result_of(plain, pinned))
     assert said not in sentences(result_of(plain))

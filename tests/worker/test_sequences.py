@@ -295,7 +295,7 @@ def test_a_run_with_a_sequence(tmp_path: Path) -> None:
     )
     assert taken["tensors"] == [[1, 2]] * 3 + [[2]]
     (saved_in,) = (tmp_path / "out").glob("[!.]*")
-    assert "(s 3 tensors of 1x2, x 2)" in (saved_in / "table.md").read_text()
+    assert "(s: 3 tensors of 1x2, x: 2)" in (saved_in / "table.md").read_text()
     other = measure(path, "--ep", "cpu", "--sequence-tensors", "s=4", *loop, out=tmp_path / "other")
     assert [it["tensors"] for it in other["model"]["inputs"] if "tensors" in it] == [[[1, 2]] * 4]
     (there,) = (tmp_path / "other").glob("[!.]*")

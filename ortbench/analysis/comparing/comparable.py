@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ortbench.analysis.findings.load_advice import slo_text
+from ortbench.analysis.findings.slo_text import slo_text
 from ortbench.analysis.loads.levels import asked_of, has_rates
 from ortbench.core.errors import NotComparable
 from ortbench.core.safe_text import first_of

@@ -11,6 +11,7 @@ from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.program import again, how_to_write
+from ortbench.analysis.findings.slo_text import found_text, keeps, rates_text, slo_text, too_few, tries_text
 from ortbench.analysis.findings.speedups import claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
@@ -21,7 +22,6 @@ from ortbench.analysis.loads.levels import (
     at,
     by_name,
     has_rates,
-    holds,
     interval,
     is_full,
     kept,
@@ -32,7 +32,6 @@ from ortbench.analysis.loads.levels import (
     most,
     quotient,
     rate_of,
-    rate_text,
 )
 from ortbench.analysis.loads.load_levels import LOCK_MATTERS
 from ortbench.analysis.loads.sequences import BESIDE_PREFILL, SLOWDOWN
@@ -58,7 +57,6 @@ from ortbench.model.modes import (
 )
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import PROCESS, Knee, SloRate
-from ortbench.model.slo import SAMPLES_NEEDED
 
 _UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
@@ -122,7 +120,7 @@ def _headline(result: Result) -> str:
 
 def _slo_headline(result: Result, asked: Mapping[str, int]) -> str:
     """At which of the rates that were asked for an SLO is met, or violated; nothing without a rate."""
-    told = [(it, _keeps(it, asked)) for it in measured(result, RATE)]
+    told = [(it, keeps(it, asked)) for it in measured(result, RATE)]
     if good := [it for it, kept in told if kept]:
         last = max(good, key=lambda it: at(it).value)
         return f"{slo_text(asked)} is met {at(last).phrase} with {last.mode}"
@@ -142,17 +140,6 @@ def _of_groups(result: Result, figures: Mapping[str, float]) -> list[tuple[str, 
         if best is not None and (not found or figures[best] > figures[found[0]]):
             found.append(best)
     return [(name, condition(result, name)) for name in found]
-
-
-def slo_text(asked: Mapping[str, int]) -> str:
-    """An SLO in words: ``p99 ≤ 20 ms``."""
-    return " and ".join(f"{stat} ≤ {limit_text(ns)}" for stat, ns in asked.items())
-
-
-def limit_text(ns: int) -> str:
-    """A duration without noughts that say nothing."""
-    number, unit = duration(ns).split(" ")
-    return f"{float(number):g} {unit}"
 
 
 def _reach(knee: Knee) -> str:
@@ -401,7 +388,7 @@ def _full(result: Result) -> list[Finding]:
     why = "the queue grows as long as requests arrive, so there is no mean queue delay"
     return [
         Finding(f"{modes} {are(many)} saturated at {rates} requests/s", why, weight=Weight.COST)
-        for modes, many, rates in merged((mode, _rates(levels)) for mode, levels in full.items() if levels)
+        for modes, many, rates in merged((mode, rates_text(levels)) for mode, levels in full.items() if levels)
     ]
 
 
@@ -422,27 +409,9 @@ def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[s
     """The highest rate at which a mode meets an SLO; where its tries have too few requests, that it is uncertain."""
     what = f"{mode} meets {slo_text(asked)} {found_text(found)}{condition(result, mode)}"
     tries = [it for it in measured(result, RATE, mode) if found is not None and at(it).value == found["rate"]]
-    few = _too_few([it for it in tries if not are_enough(it, asked)], asked)
+    few = too_few([it for it in tries if not are_enough(it, asked)], asked)
     evidence = "; ".join(filter(None, (tries_text(found, asked), few)))
     return Finding(what, evidence, _LONGER if few else "", Weight.ANSWER, "unclear" if few else "")
-
-
-def found_text(found: SloRate | None) -> str:
-    """Up to which rate an SLO is met, and where that of the next run lies."""
-    if found is None:
-        return "at none of the rates tried"
-    low, high = map(rate, found["next95"])
-    return f"up to {rate(found['rate'])} requests/s (95% prediction interval {low} to {high})"
-
-
-def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
-    """What the tries of the rate that was found say: how many met the SLO, and what all of them have together."""
-    if found is None:
-        return ""
-    pooled = ", ".join(f"{stat} {duration(ns)}" for stat, ns in found["latency"].items() if stat in asked)
-    if found["tries"] == 1:
-        return f"the one try at this rate has {pooled}"
-    return f"{found['met']} of {found['tries']} tries at this rate met it, all of them together have {pooled}"
 
 
 def _of_rates(result: Result, text: str, asked: Mapping[str, int]) -> list[Finding]:
@@ -473,28 +442,12 @@ def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str
     levels = measured(result, RATE, mode)
     if not levels:
         return None
-    told = [(level, _keeps(level, asked)) for level in levels]
+    told = [(level, keeps(level, asked)) for level in levels]
     good, broken, unknown = ([level for level, kept in told if kept is it] for it in (True, False, None))
-    few = _too_few(unknown, asked)
+    few = too_few(unknown, asked)
     where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
     first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}" for it in broken[:1] for stat in asked)
-    return _rates(good), _rates(broken), few, where, first
-
-
-def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
-    """At which rates there were too few requests for the statistics of an SLO."""
-    if not levels:
-        return ""
-    needed = max(SAMPLES_NEEDED.get(stat, 1) for stat in asked)
-    return f"too few requests at {_rates(levels)} requests/s, {listed([*asked])} needs {needed}"
-
-
-def _keeps(level: Case, asked: Mapping[str, int]) -> bool | None:
-    """Whether a load point meets an SLO; None where it has too few requests to tell."""
-    check = level.checks.get("slo")
-    if check is None:
-        return holds(level, asked) if are_enough(level, asked) else None
-    return {"passed": True, "failed": False}.get(check["verdict"])
+    return rates_text(good), rates_text(broken), few, where, first
 
 
 def _late(result: Result) -> list[Finding]:
@@ -506,8 +459,3 @@ def _late(result: Result) -> list[Finding]:
     by = "" if lag is None else f" by up to {duration(lag.max)}"
     what = f"The generator issued {share(late)} of the requests late{by} {at(level).phrase} with {level.mode}"
     return [Finding(what, "the machine was late, not the model", weight=Weight.COST, tone="unclear")]
-
-
-def _rates(levels: Sequence[Case]) -> str:
-    """Rates in words: ``10, 20 and 30``."""
-    return listed([rate_text(at(level).value) for level in levels])

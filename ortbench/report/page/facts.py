@@ -14,10 +14,11 @@ from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, bests
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.load_advice import found_text, named, slo_text, tries_text
+from ortbench.analysis.findings.load_advice import named
 from ortbench.analysis.findings.loop_advice import state_bytes
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
+from ortbench.analysis.findings.slo_text import found_text, slo_text, tries_text
 from ortbench.analysis.findings.speedups import condition, on_device
 from ortbench.analysis.findings.sweep_advice import best_shapes
 from ortbench.analysis.items import best_mode

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import NamedTuple
 
-from ortbench.analysis.findings.load_advice import slo_text
+from ortbench.analysis.findings.slo_text import slo_text
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     P50,
