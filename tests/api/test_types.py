@@ -46,7 +46,7 @@ except ortbench.Interrupted as stopped:
 """
 WRONG = {
     'ortbench.run("m.onnx", durations=2)': 'Unexpected keyword argument "durations" for "run"',
-    'ortbench.run("m.onnx", duration="2")': 'Argument "duration" to "run" has incompatible type "str"',
+    'ortbench.run("m.onnx", duration=[2])': 'Argument "duration" to "run" has incompatible type "list[int]"',
     'ortbench.run(3)': 'Argument 1 to "run" has incompatible type "int"',
     'ortbench.run("m.onnx", dim={"n": 1.5})': 'Dict entry 0 has incompatible type "str": "float"',
     'ortbench.load("m.onnx", rate=[None])': 'List item 0 has incompatible type "None"',

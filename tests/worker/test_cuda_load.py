@@ -32,8 +32,8 @@ def test_a_card_that_dozes_between_requests_takes_longer_and_the_clock_says_why(
     alone = there(result.case("device-resident"))
     assert (alone.value("sm_clock"), level.value("sm_clock")) == (1000, 210)
     said = re.search(
-        r"at 0\.80? requests/s an inference takes (\S+) times as long as back to back: \S+ ms instead of \S+ ms; the SM clock "
-        r"falls from 1000 to 210 MHz\.",
+        r"at 0\.80? requests/s than back to back: \S+ ms instead of \S+ ms, (\S+)×, with device-resident \(the SM clock "
+        r"falls from 1000 to 210 MHz\)\.",
         " ".join(ran.out.split()),
     )
     assert said is not None, ran.out
