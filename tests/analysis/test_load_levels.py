@@ -42,7 +42,10 @@ def one_engine(clients: int, service: int, until: int) -> list[list[tuple[int, i
 
 def test_one_engine_gives_as_many_runs_whatever_the_number_of_clients_and_where_blocks_end() -> None:
     for clients in [1, 2, 3, 8]:
-        for until in (1, 50 * MS, 53 * MS + 1, 57 * MS):  # the first: shorter than an inference
+        assert counted(burst(one_engine(clients, 2 * MS, 1), 1)).throughput == pytest.approx(
+            500
+        )  # shorter than an inference
+        for until in (50 * MS, 53 * MS + 1, 57 * MS):
             found = counted(burst(one_engine(clients, 2 * MS, until), until))
             assert found.throughput == pytest.approx(500)
             assert {int(it) for times in found.latencies for it in times} == {clients * 2 * MS}
@@ -56,6 +59,30 @@ def test_one_engine_gives_as_many_runs_whatever_the_number_of_clients_and_where_
     assert [list(times) for times in found.latencies] == [[MS], [MS]]
     assert found.throughput == pytest.approx(2000)
     assert found.each == [2, 2]
+
+
+def unfair_engine(clients: int, until: int, random: np.random.Generator) -> list[list[tuple[int, int]]]:
+    """The same, but the engine takes any client that waits, often the one that it had last, for 1 ms on average."""
+    runs: list[list[tuple[int, int]]] = [[] for _ in range(clients)]
+    waiting, ready, end, who = [*range(clients)], [0] * clients, 0, 0
+    while waiting:
+        who = who if who in waiting and random.random() < 0.5 else int(random.choice(waiting))
+        end += int(random.exponential(MS)) + 1
+        runs[who].append((ready[who], end))
+        ready[who] = end
+        if end >= until and len(runs[who]) > 1:  # a client has no more after that
+            waiting.remove(who)
+    return runs
+
+
+@pytest.mark.parametrize("until_ms", [20, 60, 200, 1000])
+@pytest.mark.parametrize("clients", [1, 4, 32])
+def test_clients_that_are_served_unequally_complete_no_more_together(clients: int, until_ms: int) -> None:
+    """Whether a block is long enough for many inferences of each client, or for hardly one."""
+    random = np.random.default_rng(clients * until_ms)
+    blocks = [burst(unfair_engine(clients, until_ms * MS, random), until_ms * MS) for _ in range(200)]
+    rates = [there(counted(it).throughput) for it in blocks]
+    assert np.mean(rates) == pytest.approx(1000, rel=0.2)
 
 
 def test_a_level_that_failed_or_was_never_measured_says_so() -> None:

@@ -1,9 +1,9 @@
 """Load points: from when runs started and ended to the figures of a case. Pure.
 
-**Closed loop.** A block counts from the moment at which every client has done its first run. Of each client it counts up to
-the first run that ends after the measured time; all the others are busy until then (`ortbench.worker.load.calling` sees to that).
-Both ends are ends of runs of its own, so no part of a run is counted: a client's rate is its runs by the time from the one
-end to the other, and that of all is the sum over clients. The interval is over blocks.
+**Closed loop.** A block counts from the moment at which every client has done its first run to the end of the measured time, up to which
+all clients are busy (`ortbench.worker.load.calling` sees to that). A run that lies partly in that time counts as that part of one, which
+on average is what is done in it, however unequally clients are served; a client's runs divided by its own time would be more. A
+block that is over before that moment counts as a whole. The interval is over blocks.
 
 **Open loop.** Latency and queue delay count from when a request was due. What was not begun when one was cut off has waited at
 least until then, and counts as that.
@@ -88,25 +88,37 @@ class Counted(NamedTuple):
 
 
 def counted(burst: ClosedLoopBlock) -> Counted:
-    """What of a block counts; nothing where a client had no run."""
+    """What of a block counts: the time in which all clients have inferences behind them and have not ended; nothing where a client
+    had no inference. Of an inference that lies partly in it that part counts, so that few and long ones count for what they are.
+    """
     import numpy as np
 
     nothing: Counted = Counted([np.empty(0, np.int64) for _ in burst.ends], None, [0 for _ in burst.ends])
     if any(ends.size < 2 for ends in burst.ends):
         return nothing
     begin = max(int(ends[0]) for ends in burst.ends)
-    until = max(burst.until_ns, begin + 1)
-    each, runs, rate, until_last = [], [], 0.0, begin
+    until = min(burst.until_ns, *(int(ends[-1]) for ends in burst.ends))
+    if begin >= until:
+        return _whole(burst)
+    each, runs, done, until_last = [], [], 0.0, begin
     for ends in burst.ends:
-        # Where a block is shorter than a client's inference, one interval counts all the same: none would read as no inference.
-        first = min(int(np.searchsorted(ends, begin)), ends.size - 2)
-        last = max(first + 1, min(int(np.searchsorted(ends, until)), ends.size - 1))
+        first = int(np.searchsorted(ends, begin))
+        last = min(int(np.searchsorted(ends, until)), ends.size - 1)
         runs.append(slice(first + 1, last + 1))
         each.append(int(np.searchsorted(ends, until, side="right")) - first)
         until_last = max(until_last, int(ends[last]))
-        rate += (last - first) * 1e9 / max(float(ends[last] - ends[first]), 1.0)
+        was, now = np.interp([begin, until], ends, np.arange(ends.size))
+        done += float(now - was)
     latencies = [(ends - starts)[run] for starts, ends, run in zip(burst.starts, burst.ends, runs, strict=True)]
-    return Counted(latencies, rate, each, (begin, until_last), runs)
+    return Counted(latencies, done * 1e9 / (until - begin), each, (begin, until_last), runs)
+
+
+def _whole(burst: ClosedLoopBlock) -> Counted:
+    """A block that ended before every client had an inference: all that they did, from the first start to the last end."""
+    begin, end = min(int(it[0]) for it in burst.starts), max(int(it[-1]) for it in burst.ends)
+    each = [ends.size for ends in burst.ends]
+    latencies = [ends - starts for starts, ends in zip(burst.starts, burst.ends, strict=True)]
+    return Counted(latencies, sum(each) * 1e9 / max(end - begin, 1), each, (begin, end), [slice(0, it) for it in each])
 
 
 def block_of_steps(burst: ClosedLoopBlock) -> Block:
