@@ -218,7 +218,8 @@ def allows(result: Result, better: Case, worse: Case, least: float, items: tuple
     noise, (mine_of, theirs_of) = result.noise, items
     if noise is None or not reasons(noise):
         return True
-    if least * (1 - _lost(noise, worse)) > _SLOWED or least * _undisturbed(noise, worse) > _CLEAR:
+    alone = _alone(noise, worse)
+    if least * (1 - _lost(noise, worse)) / alone > _SLOWED or least * _undisturbed(noise, worse) / alone > _CLEAR:
         return True
     known = rounds(noise)
     mine, theirs = ({at: it for at, it in figures_of(case).items() if known.get(at)} for case in (better, worse))
@@ -241,10 +242,10 @@ def _own_blocks(noise: MachineNoise, case: Case) -> list[list[int]]:
 
 
 def _lost(noise: MachineNoise, case: Case) -> float:
-    """Which part of its time a case can have lost at most to others: what its blocks waited, or what others took."""
+    """Which part of its time a thread of a case can have lost at most to others: what it waited in its blocks, or what others took."""
     own, found = _own_blocks(noise, case), summary(noise)
     took = sum(it[2] for it in own)
-    waited = sum(it[3] for it in own) / took if took else 0.0
+    waited = sum(waited_ns / max(1, threads) for _, _, _, waited_ns, _, threads, _ in own) / took if took else 0.0
     return min(1.0, max(waited, (found.others or 0.0) + found.stolen + found.stopped))
 
 
@@ -252,15 +253,18 @@ def _undisturbed(noise: MachineNoise, case: Case) -> float:
     """Which part of a case's median its samples without a wait have at least; 0 where most may have waited.
 
     A wait of the only thread makes one sample longer. Where few have one, the others' median is a quantile of all. Of several threads
-    one may have no CPU for many samples, which the others then do alone: each is longer by as many times as there are cores at most.
+    one may have no CPU for many samples, which the others then do: see `_alone`.
     """
     own, samples = _own_blocks(noise, case), sorted(case.samples.get(LATENCY, ()))
     if not samples:
         return 0.0
-    alone = min(max((threads for *_, threads, _ in own), default=1), noise["cores"])
     hit = sum(max(0, slices - 1) for *_, slices in own) / len(samples)  # with one each block begins
-    least = samples[int((len(samples) - 1) * (1 - hit) / 2)] / max(1, samples[len(samples) // 2]) if hit < _HIT else 0.0
-    return least / max(1, alone)
+    return samples[int((len(samples) - 1) * (1 - hit) / 2)] / max(1, samples[len(samples) // 2]) if hit < _HIT else 0.0
+
+
+def _alone(noise: MachineNoise, case: Case) -> int:
+    """How many times as long an inference takes at most that one thread does alone, while the others wait."""
+    return max(1, min(max((threads for *_, threads, _ in _own_blocks(noise, case)), default=1), noise["cores"]))
 
 
 def joined(several: Iterable[MachineNoise | None]) -> MachineNoise | None:

@@ -404,7 +404,7 @@ def ratio_cells(row: Row, found: RatioEstimate | None, same: float | None) -> li
     if found is None:
         return [NOTHING] * (2 if same is None else 3)
     interval = NOTHING
-    if found.low is not None and found.high is not None and not found.exact:
+    if found.low is not None and found.high is not None and not found.exact and not found.doubted:
         interval = f"{units.change(found.low)}–{units.change(found.high)}"
     cells = [units.change(found.ratio), interval]
     return cells if same is None else [*cells, verdict_cell(word(found, same, row.is_cost))]

@@ -148,6 +148,13 @@ ALL, MOST, FEW = [0.5] * 40, [0.0] * 20 + [0.5] * 20, [0.0] * 8 + [0.5] * 32
             True,
         ),  # all that one thread does alone takes twice as long at most
         (noise_of(2, 2.0, [1.5] * 40, threads=2), 0.5, 1.9, False),
+        (
+            noise_of(2, 1.6, [3.0] * 40, threads=4, slices=9),
+            0.05,
+            20.0,
+            True,
+        ),  # others took 80 %, which five times can be due to
+        (noise_of(2, 1.6, [3.0] * 40, threads=4, slices=9), 0.1, 10.0, False),
         (noise_of(2, 1.0, MOST, threads=2), 0.98, 1.01, True),  # quiet rounds say so too
         (noise_of(2, 1.0, MOST, threads=2), 1.0, 1.01, False),  # quiet rounds say otherwise
         (noise_of(2, 1.0, FEW, threads=2), 0.98, 1.01, False),  # too few of them

@@ -22,6 +22,7 @@ from ortbench.analysis.findings.speedups import condition, is_on_host, on_device
 from ortbench.analysis.nodes.gpu_activity import cupti_findings
 from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
 from ortbench.analysis.nodes.node_shares import copies_inside
+from ortbench.analysis.noise import is_busy
 from ortbench.core.humps import Hump, two_humps
 from ortbench.core.safe_text import capitalized
 from ortbench.core.stats import SAMPLES_FOR, Value
@@ -369,10 +370,12 @@ def _link(result: Result) -> list[Finding]:
     if result.link is None:
         return []
     shares = [item for of_mode in result.link.get("shares", {}).values() for item in of_mode.items()]
+    if _hides_copies(result):
+        shares = [(way, it) for way, it in shares if way != "both"]
     said = merged((_copied(way, it), _reach(it, "≈" if way == "both" else "")) for way, it in shares)
     if not said:
         return []
-    stale = any(it["of_sweep"] > _STALE for _, it in shares)
+    stale = not is_busy(result) and any(it["of_sweep"] > _STALE for _, it in shares)
     text = "; ".join(f"{what} {reach}" for what, _, reach in said)
     evidence = (
         f"compared with single copies of that size and with the peak, bandwidth curve of {result.link['created'][:10]}"
