@@ -296,6 +296,7 @@ def test_blocks_of_a_load_have_room_for_two_long_sequences_of_each_client(librar
         assert len(case.load_blocks or ()) == -(-10 // (2 * 2 * run_s))
 
 
+@pytest.mark.wide  # it takes ten seconds
 def test_clients_generate_a_sequence_each(tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "llama", shared=True)
     line = ("--prompt-length", 64, "--context", 3, "--generate", 8, "--concurrency", "1,2", "--duration", 0.4, "-v")
