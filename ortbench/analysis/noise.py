@@ -218,8 +218,9 @@ def allows(result: Result, better: Case, worse: Case, least: float, items: tuple
     noise, (mine_of, theirs_of) = result.noise, items
     if noise is None or not reasons(noise):
         return True
-    alone = _alone(noise, worse)
-    if least * (1 - _lost(noise, worse)) / alone > _SLOWED or least * _undisturbed(noise, worse) / alone > _CLEAR:
+    own = _own_blocks(noise, worse)
+    least /= _alone(noise, own)
+    if least * (1 - _lost(noise, own)) > _SLOWED or least * _undisturbed(worse, own) > _CLEAR:
         return True
     known = rounds(noise)
     mine, theirs = ({at: it for at, it in figures_of(case).items() if known.get(at)} for case in (better, worse))
@@ -241,30 +242,30 @@ def _own_blocks(noise: MachineNoise, case: Case) -> list[list[int]]:
     return [it for it in noise["blocks"] if it[1] in begun] or noise["blocks"]
 
 
-def _lost(noise: MachineNoise, case: Case) -> float:
-    """Which part of its time a thread of a case can have lost at most to others: what it waited in its blocks, or what others took."""
-    own, found = _own_blocks(noise, case), summary(noise)
+def _lost(noise: MachineNoise, own: Sequence[Sequence[int]]) -> float:
+    """Which part of its time a thread can have lost at most to others: what it waited in its blocks, or what others took."""
+    found = summary(noise)
     took = sum(it[2] for it in own)
     waited = sum(waited_ns / max(1, threads) for _, _, _, waited_ns, _, threads, _ in own) / took if took else 0.0
     return min(1.0, max(waited, (found.others or 0.0) + found.stolen + found.stopped))
 
 
-def _undisturbed(noise: MachineNoise, case: Case) -> float:
+def _undisturbed(case: Case, own: Sequence[Sequence[int]]) -> float:
     """Which part of a case's median its samples without a wait have at least; 0 where most may have waited.
 
     A wait of the only thread makes one sample longer. Where few have one, the others' median is a quantile of all. Of several threads
     one may have no CPU for many samples, which the others then do: see `_alone`.
     """
-    own, samples = _own_blocks(noise, case), sorted(case.samples.get(LATENCY, ()))
+    samples = sorted(case.samples.get(LATENCY, ()))
     if not samples:
         return 0.0
     hit = sum(max(0, slices - 1) for *_, slices in own) / len(samples)  # with one each block begins
     return samples[int((len(samples) - 1) * (1 - hit) / 2)] / max(1, samples[len(samples) // 2]) if hit < _HIT else 0.0
 
 
-def _alone(noise: MachineNoise, case: Case) -> int:
+def _alone(noise: MachineNoise, own: Sequence[Sequence[int]]) -> int:
     """How many times as long an inference takes at most that one thread does alone, while the others wait."""
-    return max(1, min(max((threads for *_, threads, _ in _own_blocks(noise, case)), default=1), noise["cores"]))
+    return max(1, min(max((threads for *_, threads, _ in own), default=1), noise["cores"]))
 
 
 def joined(several: Iterable[MachineNoise | None]) -> MachineNoise | None:

@@ -95,21 +95,16 @@ def _providers(decoder: Mapping[str, Any]) -> tuple[tuple[str, dict[str, str]], 
 
 
 def _genai_encoder(folder: Path, model: Mapping[str, Any], taken: Mapping[str, Any]) -> Encoder | None:
-    """The encoder, and which of its outputs the decoder's inputs take: names of keys that are alike but for present and past."""
+    """The encoder, and which of its outputs the decoder's inputs take."""
     encoder = _table(model, "encoder")
     if not isinstance(file := encoder.get("filename"), str):
         return None
-    links = [
-        (out.replace("%d", "*"), into.replace("%d", "*"))
-        for key, out in _table(encoder, "outputs").items()
-        if isinstance(out, str) and isinstance(into := taken.get(key.replace("present", "past", 1)), str)
-    ]
     start = model.get("decoder_start_token_id", model.get("bos_token_id"))
-    return Encoder(str(folder / file), tuple(links), start if type(start) is int else 0)
+    return Encoder(str(folder / file), _links(encoder, taken), start if type(start) is int else 0)
 
 
 def _genai_embedding(folder: Path, model: Mapping[str, Any], taken: Mapping[str, Any]) -> Embedding | None:
-    """The embedding model, and which of its outputs the decoder's inputs take: those of one key."""
+    """The embedding model, and which of its outputs the decoder's inputs take."""
     embedding = _table(model, "embedding")
     features = [stage for stage in _FEATURES if _table(model, stage)]
     if not isinstance(file := embedding.get("filename"), str):
@@ -121,23 +116,22 @@ def _genai_embedding(folder: Path, model: Mapping[str, Any], taken: Mapping[str,
     ids = ins.get("input_ids")
     special = tuple(token for key in _SPECIAL if (token := _whole(model, key)) is not None)
     stages = tuple(_genai_features(folder, model, stage, ins) for stage in features)
-    links = _same_keys(embedding, taken)
-    return Embedding(str(folder / file), links, ids if isinstance(ids, str) else "", special, stages)
+    return Embedding(str(folder / file), _links(embedding, taken), ids if isinstance(ids, str) else "", special, stages)
 
 
 def _genai_features(folder: Path, model: Mapping[str, Any], name: str, taken: Mapping[str, Any]) -> Features:
     stage = _table(model, name)
     file = stage.get("filename")
     path = str(folder / file) if isinstance(file, str) and not stage.get("pipeline") else ""
-    return Features(name, path, _same_keys(stage, taken), _whole(model, _FEATURES[name]))
+    return Features(name, path, _links(stage, taken), _whole(model, _FEATURES[name]))
 
 
-def _same_keys(stage: Mapping[str, Any], taken: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The outputs of a stage and the inputs that take them, by their keys."""
+def _links(stage: Mapping[str, Any], taken: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The outputs of a stage and the inputs that take them, as patterns: those whose keys are alike but for present and past."""
     return tuple(
-        (out, into)
+        (out.replace("%d", "*"), into.replace("%d", "*"))
         for key, out in _table(stage, "outputs").items()
-        if isinstance(out, str) and isinstance(into := taken.get(key), str)
+        if isinstance(out, str) and isinstance(into := taken.get(key.replace("present", "past", 1)), str)
     )
 
 

@@ -83,9 +83,8 @@ class OpenedLoop(Opened):
 
     steps: Steps
     loop: LoopData = field(init=False)
-    fronts: dict[str, Model] = field(
-        default_factory=dict
-    )  # by their paths, what runs before a decoder, where that has run once
+    # what runs before a decoder, by their paths, once that has run
+    fronts: dict[str, Model] = field(default_factory=dict)
     staged: ChainData = field(init=False)  # then all of it
 
     def run_first(self) -> None:

@@ -21,6 +21,7 @@ from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from tests.conftest import ortbench
 from tests.decoders import embedded_folder, genai_encoder_decoder, genai_folder, optimum_encoder_decoder
+from tests.expect import there
 from tests.loop_truth import differences
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import What, run_on_device
@@ -74,9 +75,7 @@ def test_times_to_tokens_are_exact(honesty: Honesty, library: Path, tmp_path: Pa
     for case in result.cases:
         samples = case.samples["step"]
         first, later = samples[::TOKENS], [ns for number, ns in enumerate(samples) if number % TOKENS]
-        ttft, itl = (case.stats(key) for key in ("time_to_first_token", "inter_token_latency"))
-        assert ttft is not None
-        assert itl is not None
+        ttft, itl = (there(case.stats(key)) for key in ("time_to_first_token", "inter_token_latency"))
         assert (ttft.n, ttft.median) == (4, median(first))
         assert (itl.n, itl.median, itl.max) == (4 * (TOKENS - 1), median(later), max(later))
         assert case.value("prefill_tokens_per_s") == round(PROMPT * 1e9 / median(first), 3)
@@ -158,9 +157,7 @@ def test_times_to_tokens_behind_another_stage_are_exact(
     for case in result.cases:
         samples = case.samples["step"]
         first, later = samples[::TOKENS], [ns for number, ns in enumerate(samples) if number % TOKENS]
-        ttft, itl = (case.stats(key) for key in ("time_to_first_token", "inter_token_latency"))
-        assert ttft is not None
-        assert itl is not None
+        ttft, itl = (there(case.stats(key)) for key in ("time_to_first_token", "inter_token_latency"))
         assert (ttft.n, ttft.median, itl.n, itl.median) == (4, median(first), 4 * (TOKENS - 1), median(later))
         assert case.value("prefill_tokens_per_s") == round(PROMPT * 1e9 / median(first), 3)
     cpu, resident, _ = result.cases

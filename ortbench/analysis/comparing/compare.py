@@ -14,7 +14,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.pairs import PARTS, remedy
+from ortbench.analysis.comparing.pairs import PARTS, lacking, remedy
 from ortbench.analysis.comparing.series import (
     EVERYTHING,
     RESAMPLED,
@@ -34,8 +34,6 @@ from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, interval_of,
 from ortbench.analysis.noise import allows, joined
 from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of
-from ortbench.core.safe_text import listed
-from ortbench.core.units import count as number_of
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.modes import OUTPUT_TOKENS, TOKEN_PHASES
@@ -270,13 +268,9 @@ def _row(results: Sequence[Result], key: Key, found: Sequence[Series | None]) ->
             return None
         return between(results[base], one, results[number], other)
 
-    count = len(found)
-    return Row(
-        key,
-        tuple(found),
-        tuple(change(0, number) for number in range(count)),
-        tuple(None if number == 0 else change(number - 1, number) for number in range(count)),
-    )
+    since_first = tuple(change(0, number) for number in range(len(found)))
+    since_last = (*since_first[:2], *(change(number - 1, number) for number in range(2, len(found))))
+    return Row(key, tuple(found), since_first, since_last)
 
 
 def only_in(results: Sequence[Result], names: Sequence[str]) -> list[str]:
@@ -319,8 +313,4 @@ def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row])
         if count < PARTS:
             more = remedy(results[side], PARTS, runs.count(runs[side]))
             alike.setdefault((count, more), []).append(names[side])
-    return [
-        f"{listed(called)} {'have' if len(called) > 1 else 'has'} {number_of(count, 'block')}"
-        f"{' each' if len(called) > 1 else ''} and a comparison needs {PARTS}: {more}"
-        for (count, more), called in alike.items()
-    ]
+    return [lacking(called, count, more) for (count, more), called in alike.items()]

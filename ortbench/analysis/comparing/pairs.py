@@ -6,11 +6,12 @@ What a default run measures at least follows from that (`ortbench.measure.schedu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ortbench.core.resampling import Blocks, Ratio
 from ortbench.core.resampling import ratio_of as ratio_of_blocks
+from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
 from ortbench.core.units import count
 from ortbench.model.modes import COSTS, LATENCY, STAGE, mode_of, stage_in
@@ -90,9 +91,13 @@ TOO_FEW = "too few blocks for a 95% CI"
 
 def lack(name: str, result: Result, blocks: int) -> str | None:
     """That a result has too few blocks for a comparison, and what gives them; None if it has not."""
-    if blocks >= PARTS:
-        return None
-    return f"{name} has {count(blocks, 'block')} and a comparison needs {PARTS}: {remedy(result, PARTS)}"
+    return None if blocks >= PARTS else lacking([name], blocks, remedy(result, PARTS))
+
+
+def lacking(names: Sequence[str], blocks: int, more: str) -> str:
+    """That results have too few blocks for a comparison, each as many, and what gives `more`."""
+    has, each = ("has", "") if len(names) == 1 else ("have", " each")
+    return f"{listed(names)} {has} {count(blocks, 'block')}{each} and a comparison needs {PARTS}: {more}"
 
 
 def remedy(result: Result, rounds: int, together: int = 1) -> str:

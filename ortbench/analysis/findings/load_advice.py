@@ -96,9 +96,9 @@ def _headline(result: Result) -> str:
         peaks = _peaks(result)
         said = [f"{rate(rate_of(peaks[mode]))} inferences/s with {mode}{needs}" for mode, needs in leaders]
         best = peaks[leaders[0][0]]
-        knee = knee_of(points := measured(result, CONCURRENCY, best.mode))
-        bend = next((it for it in points[:-1] if knee is not None and at(it).value == knee["concurrency"]), None)
-        told = knee is not None and bend is not None and not _is_noise(result, points, bend)
+        levels = measured(result, CONCURRENCY, best.mode)
+        bend, knee = _bend(levels), knee_of(levels)
+        told = bend is not None and bend is not levels[-1] and not _is_noise(result, levels, bend)
         clients = f"{_reach(knee)} of the peak" if knee is not None and told else at(best).text
         return f"{clients}: {', '.join(said)}"
     if of_rates := slo_of_rates(result):
@@ -189,12 +189,7 @@ def _beyond(result: Result) -> list[Finding]:
     found: dict[str, tuple[str, str]] = {}
     for mode in modes_of(result):
         levels = measured(result, CONCURRENCY, mode)
-        knee = knee_of(levels)
-        if (
-            knee is not None
-            and knee["concurrency"] == at(levels[-1]).value
-            and not _is_noise(result, levels, levels[-1])
-        ):
+        if (bend := _bend(levels)) is not None and bend is levels[-1] and not _is_noise(result, levels, bend):
             more = rate_of(levels[-1]) / max(map(rate_of, levels[:-1])) - 1
             count = at(levels[-1]).value
             tried = ",".join(f"{count * scale:g}" for scale in (1, 2, 4))
@@ -212,10 +207,10 @@ def _beyond(result: Result) -> list[Finding]:
 def _knee(result: Result, mode: str) -> Finding | None:
     """How many clients are worth it, and what becomes of latency beyond."""
     levels = measured(result, CONCURRENCY, mode)
-    knee = knee_of(levels)
-    if knee is None:
+    bend, knee = _bend(levels), knee_of(levels)
+    if bend is None or knee is None:
         return None
-    last, bend = levels[-1], next(level for level in levels if at(level).value == knee["concurrency"])
+    last = levels[-1]
     if bend is last or _is_noise(result, levels, bend):  # see `_noisy_knees`
         return None
     stat = next((it for it in ("p99", "p95") if are_enough(bend, [it]) and are_enough(last, [it])), P50)
@@ -235,14 +230,18 @@ def _noisy_knees(result: Result) -> list[Finding]:
     found: dict[str, str] = {}
     for mode in modes_of(result):
         levels = measured(result, CONCURRENCY, mode)
-        knee = knee_of(levels)
-        bend = next((it for it in levels if knee is not None and at(it).value == knee["concurrency"]), None)
-        if bend is not None and _is_noise(result, levels, bend):
+        if (bend := _bend(levels)) is not None and _is_noise(result, levels, bend):
             found[mode] = f"{rate(rate_of(bend))} inferences/s {at(bend).phrase} with {mode}"
     if not found:
         return []
     what = cannot_tell(f"how many clients reach the peak with {listed([*found])}")
     return [Finding(what, ", ".join(found.values()), weight=Weight.ANSWER, tone="unclear")]
+
+
+def _bend(levels: Sequence[Case]) -> Case | None:
+    """The load point of the knee; None where there is none."""
+    knee = knee_of(levels)
+    return None if knee is None else next(it for it in levels if at(it).value == knee["concurrency"])
 
 
 def _is_noise(result: Result, levels: Sequence[Case], bend: Case) -> bool:
@@ -360,8 +359,8 @@ def _full(result: Result) -> list[Finding]:
     full = {mode: [it for it in measured(result, RATE, mode) if is_full(it)] for mode in modes_of(result)}
     why = "the queue grows as long as requests arrive, so there is no mean queue delay"
     return [
-        Finding(f"{modes} {are(many)} saturated {points}", why, weight=Weight.COST)
-        for modes, many, points in merged((mode, points(levels)) for mode, levels in full.items() if levels)
+        Finding(f"{modes} {are(many)} saturated {where}", why, weight=Weight.COST)
+        for modes, many, where in merged((mode, points(levels)) for mode, levels in full.items() if levels)
     ]
 
 

@@ -124,10 +124,8 @@ def make_encoded(path: str, model: Model, opened: Callable[[str], Model], reques
             generation.check_enough(steps, given, length)
             linked[ids.name] = given[:, :length].astype(ids.dtype)
     masks = {spec.name: "1" for spec in front.inputs if "mask" in spec.name}
-    once = Steps(count=1, fill=masks)
-    own = replace(request, dims=dims, path=None, shapes={}, ranges={}, index_sizes=None, expect=None)
-    encoder = OpenStage(Stage("encoder", decoder.encoder.model, model.target, own, once), front)
-    encoder.loop = loops.make(decoder.encoder.model, front, own, once, linked, states_kept=True)
+    asked = Stage("encoder", decoder.encoder.model, model.target, _own(request, dims), Steps(count=1, fill=masks))
+    encoder = _ran_once(asked, front, linked)
     behind = OpenStage(Stage("decoder", path, model.target, request, steps), model)
     stages = [encoder, behind]
     joints = join(
@@ -141,11 +139,28 @@ def make_encoded(path: str, model: Model, opened: Callable[[str], Model], reques
     for spec in model.inputs:
         if spec.name.startswith("encoder_") and "mask" in spec.name:
             taken[spec.name] = np.ones((batch, width), spec.dtype)
-    behind.loop = loops.make(path, model, request, steps, taken, states_kept=True, encoded=length)
-    states = (model.outputs[pair.out].name for pair in behind.loop.pairs)
-    behind.asked = replace(behind.asked, steps=replace(steps, keep=(*steps.keep, *states)))
+    _put_loop(behind, loops.make(path, model, request, steps, taken, states_kept=True, encoded=length))
     behind.loop.single.first_inference_ns += encoder.loop.first_ns
     return ChainData(stages, joints)
+
+
+def _own(request: Inputs, dims: dict[str, int | str]) -> Inputs:
+    """What is asked of a stage alone."""
+    return replace(request, dims=dims, path=None, shapes={}, ranges={}, index_sizes=None, expect=None)
+
+
+def _ran_once(asked: Stage, model: Model, given: Mapping[str, Array]) -> OpenStage:
+    """A stage that has run once, with these inputs."""
+    stage = OpenStage(asked, model)
+    stage.loop = loops.make(asked.model, model, asked.inputs, asked.steps, given, states_kept=True)
+    return stage
+
+
+def _put_loop(decoder: OpenStage, loop: LoopData) -> None:
+    """A decoder has run: its states are kept from step to step."""
+    decoder.loop, steps = loop, decoder.asked.steps
+    states = (decoder.model.outputs[pair.out].name for pair in loop.pairs)
+    decoder.asked = replace(decoder.asked, steps=replace(steps, keep=(*steps.keep, *states)))
 
 
 def _links(name: str, stage: Encoder | Embedding | Features, front: Model, behind: str, model: Model) -> Iterator[Link]:
@@ -227,12 +242,10 @@ def make_embedded(path: str, model: Model, opened: Callable[[str], Model], reque
     loop.single.first_inference_ns += took[0] + sum(it.loop.first_ns for it in features)
     told = loop.generated
     assert told is not None
-    states = (model.outputs[pair.out].name for pair in loop.pairs)
-    stages[-1].asked = replace(stages[-1].asked, steps=replace(steps, keep=(*steps.keep, *states)))
+    _put_loop(stages[-1], loop)
     token = told.next_ids.copy()
     prompt, later = run(told.prompt_ids, True), run(token, False)
     single = Data({ids.name: token, **empty}, later, [], {}, 0, None)
-    stages[-1].loop = loop
     stages[-2].loop = LoopData(
         pairs=[],
         feeds=[
@@ -275,11 +288,8 @@ def _features(
         if not names:
             continue
         dims = {name: size for name, size in request.dims.items() if any(name in spec.shape for spec in other.inputs)}
-        own = replace(request, dims=dims, path=None, shapes={}, ranges={}, index_sizes=None, expect=None)
-        once = Steps(count=1)
-        stage = OpenStage(Stage(it.name, it.model, model.target, own, once), other)
-        stage.loop = loops.make(it.model, other, own, once, {name: given[name] for name in names}, states_kept=True)
-        found.append(stage)
+        asked = Stage(it.name, it.model, model.target, _own(request, dims), Steps(count=1))
+        found.append(_ran_once(asked, other, {name: given[name] for name in names}))
     if not found:
         return [], None
     return found, {spec.name: given[spec.name] for spec in model.inputs if spec.name in given}
