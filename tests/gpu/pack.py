@@ -12,6 +12,7 @@ report is imported elsewhere. Writes ``site.tar.xz``, in parts of so many MiB wh
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import struct
 import subprocess
@@ -46,6 +47,9 @@ _UNUSED = (
     "onnxruntime/transformers",
     "onnxruntime/quantization",
     "onnxruntime/datasets",
+    "nvidia/*/lib/libnvperf*",  # performance counters, which CUPTI's activities do without
+    "nvidia/*/lib/libcheckpoint*",
+    "cupti-python-samples",
 )
 _FOR_C = "onnxruntime/capi/libonnxruntime.so*"  # and for onnxruntime-genai
 # Of Nsight Systems' folder target-linux-x64: what traces CUDA and NVTX.
@@ -79,20 +83,19 @@ def install(site: Path, python: str, also: Sequence[str] = ()) -> None:
 
 
 def leave_out(site: Path, names: Sequence[str]) -> None:
-    """Remove packages with all their files.
-
-    Raises:
-        SystemExit: one is not there.
-    """
-    there: dict[str, Distribution] = {it.metadata["Name"].lower(): it for it in distributions(path=[str(site)])}
-    for name in names:
-        if name.lower() not in there:
-            sys.exit(f"--there {name}: it is none of {', '.join(sorted(there))}")
-        for file in there[name.lower()].files or ():
+    """Remove packages with all their files; names of others are passed over."""
+    packed: dict[str, Distribution] = {_as_pip_has_it(it.metadata["Name"]): it for it in distributions(path=[str(site)])}
+    for name in packed.keys() & set(map(_as_pip_has_it, names)):
+        for file in packed[name].files or ():
             (site / file).unlink(missing_ok=True)
     for folder in sorted((path for path in site.rglob("*") if path.is_dir()), reverse=True):
         if not any(folder.iterdir()):
             folder.rmdir()
+
+
+def _as_pip_has_it(name: str) -> str:
+    """A package's name as all tools compare it (PyPA's specification of names): "ML_dtypes" is "ml-dtypes"."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def slim(site: Path, sm: int) -> None:
@@ -194,7 +197,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="OUT_DIR")
     parser.add_argument("--python", default="3.12", help="of that machine")
     parser.add_argument("--sm", type=int, default=90, help="architecture of its card: 90 is H100 and H200")
-    parser.add_argument("--there", action="extend", nargs="+", default=[], metavar="NAME", help="packages that it has")
+    parser.add_argument("--there", action="extend", nargs="+", default=[], metavar="NAME", help="packages that it has; others may be named")
     parser.add_argument("--also", action="append", default=[], metavar="NAME", help="one more package; repeatable")
     parser.add_argument("--nsys", type=Path, metavar="FOLDER", help="target-linux-x64 of Nsight Systems")
     parser.add_argument("--part", type=int, metavar="MIB", help="the largest file that can be sent")
