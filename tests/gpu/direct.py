@@ -191,7 +191,7 @@ def launch(path: str, ep: str, library: str, seconds: str, dims: str) -> dict[st
 
     Returns:
         medians, ns: ``latency_ns`` without CUPTI; with it ``recorded_ns`` of an inference, ``span_ns`` from the start of its first
-        kernel to the end of its last, and ``launch_ns``, what comes before and behind that.
+        kernel to the end of its last, and ``launch_ns``, what comes before and behind that; ``sync``, how an inference is ended.
     """
     target, given = Target(ep=ep, library=None if library == "-" else library), Inputs(dims=_dims(dims))
     mode = resident(path, target, providers.find(target), given)
@@ -217,6 +217,7 @@ def launch(path: str, ep: str, library: str, seconds: str, dims: str) -> dict[st
         after = recorder.moment()
     spans = list(_kernel_spans(times, found, before, after))
     return {
+        "sync": mode.sync.to_dict(),
         "runs": runs,
         "latency_ns": latency,
         "recorded_ns": median(end - start for start, end in times),

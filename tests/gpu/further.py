@@ -178,6 +178,9 @@ def tuned(name: str, found: Result) -> Check:
 
 
 MEMCPY_LEAST, MEMCPY_FROM, LAUNCH_APART = 0.95, 1_000_000, 0.02
+MEMCPY_COST_NS = (
+    10_000  # that a copy by ONNX Runtime may cost whatever its size: behind pageable memory it waits for its stream
+)
 THREADS_APART = 0.05
 BUG = "dst_data != src_data"
 
@@ -191,14 +194,15 @@ def reported(name: str, found: Mapping[str, Any]) -> Check:
 
 
 def plain_copies(name: str, found: Mapping[str, Any]) -> Check:
-    """Copies are at least 95 % as fast as cudaMemcpy's; below a megabyte it is a figure without a limit."""
+    """Copies are at least 95 % as fast as cudaMemcpy's, or take 10 µs more; below a megabyte it is a figure without a limit."""
     parts, slow = [], False
     for it in found["copies"]:
         share = it["theirs_ns"] / max(it["ours_ns"], 1)
-        slow |= share < MEMCPY_LEAST and it["bytes"] >= MEMCPY_FROM
+        more = it["ours_ns"] - it["theirs_ns"] > MEMCPY_COST_NS
+        slow |= share < MEMCPY_LEAST and more and it["bytes"] >= MEMCPY_FROM
         where = f"{it['way']} {size(it['bytes'])} {it['memory']}"
         parts.append(f"{where} {it['bytes'] / it['ours_ns']:.3g} GB/s, {share:.0%} of cudaMemcpy's")
-    limit = f"limit {MEMCPY_LEAST:.0%} from {size(MEMCPY_FROM)} on"
+    limit = f"limit {MEMCPY_LEAST:.0%}, or {duration(MEMCPY_COST_NS)} more, from {size(MEMCPY_FROM)} on"
     return Check(name, PASS if parts and not slow else FAIL, f"{'; '.join(parts) or 'nothing was copied'}; {limit}")
 
 

@@ -53,7 +53,7 @@ _FIRST = (
     "fence-and-loop", "devices", "page",
 )  # fmt: skip
 _LAST = (f"generate-{GPT}", f"step-{GPT}", f"step-{GPT}-cuda-graph", "genai", "webgpu", "soak", "tune")
-_DECODED = ("--rtol", "2e-2", "--atol", "2e-2")  # half precision, whose kernels differ with the length of the cache
+_DECODED = ("--rtol", "5e-2", "--atol", "5e-2")  # half precision, whose kernels differ with the length of the cache
 _REFUSES_GRAPHS = ("--cuda-graph: ", "cannot use the graph capture feature")
 
 

@@ -139,12 +139,16 @@ def _with_useless_nodes(folder: Path) -> None:
     given = nodes[at].output[0]
     names = [f"{given}_clipped_{number}" for number in range(20)] + [given]
     nodes[at].output[0] = names[0]
-    bounds = [
-        numpy_helper.from_array(np.array(value, np.float32), name) for name, value in (("least", -3e38), ("most", 3e38))
-    ]
-    model.graph.initializer.extend(bounds)
+    bounds = {"min": -3e38, "max": 3e38}
+    takes_attributes = model.opset_import[0].version < 11
+    if not takes_attributes:
+        model.graph.initializer.extend(
+            numpy_helper.from_array(np.array(value, np.float32), name) for name, value in bounds.items()
+        )
     clips = [
-        onnx.helper.make_node("Clip", [source, "least", "most"], [target], name=f"useless_clip_{number}")
+        onnx.helper.make_node("Clip", [source], [target], name=f"useless_clip_{number}", **bounds)
+        if takes_attributes
+        else onnx.helper.make_node("Clip", [source, *bounds], [target], name=f"useless_clip_{number}")
         for number, (source, target) in enumerate(pairwise(names), 1)
     ]
     del model.graph.node[:]
@@ -158,6 +162,10 @@ def _batched(folder: Path, quick: bool) -> None:
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = "batch"
     del model.graph.value_info[:]  # which have the batch of before
+    shapes = {node.input[1] for node in model.graph.node if node.op_type == "Reshape"}
+    for tensor in model.graph.initializer:
+        if tensor.name in shapes:  # 0 takes the batch from what is reshaped
+            tensor.CopyFrom(numpy_helper.from_array(np.array([0, *numpy_helper.to_array(tensor)[1:]]), tensor.name))
     image, vit = BATCHED
     onnx.save(model, folder / f"{image}.onnx")
     onnx.save(_vit(*((32, 16, 32, 1, 2) if quick else (224, 16, 768, 12, 12))), folder / f"{vit}.onnx")

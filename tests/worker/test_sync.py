@@ -326,6 +326,33 @@ def test_a_run_that_waits_is_taken_though_the_first_value_read_behind_it_takes_l
     assert [session.prove(device).kind for _ in range(3)] == [RUN] * 3
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_run_that_waits_is_taken_though_what_its_outputs_take_to_read_varies_by_more_than_a_run(seed: int) -> None:
+    """100 MB on an H200: a run takes 200 µs, its outputs 6 ms. They must not be read back to end each run."""
+
+    class Large(Simulator):
+        varies = random.Random(seed)
+        to_pageable = True
+
+        def readback(self) -> None:
+            self._wait(0)
+            self.now += (
+                6 * MS + self.varies.randrange(200 * US) + 100 * US * self.is_cold if self.to_pageable else 2 * MS
+            )
+            self.is_cold = False
+
+        def steadier(self) -> Callable[[], None]:
+            self.to_pageable = False
+            return self.readback
+
+    device = Large(194 * US, run_leaves=0, launch_cost=30 * US, token_cost=14 * US, cold=30 * US)
+    candidates = [(RUN, None), (SYNCHRONIZE, device.synchronize)]
+    for steadier in (None, device.steadier):
+        found = prove(device.launch, candidates, device.readback, device.token, device.clock, device.pause, steadier)
+        assert found.wait != device.readback, found.how
+    assert found.kind == RUN
+
+
 @pytest.mark.parametrize("left", [150 * US, 240 * US])
 def test_a_run_that_leaves_a_part_of_its_work_is_refused_though_reading_behind_it_takes_longer(left: int) -> None:
     device = Simulator(MS, run_leaves=0, sync_leaves=0, cold=30 * US, early=left)

@@ -133,10 +133,24 @@ class BoundMode(OneAtATime, SingleMode):
             self._settled(self._download)()
         return self._model.syncs.prove(*self.run_to_prove())
 
-    def run_to_prove(self) -> tuple[str, Copy, Candidates, Copy, Copy]:
+    def run_to_prove(self) -> tuple[str, Copy, Candidates, Copy, Copy, Callable[[], Copy] | None]:
         """Its run as `ortbench.worker.proofs.sync.Syncs` take it, on a device."""
         assert self._token is not None
-        return "run", self._launch, self._waits(), self._settled(self._download), self._settled(self._token)
+        readback, token = self._settled(self._download), self._settled(self._token)
+        steadier = (
+            None if self._dynamic is not None else partial(self._steadier, self._outs, self._model.places.outputs)
+        )
+        return "run", self._launch, self._waits(), readback, token, steadier
+
+    def _steadier(self, slots: Sequence[Slot], places: Sequence[Place]) -> Copy:
+        """A readback into pinned memory of its own, where there is any: what it takes varies less."""
+        pinned = [
+            slot
+            if slot.stays or place.shared is None
+            else slot._replace(pinned=place.shared.allocate(slot.spec, slot.array.shape))
+            for slot, place in zip(slots, places, strict=True)
+        ]
+        return self._settled(download(pinned))
 
     def _waits(self) -> Candidates:
         return [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
@@ -163,7 +177,8 @@ class BoundMode(OneAtATime, SingleMode):
             return Sync(RUN, None, 0, "the copy is the host's own")
         candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
         readback = download(apart(self._ins))
-        return self._model.syncs.prove("h2d", self._upload, candidates, readback, self._token)
+        steadier = partial(self._steadier, self._ins, self._model.places.inputs)
+        return self._model.syncs.prove("h2d", self._upload, candidates, readback, self._token, steadier)
 
     def _launch(self) -> None:
         self._run(self._native_binding, self._options)
