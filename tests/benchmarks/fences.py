@@ -114,12 +114,12 @@ def _confirmed(mode: BoundMode, model: Model, known: Known) -> bool:
     """Whether a sync that is taken for known is confirmed."""
     model.syncs = Syncs()
     model.syncs.know("run", known)
-    return model.syncs.confirmed(*mode.run_to_prove()) is not None
+    return model.syncs.confirmed(*mode.run_to_prove()[:5]) is not None
 
 
 def _still_waits(mode: BoundMode, _model: Model, known: Known) -> bool:
     """Whether a sync that is taken for proved passes as one that waits when it is tried again."""
-    launch, candidates, readback, token = mode.run_to_prove()[1:]
+    launch, candidates, readback, token = mode.run_to_prove()[1:5]
     wait = token if known.kind == READBACK else dict(candidates)[known.kind]
     return not Trial(launch, readback, time.perf_counter_ns, known.work_ns).returns_early(wait)
 

@@ -207,9 +207,11 @@ def plain_copies(name: str, found: Mapping[str, Any]) -> Check:
 
 
 def launch(name: str, found: Mapping[str, Any]) -> Check:
-    """A resident inference takes what its kernels and their launch take by CUPTI, within 2 %."""
+    """A resident inference takes at least what its kernels take by CUPTI, and at most what their launch takes besides, within 2 %.
+
+    The launch is timed while CUPTI records, which adds to it: 26 µs in place of 5 on an H200."""
     ours, span, around = found["latency_ns"], found["span_ns"], found["launch_ns"]
-    apart = abs(ours / (span + around) - 1)
+    apart = max(span / ours, ours / (span + around), 1) - 1
     figures = (
         f"{duration(ours)} by ortbench, {duration(span)} from first to last kernel and {duration(around)} around them by CUPTI "
         f"({apart:.1%} apart); limit {LAUNCH_APART:.0%}"

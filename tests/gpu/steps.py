@@ -149,11 +149,11 @@ class Scale:
     batches: str = "1,8,64"
     start_s: float = 12.0
     memcpy: str = "1000000,16000000,256000000"
-    generated: tuple[str, str] = ("512", "512")
+    generated: tuple[str, str] = ("512", "256")
     generate_s: float = 100.0
     soaked: int = 5000
     soaked_shapes: tuple[str, str] = ("1..16", "16..512")
-    soak_s: float = 60.0
+    soak_s: float = 8.0
 
 
 FULL = Scale()

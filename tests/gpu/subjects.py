@@ -139,7 +139,7 @@ def _with_useless_nodes(folder: Path) -> None:
     given = nodes[at].output[0]
     names = [f"{given}_clipped_{number}" for number in range(20)] + [given]
     nodes[at].output[0] = names[0]
-    bounds = {"min": -3e38, "max": 3e38}
+    bounds: dict[str, Any] = {"min": -3e38, "max": 3e38}
     takes_attributes = model.opset_import[0].version < 11
     if not takes_attributes:
         model.graph.initializer.extend(
