@@ -25,7 +25,7 @@ from ortbench.analysis.loads.levels import (
 )
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
-from ortbench.analysis.outputs import doubt, worst
+from ortbench.analysis.outputs import doubt, told_of, worst
 from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result
 from ortbench.core import units
 from ortbench.core.errors import BadInput
@@ -334,7 +334,12 @@ def _check_output(key: str, limit: float, result: Result) -> Check:
     at_most = it.better == "lower"
     bound = f"must be at {'most' if at_most else 'least'} {it.unit.text(limit)}"
     if found is None or found == -math.inf:
-        wrong = next((compared["differs"] for compared in result.outputs if compared["differs"]), "no output has it")
+        differing = next((compared for compared in result.outputs if compared["differs"]), None)
+        wrong = (
+            "no output has it"
+            if differing is None
+            else f"the outputs are not {told_of(differing)}: {differing['differs']}"
+        )
         return Check(key, FAILED if found is not None else UNCLEAR, f"{key}: {wrong}; {bound}", metric=key)
     passed = found <= limit if at_most else found >= limit
     said = "no output moved" if found == math.inf else it.unit.text(found)

@@ -244,7 +244,7 @@ def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
         "Shapes",
         "Switching shapes",
     ]
-    assert "batch=2: failed: out of memory" in text
+    assert "batch=2 failed: out of memory" in text
     words = text.partition("<h2>Words</h2>")[2]
     assert "first vs later" in words
     assert "switching cost" in words
