@@ -33,7 +33,7 @@ from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, 
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, SWEEP
 from ortbench.model.metrics import LATENCY, metric
-from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, THROUGHPUT, is_rate
+from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, SLO_RATE, THROUGHPUT, is_rate
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import OK, Case, Result, work_of
 from ortbench.model.schema import SloRate
@@ -261,9 +261,11 @@ def _found(mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
     """Whether any rate keeps an SLO that one was looked for: others that were tried on the way need not."""
     name = f"SLO of {mode}"
     if found is None:
-        return Check(name, FAILED, f"{name}: no rate that was tried meets {slo_text(asked)}", metric=_RATE, mode=mode)
+        return Check(
+            name, FAILED, f"{name}: no rate that was tried meets {slo_text(asked)}", metric=SLO_RATE, mode=mode
+        )
     text = f"{name}: {slo_text(asked)} {found_text(found)}; {tries_text(found, asked)}"
-    return Check(name, PASSED, text, metric=_RATE, mode=mode)
+    return Check(name, PASSED, text, metric=SLO_RATE, mode=mode)
 
 
 def _keeps(case: Case, stat: str, most: int) -> Check:
@@ -311,7 +313,6 @@ def _of_sweep(result: Result, limits: Limits) -> Iterator[Check]:
             yield Check(name, verdict, f"{name}: {said}", metric=LATENCY, mode=mode)
 
 
-_RATE = "slo_rate"
 _OF_KIND: dict[str, Callable[[Result, Limits], Iterator[Check]]] = {LOAD.key: _of_load, SWEEP.key: _of_sweep}
 
 
