@@ -369,7 +369,7 @@ def published(ratio: Sequence[float] = (2.4, 2.3, 2.5)) -> Result:
 def with_failures() -> Result:
     """One mode of four that is ok."""
     wrong = case("device-tensors", h2d=1 * MS, inference=1 * MS, d2h=1 * MS, latency=2 * MS)
-    wrong.status, wrong.reason = FAILED, "after the timed runs: output y: 1 of 2 values differ"
+    wrong.status, wrong.reason = FAILED, "after the timed runs: 1 of 2 values of output y differ"
     wrong.checks["outputs"] = {"verdict": "failed"}
     return nvidia_result(
         case("cpu-tensors", ratio=(1.0, 1.0, 1.0), latency=3 * MS),

@@ -32,15 +32,15 @@ class Running:
             del self._ordered[::2]
         insort(self._ordered, value)
 
-    def text(self, is_rate: bool) -> str:
-        """The median in words: a duration, ns, or inferences per second; without an interval while there are few blocks."""
+    def text(self, rate: str | None = None) -> str:
+        """The median in words: a duration, ns, or a `rate`, which is its unit; without an interval while there are few blocks."""
         if not self._ordered:
             return "–"
         middle, ends = _middle(self._ordered), _ends(self._ordered)
-        name, size = ("inf/s", 1.0) if is_rate else units.time_unit(middle)
+        name, size = (rate, 1.0) if rate else units.time_unit(middle)
 
         def number(value: float) -> str:
-            return units.rate(value) if is_rate else units.time(value, size)
+            return units.rate(value) if rate else units.time(value, size)
 
         shown = f"{number(middle)} {name}"
         return shown if ends is None else f"{shown} (95% CI {number(ends[0])}–{number(ends[1])})"
@@ -64,16 +64,16 @@ class Estimates:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._looked_at = clock, clock() - EVERY_S
-        self._series: dict[str, tuple[Running, bool]] = {}
+        self._series: dict[str, tuple[Running, str | None]] = {}
 
-    def named(self, name: str, is_rate: bool = False) -> Running:
-        """A series, of durations or of rates."""
-        return self._series.setdefault(name, (Running(), is_rate))[0]
+    def named(self, name: str, rate: str | None = None) -> Running:
+        """A series, of durations or of rates in a unit."""
+        return self._series.setdefault(name, (Running(), rate))[0]
 
-    def add(self, name: str, samples: Sequence[float], is_rate: bool = False) -> None:
+    def add(self, name: str, samples: Sequence[float], rate: str | None = None) -> None:
         """Take a block into account: its samples, ns, or the one rate that it had."""
         if samples:
-            self.named(name, is_rate).add(median(samples))
+            self.named(name, rate).add(median(samples))
 
     def is_due(self) -> bool:
         """Whether the last look is long enough ago; the next one is then counted from now on."""
@@ -84,4 +84,4 @@ class Estimates:
         return True
 
     def rows(self) -> list[Row]:
-        return [(name, running.text(is_rate)) for name, (running, is_rate) in self._series.items()]
+        return [(name, running.text(rate)) for name, (running, rate) in self._series.items()]

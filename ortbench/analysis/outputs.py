@@ -52,15 +52,19 @@ def doubt_findings(result: Result, name: str = "") -> list[Finding]:
     """That the figures of a result are doubtful, how far the outputs are from which others, and what mends it; at most one."""
     for it in result.outputs or ():
         if it["doubt"] is not None:
-            of = "the expected ones" if it["against"] == EXPECTED else f"those of {it['against']}"
             whose = called(result, name) if name else "Doubtful"
             what = f"{whose}: {it['doubt']['ep']} is likely to compute in a lower precision than the model's"
             found = worst(it["distances"])
             far = [f"SQNR {metric('outputs.sqnr').unit.text(found['sqnr'])}"] if "sqnr" in found else []
             far += [f"largest error {metric('outputs.max_error').unit.text(found['max_error'])}"]
-            evidence = f"outputs differ from {of} ({', '.join(far)}), so these figures are left out of ratios and gates"
+            evidence = f"outputs differ from {told_of(it)} ({', '.join(far)}), so these figures are left out of ratios and gates"
             return [Finding(what, evidence, it["doubt"]["mends"], Weight.DOUBT, "unclear")]
     return []
+
+
+def told_of(it: OutputsCompared) -> str:
+    """What outputs were compared with."""
+    return "the expected ones" if it["against"] == EXPECTED else f"those of {it['against']}"
 
 
 def worst(distances: Sequence[OutputDistance]) -> dict[str, float]:

@@ -133,8 +133,8 @@ def failures(result: Result, status: str = FAILED) -> list[str]:
             of_modes.setdefault(tuple(modes), []).append(name)
         for modes_, names in of_modes.items():
             whole = all(len(cases[name]) == len(modes_) for name in names)
-            of = "" if whole else f" {', '.join(modes_)}"
-            found.append(f"{', '.join(names)}:{of} {status}: {reason}")
+            which = ", ".join(names) if whole else f"{', '.join(modes_)} at {', '.join(names)}"
+            found.append(f"{which} {status}: {reason}")
     return found
 
 

@@ -25,7 +25,7 @@ from ortbench.analysis.loads.levels import (
 )
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
-from ortbench.analysis.outputs import doubt, worst
+from ortbench.analysis.outputs import doubt, told_of, worst
 from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result
 from ortbench.core import units
 from ortbench.core.errors import BadInput
@@ -33,7 +33,7 @@ from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, 
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, SWEEP
 from ortbench.model.metrics import LATENCY, metric
-from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, THROUGHPUT, is_rate
+from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, SLO_RATE, THROUGHPUT, is_rate
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import OK, Case, Result, work_of
 from ortbench.model.schema import SloRate
@@ -261,9 +261,11 @@ def _found(mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
     """Whether any rate keeps an SLO that one was looked for: others that were tried on the way need not."""
     name = f"SLO of {mode}"
     if found is None:
-        return Check(name, FAILED, f"{name}: no rate that was tried meets {slo_text(asked)}", metric=_RATE, mode=mode)
+        return Check(
+            name, FAILED, f"{name}: no rate that was tried meets {slo_text(asked)}", metric=SLO_RATE, mode=mode
+        )
     text = f"{name}: {slo_text(asked)} {found_text(found)}; {tries_text(found, asked)}"
-    return Check(name, PASSED, text, metric=_RATE, mode=mode)
+    return Check(name, PASSED, text, metric=SLO_RATE, mode=mode)
 
 
 def _keeps(case: Case, stat: str, most: int) -> Check:
@@ -311,7 +313,6 @@ def _of_sweep(result: Result, limits: Limits) -> Iterator[Check]:
             yield Check(name, verdict, f"{name}: {said}", metric=LATENCY, mode=mode)
 
 
-_RATE = "slo_rate"
 _OF_KIND: dict[str, Callable[[Result, Limits], Iterator[Check]]] = {LOAD.key: _of_load, SWEEP.key: _of_sweep}
 
 
@@ -334,7 +335,12 @@ def _check_output(key: str, limit: float, result: Result) -> Check:
     at_most = it.better == "lower"
     bound = f"must be at {'most' if at_most else 'least'} {it.unit.text(limit)}"
     if found is None or found == -math.inf:
-        wrong = next((compared["differs"] for compared in result.outputs if compared["differs"]), "no output has it")
+        differing = next((compared for compared in result.outputs if compared["differs"]), None)
+        wrong = (
+            "no output has it"
+            if differing is None
+            else f"the outputs are not {told_of(differing)}: {differing['differs']}"
+        )
         return Check(key, FAILED if found is not None else UNCLEAR, f"{key}: {wrong}; {bound}", metric=key)
     passed = found <= limit if at_most else found >= limit
     said = "no output moved" if found == math.inf else it.unit.text(found)

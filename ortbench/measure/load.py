@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ortbench.analysis.estimates import Row
 from ortbench.analysis.loads import queueing
-from ortbench.analysis.loads.levels import CONCURRENCY, LoadPoint, block_figure
+from ortbench.analysis.loads.levels import CONCURRENCY, INFERENCES, SEQUENCES, LoadPoint, block_figure
 from ortbench.analysis.loads.load_levels import (
     ClosedLoopBlock,
     LoadSamples,
@@ -256,13 +256,16 @@ class LoadExperiment(Experiment[Any]):
             for name, figure in {THROUGHPUT: block["throughput"], **block["latency"]}.items():
                 self._judge.add(side, mode, name, round, [figure], place)
         if self._verdicts is None:
-            name, is_rate = self._row(it, mode, place)
-            self._so_far.add(name, [block_figure(block, THROUGHPUT if is_rate else "median")], is_rate)
+            name, rate = self._row(it, mode, place)
+            self._so_far.add(name, [block_figure(block, THROUGHPUT if rate else "median")], rate)
         self._tell_estimates()
 
-    def _row(self, it: LoadSide, mode: str, place: LoadPoint) -> tuple[str, bool]:
-        """What a row of estimates is of, and whether that is a rate: the one that a closed loop has."""
-        return self._called(it.side, f"{mode} {place.kind}={place.value:g}"), place.kind == CONCURRENCY
+    def _row(self, it: LoadSide, mode: str, place: LoadPoint) -> tuple[str, str | None]:
+        """What a row of estimates is of, and the unit of the rate that a closed loop has."""
+        unit = SEQUENCES if it.side.result.generation else INFERENCES
+        return self._called(
+            it.side, f"{mode} {place.kind}={place.value:g}"
+        ), unit if place.kind == CONCURRENCY else None
 
     def _estimated(self) -> Sequence[Row]:
         return super()._estimated() if self._verdicts is None else self._verdicts.so_far()

@@ -39,10 +39,11 @@ class Unit(NamedTuple):
     scale: Callable[[Iterable[float]], tuple[str, float] | None] | None = None
     # a figure that is smaller counts as this in a ratio, so that it exists: a step of the clock, a byte
     least: float = 1e-9
+    spelled: str = ""  # `heading` in a sentence, where that has room for a longer word
 
     def text(self, value: float) -> str:
         """A figure alone, with its unit: ``4.21 ms``."""
-        return f"{self.cell(value)} {self.heading}".rstrip()
+        return f"{self.cell(value)} {self.spelled or self.heading}".rstrip()
 
     def column(self, values: Iterable[float]) -> tuple[str, Callable[[float], str]]:
         """The unit in the heading of a column of figures, and what prints its cells."""
@@ -85,14 +86,16 @@ def _rate(symbol: str, measure: str = "throughput", suffix: str = "_per_s") -> U
 TIME = Unit("ns", "_ns", "latency", units.duration, scale=units.table_unit, least=1)
 SIZE = Unit("B", "_bytes", "size", units.size, least=1)
 BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", _per_second)
-INFERENCES, ITEMS, STEPS, REQUESTS = map(_rate, ("inf/s", "items/s", "steps/s", "requests/s"))
+INFERENCES = _rate("inf/s")._replace(spelled="inferences/s")
+ITEMS, STEPS, REQUESTS = map(_rate, ("items/s", "steps/s", "requests/s"))
 PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS, OUTPUT_TOKENS = (
     _rate("tokens/s")._replace(heading=heading)
     for heading in ("prefill tokens/s", "decode tokens/s", "tokens/s per sequence", "tokens/s")
 )
 ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
-INFERENCES_PER_J, ITEMS_PER_J = (_rate(symbol, "efficiency", "") for symbol in ("inf/J", "items/J"))
+INFERENCES_PER_J = _rate("inf/J", "efficiency", "")._replace(spelled="inferences/J")
+ITEMS_PER_J = _rate("items/J", "efficiency", "")
 GROWTH = Unit("B/1000 inf", "_bytes_per_1000", "growth", units.size, least=1000)
 COUNTED_GROWTH = Unit("1/1000 inf", "_per_1000", "growth", units.digits, least=0.01)
 SHARE = Unit("1", "", "share", _percent)

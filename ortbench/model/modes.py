@@ -43,6 +43,7 @@ ENQUEUE, CPU_TIME = "enqueue", "cpu_time"
 COSTS = (ENQUEUE, *PER_BLOCK)
 # One number each: times an item and of all copies in a run, what is copied, what a mode takes.
 THROUGHPUT, ITEM_THROUGHPUT, ITEM_TIME, COPY_TIME = "throughput", "item_throughput", "item_time", "copies"
+SLO_RATE = "slo_rate"  # what a search for the highest rate of a load finds
 BYTES_H2D, BYTES_D2H, COPY_SHARE, COPY_RATE = "bytes_h2d", "bytes_d2h", "copy_share", "copy_rate"
 COPIES_HIDDEN, HIDDEN_SHARE, PIPELINE_SPEEDUP = "copies_hidden", "hidden_share", "pipeline_speedup"
 HOST_GROWTH, DEVICE_GROWTH = "host_growth", "device_growth"

@@ -153,8 +153,7 @@ def _best(records: Sequence[Record]) -> list[str]:
 
 
 def _reason(record: Record) -> Note:
-    text = f"{record.id}: {record.outcome}: {record.reason}"
-    return Note(text, "✗", BAD) if record.exit_code else Note(text)
+    return Note(record.why(), "✗", BAD) if record.exit_code else Note(record.why())
 
 
 _CSV_COLUMNS = (

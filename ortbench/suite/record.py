@@ -29,6 +29,14 @@ MEASURED = "measured"  # without a gate there is nothing to pass
 CONCLUDED = (PASSED, FAILED, UNCLEAR, MEASURED)
 # From the worst to the best: what a whole suite ends with if one of its cases does.
 _OUTCOMES = (*CONCLUDED, SKIPPED, MISSING, BROKEN, INCOMPARABLE)
+# What is said of a case that has a reason.
+_SAID = {
+    UNCLEAR: " has no verdict",
+    SKIPPED: " was skipped",
+    MISSING: " is missing",
+    BROKEN: "'s benchmark failed",
+    INCOMPARABLE: " is not comparable",
+}
 _BY_WEIGHT = (BENCHMARK_FAILED, REGRESSION, NOT_COMPARABLE, CANNOT_TELL, DONE)
 
 
@@ -87,7 +95,7 @@ class Record:
 
     def line(self, was_done: bool) -> str:
         """The case in a line, as it is told when it ends or turns out to be done."""
-        parts = [self.outcome]
+        parts = [] if self.reason else [self.outcome]
         if self.fastest is not None:
             speed = (
                 ""
@@ -102,7 +110,11 @@ class Record:
             parts.append(f"on {self.node['name']}")
         if was_done or self.seconds:
             parts.append("done before" if was_done else f"took {seconds(self.seconds * 1e9)}")
-        return f"{self.id}: {', '.join(parts)}" + (f": {self.reason}" if self.reason else "")
+        return self.why(f" ({', '.join(parts)})" if parts else "") if self.reason else f"{self.id}: {', '.join(parts)}"
+
+    def why(self, more: str = "") -> str:
+        """What became of the case and why, in a sentence."""
+        return f"{self.id}{_SAID.get(self.outcome, f' {self.outcome}')}{more}: {self.reason}"
 
 
 def record_from(content: bytes, name: str) -> Record:

@@ -92,15 +92,24 @@ def test_the_table_of_two_loads_and_of_three() -> None:
     (two,) = comparison.tables([results[0], results[2]], ["a", "b"], 0.05, in_order=True)
     assert two.headings == ["mode", "point", "metric", "a", "b", "ratio", "95% CI", "verdict", "a p95", "b p95"]
     assert tuple(row[:8] for row in two.rows[:3]) == (
-        ("cpu-tensors", "concurrency=1", "throughput", "100 inf/s", "50.0 inf/s", "2.00", "1.93–2.07", "slower"),
+        (
+            "cpu-tensors",
+            "concurrency=1",
+            "throughput",
+            "100 inferences/s",
+            "50.0 inferences/s",
+            "2.00",
+            "1.93–2.07",
+            "slower",
+        ),
         ("cpu-tensors", "concurrency=1", "latency", "10.0 ms", "20.0 ms", "2.00", "1.93–2.07", "slower"),
         ("cpu-tensors", "concurrency=1", "latency p99", "20.0 ms", "40.0 ms", "2.00", "1.93–2.07", "slower"),
     )
     (three,) = comparison.tables(results, ["a", "b", "c"], 0.05, in_order=True)
     assert [row[:5] + row[-5:-4] for row in three.rows[:3]] == [
-        ("cpu-tensors", "concurrency=1", "throughput", "a", "100 inf/s", "–"),
-        ("", "", "", "b", "100 inf/s", "1.000"),
-        ("", "", "", "c", "50.0 inf/s", "2.00"),
+        ("cpu-tensors", "concurrency=1", "throughput", "a", "100 inferences/s", "–"),
+        ("", "", "", "b", "100 inferences/s", "1.000"),
+        ("", "", "", "c", "50.0 inferences/s", "2.00"),
     ]
     assert [row[-2:] for row in three.rows[:3]] == [("–", "–"), ("1.000", "same"), ("2.00", "slower")]
     (of_rates,) = comparison.tables([paced(), paced(1.2)], ["a", "b"], 0.05, in_order=True)

@@ -40,8 +40,8 @@ def test_rows_are_in_the_order_of_names_and_say_what_blocks_gave() -> None:
     for number in range(6):
         estimates.add("cpu-tensors", [4_200_000 + 10_000 * number, 0, 9_000_000])
     assert estimates.rows()[0] == ("cpu-tensors", "4.22 ms (95% CI 4.20–4.25)")
-    estimates.add("load", [1240.0], is_rate=True)
-    assert estimates.rows()[2] == ("load", "1.24k inf/s")
+    estimates.add("load", [1240.0], "inferences/s")
+    assert estimates.rows()[2] == ("load", "1.24k inferences/s")
 
 
 def test_however_many_blocks_there_are_so_many_are_kept_and_a_look_sorts_none() -> None:
@@ -50,7 +50,7 @@ def test_however_many_blocks_there_are_so_many_are_kept_and_a_look_sorts_none() 
         running.add(chance.gauss(1e6, 1e4))
     assert 25_000 <= len(running._ordered) <= 50_000
     assert running._ordered == sorted(running._ordered)
-    assert running.text(False) == "1.00 ms (95% CI 1.00–1.00)"
+    assert running.text() == "1.00 ms (95% CI 1.00–1.00)"
 
 
 @pytest.mark.parametrize("n", [6, 7, 50, 100, 101, 400])

@@ -12,20 +12,24 @@ from ortbench.analysis.comparing.series import EVERYTHING, Selection, point_text
 from ortbench.core.errors import BadInput
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Result
+from ortbench.model.schema import SloRate
 from tests.results import (
     MS,
     NEW,
     OLD,
     level,
+    load_result,
     loop_of,
     loop_result,
     measured,
     night,
     nights,
     noise,
+    opened,
     result_of,
     runs,
     serving,
+    slo_rate,
     steady,
     stepped,
     sweep_result,
@@ -144,6 +148,24 @@ def test_only_what_is_asked_for_and_was_measured_has_figures() -> None:
     assert len(shapes) > 1
     assert list(dict.fromkeys(point_text(it.key.point) for it in found([result, result]))) == shapes
     assert all(len(it.figures) == 2 for it in found([result, result]))
+
+
+def test_of_a_search_for_the_highest_rate_its_answer_is_a_series_and_its_tries_are_none() -> None:
+    mode = "device-tensors"
+
+    def searched(highest: float, *tries: float) -> Result:
+        answer: dict[str, SloRate | None] = {mode: slo_rate(highest, highest - 4, highest + 4)}
+        return load_result(*(opened(mode, it, 5.0, 15.0) for it in tries), slo={"p99": 20 * MS}, found=answer)
+
+    results = [searched(70.0, 40, 64, 70, 90), searched(80.0, 41, 80, 99)]
+    (one,) = found(results)
+    assert (one.key.mode, one.key.point, one.key.figure.text) == (mode, (), "slo_rate")
+    assert [it.value for it in one.figures] == [70.0, 80.0]
+    assert found(results, only=Selection(("cpu-tensors",))) == []
+    named = found(results, only=Selection(metrics=(parse_metric("latency.p99@rate=40"),)))
+    assert [point_text(it.key.point) for it in named] == ["rate=40"]
+    given = load_result(opened(mode, 40, 5.0, 15.0), slo={"p99": 20 * MS}, found={})
+    assert [point_text(it.key.point) for it in found([given])] == ["rate=40"]
 
 
 def test_what_a_run_of_a_history_keeps() -> None:

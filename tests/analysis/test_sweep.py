@@ -109,7 +109,7 @@ def test_what_is_said_of_a_sweep() -> None:
 
 def test_a_shape_that_fails_is_said_and_the_others_go_on() -> None:
     result = sweep_result(failed={2: "out of memory"})
-    assert failures(result) == ["batch=2: failed: out of memory"]
+    assert failures(result) == ["batch=2 failed: out of memory"]
     assert [(it.name, it.shape, [case.status for case in result.at_point(it.point)]) for it in result.shapes] == [
         ("batch=1", {"batch": 1}, [OK, OK]),
         ("batch=2", {"batch": 2}, ["failed", "failed"]),
@@ -125,8 +125,8 @@ def test_a_shape_that_fails_is_said_and_the_others_go_on() -> None:
         case = there(result.case(mode, {"batch": batch}))
         case.status, case.reason = FAILED, reason
     assert failures(result) == [
-        "batch=1, batch=4: device-resident failed: no memory",
-        "batch=2: cpu-tensors failed: wrong outputs",
+        "device-resident at batch=1, batch=4 failed: no memory",
+        "cpu-tensors at batch=2 failed: wrong outputs",
     ]
 
 

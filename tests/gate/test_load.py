@@ -48,7 +48,7 @@ def test_what_matters_most_of_each_level_is_held_against_a_baseline() -> None:
         "device-tensors latency p99 rate=10": FAILED, "device-tensors latency p99 rate=30": FAILED,
     }  # fmt: skip
     assert found[0].text == (
-        "cpu-tensors throughput concurrency=1: 83.3 inf/s against 100 inf/s, ratio 1.200 (1.160 to 1.241 with the noise of both runs), must be at most 1.05"
+        "cpu-tensors throughput concurrency=1: 83.3 inferences/s against 100 inferences/s, ratio 1.200 (1.160 to 1.241 with the noise of both runs), must be at most 1.05"
     )
     assert found[0].ratio == pytest.approx(1.2)
     assert (found[0].limit, found[0].rounds) == (1.05, None)

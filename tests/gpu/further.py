@@ -77,7 +77,7 @@ def load_points(name: str, result: Result) -> Check:
     for of, it in found.items():
         done, clock = checks.value(it, "throughput"), checks.value(it, "sm_clock")
         at = "" if clock is None else f" at {clock:.0f} MHz"
-        parts.append(f"{of} {rate(done)} inf/s, p50 {duration(it['metrics']['latency']['median'])}{at}")
+        parts.append(f"{of} {rate(done)} inferences/s, p50 {duration(it['metrics']['latency']['median'])}{at}")
     return Check(name, PASS, "; ".join(parts))
 
 
@@ -224,7 +224,7 @@ def plain_threads(name: str, found: Mapping[str, Any], limited: bool = True) -> 
     ratios = [ours / theirs for ours, theirs in zip(found["ours"], found["theirs"], strict=True)]
     low, high = sign_test_interval(ratios) or (0.0, math.inf)
     figures = (
-        f"{rate(median(found['ours']))} inf/s by ortbench, {rate(median(found['theirs']))} by {found['threads']} threads; ratio in "
+        f"{rate(median(found['ours']))} inferences/s by ortbench, {rate(median(found['theirs']))} by {found['threads']} threads; ratio in "
         f"{len(ratios)} turns {median(ratios):.3f} (95% CI {low:.3f} to {high:.3f})"
     )
     if not limited:

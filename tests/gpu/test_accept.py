@@ -41,7 +41,7 @@ def number(value: float) -> dict[str, Any]:
 
 ITERATIONS, INTERRUPTED = {"reason": "iterations", "value": 10, "per": "mode"}, {"reason": "interrupted"}
 RIGHT = {"outputs": {"verdict": "passed"}}
-OTHER = {"outputs": {"verdict": "failed", "how": "output y: 1 of 4 values differ"}}
+OTHER = {"outputs": {"verdict": "failed", "how": "1 of 4 values of output y differ"}}
 
 
 def case(mode: str, **changed: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ SEEN = (
 REPLAYED = {"id": 1, "verdict": "passed", "how": "the outputs followed inputs that were written in place"}
 PROVED = {"library": "torch", "place": "cuda:0", "verdict": "passed", "how": "the addresses are the library's"}
 LATE = case("device-tensors", status="failed", reason="the run ended before it was measured")
-WRONG = case("device-tensors", status="failed", reason="output y: 1 of 4 values differ", checks=OTHER)
+WRONG = case("device-tensors", status="failed", reason="1 of 4 values of output y differ", checks=OTHER)
 EQUAL = "device-tensors equal to expected outputs"
 PIPELINE = {"depth": 3, "items": 4, "distinct": 4, "host_memory": "CudaPinned (HOST_ACCESSIBLE)"}
 HIDDEN = {**TIMED, "copies": number(3_000_000), "hidden_share": {**number(0.905), "ci95": [0.84, 1.0]},
@@ -351,7 +351,7 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: sampled(0, "host"), NOT_RUN, ""),
     (lambda: outputs(case("cpu-tensors"), case("device-resident"), without("cpu-tensors-pinned", "no such", checks={}),
                      without("device-tensors", "no such")), PASS, "cpu-tensors, device-resident equal to expected outputs; cpu-tensors-pinned, device-tensors: no such"),
-    (lambda: outputs(case("cpu-tensors"), WRONG), FAIL, "device-tensors: output y: 1 of 4 values differ"),
+    (lambda: outputs(case("cpu-tensors"), WRONG), FAIL, "device-tensors: 1 of 4 values of output y differ"),
     (lambda: outputs(case("cpu-tensors"), case("device-tensors", checks={})), FAIL, ""),
     (lambda: outputs(without("device-tensors", "no such memory")), NOT_RUN, "device-tensors: no such memory"),
     # What time ran out on has not failed.
@@ -451,8 +451,8 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: costs(further.memory, "device_memory"), PASS, "device-tensors on the host alone"),
     (lambda: costs(further.memory, "device_memory_process"), PASS, "device-tensors 2.00 MB (NVML; 1.00 kB bound, card not known)"),
     (lambda: costs(further.drawn, metrics={"energy": number(-0.1)}), FAIL, ""),
-    (lambda: loaded(), PASS, "device-resident 20/s 19.5 inf/s, p50 2.00 ms at 1980 MHz"),
-    (lambda: loaded(point={"concurrency": 4}), PASS, "device-resident 4 in shared 19.5 inf/s"),
+    (lambda: loaded(), PASS, "device-resident 20/s 19.5 inferences/s, p50 2.00 ms at 1980 MHz"),
+    (lambda: loaded(point={"concurrency": 4}), PASS, "device-resident 4 in shared 19.5 inferences/s"),
     (lambda: loaded(point={}), FAIL, "there is no load point"),
     (lambda: loaded(checks=OTHER), FAIL, "device-resident 20/s: outputs differ"),
     (lambda: loaded(status="failed", reason="no"), FAIL, "device-resident 20/s: no"),
@@ -499,10 +499,10 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: launched(252_000), FAIL, ""),
     (lambda: launched(226_000), FAIL, ""),
     (lambda: threads(1.049), PASS,
-     "1.05k inf/s by ortbench, 1.00k by 4 threads; ratio in 9 turns 1.049 (95% CI 1.049 to 1.049); limit 1 ± 0.05"),
+     "1.05k inferences/s by ortbench, 1.00k by 4 threads; ratio in 9 turns 1.049 (95% CI 1.049 to 1.049); limit 1 ± 0.05"),
     (lambda: threads(0.94), FAIL, ""),
-    (lambda: threads(0.9, 1.0, 1.1), NOT_RUN, "too noisy to tell; 1.00k inf/s"),
-    (lambda: threads(0.94, limited=False), PASS, "940 inf/s by ortbench, 1.00k by 4 threads; ratio in 9 turns 0.940"),
+    (lambda: threads(0.9, 1.0, 1.1), NOT_RUN, "too noisy to tell; 1.00k inferences/s"),
+    (lambda: threads(0.94, limited=False), PASS, "940 inferences/s by ortbench, 1.00k by 4 threads; ratio in 9 turns 0.940"),
     (lambda: further.generated(NAME, TOLD), PASS, "shared TTFT 12.0 ms, 250 tokens/s, 0 B of state a token"),
     (lambda: further.generated(NAME, result()), FAIL, ""),
     (lambda: further.genai(NAME, GENAI, TOLD), PASS,

@@ -194,7 +194,7 @@ def test_outputs_that_are_not_the_expected_ones(tmp_path: Path) -> None:
     path = write(tmp_path, defaults("cpu") + STAGES + BETWEEN)
     ran = ortbench("chain", path, *ONCE, "--out", tmp_path / "out", "--expect", tmp_path / "expected.npz")
     assert ran.code == 1
-    assert ran.error_line.startswith("the outputs are not the expected ones: output last.w: 96 of 96 values differ")
+    assert ran.error_line.startswith("the outputs are not the expected ones: 96 of 96 values of output last.w differ")
 
 
 @pytest.mark.parametrize("honesty", HONESTY)
@@ -356,7 +356,7 @@ def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyP
     chain_opening.open_chain(state, **json.loads(json.dumps(plan.worker_request())))
     measuring.prepare(state, "device-resident", 1)
     monkeypatch.setattr(ResidentStage, "handed", other)
-    with pytest.raises(WrongOutputs, match=r"^output middle\.aside of step 1: 96 of 96 values differ"):
+    with pytest.raises(WrongOutputs, match=r"^96 of 96 values of output middle\.aside of step 1 differ"):
         measuring.prepare(state, "device-resident", 1)
 
 

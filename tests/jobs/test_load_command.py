@@ -131,7 +131,7 @@ def test_clients_with_a_session_of_their_own(sessions: str, real_library: Path, 
 @pytest.mark.parametrize(
     ("knobs", "words", "wrong"),
     [
-        ({"wrong_run": "1500+:default"}, "outputs of client 1: output y: 1 of 1024 values differ", True),
+        ({"wrong_run": "1500+:default"}, "outputs of client 1: 1 of 1024 values of output y differ", True),
         ({"fail_upload": "4600:default"}, "a client died: ", False),
         ({"abort_run": "1500:default"}, "the worker was ended by SIGABRT", False),
     ],

@@ -55,7 +55,7 @@ def test_the_report_of_a_load_is_shown_and_saved(ran: tuple[Ran, Path]) -> None:
         "ok"
     ] * 4  # back to back too
     assert (folder / "table.md").read_text().startswith("# ortbench load: ")
-    assert "Latency and inf/s against clients" in (folder.parent / "page.html").read_text()
+    assert "Latency and inferences/s against clients" in (folder.parent / "page.html").read_text()
     assert (folder.parent / "j.xml").read_text().count("<testcase ") == 3
     assert len(json.loads((folder.parent / "a.json").read_text())) == 3 + 3 + 2
 

@@ -65,7 +65,7 @@ TWO = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 200
             "device-resident at batch=4 1.00 ms."]),
         ("load", ("--mode", "device-resident", "--concurrency", 1, "--duration", 1), [
             f"{OTHERS}; this process waited for a CPU in 19% of blocks.",
-            "Figures of the 6 of 8 rounds that were quiet: device-resident 1.00 ms, device-resident with 1 client 997 inf/s."]),
+            "Figures of the 6 of 8 rounds that were quiet: device-resident 1.00 ms, device-resident with 1 client 997 inferences/s."]),
     ],
 )  # fmt: skip
 def test_what_is_said_first(

@@ -243,9 +243,9 @@ def test_a_run_is_never_reported_done_before_the_device_is(honesty: Honesty, lib
         (
             {"wrong_run": "1+:host_accessible"},
             ["host-accessible"],
-            r"^output y: 1 of 1024 values differ, first at \[0\]",
+            r"^1 of 1024 values of output y differ from the first session\.run with CPU tensors, first at \[0\]",
         ),
-        ({"wrong_run": "1+:default"}, ["device-tensors", "device-resident"], r"^output y: 1 of 1024 values differ"),
+        ({"wrong_run": "1+:default"}, ["device-tensors", "device-resident"], r"^1 of 1024 values of output y differ"),
         ({"fail_download": "40+:host"}, ["cpu-tensors"], "download"),
         ({"fail_upload": "3:default"}, ["device-tensors"], "upload"),
         ({"fail_alloc": "1+:host_accessible"}, ["host-accessible"], "alloc"),

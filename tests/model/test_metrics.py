@@ -34,7 +34,7 @@ PRINTED = [
     (metrics.TIME, 4_210_000, "4.21 ms", "4210", "µs"),
     (metrics.SIZE, 24_900_000, "24.9 MB", "24.9 MB", ""),
     (metrics.BANDWIDTH, 24.9e9, "24.9 GB/s", "24.9 GB/s", ""),
-    (metrics.INFERENCES, 1240, "1.24k inf/s", "1.24k", "inf/s"),
+    (metrics.INFERENCES, 1240, "1.24k inferences/s", "1.24k", "inf/s"),
     (metrics.ITEMS, 154_000, "154k items/s", "154k", "items/s"),
     (metrics.ENERGY, 0.00421, "4.21 mJ", "4.21 mJ", ""),
     (metrics.POWER, 71.256, "71.3 W", "71.3", "W"),

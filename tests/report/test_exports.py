@@ -53,7 +53,7 @@ ALL = [
 def test_outcomes_of_a_run() -> None:
     made = on_host(
         measured("cpu-tensors", latency=steady([2 * MS, 3 * MS, 4 * MS])),
-        broken("device-tensors", reason="output y: 1 of 2 values differ", latency=steady([MS])),
+        broken("device-tensors", reason="1 of 2 values of output y differ", latency=steady([MS])),
         broken("device-resident", reason=None),
         broken("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
         Case("cpu-tensors-pinned"),
@@ -62,7 +62,7 @@ def test_outcomes_of_a_run() -> None:
     group = "models/m.onnx on SomeExecutionProvider"
     assert outcomes_of_run(made) == [
         Outcome(group, "cpu-tensors", PASSED, "3.00 ms (95% CI 2.00 ms to 4.00 ms), median of 9 samples", 0.003),
-        Outcome(group, "device-tensors", ERROR, "output y: 1 of 2 values differ", 0.0),
+        Outcome(group, "device-tensors", ERROR, "1 of 2 values of output y differ", 0.0),
         Outcome(group, "device-resident", ERROR, "no reason is known", 0.0),
         Outcome(group, "host-accessible", SKIPPED, "no HOST_ACCESSIBLE memory", 0.0),
         Outcome(group, "cpu-tensors-pinned", ERROR, "nothing was measured", 0.0),

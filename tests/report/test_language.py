@@ -68,6 +68,7 @@ INSTEAD = {
     r"\btries there\b|\bany one of them\b": "tries at this rate; one of them",
     r"\btokens/s a sequence\b": "tokens/s per sequence",
     r"\bin no (node|part)\b": "outside of nodes; remainder",
+    r"\blet past and present be one buffer\b": "with past and present in one buffer, … values of output … differ",
     r"\bwhat (the )?links carry\b": "intermediate tensors",
     r"(?<![\w-])(cpu|device)-pinned\b": "cpu-tensors-pinned, device-tensors-pinned",
     rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])": "the option's name of today (ortbench.plan.renames)",

@@ -209,14 +209,14 @@ def test_ci_systems_read_of_levels() -> None:
         (
             "cpu-tensors with 4 clients",
             "passed",
-            "400 inf/s (95% CI 396 to 404), p50 10.0 ms, p99 20.0 ms, of 800 inferences",
+            "400 inferences/s (95% CI 396 to 404), p50 10.0 ms, p99 20.0 ms, of 800 inferences",
             0.01,
         ),
         ("cpu-tensors with 8 clients", "error", "the worker was ended by SIGSEGV", 0.0),
         (
             "cpu-tensors at 30 requests/s",
             "passed",
-            "30.0 inf/s (95% CI 29.7 to 30.3), p50 5.00 ms, p99 10.0 ms, of 800 inferences",
+            "30.0 inferences/s (95% CI 29.7 to 30.3), p50 5.00 ms, p99 10.0 ms, of 800 inferences",
             0.005,
         ),
     ]
@@ -237,7 +237,7 @@ def test_a_page_of_closed_loops() -> None:
     found = Page(build_page([serving()], ["m"]))
     assert found.text("h1") == ["4 clients reach 97% of the peak: 400 inferences/s with cpu-tensors"]
     assert found.text("h2") == [
-        "Latency and inf/s against clients", "By clients", "By mode", "Placement", "Environment", "Command", "Words",
+        "Latency and inferences/s against clients", "By clients", "By mode", "Placement", "Environment", "Command", "Words",
     ]  # fmt: skip
     told = zip(found.text("dt"), zip(found.text("dd")[::2], found.text("dd")[1::2], strict=True), strict=True)
     assert dict(told) == {
@@ -245,7 +245,7 @@ def test_a_page_of_closed_loops() -> None:
         "Knee": ("4 clients", "97% of the peak with cpu-tensors, 3.88× the inferences/s of one client"),
     }
     assert found.text("figcaption") == [
-        "cpu-tensors: at most 400 inf/s, with 8 clients, the knee at 4; device-tensors: at most 390 inf/s, with 4 clients, the knee at 2."
+        "cpu-tensors: at most 400 inferences/s, with 8 clients, the knee at 4; device-tensors: at most 390 inferences/s, with 4 clients, the knee at 2."
     ]
 
 
@@ -289,7 +289,7 @@ def test_a_picture_takes_two_levels_and_shows_what_the_slo_is_of() -> None:
     (panel,) = picture.drawing.panels
     assert (panel.name, [it.y for it in panel.limits]) == ("p95 of latency", [12 * MS])
     assert panel.lines[-1].points == ((10, 10 * MS), (20, 10 * MS))
-    assert picture.table.headings == ["mode", "rate", "inf/s", "95% CI", "latency (ms)", "p95 (ms)"]
+    assert picture.table.headings == ["mode", "rate", "inferences/s", "95% CI", "latency (ms)", "p95 (ms)"]
     assert picture.table.rows[0] == ("cpu-tensors", "10/s", "10.0", "9.90–10.1", "5.00", "10.0")
 
 
@@ -297,16 +297,16 @@ def test_a_picture_takes_two_levels_and_shows_what_the_slo_is_of() -> None:
 def test_two_loads_on_one_page_are_side_by_side() -> None:
     text = build_page([serving(), serving(1.5)], ["old", "new"])
     found = Page(text)
-    assert "Latency and inf/s against clients" in found.text("h2")
-    assert "old: cpu-tensors: at most 400 inf/s, with 8 clients, the knee at 4" in found.text("figcaption")[0]
+    assert "Latency and inferences/s against clients" in found.text("h2")
+    assert "old: cpu-tensors: at most 400 inferences/s, with 8 clients, the knee at 4" in found.text("figcaption")[0]
     assert found.text("th")[:4] == ["result", "peak inf/s", "mode", "clients"]
     table = text.partition("<h2>Side by side</h2>")[2].partition("</table>")[0]
     cells = Page(table[table.index("<table") :] + "</table>").text("td")
-    assert cells[:6] == ["concurrency=1", "throughput", "100 inf/s", "66.7 inf/s", "1.50", "1.45–1.55"]
+    assert cells[:6] == ["concurrency=1", "throughput", "100 inferences/s", "66.7 inferences/s", "1.50", "1.45–1.55"]
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_load_beside_a_run_on_one_page() -> None:
     found = Page(build_page([serving(), published()], ["load", "run"]))
     assert "ratios compare modes of one result; other results differ in kind" in " ".join(found.text("li"))
-    assert "Latency and inf/s against clients" in found.text("h2")
+    assert "Latency and inferences/s against clients" in found.text("h2")

@@ -233,7 +233,7 @@ def test_modes_without_figures_are_notes() -> None:
         ("device-tensors (failed)", "2.00", "2.20", "2.40", "–", "200", "1.00", "1.00", "1.00", "≈2.00", "500", "0"),
     )
     assert [note.text for note in not_measured(with_failures())] == [
-        "device-tensors failed: after the timed runs: output y: 1 of 2 values differ",
+        "device-tensors failed: after the timed runs: 1 of 2 values of output y differ",
         "device-resident failed: the worker was ended by SIGABRT",
         "host-accessible unsupported: no HOST_ACCESSIBLE memory",
     ]

@@ -26,7 +26,7 @@ from ortbench.report.run import build
 from tests.expect import there
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
-from tests.results import US, USUAL, drawing, hosted, published, sweep_result, without
+from tests.results import US, USUAL, drawing, hosted, noise_of, published, sweep_result, without
 
 TERMINAL = """\
 m.onnx (x: [batch, 1000])
@@ -166,6 +166,16 @@ def test_curves_are_by_mode_over_the_sizes_with_the_best_marked() -> None:
     assert rates_by_size(published()) is times_by_size(published()) is None
 
 
+def test_where_the_machine_was_too_busy_to_tell_no_shape_has_a_ring() -> None:
+    busy = sweep_result({"cpu-tensors": {1: 100, 8: 780}})
+    assert [len(it.rings) for it in panel_of(rates_by_size(busy)).lines] == [1]
+    busy.noise = noise_of(2, 1.0, [0.5] * 40)
+    picture = rates_by_size(busy)
+    assert [it.rings for it in panel_of(picture).lines] == [()]
+    assert picture is not None
+    assert "best" not in picture.caption + picture.label
+
+
 def grid() -> Result:
     """Batches of 1, 2 and 4 of sequences of 16, and one of 1 of 32."""
     made = sweep_result()
@@ -244,7 +254,7 @@ def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
         "Shapes",
         "Switching shapes",
     ]
-    assert "batch=2: failed: out of memory" in text
+    assert "batch=2 failed: out of memory" in text
     words = text.partition("<h2>Words</h2>")[2]
     assert "first vs later" in words
     assert "switching cost" in words

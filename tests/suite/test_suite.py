@@ -506,7 +506,7 @@ def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
     text = markdown(build("nightly", RECORDS))
     assert text.startswith("# ortbench suite nightly, 3 cases: 1 measured")
     assert text.count("\n| ") == 2 + 3
-    assert text.endswith("\n- a--gpu: skipped: no GPU\n- b--cpu: cannot tell: too noisy\n")
+    assert text.endswith("\n- a--gpu was skipped: no GPU\n- b--cpu has no verdict: too noisy\n")
     assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,measured,0,,4.2,2000000,device-tensors,1000000,2.004,"
     assert (
         RECORDS[0].line(False)
@@ -516,7 +516,7 @@ def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
         RECORDS[0].line(True)
         == "a--cpu: measured, fastest mode device-tensors, 2.00× as fast as cpu-tensors, done before"
     )
-    assert RECORDS[2].line(False) == "b--cpu: cannot tell: too noisy"
+    assert RECORDS[2].line(False) == "b--cpu has no verdict: too noisy"
     alone = record("a--cpu", "measured", fastest="device-tensors", fastest_ns=1_000_000, seconds=4.2)
     table = case_table([alone, RECORDS[1]])
     assert [column.name for column in table.columns] == ["case", "fastest mode", "latency", "verdict"]

@@ -112,7 +112,7 @@ def test_all_outputs_count() -> None:
     base = array(1, 2)
     found = compared([("a", base, base), ("b", near, base), ("c", base, base)], None, None)
     assert found["differs"] is not None
-    assert found["differs"].startswith("output b: 1 of 2 values differ")
+    assert found["differs"].startswith("1 of 2 values of output b differ")
     assert found["relative"] == pytest.approx(0.01, rel=1e-3)
     assert (found["accepts"] or "").startswith("--rtol 0.0")
     assert [it["name"] for it in found["distances"]] == ["a", "b", "c"]

@@ -203,7 +203,7 @@ def test_outputs_that_are_not_written_are_found(device: Device, monkeypatch: pyt
     model, data = opened(device)
     made = make_mode(DEVICE, model, data)
     monkeypatch.setattr(made, "_run", lambda binding, options: None)
-    with pytest.raises(BenchmarkFailed, match=r"^output y: 6 of 6 values differ"):
+    with pytest.raises(BenchmarkFailed, match=r"^6 of 6 values of output y differ"):
         check_outputs(made, None, None)
 
 

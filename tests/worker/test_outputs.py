@@ -91,7 +91,7 @@ def test_integers_are_exact(dtype: np.dtype[Any]) -> None:
     reference = np.array([info.min, 7, info.max], dtype)
     assert difference("y", reference.copy(), reference) is None
     got = np.array([info.min, 7, info.max - 1], dtype)
-    wanted = f"output y: 1 of 3 values differ, first at [2]: {info.max - 1} instead of {info.max}"
+    wanted = f"1 of 3 values of output y differ, first at [2]: {info.max - 1} instead of {info.max}"
     assert difference("y", got, reference) == wanted
     assert difference("y", got, reference, rtol=1.0, atol=1.0) == wanted  # tolerances are for floats
 
@@ -123,26 +123,26 @@ def test_infinity_equals_only_itself(dtype: np.dtype[Any]) -> None:
 @pytest.mark.parametrize(
     ("got", "reference", "said"),
     [
-        (np.zeros((2, 3)), np.zeros((3, 2)), " has shape [2, 3] instead of [3, 2]"),
-        (np.zeros(()), np.zeros(1), " has shape [] instead of [1]"),
-        (np.zeros(2, np.float32), np.zeros(2, np.float64), " is float32 instead of float64"),
-        (np.zeros(2, BFLOAT16), np.zeros(2, np.float16), " is bfloat16 instead of float16"),
+        (np.zeros((2, 3)), np.zeros((3, 2)), "output y has shape [2, 3] instead of [3, 2]"),
+        (np.zeros(()), np.zeros(1), "output y has shape [] instead of [1]"),
+        (np.zeros(2, np.float32), np.zeros(2, np.float64), "output y is float32 instead of float64"),
+        (np.zeros(2, BFLOAT16), np.zeros(2, np.float16), "output y is bfloat16 instead of float16"),
         (
             np.array([True, True]),
             np.array([True, False]),
-            ": 1 of 2 values differ, first at [1]: True instead of False",
+            "1 of 2 values of output y differ, first at [1]: True instead of False",
         ),
         (
             np.array(["a", "b"], object),
             np.array(["a", "ç"], object),
-            ": 1 of 2 values differ, first at [1]: b instead of ç",
+            "1 of 2 values of output y differ, first at [1]: b instead of ç",
         ),
-        (np.array(1.0), np.array(2.0), ": 1 of 1 values differ, first at []: 1.0 instead of 2.0"),
-        (np.array(1), np.array(2), ": 1 of 1 values differ, first at []: 1 instead of 2"),
+        (np.array(1.0), np.array(2.0), "1 of 1 values of output y differ, first at []: 1 instead of 2"),
+        (np.array(1), np.array(2), "1 of 1 values of output y differ, first at []: 1 instead of 2"),
     ],
 )
 def test_what_differs_is_said(got: Array, reference: Array, said: str) -> None:
-    assert difference("y", got, reference) == f"output y{said}"
+    assert difference("y", got, reference) == said
     assert difference("y", reference.copy(), reference) is None
 
 
@@ -151,16 +151,20 @@ def test_the_first_difference_is_named_by_its_index() -> None:
     got = reference.copy()
     got[1, 0, 3] = 5
     got[1, 2, 1] = 6
-    assert difference("y", got, reference) == (
-        "output y: 2 of 24 values differ, first at [1, 0, 3]: 5.0 instead of 0.0"
-    )
+    assert difference("y", got, reference) == ("2 of 24 values of output y differ, first at [1, 0, 3]: 5 instead of 0")
+
+
+def test_floats_have_as_many_digits_as_tell_them_apart() -> None:
+    for got, said in ((0.1390041, "0.139 instead of 0.1158"), (0.11580001, "0.11580001 instead of 0.1158")):
+        wrong = difference("y", np.array([got]), np.array([0.1158]), 0.0, 0.0)
+        assert str(wrong).endswith(f"first at [0]: {said}")
 
 
 def test_arrays_that_are_not_contiguous() -> None:
     reference = np.arange(12, dtype=np.float32).reshape(3, 4).T
     got = reference.copy()
     got[2, 1] = -1
-    assert difference("y", got, reference) == "output y: 1 of 12 values differ, first at [2, 1]: -1.0 instead of 6.0"
+    assert difference("y", got, reference) == "1 of 12 values of output y differ, first at [2, 1]: -1 instead of 6"
 
 
 @pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("int64"), np.dtype(object)], ids=name_of)
@@ -177,7 +181,7 @@ def test_differences_on_both_sides_of_a_chunk(at: int, monkeypatch: pytest.Monke
     got = reference.copy()
     got.reshape(-1)[at:] += 100
     assert difference("y", got, reference) == (
-        f"output y: {10 - at} of 10 values differ, first at [{at // 2}, {at % 2}]: {at + 100}.0 instead of {at}.0"
+        f"{10 - at} of 10 values of output y differ, first at [{at // 2}, {at % 2}]: {at + 100} instead of {at}"
     )
     assert difference("y", reference.copy(), reference) is None
 

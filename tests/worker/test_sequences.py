@@ -20,7 +20,7 @@ from ortbench.model.modes import CPU, MODES
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.inputs import files
 from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.outputs import check_outputs, difference
+from ortbench.worker.proofs.outputs import check_outputs, difference, differences
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.tensors import TensorSpec, host_array, host_value, nbytes
 from tests.conftest import cases, measure, ortbench
@@ -131,8 +131,26 @@ def test_expected_outputs_that_are_others_are_found(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         assert files.save(folder, model.outputs, [wrong], "output")
-        with pytest.raises(BenchmarkFailed, match="not the expected ones: output y"):
+        with pytest.raises(BenchmarkFailed, match=r"not the expected ones: .*output y"):
             first_run.make_data(str(path), model, Inputs(path=str(place), expect=str(folder)))
+
+
+def test_what_outputs_are_compared_with_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved("g (float[2] x) => (float[2] y) { y = Identity(x) }", tmp_path / "model.onnx")
+    model = opened(path)
+    np.savez(tmp_path / "x.npz", x=np.array([1, 2], np.float32))
+    np.savez(tmp_path / "y.npz", y=np.array([1, 2], np.float32))
+    for expect, source in (
+        (None, "the first session.run with CPU tensors"),
+        (str(tmp_path / "y.npz"), "the expected outputs"),
+    ):
+        mode = make_mode(
+            CPU, model, first_run.make_data(str(path), model, Inputs(path=str(tmp_path / "x.npz"), expect=expect))
+        )
+        check_outputs(mode, None, None)
+        monkeypatch.setattr(mode, "outputs", lambda: [np.array([1, 2.123456], np.float32)])
+        wrong = f"1 of 2 values of output y differ from {source}, first at [1]: 2.123 instead of 2"
+        assert differences(mode, None, None) == wrong
 
 
 # Made up
@@ -202,7 +220,7 @@ def test_what_differs_in_sequences_and_optionals() -> None:
     assert difference("o", None, one) == "output o holds nothing instead of a tensor"
     assert difference("o", [], None) == "output o holds 0 tensor(s) instead of nothing"
     assert str(difference("o", [one, one], [one, other])).startswith(
-        "output o, tensor 1: 2 of 2 values differ, first at [0]"
+        "2 of 2 values of output o, tensor 1 differ, first at [0]"
     )
 
 
@@ -260,7 +278,7 @@ def test_what_differs_in_four_bits_is_found() -> None:
     one = np.array([1, 2, 3], ml_dtypes.int4)
     assert difference("o", one, one.copy()) is None
     assert difference("o", one, np.array([1, 2, -3], ml_dtypes.int4)) == (
-        "output o: 1 of 3 values differ, first at [2]: 3 instead of -3"
+        "1 of 3 values of output o differ, first at [2]: 3 instead of -3"
     )
 
 

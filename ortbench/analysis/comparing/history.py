@@ -12,8 +12,11 @@ from ortbench.analysis.comparing.change_points import Shift, certain_steps
 from ortbench.analysis.comparing.comparable import MACHINE, MODEL, changes, depths_of, differences, settings_of, short
 from ortbench.analysis.comparing.series import Key, Selection, ordered
 from ortbench.analysis.comparing.series import series as series_of
+from ortbench.analysis.loads.levels import RATE, kept
 from ortbench.analysis.outputs import doubt
 from ortbench.core.errors import BadInput
+from ortbench.model.metrics import Figure as FigureName
+from ortbench.model.modes import SLO_RATE
 from ortbench.model.result import Result
 
 FEWEST = 12  # results of a series in which steps are looked for: in fewer none can be told from chance
@@ -147,8 +150,14 @@ def series(group: Sequence[Run], only: Selection, same: float) -> list[Series]:
     """The series of a group, in the usual order of modes; `same`: up to which share two levels are called the same."""
     found: dict[Key, list[Figure]] = {}
     for run in group:
+        searched = {} if run.result.slo is None else run.result.slo["found"]
         for key, it in series_of(run.result, lambda view: view.history, only).items():
-            found.setdefault(key, []).append(Figure(run, it.value, it.ci95))
+            if only.metrics or key.mode not in searched or RATE not in dict(key.point):  # or else a try of a search
+                found.setdefault(key, []).append(Figure(run, it.value, it.ci95))
+        for mode, rate in kept(run.result).items():
+            wanted = not only.metrics or any(name.metric == SLO_RATE for name in only.metrics)
+            if wanted and (not only.modes or mode in only.modes):
+                found.setdefault(Key(mode, (), FigureName(SLO_RATE, "")), []).append(Figure(run, rate["rate"], None))
     return [Series(key, tuple(found[key]), tuple(_steps(key, found[key], same))) for key in ordered(found)]
 
 

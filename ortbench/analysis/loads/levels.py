@@ -140,12 +140,12 @@ def block_figures(case: Case, stat: str) -> dict[int, float]:
     return {block["round"]: block_figure(block, stat) for block in case.load_blocks or () if known}
 
 
-SEQUENCES = "sequences/s"
+INFERENCES, SEQUENCES = "inferences/s", "sequences/s"
 
 
 def rate_unit(case: Case) -> str:
     """What the throughput of a load point counts."""
-    return "inf/s" if case.value(OUTPUT_TOKENS) is None else SEQUENCES
+    return INFERENCES if case.value(OUTPUT_TOKENS) is None else SEQUENCES
 
 
 def interval(case: Case, stat: str) -> Interval | None:

@@ -68,7 +68,9 @@ class Seat:
                 return None
             arrays, self.kept = first_run.cpu_arrays(self.model, self.kept), None
             pairs = zip(arrays, mode.expected(), strict=True)
-            wrongs = (outputs.difference(name, got, reference, rtol, atol) for got, (name, reference) in pairs)
+            wrongs = (
+                outputs.difference(name, got, reference, rtol, atol, mode.source) for got, (name, reference) in pairs
+            )
             return next(filter(None, wrongs), None)
         wrong = outputs.differences(mode, rtol, atol)
         mode.poison()

@@ -19,7 +19,7 @@ from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.model.protocol import FAILED, NOT_OFFERED, PASSED, Check
 from ortbench.worker import messages
 from ortbench.worker.modes.make import unsupported_modes
-from ortbench.worker.proofs.outputs import difference, poison
+from ortbench.worker.proofs.outputs import FIRST, difference, poison
 from ortbench.worker.session import first_run, memory_trial, session, streams
 from ortbench.worker.session.ep_by_name import true_names
 from ortbench.worker.session.libraries import (
@@ -179,7 +179,7 @@ def check_runs(opened: Opened, threads: int, own: bool, runs: int) -> str | None
         for _ in range(runs):
             found = one.session.run(None, own_data.arrays)
             for name, got, reference in zip(one.output_names, found, own_data.reference, strict=True):
-                if (wrong := difference(name, got, reference)) is not None:
+                if (wrong := difference(name, got, reference, source=FIRST)) is not None:
                     return wrong
         return None
 

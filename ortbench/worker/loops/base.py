@@ -16,7 +16,7 @@ from ortbench.model.modes import LATENCY, WHOLE_LOOP
 from ortbench.worker.loops.data import LoopData, by_step, lockstep
 from ortbench.worker.loops.generation import last_position
 from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, then
-from ortbench.worker.proofs.outputs import difference
+from ortbench.worker.proofs.outputs import PLAIN, difference
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, Value
@@ -220,6 +220,10 @@ class LoopMode(PartsMode):
         last = (f"{specs[pair.out].name} after the last step" for pair in loop.pairs)
         return [*found, *zip(last, loop.last, strict=True)]
 
+    @property
+    def source(self) -> str:
+        return self._loop.single.source
+
     def _called(self, name: str, number: int) -> str:
         return f"{name} of step {number}" if self._loop.count > 1 else name
 
@@ -247,7 +251,7 @@ class LoopMode(PartsMode):
             for place, got in found:
                 if got is None:
                     continue
-                wrong = difference(self._called(names[place], number), got, reference[place], rtol, atol)
+                wrong = difference(self._called(names[place], number), got, reference[place], rtol, atol, PLAIN)
                 if wrong is not None:
                     raise WrongOutputs(wrong)
 

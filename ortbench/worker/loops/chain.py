@@ -267,6 +267,10 @@ class ChainMode(PartsMode):
         named = zip(self.parts, self._stages, strict=True)
         return [(f"{name}.{output}", array) for name, stage in named for output, array in stage.expected()]
 
+    @property
+    def source(self) -> str:
+        return output_arrays.FIRST
+
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         """Every step of the stages that are loops; what links give them is there, since the outputs have been compared."""
         return [

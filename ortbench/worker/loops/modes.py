@@ -222,7 +222,8 @@ class SharedLoop(ResidentLoop):
             try:
                 self.compare_steps(request.rtol, request.atol)
             except WrongOutputs as error:
-                raise Unsupported(f"the model does not let past and present be one buffer: {error}") from None
+                said = f"with past and present in one buffer, {error}"
+                raise Unsupported(f"{said}; --rtol and --atol set the tolerance") from None
 
 
 class HostAccessibleLoop(BoundLoop):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import DEPTH, LATENCY, STEP
+from ortbench.worker.proofs.outputs import FIRST
 from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy
@@ -96,6 +97,11 @@ class Mode(ABC):
     @abstractmethod
     def expected(self) -> list[tuple[str, Value]]:
         """The name of each of `outputs`, and what it must be."""
+
+    @property
+    def source(self) -> str:
+        """Where the values of `expected` come from."""
+        return FIRST
 
     @abstractmethod
     def rest(self) -> None:
@@ -187,6 +193,10 @@ class OneAtATime(Mode):
 
     def expected(self) -> list[tuple[str, Value]]:
         return list(zip(self._model.output_names, self._data.reference, strict=True))
+
+    @property
+    def source(self) -> str:
+        return self._data.source
 
 
 def then(call: Copy, wait: Copy | None) -> Copy:

@@ -290,7 +290,7 @@ class BoundMode(OneAtATime, SingleMode):
         finally:
             write(data.arrays)
         for spec, found, wanted in zip(model.outputs, got, reference, strict=True):
-            wrong = output_arrays.difference(spec.name, found, wanted, rtol, atol)
+            wrong = output_arrays.difference(spec.name, found, wanted, rtol, atol, output_arrays.PLAIN)
             if wrong is not None:
                 return Followed(False, wrong, f"a run does not see what was written in place: {wrong}")
         return Followed(True, None, "the outputs followed inputs that were written in place")

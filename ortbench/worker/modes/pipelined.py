@@ -372,6 +372,10 @@ class PipelinedMode(SingleMode):
             for name, reference in zip(self._names, self._items[number].reference, strict=True)
         ]
 
+    @property
+    def source(self) -> str:
+        return output_arrays.PLAIN
+
 
 def _stream_sync(arrival: streams.Arrival) -> Sync:
     """How copies on a stream are waited for, with what that costs when nothing else is to be done."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,29 +23,49 @@ TOLERANCES = {
 FLOAT8 = (0.25, 0.1)
 _SMALL_INTEGERS = ("int4", "uint4")
 
+EXPECTED = "the expected outputs"
+PLAIN = "session.run with CPU tensors"
+FIRST = f"the first {PLAIN}"  # what outputs are compared with where none were given
+
 _CHUNK = 1 << 22  # elements compared at a time, so that a large output needs no large temporary
 
 
 def difference(
-    name: str, got: Value, reference: Value, rtol: float | None = None, atol: float | None = None
+    name: str,
+    got: Value,
+    reference: Value,
+    rtol: float | None = None,
+    atol: float | None = None,
+    source: str | None = None,
 ) -> str | None:
-    """What differs, in words; None if nothing does, to `rtol` and `atol` or else the dtype's own. NaN equals NaN."""
+    """What differs, in words; None if nothing does, to `rtol` and `atol` or else the dtype's own. NaN equals NaN. `source` says
+    what the reference is, where the sentence around it does not."""
+    as_in = "" if source is None else f" as in {source}"
     if got is None or reference is None:
-        return None if got is reference else f"output {name} holds {_held(got)} instead of {_held(reference)}"
+        return None if got is reference else f"output {name} holds {_held(got)} instead of {_held(reference)}{as_in}"
     if isinstance(got, list):
         if len(got) != len(reference):
-            return f"output {name} holds {_held(got)} instead of {_held(reference)}"
+            return f"output {name} holds {_held(got)} instead of {_held(reference)}{as_in}"
         pairs = enumerate(zip(got, reference, strict=True))
-        found = (difference(f"{name}, tensor {number}", *pair, rtol, atol) for number, pair in pairs)
+        found = (difference(f"{name}, tensor {number}", *pair, rtol, atol, source) for number, pair in pairs)
         return next(filter(None, found), None)
     if got.shape != reference.shape:
-        return f"output {name} has shape {list(got.shape)} instead of {list(reference.shape)}"
+        return f"output {name} has shape {list(got.shape)} instead of {list(reference.shape)}{as_in}"
     if got.dtype != reference.dtype:
-        return f"output {name} is {got.dtype} instead of {reference.dtype}"
+        return f"output {name} is {got.dtype} instead of {reference.dtype}{as_in}"
     if got.dtype.kind in "Oiub" or got.dtype.name in _SMALL_INTEGERS:
-        return _exact(name, got, reference)
-    limits = TOLERANCES.get(got.dtype.name, FLOAT8)
-    return _close(name, got, reference, limits[0] if rtol is None else rtol, limits[1] if atol is None else atol)
+        wrong, told = _exact(got, reference), _as_they_are
+    else:
+        limits = TOLERANCES.get(got.dtype.name, FLOAT8)
+        told = _apart
+        wrong = _close(got, reference, limits[0] if rtol is None else rtol, limits[1] if atol is None else atol)
+    if wrong is None:
+        return None
+    count, at = wrong
+    place = "[" + ", ".join(str(int(index)) for index in at) + "]"
+    from_it = "" if source is None else f" from {source}"
+    one, other = told(got[at], reference[at])
+    return f"{count} of {got.size} values of output {name} differ{from_it}, first at {place}: {one} instead of {other}"
 
 
 def _held(value: Value) -> str:
@@ -55,15 +74,26 @@ def _held(value: Value) -> str:
     return f"{len(value)} tensor(s)" if isinstance(value, list) else "a tensor"
 
 
-def _exact(name: str, got: Array, reference: Array) -> str | None:
+def _apart(one: float, other: float) -> tuple[str, str]:
+    """Two floats that differ, with 4 significant digits or as many as it takes to tell them apart."""
+    told = ((f"{float(one):.{digits}g}", f"{float(other):.{digits}g}") for digits in range(4, 18))
+    return next((it for it in told if it[0] != it[1]), (str(one), str(other)))
+
+
+def _as_they_are(one: Any, other: Any) -> tuple[str, str]:
+    return str(one), str(other)
+
+
+def _exact(got: Array, reference: Array) -> tuple[int, tuple[Any, ...]] | None:
+    """How many values differ and where the first one does; None where none do."""
     wrong = np.asarray(got != reference)
     if not wrong.any():
         return None
-    at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-    return _message(name, int(wrong.sum()), got.size, at, got[at], reference[at])
+    return int(wrong.sum()), np.unravel_index(int(np.argmax(wrong)), wrong.shape)
 
 
-def _close(name: str, got: Array, reference: Array, rtol: float, atol: float) -> str | None:
+def _close(got: Array, reference: Array, rtol: float, atol: float) -> tuple[int, tuple[Any, ...]] | None:
+    """The same of floats, to a tolerance."""
     a, b = got.reshape(-1), reference.reshape(-1)
     count, first = 0, -1
     wide = np.float64 if got.dtype == np.float64 else np.float32
@@ -78,15 +108,7 @@ def _close(name: str, got: Array, reference: Array, rtol: float, atol: float) ->
         if found and first < 0:
             first = start + int(np.argmax(wrong))
         count += found
-    if not count:
-        return None
-    at = np.unravel_index(first, got.shape)
-    return _message(name, count, got.size, at, got[at], reference[at])
-
-
-def _message(name: str, count: int, size: int, at: Sequence[Any], got: Any, wanted: Any) -> str:
-    place = "[" + ", ".join(str(int(index)) for index in at) + "]"
-    return f"output {name}: {count} of {size} values differ, first at {place}: {got} instead of {wanted}"
+    return (count, np.unravel_index(first, got.shape)) if count else None
 
 
 class Distance(NamedTuple):
@@ -135,6 +157,8 @@ class Checked(Protocol):
 
     trials: tuple[int, ...]
 
+    @property
+    def source(self) -> str: ...
     def phases(self) -> dict[str, TimedCall]: ...
     def poison(self) -> None: ...
     def outputs(self) -> list[Value]: ...
@@ -163,7 +187,7 @@ def check_outputs(mode: Checked, rtol: float | None, atol: float | None) -> list
 def differences(mode: Checked, rtol: float | None, atol: float | None) -> str | None:
     """What differs between the mode's outputs as they are now and the reference, in words; None if nothing does."""
     for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
-        wrong = difference(name, got, reference, rtol, atol)
+        wrong = difference(name, got, reference, rtol, atol, mode.source)
         if wrong is not None:
             return wrong
     return None

@@ -21,6 +21,7 @@ from ortbench.worker.inputs import model_file
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.messages import in_its_words
 from ortbench.worker.proofs.distances import compared
+from ortbench.worker.proofs.outputs import EXPECTED, FIRST
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_value
 
@@ -36,6 +37,11 @@ class Data:
     ranges: dict[str, tuple[float, float]]  # of the random values, by input
     first_inference_ns: int  # how long the first run took (with what EPs do once: kernel search, compilation)
     expected: protocol.HeldOutputs | None  # what was given beside expected outputs, where there are some
+
+    @property
+    def source(self) -> str:
+        """What the reference is."""
+        return FIRST if self.expected is None or self.expected["differs"] is not None else EXPECTED
 
 
 def no_data() -> Data:

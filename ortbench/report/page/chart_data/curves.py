@@ -27,7 +27,7 @@ from ortbench.analysis.loads.levels import (
     rate_unit,
 )
 from ortbench.analysis.loads.levels import at as level_at
-from ortbench.analysis.sweep import differing_dims
+from ortbench.analysis.sweep import differing_dims, is_noisy
 from ortbench.core import units
 from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, THROUGHPUT, is_rate
 from ortbench.model.result import LOAD, Case, Point, Result
@@ -362,7 +362,8 @@ def _in_words(curve: _ShapeCurve, places: _Places, show: Callable[[float], str],
 def _shape_curve(
     result: Result, mode: str, of: str, numbers: Sequence[int | None], rates: bool, slo: Slo | None
 ) -> _ShapeCurve:
-    best = result.best and result.best["modes"].get(mode)
+    # On a busy machine no shape is called the best, as in the table.
+    best = None if is_noisy(result, mode) else result.best and result.best["modes"].get(mode)
     shown = [None if at is None else result.shapes[at] for at in numbers]
     values = tuple(None if it is None else _value(it, result.case(mode, it.point), rates, slo) for it in shown)
     ring = (at for at, it in enumerate(shown) if best and it is not None and it.name == best["shape"])
