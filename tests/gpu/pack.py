@@ -84,7 +84,9 @@ def install(site: Path, python: str, also: Sequence[str] = ()) -> None:
 
 def leave_out(site: Path, names: Sequence[str]) -> None:
     """Remove packages with all their files; names of others are passed over."""
-    packed: dict[str, Distribution] = {_as_pip_has_it(it.metadata["Name"]): it for it in distributions(path=[str(site)])}
+    packed: dict[str, Distribution] = {
+        _as_pip_has_it(it.metadata["Name"]): it for it in distributions(path=[str(site)])
+    }
     for name in packed.keys() & set(map(_as_pip_has_it, names)):
         for file in packed[name].files or ():
             (site / file).unlink(missing_ok=True)
@@ -197,7 +199,14 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="OUT_DIR")
     parser.add_argument("--python", default="3.12", help="of that machine")
     parser.add_argument("--sm", type=int, default=90, help="architecture of its card: 90 is H100 and H200")
-    parser.add_argument("--there", action="extend", nargs="+", default=[], metavar="NAME", help="packages that it has; others may be named")
+    parser.add_argument(
+        "--there",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="packages that it has; others may be named",
+    )
     parser.add_argument("--also", action="append", default=[], metavar="NAME", help="one more package; repeatable")
     parser.add_argument("--nsys", type=Path, metavar="FOLDER", help="target-linux-x64 of Nsight Systems")
     parser.add_argument("--part", type=int, metavar="MIB", help="the largest file that can be sent")
