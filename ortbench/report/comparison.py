@@ -8,7 +8,7 @@ from typing import Any
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings, superseded
-from ortbench.analysis.findings.best_advice import Best, best_findings, bests
+from ortbench.analysis.findings.best_advice import Best, best_findings, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
 from ortbench.analysis.outputs import called
@@ -209,7 +209,8 @@ def build(
         hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
     ]
     off = off_target(results, names)
-    found = [*best_findings(best), *(side_findings(results, names) if len(results) <= FEW_RESULTS else [])]
+    found = [*ep_findings(results), *best_findings(best)]
+    found += side_findings(results, names) if len(results) <= FEW_RESULTS else []
     last: list[Block] = [
         *([Findings(found)] if found else []),
         Notes([*setting_notes(results, names, best), *notes]),
