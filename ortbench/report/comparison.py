@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from ortbench.gate.verdict import Verdict
 from ortbench.model.metrics import COUNT, LATENCY, USUAL, Figure, Group, Metric, figure
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
+from ortbench.model.settings import OF_SESSION, typed
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
     BAD,
@@ -222,15 +224,17 @@ def build(
 
 
 def setting_notes(results: Sequence[Result], names: Sequence[str], found: Sequence[Best]) -> list[Note]:
-    """The lines of code that set each of the best configurations, where it is better than the first."""
+    """What sets each of the best configurations, where it is better than the first: the options of ortbench, and the lines of code."""
     numbers = dict.fromkeys(it.number for it in found if it.number is not None)
     notes = []
     for number in numbers:
         python, cpp = session_lines(results[number].target)
         if python:
+            options = shlex.join(typed(OF_SESSION, results[number].target))
             notes += [
-                Note(f"{names[number]}, Python: {'; '.join(python)}"),
-                Note(f"{names[number]}, C++: {' '.join(cpp)}"),
+                Note(f"To set {names[number]} on ortbench's command line: {options}"),
+                Note(f"To set {names[number]} in Python (options: onnxruntime.SessionOptions): {'; '.join(python)}"),
+                Note(f"To set {names[number]} in C++ (options: Ort::SessionOptions): {' '.join(cpp)}"),
             ]
     return notes
 

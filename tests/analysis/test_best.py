@@ -11,6 +11,7 @@ from ortbench.analysis.findings.best_advice import best_findings, bests, ep_find
 from ortbench.model.modes import CPU, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
+from ortbench.report.comparison import setting_notes
 from ortbench.report.programs.session_lines import session_lines
 from tests.expect import there
 from tests.results import US, measured, noise_of, result_of, steady
@@ -148,6 +149,17 @@ def test_settings_as_lines_of_code() -> None:
         "options.DisableMemPattern();",
         "options.SetGraphOptimizationLevel(ORT_ENABLE_BASIC);",
         'run_options.AddConfigEntry("a", "b\\"");',
+    ]
+
+
+def test_what_to_paste_says_where() -> None:
+    results = configurations(STEADY, FAST)
+    results[1].target["intra_op_threads"] = 1
+    results[1].target["cpu_mem_arena"] = False
+    assert [it.text for it in setting_notes(results, NAMES, bests(results, NAMES))] == [
+        "To set one on ortbench's command line: --intra-op-threads 1 --no-cpu-mem-arena",
+        "To set one in Python (options: onnxruntime.SessionOptions): options.intra_op_num_threads = 1; options.enable_cpu_mem_arena = False",
+        "To set one in C++ (options: Ort::SessionOptions): options.SetIntraOpNumThreads(1); options.DisableCpuMemArena();",
     ]
 
 
