@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -219,14 +219,31 @@ def allows(result: Result, better: Case, worse: Case, least: float, items: tuple
     if noise is None or not reasons(noise):
         return True
     own = _own_blocks(noise, worse)
-    least /= _alone(noise, own)
-    if least * (1 - _lost(noise, own)) > _SLOWED or least * _undisturbed(worse, own) > _CLEAR:
+    if least / _alone(noise, own) * _undisturbed(worse, own) > _CLEAR or _is_more(noise, own, least):
         return True
     known = rounds(noise)
     mine, theirs = ({at: it for at, it in figures_of(case).items() if known.get(at)} for case in (better, worse))
     times = [theirs[at] / theirs_of / (mine[at] / mine_of) for at in mine.keys() & theirs.keys() if mine[at]]
-    wins = sum(it > 1 if better.load_blocks is None else it < 1 for it in times)
-    return len(times) >= ROUNDS and _by_chance(len(times), wins) <= _DOUBT
+    return _rounds_say([it > 1 if better.load_blocks is None else it < 1 for it in times])
+
+
+def allows_within(result: Result, case: Case, least: float, shown: Mapping[int, bool]) -> bool:
+    """Whether noise leaves the claim that some samples of a case are longer than others, `least` times for certain by all rounds, which
+    each round by itself shows or not: by the same rule as `allows`."""
+    noise = result.noise
+    if noise is None or not reasons(noise) or _is_more(noise, _own_blocks(noise, case), least):
+        return True
+    return _rounds_say([shown[number] for number, quiet in rounds(noise).items() if quiet and number in shown])
+
+
+def _is_more(noise: MachineNoise, own: Sequence[Sequence[int]], least: float) -> bool:
+    """Whether a difference of so many times is more than all that blocks waited, and others took besides the CPU, can have made."""
+    return least / _alone(noise, own) * (1 - _lost(noise, own)) > _SLOWED
+
+
+def _rounds_say(shown: Sequence[bool]) -> bool:
+    """Whether quiet rounds that each show something or not say by a sign test that it is so."""
+    return len(shown) >= ROUNDS and _by_chance(len(shown), sum(shown)) <= _DOUBT
 
 
 def _by_chance(count: int, wins: int) -> float:

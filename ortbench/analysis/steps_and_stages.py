@@ -10,7 +10,8 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from ortbench.analysis.comparing.change_points import Shift, certain_steps, shift
-from ortbench.analysis.comparing.pairs import PARTS
+from ortbench.analysis.comparing.pairs import PARTS, taken_blocks
+from ortbench.core.humps import Hump, two_humps
 from ortbench.core.stats import Value, summarise, t_quantile
 from ortbench.model.modes import (
     CHAIN_MODES,
@@ -78,6 +79,19 @@ def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[floa
             case.put(key, round(tokens * 1e9 / taken.median, 3), ends, derived=True)
 
 
+def decode_humps(case: Case) -> tuple[str, Hump, Hump] | None:
+    """The two humps of the time per token, ns, and of what they are: of whole generations, or else of single steps, unless a jump
+    over depth explains these; None where there is one hump."""
+    samples, count = case.samples.get(STEP, []), len(case.steps_ns or ())
+    if count < 2:
+        return None
+    whole = [sum(samples[at + 1 : at + count]) / (count - 1) for at in range(0, len(samples), count)]
+    if found := two_humps(whole):
+        return "generations", *found
+    found = two_humps([ns for number, ns in enumerate(samples) if number % count])
+    return None if found is None or jumps(case, True) else ("steps", *found)
+
+
 def put_token_energy(case: Case, generation: Generation) -> None:
     """Put into a case what a token draws, where that of a whole loop is known."""
     drawn, tokens = case.metrics.get(ENERGY), generation["tokens"] * generation["batch"]
@@ -139,6 +153,16 @@ def jumps(case: Case, first: bool) -> list[Jump]:
     return [it._replace(step=it.step + first) for it in found]
 
 
+def rounds_that_jump(case: Case, first: bool, jump: Jump) -> dict[int, bool]:
+    """Of each round whether its loops change the same way at the place of a jump."""
+    count, here = len(case.steps_ns or ()), jump._replace(step=jump.step - first)
+    found = {}
+    for number, _, samples in taken_blocks(case, STEP):
+        ratio = median(_ratio(samples[at + first : at + count], here) for at in range(0, len(samples), count))
+        found[number] = (ratio > 1) == (jump.size.ratio > 1)
+    return found
+
+
 @lru_cache(maxsize=64)
 def _jumps(medians: tuple[int, ...]) -> list[Jump]:
     n = len(medians)
@@ -184,9 +208,14 @@ def _exact(level: Sequence[float], at: int, width: int) -> int:
 
 def _is_alike(loop: Sequence[float], jump: Jump) -> bool:
     """Whether one loop by itself jumps the same way."""
-    before, after = loop[max(0, jump.step - _AROUND) : jump.step], loop[jump.step : jump.step + _AROUND]
-    ratio = median(_level(after, 0, jump.each)) / median(_level(before, len(before), jump.each))
+    ratio = _ratio(loop, jump)
     return max(ratio, 1 / ratio) > 1 + _JUMP / 2 and (ratio > 1) == (jump.size.ratio > 1)
+
+
+def _ratio(loop: Sequence[float], jump: Jump) -> float:
+    """How many times as long one loop's steps take from a place on as before it, without their slope."""
+    before, after = loop[max(0, jump.step - _AROUND) : jump.step], loop[jump.step : jump.step + _AROUND]
+    return median(_level(after, 0, jump.each)) / median(_level(before, len(before), jump.each))
 
 
 def depth_of(made: Generation, step: int) -> int:

@@ -250,6 +250,11 @@ class Configuration:
         if self.timeline is not None:
             self.timeline.failures.append(Failure(mode, time.perf_counter_ns(), reason))
 
+    @property
+    def first_ns(self) -> int:
+        """How long the first inference took."""
+        return self.result.setup["first_inference_ns"]
+
     def estimates_ns(self, mode: str) -> dict[str, float | None]:
         """About how long one iteration of each phase that is to be timed takes, by the warm-up; None without one."""
         phases = self.plan.loop.phases

@@ -30,6 +30,7 @@ from ortbench.measure.gpus import Watch, known_card
 from ortbench.measure.noise import Meter, wait_until_quiet
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.schedule import Block, InOrder, Schedule, SeriesT
+from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import HeldOutputs, Samples, Saved
 from ortbench.model.result import Result
 from ortbench.model.schema import Machine, Stopped
@@ -84,7 +85,7 @@ class Experiment(Generic[SeriesT]):
     ) -> None:
         self._sides = list(sides)
         self._in_turns = len(self._sides) > 1
-        self._forecast = forecast
+        self._forecast, self._is_forecast = forecast, False
         self._observer = observer or Observer()
         self._meanwhile, self._after_open, self._must_open = meanwhile, after_open, must_open
         self._so_far = Estimates()
@@ -104,7 +105,6 @@ class Experiment(Generic[SeriesT]):
         try:
             self._open()
             self._wait_until_quiet()
-            self._observer.forecast(self._forecast.left_s())
             with locked_clocks([(side.plan, side.result) for side in self._sides]):
                 with closing(Watch()) as watch:
                     self._noise.on_gpu = self._others_on_gpu(watch)
@@ -172,7 +172,7 @@ class Experiment(Generic[SeriesT]):
                         self._meanwhile = None
                     side.open(copy.deepcopy(machine), run_id)
                 opened.append(side)
-                self._forecast.know_run(side.result.setup["first_inference_ns"] / 1e9)
+                self._forecast.know_first(id(side), side.first_ns / 1e9)
             except BenchmarkFailed as error:
                 if self._must_open or not self._in_turns:
                     raise
@@ -190,7 +190,19 @@ class Experiment(Generic[SeriesT]):
             self._step("prepare", f"preparing {mode} ({side.name})")
             with self._awake(side):
                 side.prepare(mode)
+            if mode in side.modes:
+                self._forecast.know_warm(id(side), (side.estimates_ns(mode).get(LATENCY) or side.first_ns) / 1e9)
+                self._tell_forecast()
+        if not side.modes:
+            self._forecast.give_up(id(side))
+            self._tell_forecast()
         describe_sync(side.result)
+
+    def _tell_forecast(self) -> None:
+        """Say how long it takes, once: when each configuration has a mode whose inferences are known to be warm."""
+        if self._forecast.is_warm and not self._is_forecast:
+            self._is_forecast = True
+            self._observer.forecast(self._forecast.left_s())
 
     @contextmanager
     def _awake(self, side: Configuration) -> Iterator[None]:

@@ -41,7 +41,8 @@ class Forecast:
             "finish": modes,
             "energy": energy,
         }
-        self._run_s = 0.0
+        self._first_s: dict[int, float] = {}  # of each side its first inference, until it has a warm one
+        self._warm_s: dict[int, float] = {}  # of each side the longest one of its modes that are prepared
         self._now: Step | None = None
         self._begun = clock()
         self._known: tuple[float, float] | None = None  # how long the step would still take, and when that was known
@@ -57,9 +58,26 @@ class Forecast:
         """A step is to come so often."""
         self._count[step] = count
 
-    def know_run(self, seconds: float) -> None:
-        """About how long one inference takes."""
-        self._run_s = max(self._run_s, seconds)
+    def know_first(self, side: int, seconds: float) -> None:
+        """How long a side's first inference took, which may be many times as long as a later one: an EP compiles its kernels in it."""
+        self._first_s[side] = seconds
+
+    def know_warm(self, side: int, seconds: float) -> None:
+        """About how long an inference takes in a mode of a side that is prepared."""
+        self._warm_s[side] = max(seconds, self._warm_s.get(side, 0.0))
+
+    def give_up(self, side: int) -> None:
+        """A side has no mode to be measured."""
+        self._first_s.pop(side, None)
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether it rests on warm inferences of all sides that are open."""
+        return self._first_s.keys() <= self._warm_s.keys()
+
+    @property
+    def _run_s(self) -> float:
+        return max((self._first_s | self._warm_s).values(), default=0.0)
 
     def know_modes(self, modes: int) -> None:
         """How many modes there are to be measured, now that some may have been given up."""

@@ -405,7 +405,7 @@ class Observer:
     shows_estimates = False
 
     def forecast(self, seconds: float) -> None:
-        """How long it will take at most, about; called once, when every model is open."""
+        """How long it will take at most, about; called once, when a mode of every model is prepared."""
 
     def estimates(self, rows: Sequence[tuple[str, str]]) -> None:
         """What is known so far: of what, and how much. Called between blocks only."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings, superseded
-from ortbench.analysis.findings.best_advice import Best, best_findings, bests
+from ortbench.analysis.findings.best_advice import Best, best_findings, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
 from ortbench.analysis.outputs import called
@@ -21,6 +22,7 @@ from ortbench.gate.verdict import Verdict
 from ortbench.model.metrics import COUNT, LATENCY, USUAL, Figure, Group, Metric, figure
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
+from ortbench.model.settings import OF_SESSION, typed
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
     BAD,
@@ -209,7 +211,8 @@ def build(
         hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
     ]
     off = off_target(results, names)
-    found = [*best_findings(best), *(side_findings(results, names) if len(results) <= FEW_RESULTS else [])]
+    found = [*ep_findings(results), *best_findings(best)]
+    found += side_findings(results, names) if len(results) <= FEW_RESULTS else []
     last: list[Block] = [
         *([Findings(found)] if found else []),
         Notes([*setting_notes(results, names, best), *notes]),
@@ -221,15 +224,17 @@ def build(
 
 
 def setting_notes(results: Sequence[Result], names: Sequence[str], found: Sequence[Best]) -> list[Note]:
-    """The lines of code that set each of the best configurations, where it is better than the first."""
+    """What sets each of the best configurations, where it is better than the first: the options of ortbench, and the lines of code."""
     numbers = dict.fromkeys(it.number for it in found if it.number is not None)
     notes = []
     for number in numbers:
         python, cpp = session_lines(results[number].target)
         if python:
+            options = shlex.join(typed(OF_SESSION, results[number].target))
             notes += [
-                Note(f"{names[number]}, Python: {'; '.join(python)}"),
-                Note(f"{names[number]}, C++: {' '.join(cpp)}"),
+                Note(f"To set {names[number]} on ortbench's command line: {options}"),
+                Note(f"To set {names[number]} in Python (options: onnxruntime.SessionOptions): {'; '.join(python)}"),
+                Note(f"To set {names[number]} in C++ (options: Ort::SessionOptions): {' '.join(cpp)}"),
             ]
     return notes
 

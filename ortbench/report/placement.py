@@ -32,7 +32,7 @@ from ortbench.report.model import (
 )
 from ortbench.report.phrases import SYNC, device_name, eps, sequence
 
-_FIGURES = columns(Kind.NUMBER, "nodes", "time", "share")
+_FIGURES = columns(Kind.NUMBER, "nodes", "time", "share of inference")
 _OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *_FIGURES)
 _EPS = (Column("on", Kind.WORDS, KEY), *_FIGURES)
 _MEMCPY = (
@@ -45,7 +45,7 @@ _MEMCPY = (
 _ISLANDS = (
     Column("CPU fallback", Kind.WORDS, KEY),
     Column("operators", Kind.LONG_NAME),
-    *columns(Kind.NUMBER, "nodes", "copies", "bytes", "time in nodes", "time in copies", "share"),
+    *columns(Kind.NUMBER, "nodes", "copies", "bytes", "time in nodes", "time in copies", "share of inference"),
 )
 
 

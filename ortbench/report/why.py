@@ -33,7 +33,7 @@ _OPERATORS = 3  # of a change that a row has
 _LEAST = 0.001  # of the difference: less is nothing
 _COLUMNS = (
     Column("change", Kind.WORDS, KEY),
-    Column("share"),
+    Column("share of difference"),
     *columns(Kind.TIME, "difference"),
     *columns(Kind.NUMBER, "95% CI"),
     *columns(Kind.TIME, "baseline", "candidate"),

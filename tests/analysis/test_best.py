@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from ortbench.analysis.comparing.compare import rows, word
-from ortbench.analysis.findings.best_advice import best_findings, bests
+from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
 from ortbench.model.modes import CPU, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
+from ortbench.report.comparison import setting_notes
 from ortbench.report.programs.session_lines import session_lines
 from tests.expect import there
 from tests.results import US, measured, noise_of, result_of, steady
@@ -149,3 +150,53 @@ def test_settings_as_lines_of_code() -> None:
         "options.SetGraphOptimizationLevel(ORT_ENABLE_BASIC);",
         'run_options.AddConfigEntry("a", "b\\"");',
     ]
+
+
+def test_what_to_paste_says_where() -> None:
+    results = configurations(STEADY, FAST)
+    results[1].target["intra_op_threads"] = 1
+    results[1].target["cpu_mem_arena"] = False
+    assert [it.text for it in setting_notes(results, NAMES, bests(results, NAMES))] == [
+        "To set one on ortbench's command line: --intra-op-threads 1 --no-cpu-mem-arena",
+        "To set one in Python (options: onnxruntime.SessionOptions): options.intra_op_num_threads = 1; options.enable_cpu_mem_arena = False",
+        "To set one in C++ (options: Ort::SessionOptions): options.SetIntraOpNumThreads(1); options.DisableCpuMemArena();",
+    ]
+
+
+def on_eps(*medians: Sequence[int], path: str = "m.onnx", resident: int = 50) -> list[Result]:
+    """Results of runs one after the other on EPs of their own, by the medians of the blocks of `cpu-tensors`, µs."""
+    found = configurations(*medians, also=[[resident] * 12] * len(medians))
+    for number, result in enumerate(found):
+        result.setup["run_id"] = f"run {path} {number}"
+        result.target["ep"] = f"{'ABC'[number]}ExecutionProvider"
+        result.model["path"] = path
+        result.model["sha256"] = path * 9
+    return found
+
+
+@pytest.mark.parametrize(
+    ("medians", "sentence"),
+    [
+        ((STEADY, FAST), "B is 1.25× as fast as A (95% CI 1.23 to 1.27): B 80.0 µs with cpu-tensors, A 100 µs with cpu-tensors; measured one after the other."),
+        ((STEADY, SAME), "Cannot tell whether A is faster than B: A is 1.00× as fast as B (95% CI 0.971 to 1.03); A 100 µs with cpu-tensors, B 100 µs with cpu-tensors; measured one after the other."),
+        (([100] * 2, [80] * 2), "Cannot tell whether B is faster than A: B is 1.25× as fast as A, too few blocks for a 95% CI; B 80.0 µs with cpu-tensors, A 100 µs with cpu-tensors; measured one after the other."),
+        ((STEADY, FAST, [79, 81] * 6), "B is 1.25× as fast as A (95% CI 1.23 to 1.27): B 80.0 µs with cpu-tensors, C 80.0 µs with cpu-tensors, A 100 µs with cpu-tensors; measured one after the other; cannot tell whether B is faster than C: B is 1.00× as fast as C (95% CI 0.968 to 1.03)."),
+    ],
+)  # fmt: skip
+def test_which_ep_is_faster(medians: Sequence[Sequence[int]], sentence: str) -> None:
+    assert [it.text for it in ep_findings(on_eps(*medians))] == [sentence]
+
+
+def test_which_ep_is_faster_of_several_models_and_not_of_one_run() -> None:
+    results = [*on_eps(STEADY, FAST), *on_eps(FAST, STEADY, path="n.onnx")]
+    assert [it.what for it in ep_findings(results)] == [
+        "m.onnx: B is 1.25× as fast as A (95% CI 1.23 to 1.27)",
+        "n.onnx: A is 1.25× as fast as B (95% CI 1.23 to 1.27)",
+    ]
+    assert ep_findings(configurations(STEADY, FAST)) == []
+    one_ep = on_eps(STEADY, FAST)
+    one_ep[1].target["ep"] = one_ep[0].target["ep"]
+    assert ep_findings(one_ep) == []
+    turns = on_eps(STEADY, FAST)
+    turns[1].setup["run_id"] = turns[0].setup["run_id"]
+    assert ep_findings(turns) == []

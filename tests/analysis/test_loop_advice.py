@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from ortbench.analysis.findings.advice import headline
-from ortbench.analysis.steps_and_stages import jumps
+from ortbench.analysis.findings.advice import findings, headline
+from ortbench.analysis.steps_and_stages import jumps, summarise_steps
 from ortbench.model.modes import SHARED
 from ortbench.model.result import Case, Result
-from tests.results import MS, US, decoding, generating, loop_case, loop_result, sentences
+from tests.results import MS, US, decoding, generating, loop_case, loop_result, noise_of, sentences
 
 NEEDS = "if the host does not need the state between steps"
 STATE = "device-resident is 2.07× as fast as cpu-tensors (95% CI 2.00 to 2.10)"
@@ -181,6 +183,60 @@ def test_a_jump_is_said_with_its_depth() -> None:
     )
     assert said in told(result)
     assert headline(result).startswith("shared: pp100 @ d900 2.00k tokens/s, tg8 @ d900 500 tokens/s")
+
+
+@pytest.mark.parametrize(
+    ("quiet", "up", "certain"), [(12, 1.3, True), (5, 1.3, False), (9, 0.7, False), (0, 4.0, True)]
+)
+def test_on_a_busy_machine_a_jump_is_said_where_quiet_rounds_show_it_or_it_is_great(
+    quiet: int, up: float, certain: bool
+) -> None:
+    """Rounds that are not quiet show a jump of 30 %, or a greater one; the quiet ones show `up`."""
+    random, rounds = np.random.default_rng(1), 40
+    result = generating()
+    assert result.generation is not None
+    result.cases = result.cases[:1]
+    (case,) = result.cases
+    case.samples["step"], case.blocks["step"] = [], []
+    for number in range(rounds):
+        times = np.array([50.0, *[5.0] * 20, *[5.0 * (up if number < quiet else max(up, 1.3))] * 20]) * MS
+        case.samples["step"] += [round(ns) for ns in times * random.normal(1, 0.005, times.size)]
+        case.blocks["step"].append([number, times.size, number * 10 * MS])
+    case.steps_ns = [round(float(ns)) for ns in np.median(np.reshape(case.samples["step"], (rounds, -1)), 0)]
+    (said,) = (it for it in told(result) if it.startswith("Inter-token latency jumps from "))
+    result.noise = noise_of(2, 1.0, [0.0] * quiet + [0.5] * (rounds - quiet))
+    assert (said in told(result)) is certain
+    doubt = "The machine was too busy to tell whether inter-token latency jumps at depth 120: from "
+    assert any(it.startswith(doubt) for it in told(result)) is not certain
+
+
+def slowed(is_slow: Callable[[int, int], bool]) -> Result:
+    """Forty generations of which some steps, by generation and step, take three times as long."""
+    result = generating()
+    assert result.generation is not None
+    case = result.cases[1]
+    random = np.random.default_rng(1)
+    times = [
+        [50.0, *(2.0 * (3 if is_slow(number, step) else 1) * random.normal(1, 0.02) for step in range(7))]
+        for number in range(40)
+    ]
+    case.samples["step"] = [round(ms * MS) for loop in times for ms in loop]
+    summarise_steps(case, 8, True, result.generation)
+    return result
+
+
+def test_both_decode_rates_are_said_where_times_are_bimodal() -> None:
+    each = slowed(lambda number, step: (number * 7 + step) % 5 < 2)
+    rates = "shared: pp100 2.00k tokens/s, tg8 bimodal, 501 tokens/s in 60% of steps and 167 tokens/s in 40%, first token after 50.0 ms"
+    assert headline(each) == rates
+    (first, *_) = findings(each)
+    assert first.text.startswith(rates)
+    assert first.tone == "unclear"
+    whole = slowed(lambda number, step: number % 4 == 3)
+    assert "tg8 bimodal, 501 tokens/s in 75% of generations and 167 tokens/s in 25%, first" in headline(whole)
+    one = slowed(lambda number, step: False)
+    assert "tg8 501 tokens/s" in headline(one)
+    assert findings(one)[0].tone == ""
 
 
 def test_of_tokens_the_rates_come_first() -> None:

@@ -35,7 +35,7 @@ def test_it_never_says_more_while_nothing_new_is_known(run_s: float) -> None:
     clock = Clock()
     forecast = Forecast(Loop(duration_s=2.0), sides=1, modes=2, clock=clock)
     forecast.begin("open")
-    forecast.know_run(run_s)
+    forecast.know_first(0, run_s)
     said = [forecast.left_s()]
     for step, count in (("prepare", 2), ("measure", 1), ("finish", 2)):
         for _ in range(count):
@@ -50,7 +50,7 @@ def test_it_never_says_more_while_nothing_new_is_known(run_s: float) -> None:
 def test_a_slow_model_takes_longer_than_its_duration() -> None:
     forecast = Forecast(Loop(duration_s=1.0), sides=1, modes=4, clock=Clock())
     forecast.begin("open")
-    forecast.know_run(2.0)
+    forecast.know_first(0, 2.0)
     assert 80 < forecast.left_s() < 120
 
 
@@ -81,7 +81,7 @@ def test_a_load_says_itself_how_long_its_blocks_take() -> None:
 
 def test_iterations_are_as_long_as_their_runs() -> None:
     forecast = Forecast(Loop(iterations=100), sides=1, modes=2, clock=Clock())
-    forecast.know_run(0.1)
+    forecast.know_first(0, 0.1)
     forecast.begin("measure")
     assert 20 < forecast.left_s() < 35
 
@@ -96,3 +96,21 @@ def test_within_a_long_block_the_time_left_goes_down() -> None:
     assert forecast.left_s() == pytest.approx(9.0 + 0.1)
     clock.now = 30.0
     assert forecast.left_s() == pytest.approx(0.1)
+
+
+def test_a_warm_inference_tells_more_than_the_first_one() -> None:
+    """An EP that compiles its kernels in the first inference, beside one that does not."""
+    forecast = Forecast(Loop(duration_s=5.0), sides=2, modes=8, clock=Clock())
+    forecast.know_first(0, 0.01)
+    forecast.know_first(1, 27.0)
+    assert forecast.left_s() > 20 * 60
+    forecast.know_warm(0, 0.01)
+    assert forecast.left_s() > 20 * 60
+    assert not forecast.is_warm
+    forecast.know_warm(1, 0.1)
+    assert forecast.is_warm
+    assert 8 * 5 < forecast.left_s() < 60
+    forecast.know_warm(1, 0.05)  # of another mode
+    assert 8 * 5 < forecast.left_s() < 60
+    forecast.know_warm(1, 2.0)
+    assert forecast.left_s() > 8 * 10

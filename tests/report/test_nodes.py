@@ -28,7 +28,7 @@ def with_nodes(**changed: Any) -> Result:
 
 def test_the_tables() -> None:
     operators, eps, copies, islands = placement.node_tables(profiled())
-    assert operators.headings == ["operator", "on", "nodes", "time", "share"]
+    assert operators.headings == ["operator", "on", "nodes", "time", "share of inference"]
     assert operators.rows == (
         ("Conv", "Some", "4", "800 µs", "80.0%"),
         ("Det", "CPU", "1", "100 µs", "10.0%"),
@@ -54,7 +54,7 @@ def test_the_tables() -> None:
         "bytes",
         "time in nodes",
         "time in copies",
-        "share",
+        "share of inference",
     ]
     assert islands.rows == (("1", "Det", "1", "2", "4.00 kB", "100 µs", "80.0 µs", "18.0%"),)
 
@@ -229,7 +229,10 @@ def test_nodes_survive_the_result_file() -> None:
 
 def test_markdown_has_the_tables() -> None:
     text = markdown(run.build(with_nodes()))
-    assert "\n| operator | on | nodes | time | share |\n| --- | --- | ---: | ---: | ---: |\n| Conv | Some | 4 |" in text
+    assert (
+        "\n| operator | on | nodes | time | share of inference |\n| --- | --- | ---: | ---: | ---: |\n| Conv | Some | 4 |"
+        in text
+    )
     assert "\n| matrices | to host | 2.00 kB | 40.0 µs | /head/Det_7 | 1 |\n" in text
     assert "- A CPU fallback subgraph takes up to ≈18% of an inference: " in text
     assert "operator" not in markdown(run.build(result_of(measured("cpu-tensors", latency=steady([900_000])))))

@@ -237,7 +237,8 @@ def test_several_results_have_an_overview_with_links() -> None:
     assert [it["id"] for it in found.all("section") if "id" in it] == ["result-1", "result-2", "result-3"]
     assert "cuda: does not load" in " ".join(found.text("li"))
     assert found.text("h2")[0] == "Time per inference by result"
-    assert found.text("td")[:9] == [
+    assert found.text("td")[:10] == [
+        "Some",
         "≈60%",
         "device-tensors",
         "1.05×",
@@ -260,6 +261,16 @@ def test_results_that_may_be_compared_are() -> None:
     assert "Side by side" in found.text("h2")
     assert [it for it in found.all("th") if it.get("class") == "left"] == [{"scope": "col", "class": "left"}] * 2
     assert "old → new: ONNX Runtime: 1.28.0 → 1.29.0" in found.text("li")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_of_two_eps_the_headline_says_which_is_faster() -> None:
+    slow, fast = (result_of(measured("cpu-tensors", latency=steady([ms * 10**6] * 12))) for ms in (3, 2))
+    slow.target["ep"] = "OtherExecutionProvider"
+    found = page(slow, fast, names=["slow", "fast"])
+    assert found.text("h1") == ["Some is 1.50× as fast as Other (95% CI 1.47 to 1.53)"]
+    assert any(it.endswith("measured one after the other.") for it in found.text("li"))
+    assert found.text("th")[1] == "EP"
 
 
 @pytest.mark.usefixtures("undrawn")

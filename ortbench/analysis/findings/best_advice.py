@@ -6,17 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.compare import are_one_run, between, estimate
+from ortbench.analysis.comparing.comparable import alike_but_for_ep
+from ortbench.analysis.comparing.compare import RatioEstimate, are_one_run, between, estimate
+from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.comparing.series import Key, Series, series_at
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.node_advice import are
-from ortbench.analysis.findings.phrases import within
+from ortbench.analysis.findings.phrases import times, within
+from ortbench.analysis.outputs import doubt
 from ortbench.core.safe_text import listed
 from ortbench.core.units import digits
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import figure, metric
-from ortbench.model.modes import ALL_MODES, WHOLE_START
-from ortbench.model.result import Result
+from ortbench.model.modes import ALL_MODES, LATENCY, WHOLE_START, is_rate, mode_of
+from ortbench.model.result import LOOP, RUN, Result
 
 ALIKE = 0.05  # up to which a difference is none; the sentence says how much there can be
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
@@ -61,6 +64,77 @@ def best_findings(found: Sequence[Best]) -> list[Finding]:
         Finding(f"Best for {what}{f' in {listed(modes)}' if of_modes else ''}", text, weight=Weight.ANSWER)
         for (what, text), modes in said.items()
     ]
+
+
+def ep_findings(results: Sequence[Result]) -> list[Finding]:
+    """Which EP is the fastest, each with its best mode, in a sentence for each model and work that several EPs were measured on; nothing
+    of configurations of one run, of which `bests` says more."""
+    groups = [[results[number] for number in group] for group in alike_but_for_ep(results)]
+    paths = [group[0].model["path"] for group in groups]
+    told = [(group[0].model, found) for group in groups if (found := _fastest_ep(group)) is not None]
+    if len(groups) == 1:
+        return [found for _, found in told]
+    said = []
+    for model, found in told:
+        shapes = ", ".join(f"{it['name']}: {'x'.join(map(str, it['shape'] or ()))}" for it in model["inputs"])
+        about = model["path"] if paths.count(model["path"]) == 1 else f"{model['path']} ({shapes})"
+        said.append(found._replace(what=f"{about}: {found.what}"))
+    return said
+
+
+class _OfEp(NamedTuple):
+    """The best mode of an EP."""
+
+    ep: str
+    result: Result
+    series: Series
+
+
+def _fastest_ep(group: Sequence[Result]) -> Finding | None:
+    """Which EP's best mode is the fastest, of modes that can replace each other, or else of those whose tensors stay on the device."""
+    usable = [it for it in group if it.kind in (RUN, LOOP) and doubt(it) is None]
+    eps = {it.target["ep"] for it in usable}
+    if len(eps) < 2 or all(are_one_run(usable[0], it) for it in usable[1:]):
+        return None
+    (timed, *_) = KINDS[usable[0].kind].views[0].gated
+    for on_device in (False, True):
+        best: dict[str, _OfEp] = {}
+        for result in usable:
+            for mode in ALL_MODES:
+                found = series_at(result, Key(mode, (), timed))
+                if found is None or is_rate(mode, LATENCY) or mode_of(mode).on_device != on_device:
+                    continue
+                ep = result.target["ep"]
+                if ep not in best or found.value < best[ep].series.value:
+                    best[ep] = _OfEp(ep.removesuffix("ExecutionProvider"), result, found)
+        if len(best) == len(eps):
+            return _of_eps(sorted(best.values(), key=lambda it: it.series.value))
+    return None
+
+
+def _of_eps(ordered: Sequence[_OfEp]) -> Finding:
+    """By how much the first of several EPs is faster than each other, or that it cannot be told."""
+    top, *others = ordered
+    ratios = [(it, between(top.result, top.series, it.result, it.series)) for it in others]
+    known = [(it, ratio) for it, ratio in ratios if ratio is not None]
+    faster = [it.ep for it, ratio in known if ratio.low is not None and ratio.low > 1 and not ratio.doubted]
+    said = {it.ep: f"{times(ratio.ratio)} as fast as {it.ep}{within(_ci95(ratio), digits)}" for it, ratio in known}
+    figures = ", ".join(f"{it.ep} {it.series.text(it.series.value)} with {it.series.key.mode}" for it in ordered)
+    how = "measured in turns" if all(ratio.paired for _, ratio in known) else "measured one after the other"
+    unsure = [ep for ep in said if ep not in faster]
+    doubt = f"whether {top.ep} is faster than {listed(unsure)}"
+    why = f"{top.ep} is {listed([said[ep] for ep in unsure])}"
+    if all(ratio.low is None for _, ratio in known):
+        why += f", {TOO_FEW}"
+    if not faster:
+        return Finding(f"Cannot tell {doubt}", f"{why}; {figures}; {how}", weight=Weight.ANSWER, tone="unclear")
+    rest = f"; cannot tell {doubt}: {why}" if unsure else ""
+    what = f"{top.ep} is {listed([said[ep] for ep in faster])}"
+    return Finding(what, f"{figures}; {how}{rest}", weight=Weight.ANSWER)
+
+
+def _ci95(ratio: RatioEstimate) -> tuple[float, float] | None:
+    return None if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
 
 
 def _other_work(one: Result, other: Result) -> bool:

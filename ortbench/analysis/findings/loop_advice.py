@@ -10,11 +10,21 @@ from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
 from ortbench.analysis.findings.program import lever
 from ortbench.analysis.findings.speedups import is_on_host, speedup_findings
-from ortbench.analysis.steps_and_stages import Jump, depth_of, growth_ns, is_first_apart, jumps, law
-from ortbench.core.units import duration, rate, size
+from ortbench.analysis.noise import allows_within, cannot_tell, is_busy
+from ortbench.analysis.steps_and_stages import (
+    Jump,
+    decode_humps,
+    depth_of,
+    growth_ns,
+    is_first_apart,
+    jumps,
+    law,
+    rounds_that_jump,
+)
+from ortbench.core.units import duration, rate, share, size
 from ortbench.model.modes import CPU, LATENCY, SHARED, mode_of
 from ortbench.model.result import OK, Case, Result
-from ortbench.model.schema import Loop
+from ortbench.model.schema import Generation, Loop
 
 _ENOUGH_STEPS = 3  # so many tell whether steps get longer
 
@@ -64,18 +74,30 @@ def tokens_text(result: Result, case: Case, short: bool = False) -> str | None:
         return None
     depth = f" @ d{context}" if (context := generation.get("context", 0)) else ""
     pp, tg = f"pp{generation['prompt']}{depth}", f"tg{generation['tokens']}{depth}"
-    rates = f"{pp} {rate(prefill)} tokens/s, {tg} {rate(decode)} tokens/s"
+    rates = f"{pp} {rate(prefill)} tokens/s, {tg} {_decode_text(case, generation) or f'{rate(decode)} tokens/s'}"
     choice = "" if choosing is None or short else f"; choosing the next token on the host takes {duration(choosing)}"
     return f"{case.mode}: {rates}, first token after {duration(ttft)}{choice}"
+
+
+def _decode_text(case: Case, made: Generation) -> str:
+    """Both decode rates of a mode whose times are bimodal, each with its share: the median is a rate that few or none have."""
+    found = decode_humps(case)
+    if found is None:
+        return ""
+    each, *both = found
+    low, high = (f"{rate(made['batch'] * 1e9 / it.place)} tokens/s in {share(it.share)}" for it in both)
+    return f"bimodal, {low} of {each} and {high}"
 
 
 def _tokens(result: Result) -> list[Finding]:
     """The rates of the fastest mode."""
     found = quickest(result)
-    said = None if found is None else tokens_text(result, _told_of(result, found[0]))
-    return (
-        [] if said is None else [Finding(said, next=lever(result) if is_on_host(result) else "", weight=Weight.ANSWER)]
-    )
+    case = None if found is None else _told_of(result, found[0])
+    said = None if case is None else tokens_text(result, case)
+    if case is None or said is None:
+        return []
+    unsure = "unclear" if decode_humps(case) else ""
+    return [Finding(said, next=lever(result) if is_on_host(result) else "", weight=Weight.ANSWER, tone=unsure)]
 
 
 def _rate(result: Result) -> list[Finding]:
@@ -152,11 +174,14 @@ def _growth(result: Result, loop: Loop) -> list[Finding]:
         if case.status != OK or not case.steps_ns or len(case.steps_ns) - apart < _ENOUGH_STEPS:
             continue
         leaps = jumps(case, apart)
+        certain = all(_is_certain(result, case, it) for it in leaps)
         each = None if leaps else growth_ns(case)
         if each is not None and each > 0:
             found.append(f"{duration(each)} with {case.mode}")
         else:
-            steady.append((case.mode, "it jumps" if leaps else "no growth can be measured"))
+            steady.append(
+                (case.mode, ("it jumps" if certain else "it may jump") if leaps else "no growth can be measured")
+            )
     if not found:
         return []
     cpu = result.case(CPU)
@@ -173,20 +198,35 @@ def _growth(result: Result, loop: Loop) -> list[Finding]:
 
 def _jumps(result: Result) -> list[Finding]:
     """Where steps take longer or shorter at once, over depth."""
-    made, of_place = result.generation, dict[tuple[int, bool], list[tuple[str, Jump]]]()
+    made, of_place = result.generation, dict[tuple[int, bool], list[tuple[Case, Jump]]]()
     for case in result.cases:
         for it in jumps(case, is_first_apart(result)) if case.status == OK else ():
-            of_place.setdefault((it.step, it.after > it.before), []).append((case.mode, it))
+            of_place.setdefault((it.step, it.after > it.before), []).append((case, it))
     found = []
     for (step, longer), there in sorted(of_place.items()):
         what, place = "The time of a step", f"step {step:,}"
         if made is not None:
             what, place = "Inter-token latency", f"depth {depth_of(made, step):,}"
-        sizes = ", ".join(f"from {duration(it.before)} to {duration(it.after)} with {mode}" for mode, it in there)
-        ratios = "; ".join(f"{mode} {it.size.ratio:.2f}×{within(it.size.ci95, '{:.2f}'.format)}" for mode, it in there)
-        said = f"{what} {'jumps' if longer else 'drops'} {sizes}, at {place}"
-        found.append(Finding(said, ratios, weight=Weight.COST))
+        sizes = ", ".join(f"from {duration(it.before)} to {duration(it.after)} with {case.mode}" for case, it in there)
+        ratios = "; ".join(
+            f"{case.mode} {it.size.ratio:.2f}×{within(it.size.ci95, '{:.2f}'.format)}" for case, it in there
+        )
+        verb = "jump" if longer else "drop"
+        if all(_is_certain(result, case, it) for case, it in there):
+            found.append(Finding(f"{what} {verb}s {sizes}, at {place}", ratios, weight=Weight.COST))
+        else:
+            doubt = cannot_tell(f"whether {what[0].lower()}{what[1:]} {verb}s at {place}")
+            found.append(Finding(doubt, f"{sizes}; {ratios}", weight=Weight.COST, tone="unclear"))
     return found
+
+
+def _is_certain(result: Result, case: Case, jump: Jump) -> bool:
+    """Whether noise of the machine cannot have made a jump."""
+    if not is_busy(result):
+        return True
+    low, high = jump.size.ci95 or (1.0, 1.0)
+    shown = rounds_that_jump(case, is_first_apart(result), jump)
+    return allows_within(result, case, max(low, 1 / high), shown)
 
 
 def _first(result: Result, loop: Loop) -> list[Finding]:

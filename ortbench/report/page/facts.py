@@ -12,7 +12,7 @@ from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, chan
 from ortbench.analysis.comparing.compare import lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
-from ortbench.analysis.findings.best_advice import best_findings, bests
+from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.load_advice import named
 from ortbench.analysis.findings.loop_advice import state_bytes
@@ -244,6 +244,7 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
     compared, said = _compared(results, names, groups)
     best = bests(results, names)
     told = [
+        *ep_findings(results),
         *best_findings(best),
         *(side_findings(results, names) if len(groups) == 1 and len(results) <= FEW_RESULTS else []),
     ]
@@ -257,7 +258,7 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
     headed = (
         Column("result", Kind.NAME),
         *columns(
-            Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "speedup on device", *modes
+            Kind.NUMBER, "EP", "copies", "fastest mode", "speedup", "tensors on the device", "speedup on device", *modes
         ),
     )
     lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
@@ -330,14 +331,14 @@ def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
     """A row for each load: the most runs/s, with which mode and how many clients, and the highest rate that keeps the SLO."""
     headed = (
         Column("result", Kind.NAME),
-        *columns(Kind.NUMBER, "peak inf/s", "mode", "clients", "highest rate in SLO"),
+        *columns(Kind.NUMBER, "EP", "peak inf/s", "mode", "clients", "highest rate in SLO"),
     )
     rows = []
     for name, result in zip(names, results, strict=True):
         best, rates = best_level(result), kept(result)
         most = (NOTHING,) * 3 if best is None else (units.rate(rate_of(best)), best.mode, f"{at(best).value:g}")
         rate = max((it["rate"] for it in rates.values()), default=None)
-        rows.append((name, *most, NOTHING if rate is None else f"{units.rate(rate)}/s"))
+        rows.append((name, _ep(result), *most, NOTHING if rate is None else f"{units.rate(rate)}/s"))
     return filled(Table(headed, tuple(rows)))
 
 
@@ -346,10 +347,15 @@ def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
     share = copy_share(result)
     return (
         name,
+        _ep(result),
         NOTHING if share is None else f"{DERIVED}{units.share(share)}",
         *(cell for on_device in (False, True) for cell in _fastest_cells(result, on_device)),
         *(_median_cell(by_mode.get(mode)) for mode in modes),
     )
+
+
+def _ep(result: Result) -> str:
+    return result.target["ep"].removesuffix("ExecutionProvider")
 
 
 def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:

@@ -11,8 +11,9 @@ from hashlib import sha256
 
 from markupsafe import Markup
 
+from ortbench.analysis.comparing.comparable import alike_but_for_ep
 from ortbench.analysis.findings.advice import headline, headline_of_many
-from ortbench.analysis.findings.best_advice import best_findings, bests
+from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.outputs import called
 from ortbench.core.safe_text import visible_lines
@@ -87,7 +88,11 @@ def build_page(
 
 def _headline_of_many(results: Sequence[Result], names: Sequence[str]) -> str:
     """What there is to say first of several results: of configurations on the same work the best one."""
-    best = [] if results[0].kind == SOAK else best_findings(bests(results, names))  # soaks are for their memory
+    if results[0].kind == SOAK:  # which is for its memory
+        return headline_of_many(results)
+    if (eps := ep_findings(results)) and len(alike_but_for_ep(results)) == 1:
+        return eps[0].what
+    best = best_findings(bests(results, names))
     return best[0].text.partition(";")[0].removesuffix(".") if best else headline_of_many(results)
 
 
@@ -152,7 +157,7 @@ def _part(result: Result, report: Report, name: str, number: int) -> Part:
     interrupted = result.stopped is not None and result.stopped["reason"] == "interrupted"
     return Part(
         name=called(result, name),
-        about=f"{result.model['path']} on {result.target['ep']}",
+        about=result.model["path"],
         anchor=f"result-{number}",
         headline=headline(result),
         heading=heading(result),
