@@ -259,7 +259,7 @@ def test_results_that_may_be_compared_are() -> None:
     found = page(old, new, names=["old", "new"])
     assert found.text("h1") == ["Copies take ≈60% of the latency of cpu-tensors"]
     assert "Side by side" in found.text("h2")
-    assert [it for it in found.all("th") if it.get("class") == "left"] == [{"scope": "col", "class": "left"}] * 2
+    assert [it for it in found.all("th") if it.get("class") == "left"] == [{"scope": "col", "class": "left"}] * 3
     assert "old → new: ONNX Runtime: 1.28.0 → 1.29.0" in found.text("li")
 
 

@@ -257,8 +257,9 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
         return Overview(_loads(results, names), said, pictures, compared)
     headed = (
         Column("result", Kind.NAME),
+        Column("EP", Kind.WORD),
         *columns(
-            Kind.NUMBER, "EP", "copies", "fastest mode", "speedup", "tensors on the device", "speedup on device", *modes
+            Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "speedup on device", *modes
         ),
     )
     lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
@@ -331,7 +332,8 @@ def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
     """A row for each load: the most runs/s, with which mode and how many clients, and the highest rate that keeps the SLO."""
     headed = (
         Column("result", Kind.NAME),
-        *columns(Kind.NUMBER, "EP", "peak inf/s", "mode", "clients", "highest rate in SLO"),
+        Column("EP", Kind.WORD),
+        *columns(Kind.NUMBER, "peak inf/s", "mode", "clients", "highest rate in SLO"),
     )
     rows = []
     for name, result in zip(names, results, strict=True):
