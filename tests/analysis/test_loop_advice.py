@@ -12,6 +12,7 @@ from ortbench.analysis.findings.advice import findings, headline
 from ortbench.analysis.steps_and_stages import jumps, summarise_steps
 from ortbench.model.modes import SHARED
 from ortbench.model.result import Case, Result
+from ortbench.report.page.facts import facts
 from tests.results import MS, US, decoding, generating, loop_case, loop_result, noise_of, sentences
 
 NEEDS = "if the host does not need the state between steps"
@@ -232,6 +233,8 @@ def test_both_decode_rates_are_said_where_times_are_bimodal() -> None:
     (first, *_) = findings(each)
     assert first.text.startswith(rates)
     assert first.tone == "unclear"
+    (large,) = (it for it in facts(each) if it.name == "Decode tokens/s")
+    assert (large.value, "501 tokens/s in 60% of steps" in large.note) == ("two rates", True)
     whole = slowed(lambda number, step: number % 4 == 3)
     assert "tg8 bimodal, 501 tokens/s in 75% of generations and 167 tokens/s in 25%, first" in headline(whole)
     one = slowed(lambda number, step: False)

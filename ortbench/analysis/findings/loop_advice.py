@@ -74,12 +74,12 @@ def tokens_text(result: Result, case: Case, short: bool = False) -> str | None:
         return None
     depth = f" @ d{context}" if (context := generation.get("context", 0)) else ""
     pp, tg = f"pp{generation['prompt']}{depth}", f"tg{generation['tokens']}{depth}"
-    rates = f"{pp} {rate(prefill)} tokens/s, {tg} {_decode_text(case, generation) or f'{rate(decode)} tokens/s'}"
+    rates = f"{pp} {rate(prefill)} tokens/s, {tg} {decode_text(case, generation) or f'{rate(decode)} tokens/s'}"
     choice = "" if choosing is None or short else f"; choosing the next token on the host takes {duration(choosing)}"
     return f"{case.mode}: {rates}, first token after {duration(ttft)}{choice}"
 
 
-def _decode_text(case: Case, made: Generation) -> str:
+def decode_text(case: Case, made: Generation) -> str:
     """Both decode rates of a mode whose times are bimodal, each with its share: the median is a rate that few or none have."""
     found = decode_humps(case)
     if found is None:

@@ -15,7 +15,7 @@ from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.load_advice import named
-from ortbench.analysis.findings.loop_advice import state_bytes
+from ortbench.analysis.findings.loop_advice import decode_text, state_bytes
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
 from ortbench.analysis.findings.slo_advice import found_text, slo_text, tries_text
@@ -144,7 +144,9 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
             f"{shown.mode}, after a prompt of {result.generation['prompt']} tokens",
         )
         rates = [units.rate(shown.value(f"{it}_tokens_per_s") or 0) for it in ("decode", "prefill")]
-        yield Fact("Decode tokens/s", rates[0], f"{shown.mode}, all sequences together; prefill {rates[1]} tokens/s")
+        both = decode_text(shown, result.generation)
+        note = f"{shown.mode}, {f'{both}; ' if both else ''}all sequences together; prefill {rates[1]} tokens/s"
+        yield Fact("Decode tokens/s", "two rates" if both else rates[0], note)
     step, whole = shown.median(STEP), shown.median(LATENCY)
     if step is not None:
         yield Fact("One step", units.duration(step), f"{shown.mode}, median of all steps")
