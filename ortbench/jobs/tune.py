@@ -1,4 +1,5 @@
-"""What `ortbench tune` does: race configurations until none is faster, measure the best side by side, and say which is best.
+"""What `ortbench tune` does: race configurations until none is faster, measure the fastest side by side, and once more those that
+came out as best.
 
 The folder of a search has ``tune.json`` from its first race on: what is searched, and what each race found. An interrupted search
 goes on from there; its last race, which was not over, begins anew.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import glob
 import math
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -42,6 +44,7 @@ _RACE_S = 1.0  # for which a configuration is measured in a race, at most
 _LEAST_S = 1.0  # for which each of the best is measured at the end
 _OPEN_S = 2.0  # that a configuration takes to open and prepare, before one did
 _WEIGH_S = 3.0  # that its memory takes
+_TO_CHOOSE = 0.6  # of the time for the best ones, the part in which they are chosen
 
 
 class Said(TypedDict):
@@ -98,7 +101,7 @@ class Tuning:
 
     def left_s(self) -> float:
         """The time for races, which leaves some to measure the best ones."""
-        last = (FINALISTS + 3) * (self.plan(FIRST).loop.duration_s + _OPEN_S + _WEIGH_S)
+        last = (FINALISTS + 3) / _TO_CHOOSE * (self.plan(FIRST).loop.duration_s + _OPEN_S + _WEIGH_S)
         return self.ends - time.monotonic() - min(last, (self.ends - self.began) / 2)
 
 
@@ -147,7 +150,7 @@ def _searched(now: Tuning, stored: Stored, folder: Path, quiet: bool) -> Measure
                 return None
             now.search.tell(race)
             _save(folder, stored)
-        return _measure_best(now, now.search.finalists(), folder, whole)
+        return _measure_best(now, folder, whole)
 
 
 def _next(now: Tuning) -> list[Configuration]:
@@ -211,15 +214,36 @@ def _racing(plan: Plan) -> Plan:
     return replace(plan, loop=replace(plan.loop, duration_s=_RACE_S, precision=None, phases=("latency",)))
 
 
-def _measure_best(now: Tuning, finalists: Sequence[Configuration], folder: Path, told: Observer) -> Measured:
-    """The best ones side by side, as `ortbench run` would measure them but for no longer than there is time, with their memory."""
-    plans = [replace(now.plan(it), memory=True) for it in finalists]
+def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
+    """The fastest ones side by side, and then with fresh workers those of them that are better than the first.
+
+    A worker's memory lies where it happens to, which can make a tenth of its latency, and the best of several owes some of its
+    figure to that. So the figures that are kept are not those by which it was chosen.
+    """
+    from ortbench.analysis.findings.best_advice import bests
+
+    made = {name_of(it): it for it in now.search.finalists()}
+    found = _side_by_side(now, list(made.values()), folder, told, _TO_CHOOSE)
+    better = dict.fromkeys(it.number for it in bests(found.results, found.names) if it.number)
+    if found.interrupted or not better:
+        return found
+    for path in folder.iterdir():
+        if path.name != TUNE_FILE:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return _side_by_side(now, [FIRST, *(made[found.names[number]] for number in better)], folder, told)
+
+
+def _side_by_side(
+    now: Tuning, chosen: Sequence[Configuration], folder: Path, told: Observer, part: float = 1.0
+) -> Measured:
+    """Configurations as `ortbench run` would measure them but for no longer than a part of the time that is left, with memory."""
+    plans = [replace(now.plan(it), memory=True) for it in chosen]
     open_s = min(_OPEN_S, max(0.0, now.each_s - _RACE_S))
-    each_s = max(_LEAST_S, (now.ends - time.monotonic()) / len(plans) - open_s - _WEIGH_S)
+    each_s = max(_LEAST_S, part * (now.ends - time.monotonic()) / len(plans) - open_s - _WEIGH_S)
     plans = [replace(it, loop=replace(it.loop, duration_s=min(it.loop.duration_s, each_s))) for it in plans]
     if len(plans) == 1:
         return measure(plans, lambda: folder, observer=told)
-    return measure(plans, lambda: folder, [name_of(it) for it in finalists], observer=told)
+    return measure(plans, lambda: folder, [name_of(it) for it in chosen], observer=told)
 
 
 # The folder

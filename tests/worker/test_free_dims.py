@@ -233,7 +233,10 @@ def test_what_cannot_be_freed_is_said_with_the_node(
     ("copy", "reason"),
     [
         ("{ y = Relu(x) }", None),
-        ("{ y = Neg(x) }", r"--free-dim x:0=batch: the outputs of the copy are not those of the model: \d of 3 values of output y "),
+        (
+            "{ y = Neg(x) }",
+            r"--free-dim x:0=batch: the outputs of the copy are not those of the model: \d of 3 values of output y ",
+        ),
         ("<int64[2] s = {1,3}> { y = Reshape(x, s) }", r"--free-dim: the copy does not run with batch=2: "),
     ],
 )
