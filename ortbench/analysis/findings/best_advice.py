@@ -19,7 +19,7 @@ from ortbench.core.units import digits
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import figure, metric
 from ortbench.model.modes import ALL_MODES, LATENCY, WHOLE_START, is_rate, mode_of
-from ortbench.model.result import LOOP, RUN, Result
+from ortbench.model.result import Result
 
 ALIKE = 0.05  # up to which a difference is none; the sentence says how much there can be
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
@@ -92,11 +92,14 @@ class _OfEp(NamedTuple):
 
 def _fastest_ep(group: Sequence[Result]) -> Finding | None:
     """Which EP's best mode is the fastest, of modes that can replace each other, or else of those whose tensors stay on the device."""
-    usable = [it for it in group if it.kind in (RUN, LOOP) and doubt(it) is None]
+    kind = KINDS[group[0].kind]
+    if not kind.live or kind.axes or kind.of_stages:
+        return None
+    usable = [it for it in group if doubt(it) is None]
     eps = {it.target["ep"] for it in usable}
     if len(eps) < 2 or all(are_one_run(usable[0], it) for it in usable[1:]):
         return None
-    (timed, *_) = KINDS[usable[0].kind].views[0].gated
+    (timed, *_) = kind.views[0].gated
     for on_device in (False, True):
         best: dict[str, _OfEp] = {}
         for result in usable:
