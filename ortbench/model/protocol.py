@@ -4,9 +4,7 @@ Requests are documented in `ortbench.worker.worker`. Durations are integer nanos
 `time.perf_counter_ns`, which both processes share.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from ortbench.model.schema import (
     Arena,
@@ -28,6 +26,7 @@ from ortbench.model.schema import (
     Memory,
     NodeMemory,
     Nodes,
+    NotRequired,
     Once,
     OutputDistance,
     Place,
@@ -42,9 +41,6 @@ from ortbench.model.schema import (
     Warned,
     ZeroCopy,
 )
-
-if TYPE_CHECKING:  # not in Python 3.10, with which a worker may run
-    from typing import NotRequired
 
 Stage = tuple[str, int, int]  # name, start and duration; from JSON it is a list
 
@@ -78,13 +74,13 @@ class Opened(OpenedEp):
     inputs: list[Tensor]
     outputs: list[Tensor]
     guessed_dims: list[str]
-    expected: HeldOutputs | None  # the outputs beside the expected ones, where there are some
+    expected: "HeldOutputs | None"  # the outputs beside the expected ones, where there are some
     session_ns: int
     engine_cache: EngineCache | None
     first_inference_ns: int
     stages: list[Stage]
     loop: NotRequired[Loop]
-    chain: NotRequired[OpenedChain]
+    chain: NotRequired["OpenedChain"]
 
 
 class OpenedChain(TypedDict):

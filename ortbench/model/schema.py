@@ -5,13 +5,13 @@ nanoseconds, sizes bytes. A key that is `NotRequired` is not in every file of th
 where there is something to say. What holds them together is `ortbench.model.result.Result`.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any, Literal, TypedDict
 
-if sys.version_info >= (3, 11):  # noqa: UP036 - a worker may run with Python 3.10, which asks no annotation
-    from typing import NotRequired
+if sys.version_info >= (3, 11):  # noqa: UP036
+    from typing import NotRequired as NotRequired
+else:
+    NotRequired = list  # anything will do: a worker with Python 3.10 asks no annotation
 
 Direction = Literal["h2d", "d2h"]
 
