@@ -22,7 +22,7 @@ GROUPS = {
         "sweep": ("axes", "Measure a model over shapes: which has the most items/s.", "sweeps.md"),
         "start": ("measure", "Measure the start-up of fresh processes to the first inference.", "start.md"),
         "soak": ("measure", "Measure a model for a long time: whether memory grows.", "soak.md"),
-        "tune": ("measure", "Search the session settings that are best for a model.", "tune.md"),
+        "tune": ("axes", "Search the session settings that are best for a model.", "tune.md"),
         "bandwidth": ("axes", "Measure how fast tensors are copied to and from a device.", "bandwidth.md"),
         "suite": ("folders", "Measure models, EPs and shapes as a TOML file says.", "suites.md"),
         "suite merge": ("folders", "Merge a suite that was measured in parts (--shard).", "suites.md#shards"),

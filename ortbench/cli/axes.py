@@ -1,4 +1,4 @@
-"""`ortbench load`, `sweep` and `bandwidth`: measurements at several points of an axis, each with a plan of its own."""
+"""`ortbench load`, `sweep`, `tune` and `bandwidth`: measurements at several points of an axis, each with a plan of its own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ortbench.plan.plan import PLAN, check_amount
 from ortbench.plan.plan_builder import target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 from ortbench.plan.target import Target
+from ortbench.plan.tune_plan import TuneOptions
 
 
 @takes(*PLAN, LoadPlan, OutputOptions)
@@ -36,6 +37,17 @@ def sweep(given: RawOptions, model: Model) -> None:
     shapes = shapes_of(model, given, command_line())
     check_shapes(shapes)
     raise SystemExit(job.sweep(shapes, make(Swept, given).slo, make(OutputOptions, given)))
+
+
+@takes(*PLAN, TuneOptions, OutputOptions)
+def tune(given: RawOptions, model: Model) -> None:
+    """Threads, spinning, execution mode, arena, memory pattern and optimisation level, on this machine.
+
+    An option that is given is fixed; of a list each value is tried. What is clearly worse is dropped early.
+    """
+    from ortbench.jobs import tune as job
+
+    raise SystemExit(job.tune(model, given, make(TuneOptions, given), command_line(), make(OutputOptions, given)))
 
 
 @takes(Target, CopyPlan, OutputOptions)

@@ -1,4 +1,4 @@
-"""`ortbench run`, `loop`, `start`, `soak`, `chain`, `tune`, `profile` and `code`: a model or a chain as one plan has it."""
+"""`ortbench run`, `loop`, `start`, `soak`, `chain`, `profile` and `code`: a model or a chain as one plan has it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
 from ortbench.plan.plan_builder import generates, loop_of, plan_of, plan_or_loop, soak_of, start_of, tried
 from ortbench.plan.target import POLICIES
-from ortbench.plan.tune_plan import TuneOptions
 
 ModelOrChain = Annotated[
     str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file, or a chain, a TOML file.")
@@ -85,17 +84,6 @@ def chain(
     plan = chain_file.plan_of(file, os.environ, given, command_line())
     check(plan)
     raise SystemExit(job.run([plan], wanted))
-
-
-@takes(*PLAN, TuneOptions, OutputOptions)
-def tune(given: RawOptions, model: Model) -> None:
-    """Threads, spinning, execution mode, arena, memory pattern and optimisation level, on this machine.
-
-    An option that is given is fixed; of a list each value is tried. What is clearly worse is dropped early.
-    """
-    from ortbench.jobs import tune as job
-
-    raise SystemExit(job.tune(model, given, make(TuneOptions, given), command_line(), make(OutputOptions, given)))
 
 
 @takes(*PLAN, OutputOptions)

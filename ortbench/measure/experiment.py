@@ -34,11 +34,11 @@ from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import HeldOutputs, Samples, Saved
 from ortbench.model.result import Result
 from ortbench.model.schema import Machine, Stopped
-from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.plan import Observer, Plan
 
-if TYPE_CHECKING:  # of loads, which most runs are none of
+if TYPE_CHECKING:  # of loads and copies, which most runs are none of
     from ortbench.analysis.loads.levels import LoadPoint
+    from ortbench.plan.bandwidth_plan import CopyPlan
 
 # How much of the results a crash of this very process could cost.
 _KEEP_EVERY_S = 5.0

@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ortbench.core import interpreters
 from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
 from ortbench.core.files import discard_ignored, discard_marked, make_ignored, make_marked
 from ortbench.core.safe_text import plain_name
 from ortbench.model.modes import WHOLE_CHAIN
-from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.configurations import ep_names, eps_of, target_name
 from ortbench.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from ortbench.plan.bandwidth_plan import CopyPlan
 
 
 def run_name(plans: Sequence[Plan], what: str = "") -> str:

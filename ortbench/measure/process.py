@@ -10,7 +10,6 @@ import queue
 import re
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -346,12 +345,11 @@ def freed_model(model: str, target: Target, inputs: Inputs, timeout_s: float) ->
 
 def own_folder() -> str:
     """A folder that goes with this process."""
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="ortbench-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise BenchmarkFailed(f"no temporary folder can be made: {one_line(error)}") from None
-    atexit.register(folder.cleanup)
-    return folder.name
+    from ortbench.measure.folder import temporary_folder
+
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(temporary_folder())
 
 
 def ask_once(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any:

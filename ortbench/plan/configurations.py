@@ -8,18 +8,20 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.core import interpreters
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
-from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.list_syntax import alone
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.options import Option, RawOptions, declared, options_of
 from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import Inputs, Target
+
+if TYPE_CHECKING:
+    from ortbench.plan.bandwidth_plan import CopyPlan
 
 MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn in every round
 
