@@ -86,9 +86,7 @@ def _said(name: str, type_: str, option: Option, options: Mapping[str, Option]) 
     default = f" Default: {shown}." if shown is not None and name != "out" else ""
     names = {it.name: name for name, it in options.items()}
     return re.sub(
-        r"--[a-z][a-z-]*[a-z]",
-        lambda found: f"`{names[found[0]]}`" if found[0] in names else found[0],
-        text + default,
+        r"--[a-z][a-z-]*[a-z]", lambda found: f"`{names[found[0]]}`" if found[0] in names else found[0], text + default
     )
 
 

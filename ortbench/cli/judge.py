@@ -38,8 +38,7 @@ def history(
     results: Annotated[
         list[str],
         typer.Argument(
-            metavar="FOLDER|GIT-REF...",
-            help="Folders of results, result files, or commits such as v1..main.",
+            metavar="FOLDER|GIT-REF...", help="Folders of results, result files, or commits such as v1..main."
         ),
     ],
 ) -> None:

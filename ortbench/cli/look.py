@@ -52,8 +52,7 @@ def inspect(given: RawOptions, model: Model) -> None:
 def explain(
     given: RawOptions,
     words: Annotated[
-        list[str],
-        typer.Argument(metavar="WORD", help="Words of a report or commands, such as sync; none: list them."),
+        list[str], typer.Argument(metavar="WORD", help="Words of a report or commands, such as sync; none: list them.")
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
     more: Annotated[
         bool, typer.Option("--more", help="Show the section of the documentation; WORD may be a page.")

@@ -70,8 +70,7 @@ def _measure(model: str, given: RawOptions, command: str, plan_of: Callable[...,
 
 @takes(*PLAN, OutputOptions)
 def chain(
-    given: RawOptions,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The chain, a TOML file.")],
+    given: RawOptions, file: Annotated[Path, typer.Argument(metavar="FILE", help="The chain, a TOML file.")]
 ) -> None:
     """A TOML file names the models and which output is which input of a later one."""
     check_amount(given)
@@ -93,9 +92,7 @@ def profile(
     attach_only: Annotated[
         bool,
         typer.Option(
-            "--attach-only",
-            help="Run for an attached profiler; do not start nsys.",
-            rich_help_panel=MEASURED,
+            "--attach-only", help="Run for an attached profiler; do not start nsys.", rich_help_panel=MEASURED
         ),
     ] = False,
 ) -> None:
@@ -118,8 +115,7 @@ def code(
     given: RawOptions,
     model: Model,
     out: Annotated[
-        str | None,
-        typer.Option("--out", metavar="FILE", help="Write the program to a file.", rich_help_panel=WRITTEN),
+        str | None, typer.Option("--out", metavar="FILE", help="Write the program to a file.", rich_help_panel=WRITTEN)
     ] = None,
     notebook: Annotated[
         str | None,

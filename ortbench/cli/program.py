@@ -64,20 +64,11 @@ def _options(
     install_completion: Annotated[
         bool,
         typer.Option(
-            "--install-completion",
-            callback=_install_completion,
-            is_eager=True,
-            help=OWN["--install-completion"],
+            "--install-completion", callback=_install_completion, is_eager=True, help=OWN["--install-completion"]
         ),
     ] = False,
     show_completion: Annotated[
-        bool,
-        typer.Option(
-            "--show-completion",
-            callback=_show_completion,
-            is_eager=True,
-            help=OWN["--show-completion"],
-        ),
+        bool, typer.Option("--show-completion", callback=_show_completion, is_eager=True, help=OWN["--show-completion"])
     ] = False,
 ) -> None:
     """Options of every command."""

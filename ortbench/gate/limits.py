@@ -11,15 +11,7 @@ from ortbench.core import units
 from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.model.metric_names import AxisValue, MetricName
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.modes import (
-    ALL_MODES,
-    CPU,
-    LATENCY,
-    MEMORY_SIDES,
-    MODES,
-    comes_with,
-    no_such,
-)
+from ortbench.model.modes import ALL_MODES, CPU, LATENCY, MEMORY_SIDES, MODES, comes_with, no_such
 from ortbench.model.unit_of_work import StartWork
 from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.load_plan import LoadPlan

@@ -45,11 +45,7 @@ class CopyBench(Experiment[Series]):
     counts_waits = False  # of copies that take less than a request to the worker
 
     def __init__(
-        self,
-        plan: CopyPlan,
-        client: Client,
-        keep: Callable[[Result], None],
-        observer: Observer | None = None,
+        self, plan: CopyPlan, client: Client, keep: Callable[[Result], None], observer: Observer | None = None
     ) -> None:
         super().__init__([], Forecast(Loop(), sides=0, modes=0), observer)
         self._plan = plan

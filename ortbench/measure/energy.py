@@ -30,10 +30,7 @@ class Recorder:
     """Reads a meter for a while; the clock, ns, is the worker's."""
 
     def __init__(
-        self,
-        meter: Meter,
-        clock: Callable[[], int] = time.perf_counter_ns,
-        sleep: Callable[[float], None] = time.sleep,
+        self, meter: Meter, clock: Callable[[], int] = time.perf_counter_ns, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.meter = meter
         self.step_s = meter.poll_s

@@ -41,10 +41,7 @@ OF_START = (
     Setting("file_cache", "file cache", "file-cache", "warm"),
     Setting("compile_cache", "compile cache", "compile-cache"),
 )
-OF_SOAK = (
-    Setting("order", "order of shapes", "shape-order"),
-    Setting("reopened", "session reopened after", "reopen"),
-)
+OF_SOAK = (Setting("order", "order of shapes", "shape-order"), Setting("reopened", "session reopened after", "reopen"))
 
 
 def typed(settings: Iterable[Setting], recorded: Mapping[str, Any]) -> list[str]:

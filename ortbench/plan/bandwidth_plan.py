@@ -64,12 +64,7 @@ class CopyPlan:
         shown="256MB",
     )
     duration_s: float = _swept(
-        "duration",
-        "TIME",
-        "Measure all sizes together for at most TIME.",
-        kind=TIME,
-        default=20.0,
-        check=seconds,
+        "duration", "TIME", "Measure all sizes together for at most TIME.", kind=TIME, default=20.0, check=seconds
     )
     iterations: int | None = _swept(
         "iterations", "N", "Measure exactly N copies of each size instead.", kind=WHOLE,

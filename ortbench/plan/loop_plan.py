@@ -139,20 +139,10 @@ class Steps(Part):
         check=_fill,
     )  # fmt: skip
     keep: tuple[str, ...] = _steps(
-        "keep",
-        "OUT",
-        "Leave an output on the device until the last step.",
-        kind=TEXTS,
-        default=(),
-        twin=True,
+        "keep", "OUT", "Leave an output on the device until the last step.", kind=TEXTS, default=(), twin=True
     )
     resident: tuple[str, ...] = _steps(
-        "resident",
-        "IN",
-        "Copy an input to the device only once.",
-        kind=TEXTS,
-        default=(),
-        twin=True,
+        "resident", "IN", "Copy an input to the device only once.", kind=TEXTS, default=(), twin=True
     )
 
     prompt_length: int | None = _generating(

@@ -76,8 +76,7 @@ def parse_dimension(text: str, where: str, option: str | None = None) -> int:
         raise BadInput(f"{where}: a dimension cannot be negative", option)
     if size == 0:
         raise BadInput(
-            f"{where}: a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input",
-            option,
+            f"{where}: a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input", option
         )
     return size
 

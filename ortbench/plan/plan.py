@@ -35,17 +35,7 @@ from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.chain_plan import Chain, Stage
 from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.option_types import (
-    CLOCK,
-    FLAG,
-    ITEMS,
-    MODE_NAMES,
-    ONE_MODE,
-    PRECISION,
-    TEXTS,
-    TIME,
-    WHOLE,
-)
+from ortbench.plan.option_types import CLOCK, FLAG, ITEMS, MODE_NAMES, ONE_MODE, PRECISION, TEXTS, TIME, WHOLE
 from ortbench.plan.options import (
     CHAINED,
     IN_MODES,

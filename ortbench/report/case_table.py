@@ -12,15 +12,7 @@ from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
-from ortbench.model.modes import (
-    COPY_TIME,
-    CPU,
-    LATENCY,
-    SPIN_SHARE,
-    WHOLES,
-    is_rate,
-    mode_of,
-)
+from ortbench.model.modes import COPY_TIME, CPU, LATENCY, SPIN_SHARE, WHOLES, is_rate, mode_of
 from ortbench.model.result import CHAIN, LOOP, Case, Result
 from ortbench.report.bars import INFERENCE
 from ortbench.report.model import DERIVED, KEY, NOTHING, Column, Kind, Table, filled

@@ -74,11 +74,7 @@ _PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("verdict vs previous"
 
 
 def tables(
-    results: Sequence[Result],
-    names: Sequence[str],
-    same: float | None,
-    in_order: bool,
-    only: Selection = EVERYTHING,
+    results: Sequence[Result], names: Sequence[str], same: float | None, in_order: bool, only: Selection = EVERYTHING
 ) -> list[Table]:
     """Results side by side, two with every figure, more with the most telling ones: a table of times and rates and one of costs,
     where there are any; in `in_order`, each is compared with the one before it too. Without `same` there are no words for ratios."""
@@ -392,10 +388,7 @@ def build_gate(verdict: Verdict) -> Report:
     told = Notes(_told(verdict), media=MARKDOWN)
     sides = side_by_side(results, names)
     tone = BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
-    last: list[Block] = [
-        Notes(_checked(verdict), media=TERMINAL),
-        Conclusion(verdict.sentence, "gate: ", tone),
-    ]
+    last: list[Block] = [Notes(_checked(verdict), media=TERMINAL), Conclusion(verdict.sentence, "gate: ", tone)]
     saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
     why = [] if verdict.why is None else why_parts(verdict.why)
     after: list[Sequence[Block]] = [*why, [saved]] if why else []

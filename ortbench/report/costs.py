@@ -171,11 +171,7 @@ def energy_blocks(result: Result) -> list[Block]:
 
 
 _CPU_STILL = f"{CPU_TIME}_{NO_SPIN}"
-_SHAPES = (
-    (CPU_TIME, SPIN_SHARE, _CPU_STILL),
-    (DEVICE_MEMORY, HOST_MEMORY),
-    (ENERGY, "power", "items_per_joule"),
-)
+_SHAPES = ((CPU_TIME, SPIN_SHARE, _CPU_STILL), (DEVICE_MEMORY, HOST_MEMORY), (ENERGY, "power", "items_per_joule"))
 # What a column means, by its metric.
 _SAID = {
     SPIN_SHARE: "spinning: the share of the CPU time that threads spend waiting for work; no spin: of inferences, in sessions of "

@@ -65,10 +65,7 @@ _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
 )
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
 _OF_SHAPES = (Column(_BEST_SHAPE), "best_shape", str)
-_OF_ITEMS = (
-    (Column("items/s"), "item_throughput_per_s", rate),
-    (Column("time per item"), "item_time_ns", duration),
-)
+_OF_ITEMS = ((Column("items/s"), "item_throughput_per_s", rate), (Column("time per item"), "item_time_ns", duration))
 _MORE = (
     (Column("steps"), "steps", str),  # of a loop, whose latency is all of them
     (Column("steps/s"), "step_throughput_per_s", rate),

@@ -42,13 +42,7 @@ def _resources(amounts: dict[str, float], option: str) -> None:
 class Needs:
     # GPUs that a case has to itself; None for one where its EP runs on one, else none
     gpus: int | None = option(
-        "num-gpus",
-        "N",
-        "Give the case N GPUs to itself.",
-        RUNS,
-        kind=WHOLE,
-        check=not_negative,
-        commands=("suite",),
+        "num-gpus", "N", "Give the case N GPUs to itself.", RUNS, kind=WHOLE, check=not_negative, commands=("suite",)
     )
     # of the cluster, and how much of each a case takes
     resources: dict[str, float] = option(

@@ -60,9 +60,7 @@ def carry_out(order: Order, fetch: Callable[[Any], bytes], cards: Sequence[str])
         _unpack(parcel, here / _FILES, fetch)
     places = {parcel.path: parcel.place(here / _FILES) for parcel in order.parcels}
     job = moved(
-        work.job,
-        lambda path: places.get(path) or os.path.join(base, path),
-        lambda path: os.path.join(base, path),
+        work.job, lambda path: places.get(path) or os.path.join(base, path), lambda path: os.path.join(base, path)
     )
     _become_plain()
     node = _node(order, cards, nvidia_gpus() if cards else [])

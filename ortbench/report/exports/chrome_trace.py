@@ -231,13 +231,7 @@ def _measuring(timeline: Timeline) -> list[Span]:
 
 
 def _add_block(
-    process: Process,
-    track: int,
-    block: TimedBlock,
-    called: str,
-    moved: int | None,
-    sync: str | None,
-    work: Work,
+    process: Process, track: int, block: TimedBlock, called: str, moved: int | None, sync: str | None, work: Work
 ) -> None:
     """A block, in it what ran before its first sample, and its samples; in those of loops their steps, of chains their stages.
 

@@ -150,11 +150,7 @@ def _told(first: str, result: Result) -> str:
         f"ONNX Runtime {result.environment['onnxruntime']}",
         " ".join(filter(None, (result.target["ep"], result.target.get("ep_version")))),
     ]
-    lines = [
-        first,
-        ", ".join(versions),
-        shlex.join(result.command),
-    ]
+    lines = [first, ", ".join(versions), shlex.join(result.command)]
     return "\n".join(plain_line(line) for line in lines if line)
 
 

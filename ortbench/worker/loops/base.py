@@ -181,10 +181,7 @@ class LoopMode(PartsMode):
         return BenchmarkFailed(said)
 
     def steps(self) -> list[Step]:
-        return [
-            ("the first state", self.begin),
-            *((f"step {number}", call) for number, call in enumerate(self._calls)),
-        ]
+        return [("the first state", self.begin), *((f"step {number}", call) for number, call in enumerate(self._calls))]
 
     def outputs(self) -> list[Value]:
         if self._chosen is not None:

@@ -248,10 +248,7 @@ def make_embedded(path: str, model: Model, opened: Callable[[str], Model], reque
     single = Data({ids.name: token, **empty}, later, [], {}, 0, None)
     stages[-2].loop = LoopData(
         pairs=[],
-        feeds=[
-            {ids.name: told.prompt_ids, **empty, **seen},
-            *[{ids.name: told.next_ids, **empty}] * (steps.count - 1),
-        ],
+        feeds=[{ids.name: told.prompt_ids, **empty, **seen}, *[{ids.name: told.next_ids, **empty}] * (steps.count - 1)],
         first=[],
         shapes=[[]] * (steps.count + 1),
         outputs=[[loops.form_of(array) for array in it] for it in (prompt, *[later] * (steps.count - 1))],

@@ -102,10 +102,7 @@ def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USE
 
 
 def prove_alone(
-    mode: InPlace,
-    copies: tuple[Call, Call],
-    seen: str,
-    clock: Callable[[], int] = time.perf_counter_ns,
+    mode: InPlace, copies: tuple[Call, Call], seen: str, clock: Callable[[], int] = time.perf_counter_ns
 ) -> ZeroCopy:
     """Prove, or fail to prove, the same where the EP has no other memory that a run's time could be compared with.
 

@@ -14,12 +14,7 @@ from ortbench.worker.timing import TimedCall, took
 
 # (rtol, atol): an element may differ by atol + rtol × |reference|, as in numpy.allclose. Kernels sum in another order
 # and in other widths (TF32, fused multiply-add), which costs about half the digits of a dtype; integers are exact.
-TOLERANCES = {
-    "float64": (1e-7, 1e-9),
-    "float32": (1e-3, 1e-5),
-    "float16": (1e-2, 1e-3),
-    "bfloat16": (5e-2, 1e-2),
-}
+TOLERANCES = {"float64": (1e-7, 1e-9), "float32": (1e-3, 1e-5), "float16": (1e-2, 1e-3), "bfloat16": (5e-2, 1e-2)}
 FLOAT8 = (0.25, 0.1)
 _SMALL_INTEGERS = ("int4", "uint4")
 

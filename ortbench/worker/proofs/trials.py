@@ -202,11 +202,7 @@ class Trial:
         return False
 
     def _tried_alone(
-        self,
-        wait: Call | None,
-        witnesses: Sequence[Call],
-        repeats: int,
-        found: Readings | None = None,
+        self, wait: Call | None, witnesses: Sequence[Call], repeats: int, found: Readings | None = None
     ) -> Readings:
         """Trials behind one launch: no more of them than it takes to refuse a sync that does not wait."""
         few = _SLOW_REPEATS if self.is_long else _REPEATS

@@ -379,13 +379,5 @@ def _history_table(series: Series) -> Table:
         *columns(Kind.NUMBER, "95% CI"),
         Column("place", Kind.LONG_NAME),
     )
-    rows = tuple(
-        (
-            day(it.run.at),
-            cell(it.value),
-            between(it.ci95, cell),
-            it.run.place,
-        )
-        for it in series.figures
-    )
+    rows = tuple((day(it.run.at), cell(it.value), between(it.ci95, cell), it.run.place) for it in series.figures)
     return Table(headed, rows, unit)
