@@ -16,7 +16,7 @@ from ortbench.gate.verdict import Verdict, nothing_measured
 from ortbench.jobs.axes import swept
 from ortbench.jobs.fingerprint import Machine, alike, fingerprint
 from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
-from ortbench.jobs.measuring import measure
+from ortbench.jobs.measuring import ForecastLine, measure
 from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
 from ortbench.measure.forecast import Forecast
 from ortbench.model.result import OK
@@ -33,8 +33,6 @@ def run(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell) ->
     """
     records: list[Record] = []
     if not quiet and not sys.stderr.isatty():
-        from ortbench.report.terminal.progress import ForecastLine
-
         ForecastLine("the suite").forecast(sum(map(_forecast_s, jobs)))
         quiet = True  # a line for each case would say it again
     try:

@@ -30,7 +30,7 @@ from ortbench.gate.live import LiveGate, LiveLoadGate, check_live, planned
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
 from ortbench.jobs.compare import result_file
-from ortbench.jobs.measuring import Place, measure, new_place, observed, saves
+from ortbench.jobs.measuring import ForecastLine, Place, measure, new_place, observed, saves
 from ortbench.jobs.publishing import Exports, check_wanted, page_of, publish
 from ortbench.model.kinds import KINDS, SOAK
 from ortbench.model.modes import WHOLE_CHAIN
@@ -298,8 +298,6 @@ def _confirming(quiet: bool, observer: Observer | None) -> Observer | None:
     """Who is told of the second time: what is no terminal gets a line of its own."""
     if observer is not None or quiet or sys.stderr.isatty():
         return observer
-    from ortbench.report.terminal.progress import ForecastLine
-
     return ForecastLine("confirming with fresh workers")
 
 

@@ -5,6 +5,7 @@ Heavy imports wait until the first worker has been started: it has more to impor
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from ortbench.core import files, signals
 from ortbench.core.errors import BadInput, OrtbenchError
 from ortbench.core.safe_text import plain_name
 from ortbench.measure.process import Client, open_worker
+from ortbench.plan.plan import Observer, Plan
 
 if TYPE_CHECKING:
     from ortbench.analysis.loads.load_levels import LoadSamples
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
     from ortbench.plan.load_plan import LoadPlan
-    from ortbench.plan.plan import Observer, Plan
 
+_WORTH_A_LINE_S = 10.0  # a shorter measurement is over before anybody has read how long it takes
 Place = Callable[[], Path]  # makes the folder of what is measured
 Save = Callable[["Result"], None]
 
@@ -261,6 +263,18 @@ def load_the_rest() -> None:
     import ortbench.report.terminal.print  # noqa: F401
 
 
+class ForecastLine(Observer):
+    """What is no terminal gets a line at the start: how long something takes."""
+
+    def __init__(self, what: str = "measuring") -> None:
+        self._what = what
+
+    def forecast(self, seconds: float) -> None:
+        if seconds >= _WORTH_A_LINE_S:
+            told = f"{math.ceil(seconds)} s" if seconds < 120 else f"{math.ceil(seconds / 60)} min"
+            print(f"ortbench: {self._what} takes about {told} at most", file=sys.stderr, flush=True)
+
+
 def observed(stack: ExitStack, quiet: bool, observer: Observer | None = None) -> Observer | None:
     """Who is told what happens: the observer, else unless that is to be `quiet` standard error; None for nobody.
 
@@ -268,6 +282,8 @@ def observed(stack: ExitStack, quiet: bool, observer: Observer | None = None) ->
     """
     if observer is not None or quiet:
         return observer
-    from ortbench.report.terminal.progress import ForecastLine, LiveProgress
+    if not sys.stderr.isatty():
+        return ForecastLine()
+    from ortbench.report.terminal.progress import LiveProgress
 
-    return stack.enter_context(LiveProgress()) if sys.stderr.isatty() else ForecastLine()
+    return stack.enter_context(LiveProgress())

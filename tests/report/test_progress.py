@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.report.terminal.progress import ForecastLine, LiveProgress
+from ortbench.jobs.measuring import ForecastLine
+from ortbench.report.terminal.progress import LiveProgress
 from tests.conftest import MODELS, ROOT, command, ortbench
 from tests.report.test_terminal import clean, in_a_terminal
 

@@ -20,21 +20,6 @@ from ortbench.report.terminal.console import console, shortened
 _PROGRESS_WIDTH = 20  # cells
 
 
-_WORTH_A_LINE_S = 10.0  # a shorter measurement is over before anybody has read how long it takes
-
-
-class ForecastLine(Observer):
-    """What is no terminal gets a line at the start: how long something takes."""
-
-    def __init__(self, what: str = "measuring") -> None:
-        self._what = what
-
-    def forecast(self, seconds: float) -> None:
-        if seconds >= _WORTH_A_LINE_S:
-            told = f"{math.ceil(seconds)} s" if seconds < 120 else f"{math.ceil(seconds / 60)} min"
-            print(f"ortbench: {self._what} takes about {told} at most", file=sys.stderr, flush=True)
-
-
 class _Bar(Progress):
     """The bar, and below it what is known so far."""
 
