@@ -7,6 +7,7 @@ as it would have. A gate that fails still fails, and files are written all the s
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, NoReturn, cast
@@ -71,6 +72,8 @@ def forgive() -> None:
     """Let both streams be such, but where a test or a notebook has put something else in their place."""
     for name, called in (("stdout", "standard output"), ("stderr", "standard error")):
         stream = getattr(sys, name)
+        if stream is None:  # it was closed before the start: a file that is opened next must not take its number
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end
         if not isinstance(stream, io.TextIOWrapper):
             continue
         raw = getattr(stream.buffer, "raw", stream.buffer)  # Python's -u leaves the buffer out

@@ -209,6 +209,14 @@ def test_standard_output_on_a_full_disk(disk: SmallDisk, tmp_path: Path) -> None
     assert len(list(tmp_path.glob("*/table.md"))) == 1
 
 
+@pytest.mark.parametrize("line", [("--version",), ("run", "--help"), ("run", TINY, "--ep", "cpu", *ONCE)])
+def test_a_closed_standard_output(line: tuple[object, ...], tmp_path: Path) -> None:
+    more = ("--out", tmp_path) if TINY in line else ()
+    ran = ortbench(*line, *more, prefix=("sh", "-c", '"$@" >&-', "sh"))
+    assert (ran.code, ran.out, "Traceback" in ran.err) == (0, "", False)
+    assert len(list(tmp_path.glob("*/table.md"))) == bool(more)
+
+
 @pytest.mark.parametrize(
     ("meanwhile", "why", "left"),
     [
