@@ -70,15 +70,23 @@ class _Text(HTMLParser):
         super().__init__()
         self.lines: list[str] = []
         self._hidden = 0
+        self._command: list[str] | None = None  # the parts of one, which are a line
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag == "code":
+            self._command = []
         self._hidden += tag in ("style", "script", "svg", "template")
 
     def handle_endtag(self, tag: str) -> None:
+        if tag == "code" and self._command is not None:
+            command, self._command = "".join(self._command), None
+            self.handle_data(command)
         self._hidden -= tag in ("style", "script", "svg", "template")
 
     def handle_data(self, data: str) -> None:
-        if not self._hidden and (text := " ".join(data.split())):
+        if self._command is not None:
+            self._command.append(data)
+        elif not self._hidden and (text := " ".join(data.split())):
             self.lines.append(text)
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import partial
+from itertools import pairwise
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -147,6 +148,7 @@ def _instead(command: str, name: str) -> str | None:
 
 
 _NO_NUMBER = r"Invalid value for '(.+)': Input should be a valid \w+, unable to parse .*"
+_WRITTEN = ("--html", "--json", "--markdown", "--junit")  # options that look as if they took no value
 _ALIKE = 0.75  # of two names: less is no slip of the fingers
 
 
@@ -179,6 +181,9 @@ def _carry_out(typed: list[str]) -> int:
             instead = (
                 f"{typed[0]} takes one model; ortbench suite FILE takes several (ortbench explain --more suites.md)"
             )
+        for option, value in pairwise(typed) if "extra argument" in said else ():
+            if option in _WRITTEN and value.startswith("--"):
+                instead = f"{option} takes a path, and {value} stands in its place: {option} PATH"
         message = f"{said} (see --help)" if instead is None else instead
         complain(message)
         _tell_ci(typed[0], message)

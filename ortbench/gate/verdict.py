@@ -25,7 +25,7 @@ AGAIN = "again"  # the folder of what was measured once more
 _SAID = {
     PASSED: "passed",
     FAILED: "failed",
-    UNCLEAR: "cannot tell: too noisy for a verdict. Next: {}a longer --duration or a quieter machine{}",
+    UNCLEAR: "cannot tell, too noisy for a verdict. Next: {}a longer --duration or a quieter machine{}",
 }
 
 
@@ -71,7 +71,7 @@ class Verdict:
         # What has no interval is not noisy: its check says what it lacks.
         lacking = found == UNCLEAR and all(check.low is None for check in self.checks if check.verdict == UNCLEAR)
         if lacking:
-            return "cannot tell: the checks say what is lacking"
+            return "cannot tell, the checks say what is lacking"
         kind = KINDS[self.results[0].kind]
         explains = kind.times_nodes and self.results[1:] and self.why is None and not self.alike
         also = "; --why shows which nodes differ" if explains else ""

@@ -340,8 +340,8 @@ class Configuration:
         """Say so where a reader sees it, once."""
         code = "samples-downsampled"
         self.result.warnings[:] = [it for it in self.result.warnings if it["code"] != code]
-        kept = f"the samples of one in {every} rounds are kept, whole blocks of them"
-        self.result.warn(code, f"more inferences were timed than a result holds: {kept}, and all figures are of these")
+        kept = f"it keeps the samples of 1 in {every} rounds, and all figures are of these rounds"
+        self.result.warn(code, f"more inferences were timed than a result holds: {kept}")
 
     def capture(self, on: bool) -> None:
         """Tell a profiler that what it is to record begins, or has ended; see `ortbench.worker.timing.Capture`."""

@@ -98,6 +98,8 @@ def left_out(found: Mapping[str, Mapping[str, float]], failures: Mapping[str, st
     order = sorted((name for name in found if name not in failures), key=lambda name: found[name].get(LATENCY, 0))
     rows = tuple((name, *(maybe(found[name].get(goal), units.ratio) for goal in (LATENCY, CPU_TIME))) for name in order)
     notes = Notes([Note(f"{name}: {why}", "✗", BAD) for name, why in failures.items()])
-    legend = Paragraph("Ratios to the default configuration, from the search; above 1 is slower or costs more.")
+    legend = Paragraph(
+        "Configurations that the search tried and left out, as ratios to the default one: above 1 is slower or costs more."
+    )
     table = [Table(_LEFT_OUT, rows, title="Left out"), legend] if rows else []
     return [Report("ortbench tune: left out", ([*table, notes],))] if rows or failures else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.loads.levels import (
@@ -61,7 +62,7 @@ from ortbench.report.model import (
     filled,
     maybe,
 )
-from ortbench.report.phrases import advice, hint, measured_report, warnings
+from ortbench.report.phrases import advice, hint, measured_report, not_measured, warnings
 from ortbench.report.placement import on_page, placement_parts, titled
 
 WHAT_A_LATENCY_IS = {
@@ -268,11 +269,8 @@ def _sign(level: Case) -> tuple[str, str]:
 
 def level_failures(result: Result) -> list[Note]:
     """Why modes and load points have no figures, or none that count."""
-    modes = {case.mode: case for case in result.at_point() if case.status != OK}
-    found = [
-        Note(f"{mode} {case.status}: {case.reason}", *(("✗", BAD) if case.status == "failed" else ("–", UNCLEAR)))
-        for mode, case in modes.items()
-    ]
+    modes = {case.mode for case in result.at_point() if case.status != OK}
+    found = not_measured(replace(result, cases=result.at_point()))
     found += [
         Note(f"{it.mode} {at(it).phrase} {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
         for it in failed(result)

@@ -33,12 +33,12 @@ def told(result: Result) -> list[str]:
 def test_all_of_closed_loops() -> None:
     assert told(serving()) == [
         "No mode completes measurably more inferences/s than cpu-tensors, 400 with 8 clients: device-tensors is slower.",
-        "4 clients reach 97% of the peak, 400 inferences/s, with cpu-tensors: beyond, only latency grows: p99 20.6 ms with 4 clients, "
+        "4 clients reach 97% of the peak of 400 inferences/s with cpu-tensors: more clients only add latency, p99 20.6 ms with 4 clients, "
         "40.0 ms with 8 clients.",
-        "2 clients reach 97% of the peak, 390 inferences/s, with device-tensors: beyond, only latency grows: p99 10.6 ms with 2 clients, "
+        "2 clients reach 97% of the peak of 390 inferences/s with device-tensors: more clients only add latency, p99 10.6 ms with 2 clients, "
         "41.2 ms with 8 clients.",
     ]
-    assert load_headline(serving()) == "4 clients reach 97% of the peak: 400 inferences/s with cpu-tensors"
+    assert load_headline(serving()) == "4 clients reach 97% of the peak of 400 inferences/s with cpu-tensors"
     assert sentences(serving()) == told(serving())
     assert headline(serving()) == load_headline(serving())
 
@@ -60,7 +60,7 @@ def test_where_the_knee_is() -> None:
     for rates, expected in [
         ([100, 200, 398], ["The peak may lie beyond 4 clients with cpu-tensors: 4 clients complete 99% more inferences/s than 2 "
                            "with cpu-tensors.", "Next: ortbench load m.onnx --concurrency 4,8,16"]),
-        ([100, 99, 80], ["1 client reaches 100% of the peak, 100 inferences/s, with cpu-tensors: beyond, only latency grows: p99 20.0 ms "
+        ([100, 99, 80], ["1 client reaches 100% of the peak of 100 inferences/s with cpu-tensors: more clients only add latency, p99 20.0 ms "
                          "with 1 client, 80.0 ms with 4 clients; with 4 clients the rate falls to 80% of the peak."]),
     ]:  # fmt: skip
         levels = [closed("cpu-tensors", 2**number, per_s, 10.0 * 2**number) for number, per_s in enumerate(rates)]
@@ -71,8 +71,8 @@ def test_where_the_knee_is() -> None:
 
 def test_a_knee_that_noise_may_have_made_is_none() -> None:
     for second, expected in [
-        (108, "The machine was too busy to tell how many clients reach the peak with cpu-tensors: 108 inferences/s with 2 clients with cpu-tensors."),
-        (300, "2 clients reach 100% of the peak, 300 inferences/s, with cpu-tensors: more clients complete no more; with 4 clients the "
+        (108, "The machine was too busy to tell how many clients reach the peak with cpu-tensors: cpu-tensors 108 inferences/s with 2 clients."),
+        (300, "2 clients reach 100% of the peak of 300 inferences/s with cpu-tensors: more clients complete no more; with 4 clients the "
               "rate falls to 33% of the peak."),
     ]:  # fmt: skip
         result = load_result(
@@ -88,7 +88,7 @@ def test_a_peak_beyond_the_most_clients_that_noise_may_have_made_is_none() -> No
     assert any(it.startswith("The peak may lie beyond 16 clients") for it in told(result))
     result.noise = noise_of(2, 1.4, [0.4] * 8)
     assert told(result)[-1] == (
-        "The machine was too busy to tell how many clients reach the peak with cpu-tensors: 500 inferences/s with 16 clients with cpu-tensors."
+        "The machine was too busy to tell how many clients reach the peak with cpu-tensors: cpu-tensors 500 inferences/s with 16 clients."
     )
 
 
@@ -115,7 +115,7 @@ def test_several_modes_whose_peak_may_lie_beyond_are_one_finding() -> None:
 def test_more_clients_that_neither_bring_nor_cost_anything() -> None:
     result = load_result(closed("cpu-tensors", 1, 100, 10.0), closed("cpu-tensors", 2, 101, 10.0))
     assert told(result) == [
-        "1 client reaches 99% of the peak, 101 inferences/s, with cpu-tensors: more clients complete no more."
+        "1 client reaches 99% of the peak of 101 inferences/s with cpu-tensors: more clients complete no more."
     ]
 
 

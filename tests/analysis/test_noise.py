@@ -303,6 +303,6 @@ def test_which_mode_completes_most_cannot_be_told() -> None:
     assert not any("annot tell" in it for it in texts(result))
     result.noise = BUSY
     assert (
-        "The machine was too busy to tell which mode completes the most inferences/s: cpu-tensors completes 400 with 8 clients."
+        "The machine was too busy to tell which mode completes the most inferences/s: cpu-tensors 400 with 8 clients, device-tensors 390 with 4 clients."
         in texts(result)
     )

@@ -69,3 +69,8 @@ def test_help_has_clean_and_its_options() -> None:
     assert "\n  clean " in ortbench("--help").out
     text = ortbench("clean", "--help").out
     assert all(option in text for option in ("--older AGE", "--keep N", "--yes", "[FOLDER]..."))
+
+
+def test_an_option_without_its_path_is_named() -> None:
+    ran = ortbench("run", MODELS / "tiny.onnx", "--html", "--out", "somewhere")
+    assert (ran.code, ran.error_line) == (2, "--html takes a path, and --out stands in its place: --html PATH")

@@ -498,7 +498,7 @@ def test_too_few_blocks_of_a_stored_result() -> None:
         "again; a measurement now takes 9 rounds or more), must be at most 1.05"
     )
     verdict = Verdict([result_of(), result_of()], [check])
-    assert verdict.sentence == "cannot tell: the checks say what is lacking"
+    assert verdict.sentence == "cannot tell, the checks say what is lacking"
     for rounds in [PAIRS - 1, PAIRS]:
         result = run_of(cpu_tensors=[200] * rounds, device_tensors=[100] * rounds)
         result.stopped = {"reason": "iterations", "value": 24, "per": "mode"}

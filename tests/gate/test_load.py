@@ -109,11 +109,11 @@ def test_a_latency_without_blocks_cannot_be_told_and_says_why() -> None:
     assert "(fewer than 3 blocks, so no interval; a longer --duration gives more)" in check.text
     verdict = gate_stored(paced(), old, limits("latency.p99@rate=30"), force=False)
     assert (verdict.word, verdict.code) == ("cannot tell", 4)
-    assert verdict.sentence == "cannot tell: the checks say what is lacking"
+    assert verdict.sentence == "cannot tell, the checks say what is lacking"
     noisy = gate_stored(serving(1.05), serving(), limits("throughput@concurrency=2"), force=False)
     assert (
         noisy.sentence
-        == "cannot tell: too noisy for a verdict. Next: a live gate (--model and --baseline-model), a longer --duration or a quieter machine"
+        == "cannot tell, too noisy for a verdict. Next: a live gate (--model and --baseline-model), a longer --duration or a quieter machine"
     )
 
 

@@ -103,7 +103,7 @@ def test_memory_against_a_stored_baseline_is_an_exact_ratio() -> None:
     assert [(it.verdict, it.text) for it in checks] == [
         (UNCLEAR, "cpu-tensors device_memory of the candidate: as it was scripted; must be at most 1.05")
     ]
-    assert Verdict([result_of(unknown)], checks).sentence.startswith("cannot tell: the checks say what is lacking")
+    assert Verdict([result_of(unknown)], checks).sentence.startswith("cannot tell, the checks say what is lacking")
     on_host = result_of(cpu(device=None))
     assert [it.text for it in check_stored(on_host, on_host, LIMITS)] == [
         "cpu-tensors device_memory: none on either side, the EP computes in host memory"

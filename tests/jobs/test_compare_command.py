@@ -95,7 +95,7 @@ def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path
     gate = ortbench("gate", paths[2], "--baseline", paths[1], COLUMNS="200")
     assert gate.code == 4
     assert "the baseline has 3 blocks and a comparison needs 8: measure again without --iterations" in gate.out
-    assert "gate: cannot tell: the checks say what is lacking" in gate.out
+    assert "gate: cannot tell, the checks say what is lacking" in gate.out
 
 
 def test_two_default_runs_can_be_compared(tmp_path: Path) -> None:

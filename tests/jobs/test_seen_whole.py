@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 TINY, MULTI = (f"models/{name}.onnx" for name in ("tiny", "multi_output"))
 SHORT = ("--iterations", 3, "--warmup", 1)
 CPU, CPU_EP = ("--ep", "cpu", "--mode", "cpu-tensors"), "CPUExecutionProvider …"
-SAME = "nothing recorded differs between the two: same model, EP, options, versions, machine"
+SAME = "nothing recorded differs between the two (same model, EP, options, versions, machine)"
 UNITS = {"ns", "µs", "ms", "s"}  # below the names of columns
 NOTHING_RAN = "! Nothing ran on RefDeviceExecutionProvider: all # nodes are on the CPU (Mul, Add, Clip)."
 _FIGURE = re.compile(r"(?<![=\w-])[≈×±]?\d[\d.]*[kM]?\b×?(?! %)(?: (?:[nµm]?s|[kMG]?B)(?:/s)?\b)?")
@@ -113,7 +113,7 @@ def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock,
         "? device-tensors latency median, candidate to baseline: median ratio of paired blocks # (sequential test: too few rounds for an interval, # rounds), must be at most #; a "
         "verdict takes # rounds: measure again with --duration #",
         f"! {SAME}",
-        "gate: cannot tell: the checks say what is lacking",
+        "gate: cannot tell, the checks say what is lacking",
         "Saved in …",
     ]
     (markdown,) = tmp_path.glob("out/*/gate.md")

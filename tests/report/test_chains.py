@@ -137,8 +137,8 @@ def test_a_bar_is_cut_into_stages() -> None:
         ("device-resident", [("text", 1 * MS), ("image", 5 * MS)], 6 * MS),
     ]
     assert found.caption == (
-        "cpu-tensors: text 2.00 ms, image 8.00 ms; 10.0 ms in all. "
-        "device-resident: text 1.00 ms, image 5.00 ms; 6.00 ms in all."
+        "cpu-tensors: text 2.00 ms, image 8.00 ms; whole chain 10.0 ms. "
+        "device-resident: text 1.00 ms, image 5.00 ms; whole chain 6.00 ms."
     )
     assert found.table.headings == ["mode", "text (ms)", "image (ms)", "sum (ms)", "chain (ms)"]
     assert found.table.rows == (

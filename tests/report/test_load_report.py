@@ -192,7 +192,7 @@ def test_a_folder_and_a_data_frame_have_levels(tmp_path: Path) -> None:
     assert (tmp_path / "table.md").read_text() == markdown(build(serving()))
     found = frame([serving(), published()])
     assert list(found["throughput_per_s"].dropna())[:5] == [1000, 1000, 100, 190, 388]  # first of one client alone
-    assert "load in one session: no load point; 2 s per load point" in markdown(build(load_result()))
+    assert "load in one session: no load point measured; 2 s per load point" in markdown(build(load_result()))
     assert records_csv(load_result()) == "mode,status,reason\n"
 
 
@@ -235,7 +235,7 @@ def test_ci_systems_read_of_levels() -> None:
 
 def test_a_page_of_closed_loops() -> None:
     found = Page(build_page([serving()], ["m"]))
-    assert found.text("h1") == ["4 clients reach 97% of the peak: 400 inferences/s with cpu-tensors"]
+    assert found.text("h1") == ["4 clients reach 97% of the peak of 400 inferences/s with cpu-tensors"]
     assert found.text("h2") == [
         "Latency and inferences/s against clients", "By clients", "By mode", "Placement", "Environment", "Command", "Words",
     ]  # fmt: skip

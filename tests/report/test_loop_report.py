@@ -176,7 +176,9 @@ def test_ci_systems_read_of_loops_and_steps() -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
     found = Page(page_of("loop"))
-    assert found.text("h1") == ["The loop is 2.07× as fast with its state on the device (device-resident)"]
+    assert found.text("h1") == [
+        "device-resident runs the loop 2.07× as fast as cpu-tensors with its state on the device"
+    ]
     assert found.text("h2") == [
         "Time of each step", "Distribution of the time per loop", "Time per loop during the measurement", "By mode", "Placement", "Environment", "Command",
         "Words",

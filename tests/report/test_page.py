@@ -177,7 +177,7 @@ def test_the_verdict_comes_first() -> None:
     [
         ("nothing", "Nothing was measured"),
         ("failed", "An inference takes 20.0 ms with cpu-tensors"),
-        ("on-host", "An inference takes 5.00 ms with cpu-tensors: compare numbers of threads"),
+        ("on-host", "An inference takes 5.00 ms with cpu-tensors"),
         ("three-samples", "An inference takes 5.05 ms with device-tensors"),
     ],
 )

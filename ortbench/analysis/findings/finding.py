@@ -8,6 +8,8 @@ from typing import NamedTuple, TypeVar
 
 from ortbench.core.safe_text import listed
 
+SEE_PAGE = "see the page (--html)"
+
 
 class Weight(IntEnum):
     """How much a finding matters to somebody who has to decide something."""

@@ -99,8 +99,8 @@ def _headline(result: Result) -> str:
         levels = measured(result, CONCURRENCY, best.mode)
         bend, knee = _bend(levels), knee_of(levels)
         told = bend is not None and bend is not levels[-1] and not _is_noise(result, levels, bend)
-        clients = f"{_reach(knee)} of the peak" if knee is not None and told else at(best).text
-        return f"{clients}: {', '.join(said)}"
+        clients = f"{_reach(knee)} of the peak of" if knee is not None and told else f"{at(best).text}:"
+        return f"{clients} {', '.join(said)}"
     if of_rates := slo_of_rates(result):
         return of_rates
     opened = [level for level in measured(result, RATE) if not is_full(level)]
@@ -169,7 +169,8 @@ def _best(result: Result) -> list[Finding]:
     claims = {mode: _claim(result, peaks[base], it) for mode, it in peaks.items() if mode != base}
     if NOISY in claims.values():
         what = cannot_tell("which mode completes the most inferences/s")
-        return [Finding(what, f"{base} completes {of_base}", weight=Weight.ANSWER, tone="unclear")]
+        others = (f"{mode} {rate(rate_of(peaks[mode]))} {at(peaks[mode]).phrase}" for mode in claims)
+        return [Finding(what, ", ".join([f"{base} {of_base}", *others]), weight=Weight.ANSWER, tone="unclear")]
     what = f"No mode completes measurably more inferences/s than {base}, {of_base}"
     return [Finding(what, claims_text(claims.items()), weight=Weight.ANSWER)]
 
@@ -182,6 +183,13 @@ def _over(base: Case, level: Case) -> Value:
 
 def _claim(result: Result, base: Case, level: Case) -> Claim:
     return claim_between(result, base, level, _over(base, level))
+
+
+def is_noisy_peak(result: Result, level: Case) -> bool:
+    """Whether the machine was too busy to tell that a mode's peak is more than that of the mode that others are compared with."""
+    peaks = _peaks(result)
+    base = _base(peaks)
+    return base is not None and level.mode != base and _claim(result, peaks[base], level) == NOISY
 
 
 def _beyond(result: Result) -> list[Finding]:
@@ -217,11 +225,11 @@ def _knee(result: Result, mode: str) -> Finding | None:
     there, then, peak = by_name(latency_of(bend), stat), by_name(latency_of(last), stat), max(map(rate_of, levels))
     evidence = "more clients complete no more"
     if then > there * _GROWN:
-        evidence = f"beyond, only latency grows: {stat} {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
+        evidence = f"more clients only add latency, {stat} {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
     if rate_of(last) < _DROPPED * peak and _claim(result, last, bend) == FASTER:
         evidence += f"; {at(last).phrase} the rate falls to {share(rate_of(last) / peak)} of the peak"
     return Finding(
-        f"{_reach(knee)} of the peak, {rate(peak)} inferences/s, with {mode}", evidence, weight=Weight.ANSWER
+        f"{_reach(knee)} of the peak of {rate(peak)} inferences/s with {mode}", evidence, weight=Weight.ANSWER
     )
 
 
@@ -231,7 +239,7 @@ def _noisy_knees(result: Result) -> list[Finding]:
     for mode in modes_of(result):
         levels = measured(result, CONCURRENCY, mode)
         if (bend := _bend(levels)) is not None and _is_noise(result, levels, bend):
-            found[mode] = f"{rate(rate_of(bend))} inferences/s {at(bend).phrase} with {mode}"
+            found[mode] = f"{mode} {rate(rate_of(bend))} inferences/s {at(bend).phrase}"
     if not found:
         return []
     what = cannot_tell(f"how many clients reach the peak with {listed([*found])}")

@@ -49,7 +49,7 @@ def loop_headline(result: Result) -> str:
     best = fastest(result)
     if best is not None and best.claim == FASTER:
         state = " with its state on the device" if mode_of(best.mode).on_device and not is_on_host(result) else ""
-        return f"The loop is {times(best.speedup)} as fast{state} ({best.mode})"
+        return f"{best.mode} runs the loop {times(best.speedup)} as fast as {CPU}{state}"
     same = "" if best is None or best.claim == UNKNOWN else "; no mode is measurably faster"
     if best is not None and best.claim == NOISY:
         same = f"; {NOISY} whether {best.mode} is faster"

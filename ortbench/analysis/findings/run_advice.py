@@ -15,7 +15,7 @@ from ortbench.analysis.comparing.claims import (
     is_faster,
 )
 from ortbench.analysis.comparing.pairs import TOO_FEW
-from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
 from ortbench.analysis.findings.program import how_to_write, lever
 from ortbench.analysis.findings.speedups import condition, is_on_host, on_device, speedup_findings
@@ -117,10 +117,9 @@ def _of_host(result: Result, answer: str, found: tuple[Case, float]) -> str:
     said = f"An inference takes {duration(ns)} with {CPU}"
     if answer:
         return f"{said}; {answer}"
-    lever = "" if result.target.get("intra_op_threads") is not None else ": compare numbers of threads"
     none = f"; {NOISY} whether a mode is faster" if any(it.noisy for it in compared(result)) else ""
     none = none or ("; no mode is measurably faster" if compared(result) else "")
-    return f"{said}{none}{lever}"
+    return f"{said}{none}"
 
 
 def where(*results: Result) -> str:
@@ -411,7 +410,7 @@ def hump_findings(result: Result) -> list[Finding]:
         return []
     what = "Latency is bimodal, so its median describes only one of two peaks"
     listed = "; ".join(f"{mode} {_hump(low)} and {_hump(high)}" for mode, (low, high) in found.items())
-    return [Finding(what, listed, "see the page (--html), which plots latency over time", Weight.ANSWER, "unclear")]
+    return [Finding(what, listed, f"{SEE_PAGE}, which plots latency over time", Weight.ANSWER, "unclear")]
 
 
 def _hump(hump: Hump) -> str:

@@ -158,16 +158,19 @@ def _switched(costly: Sequence[Switching]) -> list[Finding]:
     said = []
     for it in costly:
         worst = max(it["shapes"], key=lambda shape: shape["ratio"])
-        most = f", most with {worst['shape']}, {times(worst['ratio'])}" if len(it["shapes"]) > 1 else ""
+        most = f", most with {worst['shape']} ({times(worst['ratio'])})" if len(it["shapes"]) > 1 else ""
         said.append(
             (
-                f"{times(it['ratio'])} as long{within(it['ci95'], ratio)} with {it['mode']}",
+                it["mode"],
+                f"{times(it['ratio'])} as long{within(it['ci95'], ratio)}",
                 f"{duration(it['cost_ns'])} more{most}",
             )
         )
     if len(said) == 1:
-        return [Finding(f"Switching shapes makes an inference {said[0][0]}", said[0][1])]
-    return [Finding("Switching shapes makes an inference longer", "; ".join(map(": ".join, said)))] if said else []
+        ((mode, longer, more),) = said
+        return [Finding(f"Switching shapes makes an inference {longer} with {mode}", more)]
+    of_modes = "; ".join(f"{mode} {longer}, {more}" for mode, longer, more in said)
+    return [Finding("Switching shapes makes an inference longer", of_modes)] if said else []
 
 
 def _first_inferences(result: Result) -> list[Finding]:

@@ -14,7 +14,7 @@ from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.load_advice import named
+from ortbench.analysis.findings.load_advice import is_noisy_peak, named
 from ortbench.analysis.findings.loop_advice import decode_text, state_bytes
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
@@ -41,7 +41,7 @@ from ortbench.analysis.sweep import has_a_cost
 from ortbench.core import units
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import ALL_MODES, COPY_TIME, CPU, LATENCY, STEP, THROUGHPUT, is_rate
-from ortbench.model.result import LOAD, LOOP, OK, SWEEP, Case, Result
+from ortbench.model.result import LOAD, LOOP, OK, START, SWEEP, Case, Result
 from ortbench.model.schema import Loop
 from ortbench.report.comparison import legend, setting_notes
 from ortbench.report.comparison import tables as side_by_side
@@ -107,7 +107,8 @@ def _speedup(best: Fastest) -> str:
 def _fastest_note(result: Result, best: Fastest) -> str:
     interval = best.speedup.ci95
     sure = within(interval, units.digits) if interval else f" ({TOO_FEW})"
-    new = condition(result, best.mode) or " with new inputs and outputs in each inference"
+    each = "step" if result.kind == LOOP else "inference"
+    new = condition(result, best.mode) or f" with new inputs and outputs in each {each}"
     if best.claim == NOISY:
         return f"{NOISY}: {best.mode} is {times(best.speedup)} as fast as {CPU}{new}{sure}"
     verdict = ", not measurably faster" if best.claim in (ALIKE, SLOWER) else ""
@@ -123,7 +124,10 @@ def _of_whole(result: Result, shown: Case) -> Iterator[Fact]:
     median = shown.median(LATENCY) or 1
     one = KINDS[result.kind].work
     what = f"Time per {one}" if is_rate(shown.mode, LATENCY) else f"One {one}"
-    yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} {one}s/s")
+    per_s = (
+        "" if result.kind == START else f", {units.rate(1e9 / median)} {one}s/s"
+    )  # nobody starts one after the other
+    yield Fact(what, units.duration(median), f"{shown.mode}{per_s}")
     copying = next((case for case in _timed(result) if case.bytes_h2d or case.bytes_d2h), None)
     if copying is not None:
         there, back = copying.bytes_h2d or 0, copying.bytes_d2h or 0
@@ -178,7 +182,8 @@ def _of_load(result: Result) -> Iterator[Fact]:
         yield Fact(
             named(result, name),
             units.rate(rate_of(level)),
-            f"{level.mode} {at(level).phrase}{sure}{condition(result, level.mode)}",
+            f"{level.mode} {at(level).phrase}{sure}{condition(result, level.mode)}"
+            + (f"; {NOISY} which mode completes the most" if is_noisy_peak(result, level) else ""),
         )
     if best is not None:
         own = measured(result, CONCURRENCY, best.mode)
@@ -366,7 +371,7 @@ def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     best = fastest(result, on_device)
     if best is None:
         return NOTHING, NOTHING
-    return best.mode if best.is_faster else "none measurably", times(best.speedup)
+    return best.mode if best.is_faster else "none measurably faster", times(best.speedup)
 
 
 def _items_cell(result: Result) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.findings.finding import SEE_PAGE, Finding
 from ortbench.core.safe_text import visible_lines
 from ortbench.report.model import (
     BAD,
@@ -51,7 +51,8 @@ def filled_in(template: str, **values: object) -> str:
     )
     environment.filters["tied"] = _tied
     environment.filters["toned"] = lambda note: _CLASSES.get(note.tone, "")
-    environment.filters["followed"] = lambda note: note.next if isinstance(note, Finding) else ""
+    environment.filters["followed"] = _followed
+    environment.filters["unbroken"] = _unbroken
     environment.tests["flush_left"] = _is_flush_left
     environment.tests["in_words"] = lambda column: column.kind is Kind.WORDS
     text: str = environment.get_template(template).render(palette=PALETTE, **values)
@@ -66,6 +67,20 @@ def _shown(value: object) -> object:
 def _tied(text: str) -> str:
     """A text in which no line ends between a number and its unit."""
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
+
+
+def _followed(note: Note) -> str:
+    """What to do next after a note, of which a page needs not say that there is a page."""
+    return note.next if isinstance(note, Finding) and not note.next.startswith(SEE_PAGE) else ""
+
+
+def _unbroken(command: str) -> Markup:
+    """A command in which no line ends within an option."""
+    words = (
+        Markup("<span>{}</span>" if word.startswith("-") else "{}").format(word)
+        for word in visible_lines(command).split(" ")
+    )
+    return Markup(" ").join(words)
 
 
 def _is_flush_left(column: Column) -> bool:

@@ -12,6 +12,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import IO
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -168,11 +169,17 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def lines_of_words(words: Sequence[str], width: int) -> list[str]:
-    """The words of a shell in lines of at most `width` cells; none where one is longer than a line."""
-    if any(cell_len(word) > width for word in words):
+    """The words of a shell in lines of at most `width` cells, an option beside its value; none where one is longer than a line."""
+    parts: list[str] = []
+    for before, word in pairwise(("", *words)):
+        if before.startswith("--") and not word.startswith("-") and cell_len(f"{parts[-1]} {word}") <= width:
+            parts[-1] += f" {word}"
+        else:
+            parts.append(word)
+    if any(cell_len(part) > width for part in parts):
         return []
     lines = [""]
-    for word in words:
+    for word in parts:
         space = " " if lines[-1] else ""
         if cell_len(lines[-1] + space + word) <= width:
             lines[-1] += space + word

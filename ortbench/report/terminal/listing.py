@@ -28,7 +28,7 @@ def print_devices(found: Listed) -> None:
     screen.text(f"ONNX Runtime {runtime['onnxruntime']}, Python {runtime['python']}")
     for warning in found.get("warnings", ()):
         screen.text(warning["message"], label="warning: ", label_style="bad")
-    for label, there in (("  can      ", True), ("  cannot   ", False)):
+    for label, there in (("  offers   ", True), ("  lacks    ", False)):
         listed = [
             it["what"] + ("" if there else f" (from {it['since']} on)")
             for it in found["abilities"]

@@ -107,7 +107,7 @@ _WORD = TensorSpec("word", "tensor(float)", (1,))
 def problem(provider: Provider) -> str | None:
     """Why an EP offers no streams for copies on its device, by a trial; None if it does."""
     if provider.ep_device is None:
-        return "it computes in host memory" if provider.computes_on_host else "it has no EP device here"
+        return "this EP computes in host memory" if provider.computes_on_host else "it has no EP device here"
     return memory_trial.once(provider.ep_device, "copies on a stream", lambda: _tried(provider)).lacks
 
 

@@ -75,7 +75,7 @@ def bandwidth(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
     return Chart(
         "Copy bandwidth by size",
         _LABEL,
-        " ".join(said),
+        " ".join([*said, "Copies on a diagonal take equally long."]),
         Table((Column("copy", Kind.NAME), *columns(Kind.NUMBER, "bytes", "time", "GB/s")), tuple(cells)),
         Scatter(tuple(map(_mark, copies)), lines),
     )

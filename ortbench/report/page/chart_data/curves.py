@@ -310,6 +310,7 @@ def _chart(result: Result, rates: bool, slo: Slo | None) -> Chart | None:
     title = "Items/s by shape" if rates else f"{f'{statistic} of latency' if statistic else 'Latency'} by shape"
     what = "items/s" if rates else f"the {statistic or 'median'} latency"
     each = "each mode and size of the other dimensions" if any(it.of for it in curves) else "each mode"
+    marks = "best" if slo is not None else "most items/s"
     marked = "; the best shape of each mode has a ring" if any(it.best is not None for it in curves) else ""
     limit = "; the horizontal line is the SLO" if slo is not None else ""
     rows = tuple(
@@ -323,7 +324,7 @@ def _chart(result: Result, rates: bool, slo: Slo | None) -> Chart | None:
         f"Lines of {what} over the shapes of a sweep, one for {each}{marked}{limit}.",
         f"{'; '.join(_in_words(it, places, show, rates) for it in curves)}.",
         Table((Column("shape", Kind.NAME), *columns(Kind.NUMBER, *(it.name for it in curves))), rows),
-        LineChart((Panel(lines, places.axis, units.rate if rates else None, limits=limits),), ring="best"),
+        LineChart((Panel(lines, places.axis, units.rate if rates else None, limits=limits),), ring=marks),
     )
 
 

@@ -169,7 +169,7 @@ def _in_order(found: Sequence[tuple[str, dict[str, float], float]], whole_is: st
     return Chart(
         f"Breakdown of the {whole_is}",
         f"Stacked bars, one for each mode: the {parts_are} in their order, and a mark for the whole {whole_is}.",
-        " ".join(_stages_in_words(*it) for it in found),
+        " ".join(_stages_in_words(whole_is, *it) for it in found),
         Table((Column("mode", Kind.NAME), *headed), tuple(rows), unit),
         StackedBars(tuple(bars), tuple(fills.values()), f"whole {whole_is}, median"),
     )
@@ -179,11 +179,11 @@ def _stage_part(mode: str, fill: Fill, ns: float) -> Part:
     return Part(fill, ns, f"{mode}: {fill.name}, {units.duration(ns)}", fill.name, units.duration(ns))
 
 
-def _stages_in_words(mode: str, times: dict[str, float], ns: float) -> str:
+def _stages_in_words(whole_is: str, mode: str, times: dict[str, float], ns: float) -> str:
     longest = sorted(times, key=lambda name: -times[name])[:FEW]
     said = ", ".join(f"{name} {units.duration(its_ns)}" for name, its_ns in times.items() if name in longest)
     most = f"the longest of {len(times)}: " if len(times) > FEW else ""
-    return f"{mode}: {most}{said}; {units.duration(ns)} in all."
+    return f"{mode}: {most}{said}; whole {whole_is} {units.duration(ns)}."
 
 
 def link_costs(result: Result) -> Chart | None:
