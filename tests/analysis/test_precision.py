@@ -21,6 +21,7 @@ def test_a_small_difference_is_likely_to_be_of_precision() -> None:
     assert likely_cause([CPU, "Some"], 0.009) == "; a likely cause is that an EP computes in reduced precision"
     for relative in [None, 0.06, 1.0, float("inf")]:
         assert likely_cause([CPU, OPENVINO], relative) == ""
+    assert likely_cause([CPU], 0.009) == ""
 
 
 def test_how_far() -> None:

@@ -268,7 +268,7 @@ def test_a_chain_is_said_to_have_none() -> None:
 
 def test_a_mode_that_the_ep_has_not_is_said() -> None:
     ran = ortbench("code", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "pipelined")
-    reason = "CPUExecutionProvider computes in host memory: there are no copies to hide behind inference"
+    reason = "CPUExecutionProvider computes in host memory, so there are no copies to hide behind inference"
     assert (ran.code, ran.error_line) == (1, f"pipelined: {reason}")
 
 

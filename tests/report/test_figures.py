@@ -196,7 +196,7 @@ def test_copies_by_size_and_rate() -> None:
     ]  # fmt: skip
     assert found.caption == (
         "inside cpu-tensors: 36.0 MB in both directions in ≈12.0 ms, ≈3.00 GB/s. device-tensors H2D: 30.0 MB in 6.00 ms, 5.00 GB/s. "
-        "device-tensors D2H: 6.00 MB in 5.00 ms, 1.20 GB/s."
+        "device-tensors D2H: 6.00 MB in 5.00 ms, 1.20 GB/s. Copies on a diagonal take equally long."
     )
     assert found.table.rows[1] == ("device-tensors H2D", "30.0 MB", "6.00 ms", "5.00")
     assert bandwidth([result_of(measured("cpu-tensors", latency=steady([MS])))], [""]) is None
@@ -212,7 +212,7 @@ def test_copies_of_several_results_are_told_by_their_range() -> None:
     assert [row[0] for row in found.table.rows][:2] == ["a: inside cpu-tensors", "a: device-tensors H2D"]
     assert found.caption == (
         "copies inside cpu-tensors, both directions: 36.0 MB, ≈3.00 to ≈6.00 GB/s. H2D: 15.0 MB to 30.0 MB, 2.50 to 5.00 GB/s. "
-        "D2H: 6.00 MB, 1.20 GB/s."
+        "D2H: 6.00 MB, 1.20 GB/s. Copies on a diagonal take equally long."
     )
 
 
@@ -224,7 +224,8 @@ def test_the_sweep_of_the_link_is_behind_the_copies_of_one_result() -> None:
         (f"{way}, bandwidth curve", (1024, 1e9 * 1024 / ns), 19) for way, ns in (("H2D", 10171), ("D2H", 15256))
     ]
     assert found.caption.endswith(
-        "Bandwidth curve, H2D: at most 6.00 GB/s, with 268 MB. Bandwidth curve, D2H: at most 4.00 GB/s, with 268 MB."
+        "Bandwidth curve, H2D: at most 6.00 GB/s, with 268 MB. Bandwidth curve, D2H: at most 4.00 GB/s, with 268 MB. "
+        "Copies on a diagonal take equally long."
     )
     many = bandwidth([swept(), usual()], ["a", "b"])
     assert many is not None

@@ -415,7 +415,7 @@ def test_where_there_is_no_copy_to_hide(tmp_path: Path) -> None:
     )
     ran = ortbench(*line, "--out", tmp_path)
     assert ran.code == 0, ran.err
-    reason = "CPUExecutionProvider computes in host memory: there are no copies to hide behind inference"
+    reason = "CPUExecutionProvider computes in host memory, so there are no copies to hide behind inference"
     assert f"– pipelined unsupported: {reason}" in ran.out
     alone = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", PIPELINED, "--quiet", "--out", tmp_path)
     assert alone.code == 1

@@ -239,11 +239,12 @@ def _noisy_knees(result: Result) -> list[Finding]:
     for mode in modes_of(result):
         levels = measured(result, CONCURRENCY, mode)
         if (bend := _bend(levels)) is not None and _is_noise(result, levels, bend):
-            found[mode] = f"{mode} {rate(rate_of(bend))} inferences/s {at(bend).phrase}"
+            found[mode] = f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}"
     if not found:
         return []
     what = cannot_tell(f"how many clients reach the peak with {listed([*found])}")
-    return [Finding(what, ", ".join(found.values()), weight=Weight.ANSWER, tone="unclear")]
+    figures = [*found.values()] if len(found) == 1 else [f"{mode} {said}" for mode, said in found.items()]
+    return [Finding(what, ", ".join(figures), weight=Weight.ANSWER, tone="unclear")]
 
 
 def _bend(levels: Sequence[Case]) -> Case | None:

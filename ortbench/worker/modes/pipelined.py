@@ -241,7 +241,7 @@ class PipelinedMode(SingleMode):
     @classmethod
     def refusal(cls, provider: Provider) -> str | None:
         if provider.computes_on_host:
-            return f"{provider.name} computes in host memory: there are no copies to hide behind inference"
+            return f"{provider.name} computes in host memory, so there are no copies to hide behind inference"
         plain = super().refusal(provider)
         return None if plain is None else f"{plain} ({streams.problem(provider)})"
 
