@@ -41,7 +41,7 @@ from ortbench.analysis.sweep import has_a_cost
 from ortbench.core import units
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import ALL_MODES, COPY_TIME, CPU, LATENCY, STEP, THROUGHPUT, is_rate
-from ortbench.model.result import LOAD, LOOP, OK, START, SWEEP, Case, Result
+from ortbench.model.result import LOAD, LOOP, OK, START, SWEEP, Case, Result, work_of
 from ortbench.model.schema import Loop
 from ortbench.report.comparison import legend, setting_notes
 from ortbench.report.comparison import tables as side_by_side
@@ -107,7 +107,7 @@ def _speedup(best: Fastest) -> str:
 def _fastest_note(result: Result, best: Fastest) -> str:
     interval = best.speedup.ci95
     sure = within(interval, units.digits) if interval else f" ({TOO_FEW})"
-    each = "step" if result.kind == LOOP else "inference"
+    each = "step" if work_of(result).steps else "inference"
     new = condition(result, best.mode) or f" with new inputs and outputs in each {each}"
     if best.claim == NOISY:
         return f"{NOISY}: {best.mode} is {times(best.speedup)} as fast as {CPU}{new}{sure}"
