@@ -41,7 +41,7 @@ from ortbench.analysis.sweep import has_a_cost
 from ortbench.core import units
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import ALL_MODES, COPY_TIME, CPU, LATENCY, STEP, THROUGHPUT, is_rate
-from ortbench.model.result import LOAD, LOOP, OK, START, SWEEP, Case, Result, work_of
+from ortbench.model.result import LOAD, LOOP, OK, START, SWEEP, Case, Result
 from ortbench.model.schema import Loop
 from ortbench.report.comparison import legend, setting_notes
 from ortbench.report.comparison import tables as side_by_side
@@ -107,7 +107,7 @@ def _speedup(best: Fastest) -> str:
 def _fastest_note(result: Result, best: Fastest) -> str:
     interval = best.speedup.ci95
     sure = within(interval, units.digits) if interval else f" ({TOO_FEW})"
-    each = "step" if work_of(result).steps else "inference"
+    each = _EACH.get(result.kind, "inference")
     new = condition(result, best.mode) or f" with new inputs and outputs in each {each}"
     if best.claim == NOISY:
         return f"{NOISY}: {best.mode} is {times(best.speedup)} as fast as {CPU}{new}{sure}"
@@ -124,10 +124,7 @@ def _of_whole(result: Result, shown: Case) -> Iterator[Fact]:
     median = shown.median(LATENCY) or 1
     one = KINDS[result.kind].work
     what = f"Time per {one}" if is_rate(shown.mode, LATENCY) else f"One {one}"
-    per_s = (
-        "" if result.kind == START else f", {units.rate(1e9 / median)} {one}s/s"
-    )  # nobody starts one after the other
-    yield Fact(what, units.duration(median), f"{shown.mode}{per_s}")
+    yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} {one}s/s")
     copying = next((case for case in _timed(result) if case.bytes_h2d or case.bytes_d2h), None)
     if copying is not None:
         there, back = copying.bytes_h2d or 0, copying.bytes_d2h or 0
@@ -135,6 +132,11 @@ def _of_whole(result: Result, shown: Case) -> Iterator[Fact]:
         inside = f"; Memcpy nodes copy {units.size(moved)} more" if moved else ""
         note = f"{units.size(there)} in and {units.size(back)} out, with {copying.mode}{inside}"
         yield Fact(f"Copied per {one}", units.size(there + back), note)
+
+
+def _of_start(result: Result, shown: Case) -> Iterator[Fact]:
+    """The time of a start, of which nobody has one after the other."""
+    yield Fact("One start", units.duration(shown.median(LATENCY) or 1), shown.mode)
 
 
 def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
@@ -224,7 +226,8 @@ def _of_sweep(result: Result) -> Iterator[Fact]:
     yield Fact("Shapes", str(len(result.shapes)), "in one session, in turns")
 
 
-_WORK: dict[str, Callable[[Result, Case], Iterator[Fact]]] = {LOOP: _of_loop}
+_WORK: dict[str, Callable[[Result, Case], Iterator[Fact]]] = {LOOP: _of_loop, START: _of_start}
+_EACH = {LOOP: "step"}  # what new inputs come in, where that is no inference
 _FACTS: dict[str, Callable[[Result], Iterator[Fact]]] = {LOAD: _of_load, SWEEP: _of_sweep}
 
 
