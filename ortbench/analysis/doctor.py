@@ -184,8 +184,11 @@ def _noise(found: Noise) -> Finding:
     if (seen := visible(found)) is None:
         text = f"in {found['seconds']:g} s there were too few blocks to tell: this machine is very slow or busy"
         return Finding(BAD, text)
-    apart = f"the same measurement taken twice differs by {units.share(abs(found['ratio'] - 1), 1)} over {found['pairs']} pairs of blocks"
-    text = f"{apart}: with {_RUN_S:g} s per mode a run can detect differences of about {units.share(seen, 1)} or more"
+    apart = f"two identical measurements have medians {units.share(abs(found['ratio'] - 1), 1)} apart"
+    scatter = f"by the scatter of their {found['pairs']} pairs of blocks"
+    text = (
+        f"{apart}; {scatter} a run of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} or more"
+    )
     if seen <= _SAME:
         return Finding(GOOD, text)
     if seen <= _COARSE:

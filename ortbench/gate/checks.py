@@ -121,7 +121,10 @@ def _check_memory(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def _memory(case: Case, side: str, most: int) -> Check:
-    name, at_most = named(f"{case.mode} {side} memory", tuple(case.point.items())), f"at most {units.size(most)}"
+    name, at_most = (
+        named(f"{case.mode} {side} memory", tuple(case.point.items())),
+        f"must be at most {units.size(most)}",
+    )
     found = figure(case, side)
     if side == DEVICE and computes_on_host(case):
         verdict, said = PASSED, f"none, {why_unknown(case, side)}; {at_most}"

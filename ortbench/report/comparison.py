@@ -14,7 +14,7 @@ from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
 from ortbench.analysis.outputs import called
 from ortbench.analysis.why.explain import Why
-from ortbench.core.safe_text import capitalized
+from ortbench.core.safe_text import capitalized, listed
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
@@ -227,10 +227,12 @@ def setting_notes(results: Sequence[Result], names: Sequence[str], found: Sequen
         python, cpp = session_lines(results[number].target)
         if python:
             options = shlex.join(typed(OF_SESSION, results[number].target))
+            goals = dict.fromkeys(it.what for it in found if it.number == number)
+            to_set = f"To set {names[number]}, best for {listed(list(goals))},"
             notes += [
-                Note(f"To set {names[number]} on ortbench's command line: {options}"),
-                Note(f"To set {names[number]} in Python (options: onnxruntime.SessionOptions): {'; '.join(python)}"),
-                Note(f"To set {names[number]} in C++ (options: Ort::SessionOptions): {' '.join(cpp)}"),
+                Note(f"{to_set} on ortbench's command line: {options}"),
+                Note(f"{to_set} in Python (options: onnxruntime.SessionOptions): {'; '.join(python)}"),
+                Note(f"{to_set} in C++ (options: Ort::SessionOptions): {' '.join(cpp)}"),
             ]
     return notes
 

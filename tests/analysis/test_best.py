@@ -157,9 +157,9 @@ def test_what_to_paste_says_where() -> None:
     results[1].target["intra_op_threads"] = 1
     results[1].target["cpu_mem_arena"] = False
     assert [it.text for it in setting_notes(results, NAMES, bests(results, NAMES))] == [
-        "To set one on ortbench's command line: --intra-op-threads 1 --no-cpu-mem-arena",
-        "To set one in Python (options: onnxruntime.SessionOptions): options.intra_op_num_threads = 1; options.enable_cpu_mem_arena = False",
-        "To set one in C++ (options: Ort::SessionOptions): options.SetIntraOpNumThreads(1); options.DisableCpuMemArena();",
+        "To set one, best for latency, on ortbench's command line: --intra-op-threads 1 --no-cpu-mem-arena",
+        "To set one, best for latency, in Python (options: onnxruntime.SessionOptions): options.intra_op_num_threads = 1; options.enable_cpu_mem_arena = False",
+        "To set one, best for latency, in C++ (options: Ort::SessionOptions): options.SetIntraOpNumThreads(1); options.DisableCpuMemArena();",
     ]
 
 

@@ -96,8 +96,8 @@ def test_what_is_said_of_a_sweep() -> None:
         "batch=4 has the most items/s: cpu-tensors 2.50k (95% CI 2.50k to 2.50k).",
         "batch=2 has the most items/s: device-resident 3.33k (95% CI 3.33k to 3.33k) if tensors never cross the link.",
         "Switching shapes makes an inference 2.00× as long (95% CI 2.00 to 2.00) with cpu-tensors: 1.27 ms more, most with batch=1 (2.00×).",
+        "Next: pad inputs to one shape, or use a session for each shape",
         "The first inference of a shape takes up to 12.5× as long as later ones: 20.0 ms with batch=4, not counting the first shape.",
-        "Next: run each shape once at start-up",
         "Switching shapes has no measurable cost: device-resident 1.00× (95% CI 1.00 to 1.00).",
     ]
     busy = sweep_result()

@@ -58,25 +58,25 @@ def said(result: Result, **limits: Any) -> list[tuple[str, str]]:
 
 def test_a_mode_takes_no_more_than_it_may() -> None:
     assert said(result_of(cpu()), max_device_memory=100 * MB, max_host_memory=9 * MB) == [
-        (PASSED, "cpu-tensors device memory: 100 MB, at most 100 MB"),
-        (FAILED, "cpu-tensors host memory: 10.0 MB, at most 9.00 MB"),
+        (PASSED, "cpu-tensors device memory: 100 MB, must be at most 100 MB"),
+        (FAILED, "cpu-tensors host memory: 10.0 MB, must be at most 9.00 MB"),
     ]
     result = result_of(cpu(), broken("device-tensors"), weighed(measured("device-resident", latency=steady([1])), 1, 1))
     assert [text for _, text in said(result, max_device_memory=1)] == [
-        "cpu-tensors device memory: 100 MB, at most 1 B",
-        "device-resident device memory: 1 B, at most 1 B",
+        "cpu-tensors device memory: 100 MB, must be at most 1 B",
+        "device-resident device memory: 1 B, must be at most 1 B",
     ]
     assert len(said(result, max_device_memory=1, modes=("cpu-tensors",))) == 1
 
 
 def test_what_is_not_known_of_memory_is_no_verdict() -> None:
     assert said(result_of(cpu(device=None, host=None)), max_device_memory=1, max_host_memory=1) == [
-        (PASSED, "cpu-tensors device memory: none, the EP computes in host memory; at most 1 B"),
-        (UNCLEAR, "cpu-tensors host memory: the system does not tell; at most 1 B"),
+        (PASSED, "cpu-tensors device memory: none, the EP computes in host memory; must be at most 1 B"),
+        (UNCLEAR, "cpu-tensors host memory: the system does not tell; must be at most 1 B"),
     ]
     failed = result_of(cpu(failed="the worker was ended by SIGABRT"))
     assert said(failed, max_device_memory=1) == [
-        (UNCLEAR, "cpu-tensors device memory: could not be measured: the worker was ended by SIGABRT; at most 1 B")
+        (UNCLEAR, "cpu-tensors device memory: could not be measured: the worker was ended by SIGABRT; must be at most 1 B")
     ]
     assert (
         refusal(BadInput, said, result_of(measured("cpu-tensors", latency=steady([1]))), max_host_memory=1)
@@ -126,5 +126,5 @@ def test_a_live_gate_of_memory_needs_no_blocks() -> None:
             FAILED,
             "cpu-tensors device_memory: 200 MB against 100 MB, ratio 2.000, must be at most 1.05",
         ),
-        (PASSED, "cpu-tensors host memory: 10.0 MB, at most 10.0 MB"),
+        (PASSED, "cpu-tensors host memory: 10.0 MB, must be at most 10.0 MB"),
     ]

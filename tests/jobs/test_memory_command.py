@@ -184,10 +184,10 @@ def test_a_live_gate_weighs_both_sides(library: Path, tmp_path: Path) -> None:
     lines = [line for line in ran.out.splitlines() if line.startswith(("✓", "✗", "?"))]
     assert lines[:2] == [
         "✗ device-resident device_memory: 16.4 kB against 8.20 kB, ratio 2.000, must be at most 1.05",
-        "✗ device-resident device memory: 16.4 kB, at most 16.4 kB",
+        "✗ device-resident device memory: 16.4 kB, must be at most 16.4 kB",
     ]
     assert lines[2].startswith("✓ device-resident host memory: ")
-    assert lines[2].endswith(" MB, at most 4.00 GB")
+    assert lines[2].endswith(" MB, must be at most 4.00 GB")
 
 
 @pytest.mark.parametrize("given", ["a test set", "--expect"])

@@ -50,9 +50,9 @@ Profiling
 good Nsight Systems 2025.3.2 takes ranges from nvtx 0.2.17
 
 Noise
-good the same measurement taken twice differs by 0.200% over 100 pairs of
-     blocks: with 5 s per mode a run can detect differences of about 1.0% or
-     more
+good two identical measurements have medians 0.200% apart; by the scatter of
+     their 100 pairs of blocks a run of 5 s per mode detects differences of
+     about 1.0% or more
 
 13 good, 0 note, 1 bad
 """

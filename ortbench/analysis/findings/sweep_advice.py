@@ -168,9 +168,18 @@ def _switched(costly: Sequence[Switching]) -> list[Finding]:
         )
     if len(said) == 1:
         ((mode, longer, more),) = said
-        return [Finding(f"Switching shapes makes an inference {longer} with {mode}", more)]
+        return [Finding(f"Switching shapes makes an inference {longer} with {mode}", more, _next(costly))]
     of_modes = "; ".join(f"{mode} {longer}, {more}" for mode, longer, more in said)
-    return [Finding("Switching shapes makes an inference longer", of_modes)] if said else []
+    return [Finding("Switching shapes makes an inference longer", of_modes, _next(costly))] if said else []
+
+
+def _next(costly: Sequence[Switching]) -> str:
+    """What avoids switching, where it costs as much as an inference or more: shapes that have run before cost it too."""
+    return "pad inputs to one shape, or use a session for each shape" if _is_dear(costly) else ""
+
+
+def _is_dear(costly: Sequence[Switching]) -> bool:
+    return any(it["ratio"] >= _OFTEN for it in costly)
 
 
 def _first_inferences(result: Result) -> list[Finding]:
@@ -186,6 +195,6 @@ def _first_inferences(result: Result) -> list[Finding]:
     if first < _OFTEN * later:
         return []
     what = f"The first inference of a shape takes up to {times(first / later)} as long as later ones"
-    return [
-        Finding(what, f"{duration(first)} with {name}, not counting the first shape", "run each shape once at start-up")
-    ]
+    dear = _is_dear([it for it in result.switching or [] if has_a_cost(it)])
+    next_ = "" if dear else "run each shape once at start-up"
+    return [Finding(what, f"{duration(first)} with {name}, not counting the first shape", next_)]
