@@ -315,5 +315,6 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
     before = left_out(
         {name_of(it): now.search.against_first(it) for it in others},
         {name_of(it): why for it, why in now.search.failures.items()},
+        [name_of(it) for it in now.search.candidates()[1:]],
     )
     return publish_sides(done, [now.plan(FIRST)] * len(done.results), wanted, before, lambda: text(stored), _SHOWN)

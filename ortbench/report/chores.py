@@ -92,14 +92,18 @@ def age(seconds: float) -> str:
 _LEFT_OUT = (Column("left out", Kind.NAME, KEY), *columns(Kind.NUMBER, "latency vs default", "CPU time vs default"))
 
 
-def left_out(found: Mapping[str, Mapping[str, float]], failures: Mapping[str, str]) -> list[Report]:
-    """The configurations that were tried and are not among the best, with their figures against the first, the fastest first; and
-    those that could not be measured."""
+def left_out(
+    found: Mapping[str, Mapping[str, float]], failures: Mapping[str, str], untried: Sequence[str] = ()
+) -> list[Report]:
+    """The configurations that were tried and are not among the best, with their figures against the first, the fastest first;
+    those that could not be measured; and those for which there was no time."""
     order = sorted((name for name in found if name not in failures), key=lambda name: found[name].get(LATENCY, 0))
     rows = tuple((name, *(maybe(found[name].get(goal), units.ratio) for goal in (LATENCY, CPU_TIME))) for name in order)
-    notes = Notes([Note(f"{name}: {why}", "✗", BAD) for name, why in failures.items()])
+    told = [Note(f"{name}: {why}", "✗", BAD) for name, why in failures.items()]
+    if untried:
+        told.append(Note(f"Time was up (--max-time) before these were tried: {', '.join(untried)}", "!", UNCLEAR))
     legend = Paragraph(
         "Configurations that the search tried and left out, as ratios to the default one: above 1 is slower or costs more."
     )
     table = [Table(_LEFT_OUT, rows, title="Left out"), legend] if rows else []
-    return [Report("ortbench tune: left out", ([*table, notes],))] if rows or failures else []
+    return [Report("ortbench tune: left out", ([*table, Notes(told)],))] if rows or failures or untried else []

@@ -200,3 +200,4 @@ def test_which_ep_is_faster_of_several_models_and_not_of_one_run() -> None:
     turns = on_eps(STEADY, FAST)
     turns[1].setup["run_id"] = turns[0].setup["run_id"]
     assert ep_findings(turns) == []
+    assert len(ep_findings([*turns, *on_eps(FAST, STEADY, path="n.onnx")])) == 2  # "best" is said of one model alone

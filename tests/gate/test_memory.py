@@ -76,7 +76,10 @@ def test_what_is_not_known_of_memory_is_no_verdict() -> None:
     ]
     failed = result_of(cpu(failed="the worker was ended by SIGABRT"))
     assert said(failed, max_device_memory=1) == [
-        (UNCLEAR, "cpu-tensors device memory: could not be measured: the worker was ended by SIGABRT; must be at most 1 B")
+        (
+            UNCLEAR,
+            "cpu-tensors device memory: could not be measured: the worker was ended by SIGABRT; must be at most 1 B",
+        )
     ]
     assert (
         refusal(BadInput, said, result_of(measured("cpu-tensors", latency=steady([1]))), max_host_memory=1)

@@ -136,7 +136,7 @@ def test_wrong_outputs_of_another_environment_are_found(bare: Environment, tmp_p
     )
     ran = ortbench("run", TINY, *CPU, "--python", bare.python, "--python", other, "--out", tmp_path / "out")
     assert ran.code == 1
-    assert "the outputs of other are not those of bare: output y: 16 of 16 va" in ran.err
+    assert "the outputs of other are not those of bare: 16 of 16 values of output y differ" in ran.err
 
 
 @pytest.mark.wide

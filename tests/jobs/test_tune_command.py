@@ -13,6 +13,7 @@ from ortbench.core.errors import BadInput
 from ortbench.model.tuning import FIRST, failed
 from ortbench.plan.list_syntax import Several
 from ortbench.plan.tune_plan import name_of, space_of
+from ortbench.report.markdown import markdown
 from tests.conftest import MODELS, ortbench
 from tests.truth import relu_model
 
@@ -116,6 +117,15 @@ def test_what_is_given_is_fixed_and_of_lists_each_value_is_tried() -> None:
     assert space_of({"mode": ("device-tensors",)}, cores=2).plan("m.onnx", FIRST, ()).modes == ("device-tensors",)
     with pytest.raises(BadInput, match="one mode"):
         space_of({"mode": ("cpu-tensors", "device-tensors")}, cores=2)
+
+
+def test_what_there_was_no_time_for_is_said() -> None:
+    from ortbench.report.chores import left_out
+
+    assert left_out({}, {}) == []
+    (report,) = left_out({}, {}, ["opt-level=basic", "no spinning"])
+    (_, text) = markdown(report).split("\n\n", 1)
+    assert "Time was up (--max-time) before these were tried: opt-level=basic, no spinning" in text
 
 
 # In virtual time

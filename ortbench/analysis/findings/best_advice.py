@@ -68,9 +68,11 @@ def best_findings(found: Sequence[Best]) -> list[Finding]:
 
 def ep_findings(results: Sequence[Result]) -> list[Finding]:
     """Which EP is the fastest, each with its best mode, in a sentence for each model and work that several EPs were measured on; nothing
-    of configurations of one run, of which `bests` says more."""
+    of the configurations of one run alone, of which `bests` says more."""
     groups = [[results[number] for number in group] for group in alike_but_for_ep(results)]
     paths = [group[0].model["path"] for group in groups]
+    if len(groups) == 1 and all(are_one_run(groups[0][0], it) for it in groups[0][1:]):
+        return []
     told = [(group[0].model, found) for group in groups if (found := _fastest_ep(group)) is not None]
     if len(groups) == 1:
         return [found for _, found in told]
@@ -97,7 +99,7 @@ def _fastest_ep(group: Sequence[Result]) -> Finding | None:
         return None
     usable = [it for it in group if doubt(it) is None]
     eps = {it.target["ep"] for it in usable}
-    if len(eps) < 2 or all(are_one_run(usable[0], it) for it in usable[1:]):
+    if len(eps) < 2:
         return None
     (timed, *_) = kind.views[0].gated
     for on_device in (False, True):

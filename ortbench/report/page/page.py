@@ -11,7 +11,6 @@ from hashlib import sha256
 
 from markupsafe import Markup
 
-from ortbench.analysis.comparing.comparable import alike_but_for_ep
 from ortbench.analysis.findings.advice import headline, headline_of_many
 from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
@@ -90,12 +89,13 @@ def _headline_of_many(results: Sequence[Result], names: Sequence[str]) -> str:
     """What there is to say first of several results: of configurations on the same work the best one."""
     if results[0].kind == SOAK:  # which is for its memory
         return headline_of_many(results)
-    if (eps := ep_findings(results)) and len(alike_but_for_ep(results)) == 1:
-        return eps[0].what
+    if eps := ep_findings(results):
+        return "; ".join(it.what for it in eps[:_MODELS_SAID])
     best = best_findings(bests(results, names))
     return best[0].text.partition(";")[0].removesuffix(".") if best else headline_of_many(results)
 
 
+_MODELS_SAID = 3  # in a headline
 _ALWAYS = {"sync", "95% CI"}  # words that stand outside of tables too
 _GROUPS = (
     Group.MODES, Group.METRICS, Group.SWEEP, Group.RUN, Group.LOOP, Group.LOAD, Group.CHAIN, Group.SOAK, Group.COMPARISON, Group.COSTS,

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 RUN, SYNCHRONIZE, READBACK = "run", "synchronize_outputs", "readback"
 STREAM = "stream"  # of a copy on a stream: a word copied behind it has arrived
 _ATTEMPTS = 2  # so many confirmations must refuse a sync before it is proved in full again: one may be noise
-_PROOFS = 3  # so many must find that the outputs have to be read back, which may take many times as long as a run
+# So many must find that the outputs have to be read back, which may take many times as long as a run, if there is time for them.
+_PROOFS, _PROOFS_NS = 3, 2_000_000_000
 
 Clock = Callable[[], int]
 Candidates = Sequence[tuple[str, Call | None]]
@@ -86,7 +87,7 @@ def prove(
         if attempt == 1 and steadier is not None:
             readback = steadier()
         found = _proved(_Work(launch, candidates, readback, token, clock, pause), begun)
-        if found.wait != readback:
+        if found.wait != readback or clock() - begun > _PROOFS_NS:
             break
     return found
 
