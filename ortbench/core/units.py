@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 _TIME_UNITS = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
@@ -74,6 +75,11 @@ def seconds(ns: float) -> str:
     What is too short for that is a `duration`, for example ``2.12 ms``.
     """
     return f"{digits(ns / 1e9, most=2)} s" if ns >= 1e8 else duration(ns)
+
+
+def at_most(seconds: float) -> str:
+    """A bound on how long something takes, rounded up: ``42 s``, from two minutes on ``3 min``."""
+    return f"{math.ceil(seconds)} s" if seconds < 120 else f"{math.ceil(seconds / 60)} min"
 
 
 def ratio(value: float, decimals: int = 2) -> str:

@@ -5,7 +5,6 @@ Heavy imports wait until the first worker has been started: it has more to impor
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from ortbench.core import files, signals
 from ortbench.core.errors import BadInput, OrtbenchError
 from ortbench.core.safe_text import plain_name
+from ortbench.core.units import at_most
 from ortbench.measure.process import Client, open_worker
 from ortbench.plan.plan import Observer, Plan
 
@@ -271,8 +271,7 @@ class ForecastLine(Observer):
 
     def forecast(self, seconds: float) -> None:
         if seconds >= _WORTH_A_LINE_S:
-            told = f"{math.ceil(seconds)} s" if seconds < 120 else f"{math.ceil(seconds / 60)} min"
-            print(f"ortbench: {self._what} takes about {told} at most", file=sys.stderr, flush=True)
+            print(f"ortbench: {self._what} takes about {at_most(seconds)} at most", file=sys.stderr, flush=True)
 
 
 def observed(stack: ExitStack, quiet: bool, observer: Observer | None = None) -> Observer | None:

@@ -8,7 +8,6 @@ goes on from there; its last race, which was not over, begins anew.
 from __future__ import annotations
 
 import glob
-import math
 import shutil
 import sys
 import time
@@ -20,10 +19,10 @@ from typing import TypedDict
 
 from ortbench.analysis.tuning import ALPHA, FINALISTS, GOALS, TOGETHER, Search
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError
-from ortbench.core.files import sha256, write_or_note
+from ortbench.core.files import MADE_FILE, sha256, write_or_note
 from ortbench.core.parts import text
 from ortbench.core.safe_text import complain
-from ortbench.core.units import count
+from ortbench.core.units import at_most, count
 from ortbench.core.version import __version__
 from ortbench.jobs.measuring import Measured, measure, measure_and_save, new_place, observed
 from ortbench.jobs.publishing import check_wanted
@@ -121,10 +120,9 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
     _save(folder, stored)
     told = f"{count(sum(map(len, space.names.values())), 'value')} of {count(len(space.values), 'setting')}"
     if not wanted.quiet:
-        most = (
-            f"{math.ceil(asked.max_time_s)} s" if asked.max_time_s < 120 else f"{math.ceil(asked.max_time_s / 60)} min"
+        complain(
+            f"tuning {told} takes {at_most(asked.max_time_s)} at most (--max-time); --resume {folder} goes on if it is interrupted"
         )
-        complain(f"tuning {told} takes {most} at most (--max-time); --resume {folder} goes on if it is interrupted")
     try:
         done = _searched(now, stored, folder, wanted.quiet)
     except KeyboardInterrupt:  # while models were opened
@@ -228,7 +226,7 @@ def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
     if found.interrupted or not better:
         return found
     for path in folder.iterdir():
-        if path.name != TUNE_FILE:
+        if path.name not in (TUNE_FILE, MADE_FILE):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     return _side_by_side(now, [FIRST, *(made[found.names[number]] for number in better)], folder, told)
 

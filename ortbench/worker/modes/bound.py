@@ -143,12 +143,12 @@ class BoundMode(OneAtATime, SingleMode):
         return "run", self._launch, self._waits(), readback, token, steadier
 
     def _steadier(self, slots: Sequence[Slot], places: Sequence[Place]) -> Copy:
-        """A readback into pinned memory of its own, where there is any: what it takes varies less."""
+        """A readback apart from the mode's own arrays, into pinned memory where there is any: what it takes varies less."""
         pinned = [
             slot
             if slot.stays or place.shared is None
             else slot._replace(pinned=place.shared.allocate(slot.spec, slot.array.shape))
-            for slot, place in zip(slots, places, strict=True)
+            for slot, place in zip(apart(slots), places, strict=True)
         ]
         return self._settled(download(pinned))
 
