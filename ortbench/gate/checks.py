@@ -121,10 +121,8 @@ def _check_memory(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def _memory(case: Case, side: str, most: int) -> Check:
-    name, at_most = (
-        named(f"{case.mode} {side} memory", tuple(case.point.items())),
-        f"must be at most {units.size(most)}",
-    )
+    name = named(f"{case.mode} {side} memory", tuple(case.point.items()))
+    at_most = f"must be at most {units.size(most)}"
     found = figure(case, side)
     if side == DEVICE and computes_on_host(case):
         verdict, said = PASSED, f"none, {why_unknown(case, side)}; {at_most}"
@@ -338,12 +336,10 @@ def _check_output(key: str, limit: float, result: Result) -> Check:
     at_most = it.better == "lower"
     bound = f"must be at {'most' if at_most else 'least'} {it.unit.text(limit)}"
     if found is None or found == -math.inf:
-        differing = next((compared for compared in result.outputs if compared["differs"]), None)
-        wrong = (
-            "no output has it"
-            if differing is None
-            else f"the outputs are not {told_of(differing)}: {differing['differs']}"
+        differing = (
+            f"the outputs are not {told_of(one)}: {one['differs']}" for one in result.outputs if one["differs"]
         )
+        wrong = next(differing, "no output has it")
         return Check(key, FAILED if found is not None else UNCLEAR, f"{key}: {wrong}; {bound}", metric=key)
     passed = found <= limit if at_most else found >= limit
     said = "no output moved" if found == math.inf else it.unit.text(found)

@@ -41,7 +41,7 @@ class Forecast:
             "finish": modes,
             "energy": energy,
         }
-        self._first_s: dict[int, float] = {}  # of each side its first inference, until it has a warm one
+        self._first_s: dict[int, float] = {}  # of each side its first inference; not of those that have no mode left
         self._warm_s: dict[int, float] = {}  # of each side the longest one of its modes that are prepared
         self._now: Step | None = None
         self._begun = clock()

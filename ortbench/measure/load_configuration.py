@@ -115,7 +115,7 @@ class LoadSide:
         known = self.side.cases[mode].samples.get(LATENCY)
         if known:
             return max(1.0, sum(known) / len(known))
-        return max(1.0, self.side.estimates_ns(mode).get(LATENCY) or self.side.result.setup["first_inference_ns"])
+        return max(1.0, self.side.estimates_ns(mode).get(LATENCY) or self.side.first_ns)
 
     def alone(self, mode: str, number: int) -> None:
         """A block of one client alone, back to back: the sample of the mode's case."""

@@ -109,7 +109,7 @@ def profile_nodes(side: Configuration) -> None:
 
 def _profiled_runs(side: Configuration) -> int:
     medians = [median for case in side.result.cases if (median := case.median(LATENCY))]
-    slowest = max(medians, default=side.result.setup["first_inference_ns"])
+    slowest = max(medians, default=side.first_ns)
     least, most = _PROFILED_RUNS
     return int(max(least, min(most, _PROFILED_NS // max(slowest, 1))))
 

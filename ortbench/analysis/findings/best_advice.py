@@ -11,7 +11,7 @@ from ortbench.analysis.comparing.compare import RatioEstimate, are_one_run, betw
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.comparing.series import Key, Series, series_at
 from ortbench.analysis.findings.finding import Finding, Weight
-from ortbench.analysis.findings.node_advice import are
+from ortbench.analysis.findings.node_advice import are, short
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.outputs import doubt
 from ortbench.core.safe_text import listed
@@ -111,7 +111,7 @@ def _fastest_ep(group: Sequence[Result]) -> Finding | None:
                     continue
                 ep = result.target["ep"]
                 if ep not in best or found.value < best[ep].series.value:
-                    best[ep] = _OfEp(ep.removesuffix("ExecutionProvider"), result, found)
+                    best[ep] = _OfEp(short(ep), result, found)
         if len(best) == len(eps):
             return _of_eps(sorted(best.values(), key=lambda it: it.series.value))
     return None

@@ -52,8 +52,7 @@ def sweep_headline(result: Result) -> str:
             return cannot_tell("which shape has the most items/s")
         if one is not None:
             return f"{one['shape']} is the largest shape that meets {_slo(result)}, with {mode}"
-    costly = [it for it in result.switching or [] if has_a_cost(it)]
-    if costly:
+    if costly := _costly(result):
         most = max(costly, key=lambda it: it["ratio"])
         return f"Switching shapes makes an inference {times(most['ratio'])} as long with {most['mode']}"
     ran = sum(any(case.median(LATENCY) for case in result.at_point(it.point)) for it in result.shapes)
@@ -140,7 +139,7 @@ def _unknown(result: Result) -> list[Finding]:
 
 
 def _switching(result: Result) -> list[Finding]:
-    costs = _switched([it for it in result.switching or [] if has_a_cost(it)])
+    costs = _switched(_costly(result))
     unknown = [it for it in result.switching or [] if has_a_cost(it) is None]
     if unknown:
         ratios = ", ".join(f"{times(it['ratio'])} as long with {it['mode']}" for it in unknown)
@@ -151,6 +150,10 @@ def _switching(result: Result) -> list[Finding]:
         return costs
     ratios = ", ".join(f"{it['mode']} {times(it['ratio'])}{within(it['ci95'], ratio)}" for it in free)
     return [*costs, Finding("Switching shapes has no measurable cost", ratios, weight=Weight.DETAIL)]
+
+
+def _costly(result: Result) -> list[Switching]:
+    return [it for it in result.switching or [] if has_a_cost(it)]
 
 
 def _switched(costly: Sequence[Switching]) -> list[Finding]:
@@ -195,6 +198,5 @@ def _first_inferences(result: Result) -> list[Finding]:
     if first < _OFTEN * later:
         return []
     what = f"The first inference of a shape takes up to {times(first / later)} as long as later ones"
-    dear = _is_dear([it for it in result.switching or [] if has_a_cost(it)])
-    next_ = "" if dear else "run each shape once at start-up"
+    next_ = "" if _is_dear(_costly(result)) else "run each shape once at start-up"
     return [Finding(what, f"{duration(first)} with {name}, not counting the first shape", next_)]

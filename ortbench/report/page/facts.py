@@ -16,6 +16,7 @@ from ortbench.analysis.findings.best_advice import best_findings, bests, ep_find
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.load_advice import is_noisy_peak, named
 from ortbench.analysis.findings.loop_advice import decode_text, state_bytes
+from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
 from ortbench.analysis.findings.slo_advice import found_text, slo_text, tries_text
@@ -350,7 +351,7 @@ def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
         best, rates = best_level(result), kept(result)
         most = (NOTHING,) * 3 if best is None else (units.rate(rate_of(best)), best.mode, f"{at(best).value:g}")
         rate = max((it["rate"] for it in rates.values()), default=None)
-        rows.append((name, _ep(result), *most, NOTHING if rate is None else f"{units.rate(rate)}/s"))
+        rows.append((name, short(result.target["ep"]), *most, NOTHING if rate is None else f"{units.rate(rate)}/s"))
     return filled(Table(headed, tuple(rows)))
 
 
@@ -359,15 +360,11 @@ def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
     share = copy_share(result)
     return (
         name,
-        _ep(result),
+        short(result.target["ep"]),
         NOTHING if share is None else f"{DERIVED}{units.share(share)}",
         *(cell for on_device in (False, True) for cell in _fastest_cells(result, on_device)),
         *(_median_cell(by_mode.get(mode)) for mode in modes),
     )
-
-
-def _ep(result: Result) -> str:
-    return result.target["ep"].removesuffix("ExecutionProvider")
 
 
 def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
