@@ -6,8 +6,10 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from ortbench.analysis.comparing.pairs import by_round
 from ortbench.analysis.outputs import doubt
 from ortbench.core.errors import BadInput
+from ortbench.core.resampling import MEAN, Blocks, Rounds, figure_of
 from ortbench.core.units import rate
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, THROUGHPUT
 from ortbench.model.result import OK, Case, Result
@@ -67,14 +69,31 @@ def _size(name: str, sizes: dict[str, set[int]], guessed: Collection[str]) -> in
 
 def put_throughput(case: Case, items: Items | None) -> None:
     """Put into a case what its latency means for inferences and items; nothing where it did not work."""
-    latency = case.median(LATENCY) if case.status == OK else None
+    latency = case.stats(LATENCY) if case.status == OK else None
     count = None if items is None else items["count"]
-    per_s = None if latency is None else 1e9 / max(latency, 1)
-    case.put(THROUGHPUT, None if per_s is None else round(per_s, 3), derived=True)
-    case.put(ITEM_THROUGHPUT, None if per_s is None or count is None else round(count * per_s, 3), derived=True)
-    case.put(ITEM_TIME, None if latency is None or not count else round(latency / count, 3), derived=True)
+    blocks = {} if latency is None else by_round(case, LATENCY)
+    if latency is not None and not blocks:
+        blocks = {0: [latency.mean]}
+    put_rate(case, THROUGHPUT, 1, blocks)
+    put_rate(case, ITEM_THROUGHPUT, count or 0, blocks)
+    case.put(ITEM_TIME, None if latency is None or not count else round(latency.median / count, 3), derived=True)
     per_joule = case.value("inferences_per_joule")
     case.put("items_per_joule", None if per_joule is None or count is None else per_joule * count, derived=True)
+
+
+def put_rate(case: Case, metric: str, count: int, blocks: Blocks) -> None:
+    """Put into a case how many there are a second: `count` in each sample, ns, all of them divided by the time that they took.
+
+    Of two humps a median is one of them, and its inverse no rate at which anything is done.
+    """
+    if not count or not blocks:
+        case.put(metric, None)
+        return
+    took, rounds, ends = max(figure_of(blocks, MEAN), 1), Rounds(blocks), None
+    if rounds.are_enough:
+        found = rounds.interval(rounds.figures(blocks, MEAN), took)
+        ends = [round(count * 1e9 / max(it, 1), 3) for it in reversed(found)]
+    case.put(metric, round(count * 1e9 / took, 3), ends, derived=True)
 
 
 def is_batch(items: Items | None) -> bool:

@@ -10,7 +10,8 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from ortbench.analysis.comparing.change_points import Shift, certain_steps, shift
-from ortbench.analysis.comparing.pairs import PARTS, taken_blocks
+from ortbench.analysis.comparing.pairs import by_round, taken_blocks
+from ortbench.analysis.items import put_rate
 from ortbench.core.humps import Hump, two_humps
 from ortbench.core.stats import Value, summarise, t_quantile
 from ortbench.model.modes import (
@@ -43,8 +44,7 @@ def summarise_steps(case: Case, count: int, first: bool = False, generation: Gen
     latency, samples = case.stats(LATENCY), case.samples.get(STEP)
     if latency is not None:
         case.metrics[WHOLE_LOOP] = latency
-    if latency is not None and latency.median:
-        case.put("step_throughput", round(count * 1e9 / latency.median, 3), derived=True)
+        put_rate(case, "step_throughput", count, by_round(case, LATENCY))
     if samples:
         case.metrics[STEP] = summarise(samples, [size for _, size, _ in case.blocks[STEP]])
         case.metrics["first_step"] = summarise(samples[::count])
@@ -64,19 +64,21 @@ def summarise_steps(case: Case, count: int, first: bool = False, generation: Gen
 def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[float]) -> None:
     count, batch = generation["tokens"], generation["batch"]
     sizes = [size // count for _, size, _ in case.blocks[STEP]]
-    first = case.metrics["time_to_first_token"] = summarise(samples[::count], sizes)
+    case.metrics["time_to_first_token"] = summarise(samples[::count], sizes)
     later = [ns for number, ns in enumerate(samples) if number % count]
     case.metrics["inter_token_latency"] = summarise(later, [size * (count - 1) for size in sizes])
-    decoding = summarise([sum(samples[at + 1 : at + count]) for at in range(0, len(samples), count)], sizes)
-    for key, tokens, taken in (
+    loops = {
+        number: [block[at : at + count] for at in range(0, len(block), count)]
+        for number, _, block in taken_blocks(case, STEP)
+    }
+    first = {number: [loop[0] for loop in block] for number, block in loops.items()}
+    decoding = {number: [sum(loop[1:]) for loop in block] for number, block in loops.items()} if count > 1 else {}
+    for key, tokens, blocks in (
         ("prefill_tokens_per_s", batch * generation["prompt"], first),
         ("decode_tokens_per_s", batch * (count - 1), decoding),
         ("sequence_tokens_per_s", (count - 1) if batch > 1 else 0, decoding),
     ):
-        if taken.median and tokens:
-            told = len(sizes) >= PARTS and min(taken.ci95) > 0
-            ends = sorted(tokens * 1e9 / ns for ns in taken.ci95) if told else None
-            case.put(key, round(tokens * 1e9 / taken.median, 3), ends, derived=True)
+        put_rate(case, key, tokens, blocks)
 
 
 def decode_humps(case: Case) -> tuple[str, Hump, Hump] | None:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, Protocol, TypedDict
 
-from ortbench.analysis.comparing.pairs import ratio_of_medians
+from ortbench.analysis.comparing.pairs import by_round
 from ortbench.analysis.items import dim_sizes
 from ortbench.analysis.noise import allows, joined
 from ortbench.analysis.outputs import joined_outputs
-from ortbench.core.resampling import Blocks, Rounds
+from ortbench.core.resampling import MEAN, Blocks, Rounds, ratio_of
+from ortbench.core.stats import Value
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate
 from ortbench.model.result import FAILED, RUN, SWEEP, Case, Point, Result
 from ortbench.model.schema import Axis, Best, BestShape, SwitchedShape, Switching, Tensor
@@ -67,7 +68,7 @@ def _best(result: Result, mode: str, slo: Slo | None, by: str) -> BestShape | No
         "shape": shape.name,
         "by": by,
         "items_per_s": case.value(ITEM_THROUGHPUT),
-        "ci95": _interval(*best),
+        "ci95": None if (ends := _interval(case)) is None else list(ends),
         "ties": ties,
     }
 
@@ -84,38 +85,33 @@ def is_noisy(result: Result, mode: str) -> bool:
 
 def _noise_allows(result: Result, best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
     """Whether noise leaves the claim that a shape takes less time for an item than another, by the intervals of both."""
-    (mine, theirs), counts = (
-        (it[1].stats(LATENCY) for it in (best, other)),
-        [(it[0].items or {"count": 1})["count"] for it in (best, other)],
-    )
+    mine, theirs = (_interval(case) for _, case in (best, other))
     if mine is None or theirs is None:
         return True
-    least = (theirs.ci95[0] / counts[1]) / max(mine.ci95[1] / counts[0], 1e-9)
-    return allows(result, best[1], other[1], least, (counts[0], counts[1]))
+    (point, case), (point_b, case_b) = best, other
+    counts = ((point.items or {"count": 1})["count"], (point_b.items or {"count": 1})["count"])
+    return allows(result, case, case_b, mine[0] / max(theirs[1], 1e-9), counts)
 
 
 def _bytes(point: Point) -> int:
     return sum(tensor["bytes"] or 0 for tensor in point.inputs)
 
 
-def _interval(point: Point, case: Case) -> list[float] | None:
-    """That of the items a second: what the interval of the median says."""
-    stats = case.stats(LATENCY)
-    if point.items is None or stats is None:
-        return None
-    low, high = stats.ci95
-    return [round(point.items["count"] * 1e9 / max(ns, 1), 3) for ns in (high, low)]
+def _interval(case: Case) -> tuple[float, float] | None:
+    """That of the items a second."""
+    found = case.metrics.get(ITEM_THROUGHPUT)
+    return found.ci95 if isinstance(found, Value) else None
 
 
 def _is_tie(best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
     """Whether two shapes cannot be told apart by their time for an item: by rounds that both have, else by their intervals."""
     (point, case), (point_b, case_b) = best, other
     count, count_b = (1 if it.items is None else it.items["count"] for it in (point, point_b))
-    found = ratio_of_medians((case_b, LATENCY), (case, LATENCY))
-    if found is not None and found.ci95 is not None:
+    these, those = by_round(case_b, LATENCY), by_round(case, LATENCY)
+    if not these.keys().isdisjoint(those) and (found := ratio_of(these, those, MEAN)).ci95 is not None:
         return found.ci95[0] <= count_b / count <= found.ci95[1]
-    mine, theirs = _interval(point, case), _interval(point_b, case_b)
-    return mine is not None and theirs is not None and theirs[1] >= mine[0]
+    mine, theirs = _interval(case), _interval(case_b)
+    return mine is None or theirs is None or theirs[1] >= mine[0]
 
 
 def failures(result: Result, status: str = FAILED) -> list[str]:

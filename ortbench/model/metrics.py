@@ -209,7 +209,7 @@ _CATALOGUE = [
             "Time by which a step takes longer than the step before it: the slope of a straight line through the medians of the steps.",
             "slope", "each adds"),
         _value("step_throughput", "step throughput", STEPS, "higher",
-            "Steps per second: the steps of a loop divided by its median time.", "steps/s", "steps a second"),
+            "Steps per second: the steps of all loops divided by the time that they took.", "steps/s", "steps a second"),
     ),
     *_metrics(
         Group.TIME, "generate.md#metrics",
@@ -219,9 +219,9 @@ _CATALOGUE = [
             "Time of a later step of a loop that generates, from one token to the next. Its statistics are over all later steps of all loops.",
             "inter-token latency", "time per output token", "TPOT"),
         _value("prefill_tokens_per_s", "prefill throughput", PREFILL_TOKENS, "higher",
-            "Tokens of the prompts of all sequences per second: divided by the median time to first token.", "pp"),
+            "Tokens of the prompts of all sequences per second: divided by the mean time to first token.", "pp"),
         _value("decode_tokens_per_s", "decode throughput", DECODE_TOKENS, "higher",
-            "Tokens of all sequences per second behind the first: divided by the median time of a loop's later steps together.", "tg"),
+            "Tokens of all sequences per second behind the first: divided by the mean time of a loop's later steps together.", "tg"),
         _value("sequence_tokens_per_s", "decode throughput per sequence", SEQUENCE_TOKENS, "higher",
             "Tokens per second behind the first in each sequence of a batch."),
         _value("output_tokens_per_s", "output throughput", OUTPUT_TOKENS, "higher",
@@ -254,13 +254,13 @@ _CATALOGUE = [
         _value("pipeline_speedup", "speedup vs device-tensors", RATIO, "higher",
             "How many times as fast as device-tensors pipelined is: the ratio of the medians of their latency."),
         _value("throughput", "throughput", INFERENCES, "higher",
-            "Inferences per second (loops of a loop, chains of a chain): under load those that all clients complete, else 1 s divided by "
-            "the median latency.", "inf/s", "QPS", "runs/s", "chains/s"),
+            "Inferences per second (loops of a loop, chains of a chain): those that were completed, divided by the time that they took: under "
+            "load by all clients, else one after the other.", "inf/s", "QPS", "runs/s", "chains/s"),
     ),
     *_metrics(
         Group.TIME, "inputs.md#items",
         _value("item_throughput", "item throughput", ITEMS, "higher",
-            "Items per second: the items of an inference, such as the images of a batch, divided by its median time.", "items/s"),
+            "Items per second: the items of an inference, such as the images of a batch, divided by its mean time.", "items/s"),
         _value("item_time", "time per item", TIME, "lower", "Median latency divided by the items of an inference.", "per item"),
     ),
     *_metrics(

@@ -72,7 +72,7 @@ device-tensors          30/s     3.30  8.65  14.0  met                 100 µs  
 device-tensors          90/s      900  1400  1900  violated             grows           900         100%
 
 mode                    rate  generator lag p99  late share  inf/s     95% CI  CPU cores  GIL wait  SM clock
-device-tensors  back to back                  –           –    333          –          –         –  1725 MHz
+device-tensors  back to back                  –           –    333    333–333          –         –  1725 MHz
 device-tensors          10/s            5.00 µs          0%   10.0  9.90–10.1      0.500        0%   210 MHz
 device-tensors          30/s            1.00 ms       3.00%   30.0  29.7–30.3      0.500        0%         –
 device-tensors          90/s            5.00 µs          0%   80.0  79.2–80.8      0.500        0%         –

@@ -29,6 +29,7 @@ from ortbench.analysis.comparing.series import (
     series,
     series_at,
     sizes_at,
+    value_of,
 )
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, interval_of, is_full, paired_reach, quotient
 from ortbench.analysis.noise import allows, joined
@@ -160,7 +161,7 @@ def _share(base: Series, other: Series) -> float:
     """By how much a ratio of a figure that follows from latency is that of the latencies: inferences may have other items."""
     if base.rests_on == base.key.figure:
         return 1.0
-    of_latency = (other.case.median(other.rests_on.metric) or 1) / (base.case.median(base.rests_on.metric) or 1)
+    of_latency = (value_of(other.case, other.rests_on) or 1) / (value_of(base.case, base.rests_on) or 1)
     return _worse(base.key, _quotient(base.key, other.value, base.value)) / of_latency
 
 

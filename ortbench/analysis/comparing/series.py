@@ -22,8 +22,8 @@ from ortbench.model.result import OK, Case, Result
 
 Point = tuple[tuple[str, AxisValue], ...]
 Blocks = list[tuple[int, list[int | float]]]  # rounds and samples
-# Figures of inferences one after the other that follow from their latency, whose blocks tell how far they may be off.
-_FROM_LATENCY = ("throughput", "item_throughput", "item_time")
+# Figures of inferences one after the other that follow from a statistic of their latency, whose blocks tell how far they may be off.
+_FROM_LATENCY = {"throughput": "mean", "item_throughput": "mean", "item_time": "median"}
 
 
 def _by_numpy(function: str, *more: float) -> Callable[[Sequence[float]], float]:
@@ -71,8 +71,8 @@ class Series:
     @property
     def rests_on(self) -> Figure:
         """The figure of samples that its noise is known by."""
-        followed = self.case.load_blocks is None and self.key.figure.metric in _FROM_LATENCY
-        return Figure(LATENCY, "median") if followed else self.key.figure
+        statistic = None if self.case.load_blocks is not None else _FROM_LATENCY.get(self.key.figure.metric)
+        return Figure(LATENCY, statistic) if statistic else self.key.figure
 
     @property
     def has_load_blocks(self) -> bool:

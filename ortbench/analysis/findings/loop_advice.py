@@ -74,19 +74,19 @@ def tokens_text(result: Result, case: Case, short: bool = False) -> str | None:
         return None
     depth = f" @ d{context}" if (context := generation.get("context", 0)) else ""
     pp, tg = f"pp{generation['prompt']}{depth}", f"tg{generation['tokens']}{depth}"
-    rates = f"{pp} {rate(prefill)} tokens/s, {tg} {decode_text(case, generation) or f'{rate(decode)} tokens/s'}"
+    rates = f"{pp} {rate(prefill)} tokens/s, {tg} {rate(decode)} tokens/s{decode_text(case, generation)}"
     choice = "" if choosing is None or short else f"; choosing the next token on the host takes {duration(choosing)}"
     return f"{case.mode}: {rates}, first token after {duration(ttft)}{choice}"
 
 
 def decode_text(case: Case, made: Generation) -> str:
-    """Both decode rates of a mode whose times are bimodal, each with its share: the median is a rate that few or none have."""
+    """Both decode rates of a mode whose times are bimodal, each with its share."""
     found = decode_humps(case)
     if found is None:
         return ""
     each, *both = found
     low, high = (f"{rate(made['batch'] * 1e9 / it.place)} tokens/s in {share(it.share)}" for it in both)
-    return f"bimodal, {low} of {each} and {high}"
+    return f", bimodal: {low} of {each} and {high}"
 
 
 def _tokens(result: Result) -> list[Finding]:

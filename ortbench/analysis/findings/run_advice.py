@@ -38,6 +38,7 @@ from ortbench.model.modes import (
     PER_ITEM,
     PER_RUN,
     PIPELINE_SPEEDUP,
+    THROUGHPUT,
     is_rate,
     mode_of,
 )
@@ -103,10 +104,13 @@ def _of_one(result: Result) -> str:
     cases = [it for it in result.at_point() if it.status == OK and it.median(LATENCY)]
     timed = [it for it in cases if not is_rate(it.mode, LATENCY)]
     case = min(timed or cases, key=lambda it: it.median(LATENCY) or 0)
-    ns = case.median(LATENCY) or 1
     if not timed:
-        return f"{case.mode} completes {rate(1e9 / ns)} inferences/s"
-    return f"An inference takes {duration(ns)} with {case.mode}"
+        return _completes(case)
+    return f"An inference takes {duration(case.median(LATENCY) or 0)} with {case.mode}"
+
+
+def _completes(case: Case) -> str:
+    return f"{case.mode} completes {rate(case.value(THROUGHPUT) or 0)} inferences/s"
 
 
 def _of_host(result: Result, answer: str, found: tuple[Case, float]) -> str:
@@ -134,10 +138,10 @@ def _latency(result: Result) -> list[Finding]:
     """What an inference takes, and the next thing to try: numbers of threads, then which operators take the time."""
     case = result.case(CPU)
     stats = None if case is None else case.stats(LATENCY)
-    if stats is None:
+    if case is None or stats is None:
         return []
     tail = f"p99 {duration(stats.p99)}, " if stats.n >= SAMPLES_FOR["p99"] else ""
-    evidence = f"{tail}{rate(1e9 / max(stats.median, 1))} inferences/s"
+    evidence = f"{tail}{rate(case.value(THROUGHPUT) or 0)} inferences/s"
     return [
         Finding(
             f"An inference takes {duration(stats.median)} with {CPU} on {result.target['ep']}",
@@ -245,18 +249,18 @@ def _break_even(result: Result) -> list[Finding]:
 # Modes with several inferences in a call, pinned memory
 
 
-def _of_figure(result: Result, figure: str) -> list[tuple[Case, float]]:
-    """The modes with a figure of a kind that are ok and were measured, and the medians of it."""
+def _of_figure(result: Result, figure: str) -> list[Case]:
+    """The modes with a figure of a kind that are ok and were measured."""
     found = [case for name, mode in MODES.items() if mode.figure == figure and (case := result.case(name))]
-    return [(case, total) for case in found if (total := case.median(LATENCY)) is not None]
+    return [case for case in found if case.value(THROUGHPUT) is not None]
 
 
 def _pipeline(result: Result) -> list[Finding]:
     found = []
-    for case, total in _of_figure(result, PER_ITEM):
-        if case.pipeline is None or not total:
+    for case in _of_figure(result, PER_ITEM):
+        if case.pipeline is None:
             continue
-        what, pays = f"{case.mode} completes {rate(1e9 / total)} inferences/s", False
+        what, pays = _completes(case), False
         if isinstance(against := case.metrics.get(PIPELINE_SPEEDUP), Value):
             like = mode_of(case.mode).like
             verdict = claim_between(result, result.case(like) or case, case, against)
@@ -281,11 +285,12 @@ def _hidden(case: Case) -> str:
 
 def _bursts(result: Result) -> list[Finding]:
     found = []
-    for case, total in _of_figure(result, PER_RUN):
-        what = f"{case.mode} completes {rate(1e9 / max(total, 1))} inferences/s{condition(result, case.mode)}"
+    for case in _of_figure(result, PER_RUN):
+        what = f"{_completes(case)}{condition(result, case.mode)}"
         evidence = f"one synchronization per {case.inferences_per_sample} inferences"
-        if (waited := result.median(like := mode_of(case.mode).like, LATENCY)) is not None:
-            evidence += f", where {like} with one per inference completes {rate(1e9 / max(waited, 1))}"
+        waited = result.case(like := mode_of(case.mode).like)
+        if waited is not None and (per_s := waited.value(THROUGHPUT)) is not None:
+            evidence += f", where {like} with one per inference completes {rate(per_s)}"
         found.append(Finding(what, f"{evidence}; this is throughput, not latency", weight=Weight.COST))
     return found
 

@@ -68,7 +68,7 @@ def put_tokens(case: Case, blocks: Sequence[Block], made: Generation) -> None:
         return
     case.metrics["time_to_first_token"] = summarise(every[:, 0], sizes)
     case.metrics["inter_token_latency"] = summarise(every[:, 1:].ravel(), [size * (count - 1) for size in sizes])
-    case.put("sequence_tokens_per_s", round((count - 1) * 1e9 / float(np.median(every[:, 1:].sum(1))), 3))
+    case.put("sequence_tokens_per_s", round((count - 1) * 1e9 / float(every[:, 1:].sum(1).mean()), 3))
     if isinstance(rate := case.metrics.get(THROUGHPUT), Value):
         scaled = None if rate.ci95 is None else (rate.ci95[0] * count * batch, rate.ci95[1] * count * batch)
         case.put(OUTPUT_TOKENS, rate.value * count * batch, scaled)

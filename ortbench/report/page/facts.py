@@ -125,7 +125,7 @@ def _of_whole(result: Result, shown: Case) -> Iterator[Fact]:
     median = shown.median(LATENCY) or 1
     one = KINDS[result.kind].work
     what = f"Time per {one}" if is_rate(shown.mode, LATENCY) else f"One {one}"
-    yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} {one}s/s")
+    yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(shown.value(THROUGHPUT) or 0)} {one}s/s")
     copying = next((case for case in _timed(result) if case.bytes_h2d or case.bytes_d2h), None)
     if copying is not None:
         there, back = copying.bytes_h2d or 0, copying.bytes_d2h or 0
@@ -151,9 +151,10 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
             f"{shown.mode}, after a prompt of {result.generation['prompt']} tokens",
         )
         rates = [units.rate(shown.value(f"{it}_tokens_per_s") or 0) for it in ("decode", "prefill")]
-        both = decode_text(shown, result.generation)
-        note = f"{shown.mode}, {f'{both}; ' if both else ''}all sequences together; prefill {rates[1]} tokens/s"
-        yield Fact("Decode tokens/s", "two rates" if both else rates[0], note)
+        note = (
+            f"{shown.mode}{decode_text(shown, result.generation)}; all sequences together; prefill {rates[1]} tokens/s"
+        )
+        yield Fact("Decode tokens/s", rates[0], note)
     step, whole = shown.median(STEP), shown.median(LATENCY)
     if step is not None:
         yield Fact("One step", units.duration(step), f"{shown.mode}, median of all steps")

@@ -29,8 +29,9 @@ from ortbench.analysis.loads.levels import (
 from ortbench.analysis.loads.levels import at as level_at
 from ortbench.analysis.sweep import differing_dims, is_noisy
 from ortbench.core import units
+from ortbench.core.stats import Value
 from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, THROUGHPUT, is_rate
-from ortbench.model.result import LOAD, Case, Point, Result
+from ortbench.model.result import LOAD, Case, Result
 from ortbench.model.slo import Slo, slo_of
 from ortbench.report.model import NOTHING, Column, Kind, Table, between, columns
 from ortbench.report.page.chart_data.model import (
@@ -366,7 +367,7 @@ def _shape_curve(
     # On a busy machine no shape is called the best, as in the table.
     best = None if is_noisy(result, mode) else result.best and result.best["modes"].get(mode)
     shown = [None if at is None else result.shapes[at] for at in numbers]
-    values = tuple(None if it is None else _value(it, result.case(mode, it.point), rates, slo) for it in shown)
+    values = tuple(None if it is None else _value(result.case(mode, it.point), rates, slo) for it in shown)
     ring = (at for at, it in enumerate(shown) if best and it is not None and it.name == best["shape"])
     return _ShapeCurve(mode, values, next(ring, None), of)
 
@@ -386,7 +387,7 @@ def _places(result: Result) -> _Places:
     return _Places(tuple(map(str, sizes)), tuple(sizes), dim, found)
 
 
-def _value(shape: Point, case: Case | None, rates: bool, slo: Slo | None) -> _Value | None:
+def _value(case: Case | None, rates: bool, slo: Slo | None) -> _Value | None:
     stats = None if case is None else case.stats(LATENCY)
     if case is None or stats is None:
         return None
@@ -395,8 +396,5 @@ def _value(shape: Point, case: Case | None, rates: bool, slo: Slo | None) -> _Va
         return None if found is None else (float(found),) * 3
     if not rates:
         return float(stats.median), float(stats.ci95[0]), float(stats.ci95[1])
-    per_s = case.value(ITEM_THROUGHPUT)
-    if per_s is None or shape.items is None:
-        return None
-    low, high = (shape.items["count"] * 1e9 / max(ns, 1) for ns in reversed(stats.ci95))
-    return per_s, low, high
+    rate = case.metrics.get(ITEM_THROUGHPUT)
+    return (rate.value, *(rate.ci95 or (rate.value,) * 2)) if isinstance(rate, Value) else None
