@@ -2,20 +2,21 @@
 
 A full grid grows with every setting; most settings do not interact. So the search goes from one configuration, the incumbent, to
 those that differ from it in one setting, and to those of `joined` settings that belong together; the fastest of them is the next
-incumbent, until none is faster. A value that was at most `MARGIN` faster than the incumbent is not tried again beside others, unless
+incumbent, at once where it is faster for certain, else when all were tried, until none is faster. A value that was at most `MARGIN` faster than the incumbent is not tried again beside others, unless
 one of the settings that it interacts with has changed since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import zip_longest
 
 from ortbench.analysis.comparing.elimination import MARGIN
 from ortbench.model.modes import CPU_TIME, LATENCY
 from ortbench.model.tuning import FIRST, Configuration, Tried, configuration
 
 ALPHA = 0.05  # the chance that the best of the configurations that are measured is dropped, for each goal, over the whole search
-TOGETHER = 8  # configurations whose sessions are open at the same time
+TOGETHER = 12  # configurations whose sessions are open at the same time
 GOALS = (LATENCY, CPU_TIME)
 FINALISTS = 3  # of the fastest, that are measured once more with the first one and the best for other goals
 
@@ -69,18 +70,19 @@ class Search:
         return [self.incumbent, *found]
 
     def _neighbours(self) -> list[Configuration]:
+        """A value of each setting, then another one of each: where time is short, all settings have been tried."""
         now = dict(self.incumbent)
-        found = []
+        found: list[list[Configuration]] = []
         for name, values in self._values.items():
             rest = {key: value for key, value in now.items() if key != name}
-            if name in now:
-                found.append(self._made(rest))
+            of_setting = [self._made(rest)] if name in now else []
             for value in values:
                 if (name, value, self._beside(name, now)) not in self._ruled_out:
-                    found.append(self._made({**rest, name: value}))
+                    of_setting.append(self._made({**rest, name: value}))
                 if also := self._joined(name, value):
-                    found.append(self._made({**rest, name: value, **also}))
-        return found
+                    of_setting.append(self._made({**rest, name: value, **also}))
+            found.append(of_setting)
+        return [it for of_all in zip_longest(*found) for it in of_all if it is not None]
 
     def _made(self, settings: Mapping[str, str]) -> Configuration:
         return canonical(settings, list(self._values), self._is_idle)
@@ -95,7 +97,7 @@ class Search:
     def tell(self, race: Sequence[Tried]) -> None:
         """Take what a race found into account; its first is the incumbent."""
         self.races.append(list(race))
-        base = configuration(race[0])
+        base, certain = configuration(race[0]), set()
         for it in race:
             made = configuration(it)
             if it["memory"] is not None:
@@ -105,9 +107,13 @@ class Search:
             elif made != base and it["ratios"]:
                 known = {goal: found["ratio"] * self._known[base].get(goal, 1) for goal, found in it["ratios"].items()}
                 self._known[made] = known
-                self._rule_out(dict(base), dict(made), it["ratios"][LATENCY]["low"])
+                of_latency = it["ratios"][LATENCY]
+                self._rule_out(dict(base), dict(made), of_latency["low"])
+                if of_latency["high"] is not None and of_latency["high"] * (1 + MARGIN) < 1:
+                    certain.add(made)
         quickest = min((it for it in self._known if it not in self._failed), key=self._latency)
-        if self._latency(quickest) * (1 + MARGIN) < self._latency(self.incumbent):
+        is_faster = self._latency(quickest) * (1 + MARGIN) < self._latency(self.incumbent)
+        if is_faster and (quickest in certain or len(self.candidates()) == 1):
             self.incumbent = quickest
 
     def _latency(self, of: Configuration) -> float:

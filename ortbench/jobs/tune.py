@@ -39,10 +39,15 @@ from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of, sp
 TUNE_FILE = "tune.json"
 _SHOWN = ("latency", "cpu_time", "host_memory")  # of the best ones
 _COPIES = 3  # of a model's files that a session has in memory, before one was measured
-_RACE_S = 1.0  # for which a configuration is measured in a race, at most
+_RACE_S, _LEAST_RACE_S = (
+    1.0,
+    0.5,
+)  # for which a configuration is measured in a race: at most, and where there is no time for that
 _LEAST_S = 1.0  # for which each of the best is measured at the end
-_OPEN_S = 2.0  # that a configuration takes to open and prepare, before one did
+_OPEN_S = 1.5  # that a configuration takes to open and prepare, before one did
 _WEIGH_S = 3.0  # that its memory takes
+_PLANNED = 0.95  # of the time: workers end and reports are written in the rest
+_FOR_BEST = 0.3  # of the whole time, what is kept for the best ones at most
 _TO_CHOOSE = 0.6  # of the time for the best ones, the part in which they are chosen
 
 
@@ -92,7 +97,7 @@ class Tuning:
     search: Search
     began: float  # by `time.monotonic`, as `ends`
     ends: float
-    each_s: float = _OPEN_S + _RACE_S  # that a configuration of a race takes
+    open_s: float = _OPEN_S  # that a configuration takes to open and prepare
     together: int = TOGETHER  # whose sessions are open at the same time, at most
 
     def plan(self, of: Configuration) -> Plan:
@@ -101,7 +106,7 @@ class Tuning:
     def left_s(self) -> float:
         """The time for races, which leaves some to measure the best ones."""
         last = (FINALISTS + 3) / _TO_CHOOSE * (self.plan(FIRST).loop.duration_s + _OPEN_S + _WEIGH_S)
-        return self.ends - time.monotonic() - min(last, (self.ends - self.began) / 2)
+        return self.ends - time.monotonic() - min(last, (self.ends - self.began) * _FOR_BEST)
 
 
 def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, ...], wanted: OutputOptions) -> int:
@@ -114,7 +119,7 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
     if first.target.optimized_model is not None:
         raise BadInput("--optimized-model: every configuration would write it: leave it out", "--optimized-model")
     began = time.monotonic()
-    now = Tuning(model, space, command, search, began, began + asked.max_time_s)
+    now = Tuning(model, space, command, search, began, began + asked.max_time_s * _PLANNED)
     stored = _stored(now)
     folder = _resumed(asked.resume, stored, search) if asked.resume else _new_folder(wanted.out, first)
     _save(folder, stored)
@@ -153,7 +158,7 @@ def _searched(now: Tuning, stored: Stored, folder: Path, quiet: bool) -> Measure
 
 def _next(now: Tuning) -> list[Configuration]:
     """What is raced next: as many as can be open at the same time, and as there is time for."""
-    fitting = min(now.together, _room(now), int(now.left_s() / now.each_s))
+    fitting = min(now.together, _room(now), int(now.left_s() / (now.open_s + _LEAST_RACE_S)))
     return now.search.candidates()[: max(1, fitting)]
 
 
@@ -170,7 +175,8 @@ def _room(now: Tuning) -> int:
 def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) -> list[Tried] | None:
     """What a race finds of configurations, the first of which must open; None where it was interrupted."""
     began = time.monotonic()
-    plans = [_racing(now.plan(it)) for it in configurations]
+    race_s = min(_RACE_S, max(_LEAST_RACE_S, now.left_s() / len(configurations) - now.open_s))
+    plans = [_racing(now.plan(it), race_s) for it in configurations]
     names = [name_of(it) for it in configurations]
     client = open_worker(plans[0])
 
@@ -188,10 +194,13 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
     why = {side.name: str(error) for side, error in bench.not_opened}
     if names[0] in why:
         raise BenchmarkFailed(why[names[0]])
-    cases = {side.name: case for side in sides if side.name not in why for case in side.cases.values()}
-    now.each_s = (time.monotonic() - began) / len(plans)
+    cases = {side.name: case for side in sides if side.is_open for case in side.cases.values()}
+    raced = [side for side in sides if side.is_open]
+    now.open_s = (bench.opened - began) / len(raced)
     found: list[Tried] = []
     for name, of in zip(names, configurations, strict=True):
+        if name not in cases and name not in why:  # there was no time to open it
+            continue
         case = cases.get(name)
         reason = why.get(name) if case is None else case.reason
         if reason is not None and of == configurations[0]:
@@ -208,8 +217,8 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
     return found
 
 
-def _racing(plan: Plan) -> Plan:
-    return replace(plan, loop=replace(plan.loop, duration_s=_RACE_S, precision=None, phases=("latency",)))
+def _racing(plan: Plan, duration_s: float) -> Plan:
+    return replace(plan, loop=replace(plan.loop, duration_s=duration_s, precision=None, phases=("latency",)))
 
 
 def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
@@ -220,24 +229,32 @@ def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
     """
     from ortbench.analysis.findings.best_advice import bests
 
-    made = {name_of(it): it for it in now.search.finalists()}
-    found = _side_by_side(now, list(made.values()), folder, told, _TO_CHOOSE)
-    better = dict.fromkeys(it.number for it in bests(found.results, found.names) if it.number)
-    if found.interrupted or not better:
-        return found
-    for path in folder.iterdir():
-        if path.name not in (TUNE_FILE, MADE_FILE):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return _side_by_side(now, [FIRST, *(made[found.names[number]] for number in better)], folder, told)
+    chosen = now.search.finalists()
+    fitting = int((now.ends - time.monotonic()) * _TO_CHOOSE / (now.open_s + _LEAST_S))
+    if len(chosen) > 2 and fitting > 2:
+        made = {name_of(it): it for it in chosen[:fitting]}
+        found = _side_by_side(now, list(made.values()), folder, told, _TO_CHOOSE)
+        better = dict.fromkeys(it.number for it in bests(found.results, found.names) if it.number)
+        if found.interrupted or not better:
+            return found
+        for path in folder.iterdir():
+            if path.name not in (TUNE_FILE, MADE_FILE):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        chosen = [FIRST, *(made[found.names[number]] for number in better)]
+    return _side_by_side(now, chosen if fitting > 2 else chosen[:2], folder, told)
 
 
 def _side_by_side(
     now: Tuning, chosen: Sequence[Configuration], folder: Path, told: Observer, part: float = 1.0
 ) -> Measured:
-    """Configurations as `ortbench run` would measure them but for no longer than a part of the time that is left, with memory."""
-    plans = [replace(now.plan(it), memory=True) for it in chosen]
-    open_s = min(_OPEN_S, max(0.0, now.each_s - _RACE_S))
-    each_s = max(_LEAST_S, part * (now.ends - time.monotonic()) / len(plans) - open_s - _WEIGH_S)
+    """Configurations as `ortbench run` would measure them but for no longer than a part of the time that is left, with memory where
+    that leaves time for it."""
+    each_s = part * (now.ends - time.monotonic()) / len(chosen) - now.open_s
+    memory = each_s - _WEIGH_S >= _LEAST_S
+    if not memory:
+        complain("no time is left to measure memory (--max-time)")
+    each_s = max(_LEAST_S, each_s - memory * _WEIGH_S)
+    plans = [replace(now.plan(it), memory=memory) for it in chosen]
     plans = [replace(it, loop=replace(it.loop, duration_s=min(it.loop.duration_s, each_s))) for it in plans]
     if len(plans) == 1:
         return measure(plans, lambda: folder, observer=told)

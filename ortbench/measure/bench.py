@@ -217,7 +217,7 @@ class Bench(Experiment[Series]):
 
 class RaceBench(Bench):
     """Measures the one mode that all configurations have; one that does not open, or gives other outputs than the first, is left
-    out.
+    out, and so are those that there is no time for.
 
     Args:
         alpha: the chance that the best one for a goal is dropped.
@@ -225,6 +225,7 @@ class RaceBench(Bench):
 
     Attributes:
         memory: of each configuration the resident set of its worker when all was measured, bytes.
+        opened: when all were open and prepared, by `time.monotonic`.
     """
 
     def __init__(
@@ -233,9 +234,17 @@ class RaceBench(Bench):
         super().__init__(sides, observer)
         self._alpha, self._ends = alpha, ends
         self.memory: dict[str, int] = {}
+        self._began = self.opened = time.monotonic()
         self.elimination = Elimination([], GOALS, alpha)
 
+    def _is_late(self, opened: int) -> bool:
+        """Each is to be prepared, which takes some half of the time to open it, and measured for half of its time or longer."""
+        now = time.monotonic()
+        each_s = (now - self._began) / opened
+        return now + each_s + (opened + 1) * (each_s + self._sides[0].plan.loop.duration_s) / 2 > self._ends
+
     def _schedule(self, estimates: Estimates[Series]) -> Schedule[Series]:
+        self.opened = time.monotonic()
         self.elimination = Elimination([self._sides[it.side].name for it in estimates], GOALS, self._alpha)
         plan = self._sides[0].plan
         rule = StopRule(round(plan.loop.duration_s * 1e9), None, per="configuration")

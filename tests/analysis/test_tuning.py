@@ -170,3 +170,28 @@ def test_a_search_that_is_told_its_races_again_is_where_it_was() -> None:
         search.finalists(),
         search.candidates(),
     )
+
+
+def told(search: Search, figures: Mapping[str, tuple[float, float]]) -> None:
+    """A race of the incumbent and others that differ from it in one value, by this: the ratio of their latency, and its upper end."""
+    found = [Tried(settings=[list(it) for it in search.incumbent], ratios={}, left=[], memory=None, failed=None)]
+    for made in search.candidates()[1:]:
+        ((_, value),) = made
+        if value in figures:
+            ratio, high = figures[value]
+            ratios = {goal: Ratio(ratio=ratio, low=ratio / 2, high=high, rounds=20) for goal in (LATENCY, CPU_TIME)}
+            found.append(Tried(settings=[list(it) for it in made], ratios=ratios, left=[], memory=None, failed=None))
+    search.tell(found)
+
+
+def test_where_time_is_short_every_setting_has_been_tried_before_noise_leads_on() -> None:
+    search = Search(VALUES)
+    assert [it[0][1] for it in search.candidates()[1:]] == ["t1", "off", "p2", "basic", "no", "t2", "none"]
+    told(search, {"t1": (0.95, 1.1), "off": (1.0, 1.1)})  # maybe faster, and others are left
+    assert search.incumbent == FIRST
+    assert [it[0][1] for it in search.candidates()[1:]] == ["p2", "basic", "no", "t2", "none"]
+    told(search, {"p2": (1.0, 1.1), "basic": (0.5, 0.6)})  # faster for certain
+    assert search.incumbent == (("level", "basic"),)
+    last = Search({"threads": ["t1"], "level": ["basic"]})
+    told(last, {"t1": (0.95, 1.1), "basic": (1.0, 1.1)})
+    assert last.incumbent == (("threads", "t1"),)
