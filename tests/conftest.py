@@ -71,6 +71,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if alone else min(1 + (os.cpu_count() or 1), 4)
 
 
+def mostly_wide(cases: Sequence[Any], every: int) -> list[Any]:
+    """Of many cases that are alike each so manyth; the others by ``pytest -m wide``."""
+    return [it if number % every == 0 else pytest.param(it, marks=pytest.mark.wide) for number, it in enumerate(cases)]
+
+
 machine.take_place()  # that of the tests is busy now and then
 
 

@@ -11,6 +11,7 @@ import pytest
 from ortbench.core.errors import BENCHMARK_FAILED, DONE
 from ortbench.model.modes import MODES
 from ortbench.model.result import FAILED, OK, UNSUPPORTED
+from tests.conftest import mostly_wide
 from tests.strange import COMMANDS, COMPUTE_US, STRANGE, Cell, Mode, Strange, make_files, run
 from tests.virtual import Clock
 
@@ -18,8 +19,7 @@ pytestmark = pytest.mark.process
 
 Get = Callable[[str, str], Cell]
 FOREIGN = {"host-default", "only-host-accessible", "only-host-accessible-cpu"}  # whose memory has other copies
-CRASHES = ("segfault", "exit")  # for most of which `abort` stands: one kind of crash comes to what another does
-THROUGHOUT = {"plain", "host-default", "unbound-int32", "one-session", "abort-at-run-2600", "hang-at-run-2600"}
+THROUGHOUT = {"plain", "host-default", "hang-at-run-2600"}
 HARMLESS = {
     *FOREIGN, "plain", "aligned-0", "aligned-64", "skewed", "second-device-null", "first-device-no-session-unused", "two-eps",
     "two-eps-second", "other-names", "one-session", "one-session-abort",
@@ -114,13 +114,7 @@ def is_same(listed: Mode, measured: Mode) -> bool:
     return measured.status == UNSUPPORTED or (measured.status, measured.reason) == (FAILED, listed.reason)
 
 
-def kind(name: str) -> pytest.ParameterSet | str:
-    """The EP, in the wide tests where another one stands for it."""
-    is_wide = name.startswith(CRASHES) and not name.endswith(("registration", "at-run"))
-    return pytest.param(name, marks=pytest.mark.wide) if is_wide else name
-
-
-@pytest.mark.parametrize("name", [*map(kind, STRANGE)])
+@pytest.mark.parametrize("name", mostly_wide(list(STRANGE), 4))
 def test_devices_and_run_say_the_same(name: str, get: Get) -> None:
     measured = check(name, "run", get)
     does_no_harm = name in HARMLESS or name.startswith("print") or name.endswith("at-release")

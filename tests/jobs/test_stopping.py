@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.signals import NOTHING_MEASURED
-from tests.conftest import MODELS, ROOT, Ran, command, ortbench
+from tests.conftest import MODELS, ROOT, Ran, command, mostly_wide, ortbench
 from tests.jobs import stopped_at
 from tests.softcuda import Card, Config
 
@@ -211,7 +211,7 @@ def test_what_was_measured_is_saved_and_shown(number: int, tmp_path: Path) -> No
     assert (file.parent / "table.md").exists()
 
 
-@pytest.mark.parametrize("times", range(7))
+@pytest.mark.parametrize("times", mostly_wide(range(7), 2))
 def test_while_files_are_written(times: int, tmp_path: Path) -> None:
     out, exports = tmp_path / "out", tmp_path / "exports"
     exports.mkdir()

@@ -334,7 +334,7 @@ def test_pictures_with_such_names() -> None:
         ["gate", "RESULT", "--baseline", "RESULT"],
         ["run", "MODEL", "--shape", f"{NAMES[1]}:3", "--ep", "cpu"],
         ["run", "MODEL", "--dim", f"{NAMES[2]}=3", "--ep", NAMES[2]],
-        ["run", "MODEL", "--range", f"{NAMES[8]}:0,1", "--ep", "cpu"],
+        ["run", "MODEL", "--range", f"{NAMES[8]}:0,1", "--ep", "cpu", "--iterations", "1", "--warmup", "1"],
         ["run", "MODEL", "--input", "MODEL", "--ep", "cpu"],
         ["run", NAMES[1]],
         ["gate", NAMES[2], "--baseline", NAMES[3]],

@@ -22,7 +22,7 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.freeing.model import free
 from ortbench.worker.freeing.requests import prove_freed
 from ortbench.worker.state import State
-from tests.conftest import MODELS
+from tests.conftest import MODELS, mostly_wide
 
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))
 
@@ -171,7 +171,7 @@ def test_two_dimensions_and_two_inputs_are_freed_together(tmp_path: Path) -> Non
     assert run(copy, arrays)[0].shape == (3, 5, 2, 4)
 
 
-@pytest.mark.parametrize("path", LIGHT, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", mostly_wide(LIGHT[::-1], 6), ids=lambda path: path.stem)
 def test_the_light_models_of_onnx_are_freed(path: Path, tmp_path: Path) -> None:
     name = next(
         it.name for it in onnx.load(path).graph.input if it.type.tensor_type.shape.dim[1:] and "data" in it.name

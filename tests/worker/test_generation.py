@@ -29,6 +29,7 @@ from ortbench.worker.proofs.outputs import check_outputs, differences
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.first_run import no_data
 from ortbench.worker.session.session import Model
+from tests.conftest import mostly_wide
 from tests.decoders import (
     IMAGE,
     MODELS,
@@ -325,7 +326,7 @@ def check_whole(whole: OpenedLoop, shared: bool, wanted: Plain) -> None:
         assert len(mode.take_times(1)) == whole.steps.count
 
 
-@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("forced", mostly_wide([False, True], 2))
 @pytest.mark.parametrize(
     ("batch", "context", "own_ids", "vision"), [(1, 0, False, False), (2, 9, True, False), (1, 4, False, True)]
 )
@@ -354,7 +355,7 @@ def with_image(path: Path, batch: int, each: int) -> tuple[str, Array]:
     return str(path), image
 
 
-@pytest.mark.parametrize("tokens", ["random", "given", "forced"])
+@pytest.mark.parametrize("tokens", mostly_wide(["given", "random", "forced"], 3))
 @pytest.mark.parametrize(("batch", "context"), [(1, 0), (2, 0), (1, 6)])
 @pytest.mark.parametrize(("name", "shared"), FORMS)
 def test_with_an_image_the_tokens_are_those_of_a_plain_loop_in_every_mode(
