@@ -259,14 +259,15 @@ def _explained(
     quiet: bool,
     observer: Observer | None,
 ) -> Verdict:
-    """The verdict with what makes the difference, in the first of some modes; where that cannot be found, with why not."""
+    """The verdict with what makes the difference, in the first of some modes that it found slower, or else of all; where that cannot be
+    found, with why not."""
     from ortbench.jobs.why import why_slower
     from ortbench.report.run import write_run
 
     try:
         with ExitStack() as stack:
             told = observed(stack, quiet, observer) or Observer()
-            why = why_slower(asked.plans, verdict.results, [*modes, *asked.limits.modes], told)
+            why = why_slower(asked.plans, verdict.results, [*modes, *asked.limits.modes], told, modes)
     except (OrtbenchError, OSError, KeyboardInterrupt) as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         return replace(verdict, remarks=[*verdict.remarks, f"which nodes make the difference is not known: {reason}"])

@@ -231,8 +231,8 @@ def setting_notes(results: Sequence[Result], names: Sequence[str], found: Sequen
             to_set = f"To set {names[number]}, best for {listed(list(goals))},"
             notes += [
                 Note(f"{to_set} on ortbench's command line: {options}"),
-                Note(f"{to_set} in Python (options: onnxruntime.SessionOptions): {'; '.join(python)}"),
-                Note(f"{to_set} in C++ (options: Ort::SessionOptions): {' '.join(cpp)}"),
+                Note(f"The same in Python (options: onnxruntime.SessionOptions): {'; '.join(python)}"),
+                Note(f"The same in C++ (options: Ort::SessionOptions): {' '.join(cpp)}"),
             ]
     return notes
 

@@ -100,6 +100,18 @@ def tried(of: Configuration, latency: float, why: str | None = None) -> Tried:
     return Tried(settings=[list(it) for it in of], ratios=found, left=[], memory=None, failed=why)
 
 
+def test_a_configuration_lies_against_the_first_where_its_race_and_that_of_its_base_put_it() -> None:
+    search = Search({"a": ["1"], "b": ["1", "2"]})
+    one, both, unknown = (("a", "1"),), (("a", "1"), ("b", "1")), (("a", "1"), ("b", "2"))
+    search.tell([tried(FIRST, 1.0), tried(one, 0.5)])
+    race = [tried(one, 1.0), tried(both, 2.0), tried(unknown, 1.0)]
+    race[2]["ratios"][LATENCY]["low"] = None
+    search.tell(race)
+    ratio, ends = search.against_first(both)[LATENCY]
+    assert (ratio, ends) == (pytest.approx(1.0), (pytest.approx(0.998, abs=1e-3), pytest.approx(1.002, abs=1e-3)))
+    assert search.against_first(unknown)[LATENCY] == (0.5, None)
+
+
 CASES: list[tuple[str, Callable[[dict[str, str]], float], dict[str, str]]] = [
     ("nothing matters", lambda it: 1.0, {}),
     ("one value", lambda it: 0.8 if it.get("level") == "basic" else 1.0, {"level": "basic"}),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from ortbench.analysis.comparing.compare import BETWEEN_RUNS
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.node_times import COMPILED
 from ortbench.analysis.why.matching import Traits, align
@@ -42,8 +43,12 @@ class Change:
         return self.own_ns - self.base_ns
 
 
-def changes(base: Nodes, own: Nodes) -> list[Change]:
-    """What changed, what makes most of the whole difference first, with all else as the last one."""
+def changes(base: Nodes, own: Nodes, leaves: Callable[[float], bool] = lambda least: True) -> list[Change]:
+    """What changed, what makes most of the whole difference first, with all else as the last one.
+
+    The same nodes are a change of their own only where they take longer or less for certain, by more than profiles of two processes
+    differ by, and where noise of the machine `leaves` that claim: that they take at least so many times as long on one side.
+    """
     entries = _entries(base["each"], own["each"])
     rounds = min(len(base["rounds_ns"]), len(own["rounds_ns"]))
     alike: dict[Hashable, list[_Region]] = defaultdict(list)
@@ -54,20 +59,37 @@ def changes(base: Nodes, own: Nodes) -> list[Change]:
         for group in alike.values()
     ]
     same = [(a, b) for a, b in entries if a is not None and b is not None and _kind(a, b) == SAME]
-    whole = sum(it.ns for it in made) + sum(_ns(b) - _ns(a) for a, b in same)
-    least = _FEW * max(abs(whole), 1.0)
+    every = sum(it.ns for it in made) + sum(_ns(b) - _ns(a) for a, b in same)
+    least = _FEW * max(abs(every), 1.0)
     rest: list[Entry] = []
     by_op: dict[Hashable, list[Entry]] = defaultdict(list)
     for a, b in same:
         by_op[operator(b), b["ep"]].append((a, b))
     for group in by_op.values():
         change = _change(SAME, group, rounds, None)
-        if abs(change.ns) < least or (change.ci95 is not None and change.ci95[0] <= 0 <= change.ci95[1]):
+        if abs(change.ns) < least or not _is_told(change, leaves):
             rest += group
         else:
             made.append(_with_main(change))
-    made.sort(key=lambda it: -_weight(it) if whole >= 0 else _weight(it))
+    made.sort(key=lambda it: -_weight(it) if every >= 0 else _weight(it))
     return [*made, _change(REST, rest, rounds, None)] if rest else made
+
+
+def _is_told(change: Change, leaves: Callable[[float], bool]) -> bool:
+    """Whether the same nodes differ beyond what rounds, processes and the machine make."""
+    if change.ci95 is None or change.base_ns <= 0:
+        return False
+    low, high = (1 + end / change.base_ns for end in change.ci95)
+    times = low if change.ns > 0 else 1 / high if high > 0 else 1.0
+    return times > 1 + BETWEEN_RUNS and leaves(times / (1 + BETWEEN_RUNS))
+
+
+def whole(base: Nodes, own: Nodes) -> tuple[float, tuple[float, float] | None]:
+    """What a profiled inference takes longer, ns, with the interval over the rounds."""
+    rounds = min(len(base["rounds_ns"]), len(own["rounds_ns"]))
+    sums = [it["rounds_ns"][:rounds] for it in (base, own)]
+    ns = median(sums[1]) - median(sums[0])
+    return ns, _interval(sums, ns)
 
 
 def _weight(change: Change) -> float:
