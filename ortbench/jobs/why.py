@@ -3,7 +3,7 @@ difference taken back in a copy of the candidate, timed in turns with it. All of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -87,10 +87,10 @@ def why_slower(
     results: Sequence[Result],
     modes: Sequence[str],
     observer: Observer,
-    slower: Collection[str] = (),
+    slower: Mapping[str, float] | None = None,
 ) -> Why:
     """Why the candidate differs from the baseline, of plans and results in this order, in the first of some modes, of which a gate found
-    some `slower`; `BadInput` or `BenchmarkFailed`: nodes cannot be profiled."""
+    some so many times `slower`; `BadInput` or `BenchmarkFailed`: nodes cannot be profiled."""
     profile_in_turns(plans, results, observer)
     candidate, baseline = results
     why = explain(baseline, candidate, modes, slower)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.tuning import Ends
 from ortbench.core.errors import BadInput
 from ortbench.core.files import MADE_FILE
 from ortbench.model.tuning import FIRST, failed
@@ -132,7 +133,7 @@ def test_what_there_was_no_time_for_is_said() -> None:
 def test_what_is_left_out_has_where_its_ratios_lie_or_that_they_cannot_be_told() -> None:
     from ortbench.report.chores import left_out
 
-    found = {
+    found: dict[str, dict[str, tuple[float, Ends]]] = {
         "slow": {"latency": (1.72, (1.66, 1.8)), "cpu_time": (1.5, (0.5, 7.0))},
         "same": {"latency": (1.01, (0.98, 1.03)), "cpu_time": (1.0, None)},
     }

@@ -166,6 +166,12 @@ def _fits(copied: Timed, nodes: Sequence[Timed]) -> bool:
 COMPILED = "compiled graph"  # in place of the name that an EP made up for one
 
 
+def faster(taken: Sequence[float], least: int = 1) -> list[int]:
+    """The numbers of the faster half, or of the `least` that are needed, in order."""
+    count = max(min(least, len(taken)), (len(taken) + 1) // 2)
+    return sorted(sorted(range(len(taken)), key=taken.__getitem__)[:count])
+
+
 class _Cost(TypedDict):
     ns: int
     share: float
@@ -181,9 +187,9 @@ def summary(
 
     `graph` has the same nodes with their tensors; without it `problem` says why, if it is wanted.
     """
-    faster = sorted(sorted(range(len(run_ns)), key=lambda at: run_ns[at])[: (len(run_ns) + 1) // 2])
-    timed = [replace(node, ns=tuple(node.ns[at] for at in faster)) for node in timed]
-    total = round(fmean(run_ns[at] for at in faster))
+    kept = faster(run_ns)
+    timed = [replace(node, ns=tuple(node.ns[at] for at in kept)) for node in timed]
+    total = round(fmean(run_ns[at] for at in kept))
 
     def cost(members: Sequence[Timed]) -> _Cost:
         ns = _in_a_run(members)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -14,8 +14,8 @@ from ortbench.analysis.comparing.series import Key, series_at
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
 from ortbench.analysis.nodes.node_times import COMPILED
-from ortbench.analysis.why import changes as kinds
 from ortbench.analysis.noise import allows_within
+from ortbench.analysis.why import changes as kinds
 from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called, changes, operator, whole
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import listed
@@ -48,7 +48,7 @@ class Why:
 
     mode: str
     base_ns: float
-    own_ns: float
+    own_ns: float  # where a gate found it slower, by its ratio, which a busy machine changes less than medians
     verdict: str  # whether the latencies differ for certain: a word of `ortbench.analysis.comparing.compare`
     changes: Sequence[Change]  # the largest first
     profiled_ns: tuple[float, float]  # an inference under the profiler: the baseline's, the candidate's
@@ -100,9 +100,9 @@ class Why:
         return replace(self, confirmation=found)
 
 
-def explain(base: Result, own: Result, modes: Sequence[str] = (), slower: Collection[str] = ()) -> Why:
+def explain(base: Result, own: Result, modes: Sequence[str] = (), slower: Mapping[str, float] | None = None) -> Why:
     """Why a result differs from its baseline, in the first of some modes that both have, by default of all, of which a gate may have
-    found some `slower`; `BadInput`: one has no nodes, or they have no mode in common."""
+    found some so many times `slower` by pairs of blocks; `BadInput`: one has no nodes, or they have no mode in common."""
     for name, result in (("the baseline", base), ("the candidate", own)):
         if result.nodes is None or "each" not in result.nodes:
             reason = f"{name} has no nodes: measure it with --measure-nodes"
@@ -119,22 +119,21 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), slower: Collec
     assert other is not None
     found = between(base, one, own, other)
     verdict = CANNOT_TELL if found is None else word(found, BETWEEN_RUNS)
-    if mode in slower and other.value > one.value:
+    if (ratio := (slower or {}).get(mode)) is not None:
         verdict = SLOWER
 
     def leaves(least: float) -> bool:
         """Whether noise of the machine leaves the claim that nodes take so many times as long; of them it has no rounds."""
         return all(allows_within(result, it.case, least, {}) for result, it in ((base, one), (own, other)))
 
-    ns, ci95 = whole(base.nodes, own.nodes)
-    base_ns = median(base.nodes["rounds_ns"])
+    base_ns, own_ns, ci95 = whole(base.nodes, own.nodes)
     return Why(
         mode,
         one.value,
-        other.value,
+        other.value if ratio is None else one.value * ratio,
         verdict,
         changes(base.nodes, own.nodes, leaves),
-        (base_ns, base_ns + ns),
+        (base_ns, own_ns),
         ci95,
         _others(base, own),
         list(_limits(base, own)),
@@ -149,12 +148,12 @@ def _others(base: Result, own: Result) -> list[str]:
     assert own.nodes is not None
     mine, theirs = (_content(one, other) for one, other in ((base, own), (own, base)))
     counts = [
-        _counted("Memcpy nodes", *({"": _memcpy(it.nodes)} for it in (base, own))),
-        _counted("fused", _fused(base.nodes, mine), _fused(own.nodes, theirs)),
+        _counted("number of Memcpy nodes{}", *({"": _memcpy(it.nodes)} for it in (base, own))),
+        _counted("nodes that ONNX Runtime fused into {}", _fused(base.nodes, mine), _fused(own.nodes, theirs)),
     ]
     if mine is not None and theirs is not None:
-        counts.append(_counted("opset", mine["opsets"], theirs["opsets"]))
-        counts.append(_counted("initializers", _weights(mine), _weights(theirs)))
+        counts.append(_counted("opset {}", mine["opsets"], theirs["opsets"]))
+        counts.append(_counted("initializers of type {}", _weights(mine), _weights(theirs)))
     return [*settings_changed(base, own), *(line for lines in counts for line in lines)]
 
 
@@ -183,13 +182,13 @@ def _fused(nodes: Nodes, content: ModelContent | None) -> dict[str, int]:
 
 
 def _weights(content: ModelContent) -> dict[str, str]:
-    return {it["type"]: f"{it['count']} of {size(it['bytes'])}" for it in content["weights"]}
+    return {it["type"]: f"{it['count']} ({size(it['bytes'])} together)" for it in content["weights"]}
 
 
 def _counted(what: str, base: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
-    """The entries that differ, in words."""
+    """The entries that differ, in words; ``{}`` in `what` stands for the name of one."""
     names = [name for name in {**base, **own} if base.get(name) != own.get(name)]
-    return [f"{' '.join(filter(None, (what, name)))}: {base.get(name, 0)} → {own.get(name, 0)}" for name in names]
+    return [f"{what.format(name)}: {base.get(name, 0)} → {own.get(name, 0)}" for name in names]
 
 
 def _limits(base: Result, own: Result) -> Iterator[str]:
