@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as csv_format
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -171,7 +172,8 @@ def test_costs_of_two_results() -> None:
 
 
 def with_counts(name: str, each: list[float]) -> Result:
-    case = measured("cpu-tensors", latency=steady([8 * MS] * 12), **{name: {n: [it] for n, it in enumerate(each * 4)}})
+    counted: Any = {name: {n: [it] for n, it in enumerate(each * 4)}}
+    case = measured("cpu-tensors", latency=steady([8 * MS] * 12), **counted)
     hosted(case, 36, 8 * MS, 9 * MS, MS)
     return result_of(case)
 
