@@ -332,8 +332,7 @@ _CATALOGUE = [
         _value("enqueue_share", "enqueue share", SHARE, "none",
             "Enqueue as a share of inference. Near 100% the host takes the time, and a faster device would not help.", "of inference"),
         _samples("cpu_time", "CPU time",
-            "CPU time per inference of all threads of the worker, also those that spin while they wait: the mean over blocks, in reports, "
-            "comparisons and gates alike.")._replace(per_block=True, usually="mean"),
+            "Mean CPU time per inference of all threads of the worker, also those that spin while they wait.")._replace(per_block=True, usually="mean"),
         _value("cpu_user", "user", TIME, "lower", "CPU time in user mode."),
         _value("cpu_system", "system", TIME, "lower", "CPU time in kernel mode, drivers included."),
         _value("cpu_cores", "CPU cores", CORES, "lower", "CPU cores in use on average: CPU time divided by wall time.", "cores"),
@@ -352,8 +351,8 @@ _CATALOGUE = [
     ),
     *_metrics(
         Group.HOST, "",
-        _count("page_faults", "page faults", FAULTS, "Page faults of the worker per inference, minor and major together. Comparisons and "
-            "gates take fewer than 10 as 10, which cost an inference nothing that counts."),
+        _count("page_faults", "page faults", FAULTS,
+            "Page faults of the worker per inference, minor and major together; comparisons take fewer than 10 as 10."),
         _count("involuntary_switches", "involuntary switches", COUNT,
             "Involuntary context switches of the worker's threads per inference: the system gave the CPU to another thread."),
     ),
