@@ -201,7 +201,8 @@ def _are_ties(alike: Sequence[tuple[str, _Worse]]) -> str:
 
 
 def _times(worse: _Worse) -> str:
-    return f"{digits(worse.value)}× as much{within(worse.ci95, digits)}"
+    """How much more it is; without the interval that noise may have made, as in tables."""
+    return f"{digits(worse.value)}× as much{within(None if worse.doubted else worse.ci95, digits)}"
 
 
 def _worse(best: Result, top: Series, result: Result, other: Series) -> _Worse:
