@@ -111,7 +111,7 @@ def left_out(
         told.append(Note(f"Time was up (--max-time) before these were tried: {', '.join(untried)}", "!", UNCLEAR))
     legend = Paragraph(
         "Configurations that the search tried and that are not among the best, as ratios to default: above 1 is slower or costs more. In "
-        f"brackets: where the ratio lies, by short races. same: within ±{ALIKE * 100:g} %; cannot tell: the race does not say."
+        f"brackets: where the ratio lies, by short races. same: within ±{ALIKE * 100:g} %; cannot tell: the races were too short."
     )
     table = [Table(_LEFT_OUT, rows, title="Not among the best"), legend] if rows else []
     return (

@@ -135,12 +135,12 @@ def test_what_is_left_out_has_where_its_ratios_lie_or_that_they_cannot_be_told()
 
     found: dict[str, dict[str, tuple[float, Ends]]] = {
         "slow": {"latency": (1.72, (1.66, 1.8)), "cpu_time": (1.5, (0.5, 7.0))},
-        "same": {"latency": (1.01, (0.98, 1.03)), "cpu_time": (1.0, None)},
+        "same": {"latency": (1.01, (0.99, 1.02)), "cpu_time": (1.0, None)},
     }
     (report,) = left_out(found, {})
     rows = [line for line in markdown(report).splitlines() if line.startswith(("| slow", "| same"))]
     assert [[cell.strip() for cell in row.strip("|").split("|")] for row in rows] == [
-        ["same", "same (0.98–1.03)", "cannot tell"],
+        ["same", "same (0.99–1.02)", "cannot tell"],
         ["slow", "1.72 (1.66–1.80)", "cannot tell (0.50–7.00)"],
     ]
 

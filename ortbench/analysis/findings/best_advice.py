@@ -21,8 +21,8 @@ from ortbench.model.metrics import figure, metric
 from ortbench.model.modes import ALL_MODES, LATENCY, WHOLE_START, is_rate, mode_of
 from ortbench.model.result import Result
 
-ALIKE = 0.05  # up to which the sentence says how much better another can be
-_SAME = 0.02  # up to which a difference is none, as in tables unless --same says otherwise
+_BOUND = 0.05  # up to which the sentence says how much better another can be
+ALIKE = 0.02  # up to which a difference is none, as in tables unless --same says otherwise
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
 _UNCLEAR = "cannot tell"
 BUSY = "on this busy machine"
@@ -174,9 +174,9 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
     gains = [estimate(it, there[reference], same_run=True) for number, it in there.items() if number != reference]
     ends = [it.high for it in gains if it is not None and it.high is not None]
     why = f", {BUSY}" if against.doubted else ""
-    if len(ends) == len(gains) and max(ends) <= 1 + ALIKE:
+    if len(ends) == len(gains) and max(ends) <= 1 + _BOUND:
         most = max(1, math.ceil((max(ends) - 1) * 100))
-        verdict = "no difference," if max(ends) <= 1 + _SAME and not why else f"{_UNCLEAR}{why}, but"
+        verdict = "no difference," if max(ends) <= 1 + ALIKE and not why else f"{_UNCLEAR}{why}, but"
         return Best(what, mode, None, f"{verdict} none is more than {most}% better than {names[reference]}")
     return Best(what, mode, None, f"{_UNCLEAR}{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 
@@ -191,10 +191,10 @@ class _Worse(NamedTuple):
 
 def _are_ties(alike: Sequence[tuple[str, _Worse]]) -> str:
     """What is said of those that are the same as the best one, or of which nobody can tell."""
-    same = [name for name, it in alike if not it.doubted and it.ci95 is not None and it.ci95[1] <= 1 + _SAME]
+    same = [name for name, it in alike if not it.doubted and it.ci95 is not None and it.ci95[1] <= 1 + ALIKE]
     doubted = [name for name, it in alike if it.doubted]
     unclear = [name for name, _ in alike if name not in (*same, *doubted)]
-    said = [f"{listed(same)} {are(len(same))} the same within {_SAME:.0%}"] if same else []
+    said = [f"{listed(same)} {are(len(same))} the same within {ALIKE:.0%}"] if same else []
     said += [f"{_UNCLEAR} whether {listed(unclear)} {are(len(unclear))} worse"] if unclear else []
     said += [f"{_UNCLEAR} {BUSY} whether {listed(doubted)} {are(len(doubted))} worse"] if doubted else []
     return "".join(f"; {it}" for it in said)
