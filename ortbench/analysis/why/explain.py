@@ -29,7 +29,7 @@ _CLEAR = 0.5  # of the saving that a change claims: what must be saved at least 
 _NAMES = 3  # that are listed; of more the first and the last
 _OPERATORS = 2  # of many nodes: those whose nodes are named
 _LEAST = 0.02  # of the difference: what is worth a sentence
-_MUCH = 0.5  # of the difference: what outside of nodes is worth one
+_MUCH = 0.2  # of the difference: what outside of nodes is worth one
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def sentence(why: Why) -> str:
     part, left = why.share(culprit.ns), why.share(why.unexplained_ns)
     assert part is not None
     assert left is not None
-    more = f"; {share(left)} is outside of nodes" if left > _MUCH else ""
+    more = f"; {share(left)} is outside of nodes, with the profiler's own time" if left > _MUCH else ""
     return f"{difference}; by the profiler {share(part) if part < 1 else 'all'} of it: {phrase(culprit)}{more}"
 
 
