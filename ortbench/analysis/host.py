@@ -37,11 +37,14 @@ def put_host(case: Case, steps: int | None) -> None:
         case.put(ENQUEUE_SHARE, round(enqueue / whole, 4), derived=True)
     if case.host is not None:
         runs, spent = max(1, case.host["runs"]), case.host["user_ns"] + case.host["system_ns"]
-        case.put(CPU_USER, round(case.host["user_ns"] / runs))
-        case.put(CPU_SYSTEM, round(case.host["system_ns"] / runs))
+        blocks = case.stats(CPU_TIME)
+        each = spent / runs if blocks is None else blocks.mean
+        system = round(each * case.host["system_ns"] / max(1, spent))
+        case.put(CPU_USER, round(each) - system)
+        case.put(CPU_SYSTEM, system)
         case.put(CPU_CORES, round(spent / max(1, case.host["wall_ns"]), 4), derived=True)
         if steps is not None:
-            case.put("step_cpu_time", round(spent / runs / steps), derived=True)
+            case.put("step_cpu_time", round(each / steps), derived=True)
 
 
 def put_spin_share(case: Case) -> None:
@@ -52,7 +55,7 @@ def put_spin_share(case: Case) -> None:
 
 
 def cpu_time_ns(case: Case) -> float | None:
-    """CPU time per inference, user and system, of all blocks together; None where it was not taken."""
+    """CPU time per inference, user and system: the mean over blocks, as comparisons have it; None where it was not taken."""
     user, system = case.value(CPU_USER), case.value(CPU_SYSTEM)
     return None if user is None or system is None else user + system
 

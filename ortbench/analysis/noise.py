@@ -182,14 +182,22 @@ def figures_of(case: Case) -> dict[int, float]:
 
 
 def quiet_cases(result: Result) -> list[Quiet]:
-    """The figures of the quiet rounds alone, of all cases that have some; nothing where all rounds were quiet."""
+    """The figures of the quiet rounds alone, of all cases that have some, and none that is worse than that of all rounds, as it would
+    say that noise makes inferences faster; nothing where all rounds were quiet."""
     known = {} if result.noise is None else rounds(result.noise)
     found = []
     for case in result.cases:
         values = [value for number, value in figures_of(case).items() if known.get(number)] if case.status == OK else []
-        if values and not all(known.values()):
+        if values and not all(known.values()) and not _is_worse(case, median(values)):
             found.append(Quiet(case, median(values), len(values)))
     return found
+
+
+def _is_worse(case: Case, figure: float) -> bool:
+    """Whether a figure of quiet rounds is worse than the one that the tables have of all."""
+    if case.load_blocks is not None:
+        return figure < (case.value(THROUGHPUT) or 0.0)
+    return figure > (case.median(LATENCY) or math.inf)
 
 
 # Claims

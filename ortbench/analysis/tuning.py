@@ -13,11 +13,12 @@ from itertools import zip_longest
 
 from ortbench.analysis.comparing.elimination import MARGIN
 from ortbench.model.modes import CPU_TIME, LATENCY
-from ortbench.model.tuning import FIRST, Configuration, Tried, configuration
+from ortbench.model.tuning import FIRST, Configuration, Ratio, Tried, configuration
 
 ALPHA = 0.05  # the chance that the best of the configurations that are measured is dropped, for each goal, over the whole search
 TOGETHER = 12  # configurations whose sessions are open at the same time
 GOALS = (LATENCY, CPU_TIME)
+Ends = tuple[float, float] | None  # of the interval of a ratio; None where it is not known
 FINALISTS = 3  # of the fastest, that are measured once more with the first one and the best for other goals
 
 
@@ -26,6 +27,13 @@ def canonical(
 ) -> Configuration:
     """A configuration without settings that do nothing beside the others."""
     return tuple((name, settings[name]) for name in known if name in settings and not is_idle(settings, name))
+
+
+def _product(base: Ends, found: Ratio) -> Ends:
+    """Where a configuration lies against the first: its ends against the base of a race, times those of the base."""
+    if base is None or found["low"] is None or found["high"] is None:
+        return None
+    return base[0] * found["low"], base[1] * found["high"]
 
 
 class Search:
@@ -49,6 +57,7 @@ class Search:
         self.incumbent: Configuration = FIRST
         self.races: list[list[Tried]] = []
         self._known: dict[Configuration, dict[str, float]] = {FIRST: dict.fromkeys(GOALS, 1.0)}  # against the first
+        self._ends: dict[Configuration, dict[str, Ends]] = {FIRST: dict.fromkeys(GOALS, (1.0, 1.0))}
         self.memory: dict[Configuration, int] = {}  # of their workers, bytes
         self._failed: set[Configuration] = set()
         self._ruled_out: set[tuple[str, str, Configuration]] = set()  # beside what
@@ -107,6 +116,7 @@ class Search:
             elif made != base and it["ratios"]:
                 known = {goal: found["ratio"] * self._known[base].get(goal, 1) for goal, found in it["ratios"].items()}
                 self._known[made] = known
+                self._ends[made] = {goal: _product(self._ends[base].get(goal), it) for goal, it in it["ratios"].items()}
                 of_latency = it["ratios"][LATENCY]
                 self._rule_out(dict(base), dict(made), of_latency["low"])
                 if of_latency["high"] is not None and of_latency["high"] * (1 + MARGIN) < 1:
@@ -137,9 +147,11 @@ class Search:
         least = min(self.memory.keys() & set(known), key=lambda it: self.memory[it], default=FIRST)
         return list(dict.fromkeys([FIRST, *fastest, cheapest, least]))
 
-    def against_first(self, of: Configuration) -> dict[str, float]:
-        """The figures of a configuration divided by those of the first, by goal; none where it failed."""
-        return {} if of in self._failed else self._known[of]
+    def against_first(self, of: Configuration) -> dict[str, tuple[float, Ends]]:
+        """The figures of a configuration divided by those of the first, and between what ends they lie, by goal; none where it failed."""
+        if of in self._failed:
+            return {}
+        return {goal: (ratio, self._ends[of][goal]) for goal, ratio in self._known[of].items()}
 
     @property
     def failures(self) -> dict[Configuration, str]:

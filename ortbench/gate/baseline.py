@@ -16,7 +16,7 @@ from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.model_folder import found_in
 from ortbench.plan.option_types import FLAG, PATH, OptionType, or_default
-from ortbench.plan.options import BASELINE, LIMIT, LOAD, RUNS, Option, RawOptions, declared, options_of, twin
+from ortbench.plan.options import BASELINE, COMPARED, LIMIT, LOAD, RUNS, Option, RawOptions, declared, options_of, twin
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
 from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop, soak_of, start_of
@@ -108,7 +108,10 @@ STORED_BASELINE = (
         LIMIT,
         FLAG,
         commands=("gate", "compare", "history"),
-        per={"history": {"help": "Keep results of other machines in one series."}},
+        per={
+            "compare": {"panel": COMPARED},
+            "history": {"panel": COMPARED, "help": "Keep results of other machines in one series."},
+        },
     ),
     WHY,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,7 +33,8 @@ from ortbench.jobs.compare import result_file
 from ortbench.jobs.measuring import ForecastLine, Place, measure, new_place, observed, saves
 from ortbench.jobs.publishing import Exports, check_wanted, page_of, publish
 from ortbench.model.kinds import KINDS, SOAK
-from ortbench.model.modes import WHOLE_CHAIN
+from ortbench.model.metrics import USUAL
+from ortbench.model.modes import LATENCY, WHOLE_CHAIN
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.unit_of_work import INFERENCE
@@ -240,7 +241,7 @@ def gate_live(
         if again is None:
             return None
         checks = confirmed(checks, held.regressions, *again)
-    slower = [it.mode for it in checks if it.verdict == FAILED and it.name in held.regressions and it.mode]
+    slower = {it.mode: it for it in checks[::-1] if it.verdict == FAILED and it.name in held.regressions and it.mode}
     verdict = Verdict(results, checks, remarks, folder, alike)
     can_tell = bool(results[1:]) and KINDS[results[0].kind].times_nodes and not verdict.failed
     if can_tell and (bool(slower) if asked.why is None else asked.why):
@@ -255,18 +256,21 @@ def _explained(
     verdict: Verdict,
     asked: AskedGate,
     folders: Sequence[Path],
-    modes: Sequence[str],
+    slower: Mapping[str, Check],
     quiet: bool,
     observer: Observer | None,
 ) -> Verdict:
-    """The verdict with what makes the difference, in the first of some modes; where that cannot be found, with why not."""
+    """The verdict with what makes the difference, in the first mode that checks found slower, or else of all; where that cannot be
+    found, with why not."""
     from ortbench.jobs.why import why_slower
     from ortbench.report.run import write_run
 
     try:
         with ExitStack() as stack:
             told = observed(stack, quiet, observer) or Observer()
-            why = why_slower(asked.plans, verdict.results, [*modes, *asked.limits.modes], told)
+            medians = ((mode, it.ratio) for mode, it in slower.items() if it.metric == f"{LATENCY}.{USUAL}")
+            ratios = {mode: ratio for mode, ratio in medians if ratio is not None}
+            why = why_slower(asked.plans, verdict.results, [*slower, *asked.limits.modes], told, ratios)
     except (OrtbenchError, OSError, KeyboardInterrupt) as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         return replace(verdict, remarks=[*verdict.remarks, f"which nodes make the difference is not known: {reason}"])

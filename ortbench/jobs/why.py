@@ -3,7 +3,7 @@ difference taken back in a copy of the candidate, timed in turns with it. All of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -82,12 +82,18 @@ def _size(results: Sequence[Result]) -> tuple[int, int]:
     return rounds, int(min(_RUNS[1], max(_RUNS[0], most // rounds - 1)))
 
 
-def why_slower(plans: Sequence[Plan], results: Sequence[Result], modes: Sequence[str], observer: Observer) -> Why:
-    """Why the candidate differs from the baseline, of plans and results in this order; `BadInput` or `BenchmarkFailed`: nodes
-    cannot be profiled."""
+def why_slower(
+    plans: Sequence[Plan],
+    results: Sequence[Result],
+    modes: Sequence[str],
+    observer: Observer,
+    slower: Mapping[str, float] | None = None,
+) -> Why:
+    """Why the candidate differs from the baseline, of plans and results in this order, in the first of some modes, of which a gate found
+    some so many times `slower`; `BadInput` or `BenchmarkFailed`: nodes cannot be profiled."""
     profile_in_turns(plans, results, observer)
     candidate, baseline = results
-    why = explain(baseline, candidate, modes)
+    why = explain(baseline, candidate, modes, slower)
     culprit = why.culprit
     if culprit is None or why.ns < 0:
         return why

@@ -31,6 +31,8 @@ from ortbench.plan.plan import Plan
 # Enough profiled runs for a median, and not much more than a second of them.
 _PROFILED_NS = 1_000_000_000
 _PROFILED_RUNS = (3, 20)
+# Of nodes up to so many runs where a graph is small: more than others hold up at a stretch.
+_NODES_PROFILED, _MOST_PROFILED = 20_000, 100
 _LONGEST_S = 1.0  # of a mode without threads that spin: CPU time needs no more
 # Codes of warnings.
 NODES_FAILED = "nodes-failed"
@@ -92,7 +94,9 @@ def measure_copies(side: Configuration) -> None:
 
 def profile_nodes(side: Configuration) -> None:
     """Profile some runs, in a worker of their own and when all figures are there: nothing of them may enter one."""
-    runs, timeline = _profiled_runs(side), side.timeline
+    nodes = sum((side.result.placement["nodes"] or {}).values())
+    most = min(_MOST_PROFILED, _NODES_PROFILED // nodes) if nodes else 0
+    runs, timeline = _profiled_runs(side, most), side.timeline
     try:
         with side.stage("profiling nodes"), worker_for(side.plan) as client:
             request = request_of(side.plan)
@@ -107,11 +111,11 @@ def profile_nodes(side: Configuration) -> None:
     side.keep()
 
 
-def _profiled_runs(side: Configuration) -> int:
+def _profiled_runs(side: Configuration, more: int = 0) -> int:
     medians = [median for case in side.result.cases if (median := case.median(LATENCY))]
     slowest = max(medians, default=side.first_ns)
     least, most = _PROFILED_RUNS
-    return int(max(least, min(most, _PROFILED_NS // max(slowest, 1))))
+    return int(max(least, min(max(most, more), _PROFILED_NS // max(slowest, 1))))
 
 
 def without_spin(plan: Plan, modes: Sequence[str]) -> Plan:

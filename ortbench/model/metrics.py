@@ -104,6 +104,7 @@ SIMILARITY = Unit("1", "", "similarity", partial(_fixed, decimals=5))
 INDEX = Unit("1", "", "index", units.digits)
 NUMBER = Unit("1", "", "value", _small)
 COUNT = Unit("1", "", "count", units.digits, least=0.01)
+FAULTS = COUNT._replace(least=10)  # of 4 kB pages, which take an inference some µs
 CORES = Unit("cores", "_cores", "cores", units.digits, "cores")
 CLOCK = Unit("MHz", "_mhz", "clock", partial(_fixed, decimals=0), "MHz")
 DECIBEL = Unit("dB", "_db", "sqnr", _decibel, "dB")
@@ -174,9 +175,9 @@ def _samples(key: str, title: str, meaning: str, *also: str, unit: Unit = TIME) 
     return Metric(key, title, unit, "lower", Group.TIME, meaning, sampled=True, also=also)
 
 
-def _count(key: str, title: str, meaning: str) -> Metric:
+def _count(key: str, title: str, unit: Unit, meaning: str) -> Metric:
     """What the system counts in a block, by inference: most blocks may have nothing of it, so that its mean tells more."""
-    return _samples(key, title, meaning, unit=COUNT)._replace(per_block=True, usually="mean", often_zero=True)
+    return _samples(key, title, meaning, unit=unit)._replace(per_block=True, usually="mean", often_zero=True)
 
 
 def _value(key: str, title: str, unit: Unit, better: Better, meaning: str, *also: str) -> Metric:
@@ -331,7 +332,7 @@ _CATALOGUE = [
         _value("enqueue_share", "enqueue share", SHARE, "none",
             "Enqueue as a share of inference. Near 100% the host takes the time, and a faster device would not help.", "of inference"),
         _samples("cpu_time", "CPU time",
-            "CPU time per inference of all threads of the worker, also those that spin while they wait.")._replace(per_block=True),
+            "Mean CPU time per inference of all threads of the worker, also those that spin while they wait.")._replace(per_block=True, usually="mean"),
         _value("cpu_user", "user", TIME, "lower", "CPU time in user mode."),
         _value("cpu_system", "system", TIME, "lower", "CPU time in kernel mode, drivers included."),
         _value("cpu_cores", "CPU cores", CORES, "lower", "CPU cores in use on average: CPU time divided by wall time.", "cores"),
@@ -350,8 +351,9 @@ _CATALOGUE = [
     ),
     *_metrics(
         Group.HOST, "",
-        _count("page_faults", "page faults", "Page faults of the worker per inference, minor and major together."),
-        _count("involuntary_switches", "involuntary switches",
+        _count("page_faults", "page faults", FAULTS,
+            "Page faults of the worker per inference, minor and major together; comparisons take fewer than 10 as 10."),
+        _count("involuntary_switches", "involuntary switches", COUNT,
             "Involuntary context switches of the worker's threads per inference: the system gave the CPU to another thread."),
     ),
     *_metrics(

@@ -1037,9 +1037,9 @@ class Nodes(InnerCopies):
     """What ONNX Runtime's profile of some runs after the measurement says.
 
     Its times are the host's, profiling has slowed them, and on an EP that works asynchronously a node's time is that of
-    its launch: they are shares and hints, and nothing of them is in any case. Medians over the runs: ``ns`` in a run,
-    ``share`` of a run. ``runs``: how many; ``run_ns``: one of them; ``outside_ns``: what of a run is outside of nodes.
-    ``each`` are all nodes, ``rounds_ns`` a run in each round: one run, or what of several runs in a row lies in the middle.
+    its launch: they are shares and hints, and nothing of them is in any case. Means over the faster half of the runs: ``ns`` in a
+    run, ``share`` of a run. ``runs``: how many; ``run_ns``: one of the faster half; ``outside_ns``: what of it is outside of nodes.
+    ``each`` are all nodes, ``rounds_ns`` a run in each round: one run, or the mean over the faster half of several in a row.
     ``content`` is of the model's file, where it can be read.
     """
 

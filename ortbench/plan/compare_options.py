@@ -12,7 +12,8 @@ from ortbench.model.metrics import METRICS as METRICS_KNOWN
 from ortbench.model.metrics import Group
 from ortbench.model.modes import ALL_MODES, EVERY, named_modes, no_such
 from ortbench.plan.option_types import SHARE, SWITCH, TEXTS, Entries, OptionType, table_of
-from ortbench.plan.options import LIMIT, OTHERS, Option, RawOptions
+from ortbench.plan.options import COMPARED as PANEL
+from ortbench.plan.options import LIMIT, Option, RawOptions
 from ortbench.plan.parsing import finite, parse_share
 from ortbench.plan.plan import SAME
 
@@ -49,7 +50,7 @@ _SAME = Option(
     "equivalence-margin",
     "P",
     "Call differences up to this the same.",
-    OTHERS,
+    PANEL,
     SHARE,
     SAME,
     commands=("compare", "history"),
@@ -64,13 +65,14 @@ WHY = Option(
     SWITCH,
     commands=("gate", "compare"),
     common=("gate", "compare"),
+    per={"compare": {"panel": PANEL}},
 )
 COMPARED = (
     Option(
         "metric",
         "M",
         "Compare a metric: h2d, latency.p99, throughput@concurrency=4.",
-        OTHERS,
+        PANEL,
         METRICS,
         shown="those that matter",
         commands=("compare", "history"),

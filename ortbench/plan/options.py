@@ -19,9 +19,10 @@ from ortbench.plan.option_types import SWITCH, TEXT, TIME, OptionType, or_defaul
 
 # The panels, in the order in which help shows them.
 RUNS, MODE, LOOP, LOAD, INPUT = "What runs", "Modes", "Loop", "Load", "Inputs"
-MEASURED, LIMIT, BASELINE, WRITTEN = "How it is measured", "Gate", "Baseline", "What is written"
+MEASURED, COMPARED, LIMIT, BASELINE = "How it is measured", "What is compared", "Gate", "Baseline"
+WRITTEN = "What is written"
 OTHERS = "Options"  # the panel of those of one command
-PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
+PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, COMPARED, LIMIT, BASELINE, WRITTEN)
 SINGLE = ("run", "gate", "profile", "tune")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "loop", "sweep", "start", "soak")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ortbench.analysis.comparing.compare import CANNOT_TELL, SAME, RatioEstimate, word
 from ortbench.analysis.doctor import BAD as IS_BAD
 from ortbench.analysis.doctor import GOOD as IS_GOOD
 from ortbench.analysis.doctor import KNOW, VERDICTS, Finding, Section
+from ortbench.analysis.findings.best_advice import ALIKE
+from ortbench.analysis.tuning import Ends
 from ortbench.core import units
 from ortbench.core.safe_text import first_of
 from ortbench.model.modes import CPU_TIME, LATENCY
@@ -25,6 +28,7 @@ from ortbench.report.model import (
     Report,
     Table,
     Title,
+    between,
     columns,
     maybe,
 )
@@ -89,21 +93,37 @@ def age(seconds: float) -> str:
     return f"{max(0, seconds) // length:.0f} {unit}"
 
 
-_LEFT_OUT = (Column("left out", Kind.NAME, KEY), *columns(Kind.NUMBER, "latency vs default", "CPU time vs default"))
+_LEFT_OUT = (
+    Column("not among the best", Kind.NAME, KEY),
+    *columns(Kind.NUMBER, "latency vs default", "CPU time vs default"),
+)
 
 
 def left_out(
-    found: Mapping[str, Mapping[str, float]], failures: Mapping[str, str], untried: Sequence[str] = ()
+    found: Mapping[str, Mapping[str, tuple[float, Ends]]], failures: Mapping[str, str], untried: Sequence[str] = ()
 ) -> list[Report]:
     """The configurations that were tried and are not among the best, with their figures against the first, the fastest first;
     those that could not be measured; and those for which there was no time."""
-    order = sorted((name for name in found if name not in failures), key=lambda name: found[name].get(LATENCY, 0))
-    rows = tuple((name, *(maybe(found[name].get(goal), units.ratio) for goal in (LATENCY, CPU_TIME))) for name in order)
+    order = sorted((name for name in found if name not in failures), key=lambda name: found[name][LATENCY][0])
+    rows = tuple((name, *(maybe(found[name].get(goal), _against) for goal in (LATENCY, CPU_TIME))) for name in order)
     told = [Note(f"{name}: {why}", "✗", BAD) for name, why in failures.items()]
     if untried:
         told.append(Note(f"Time was up (--max-time) before these were tried: {', '.join(untried)}", "!", UNCLEAR))
     legend = Paragraph(
-        "Configurations that the search tried and left out, as ratios to the default one: above 1 is slower or costs more."
+        "Configurations that the search tried and that are not among the best, as ratios to default: above 1 is slower or costs more. In "
+        f"brackets: where the ratio lies, by short races. same: within ±{ALIKE * 100:g} %; cannot tell: the races were too short."
     )
-    table = [Table(_LEFT_OUT, rows, title="Left out"), legend] if rows else []
-    return [Report("ortbench tune: left out", ([*table, Notes(told)],))] if rows or failures or untried else []
+    table = [Table(_LEFT_OUT, rows, title="Not among the best"), legend] if rows else []
+    return (
+        [Report("ortbench tune: not among the best", ([*table, Notes(told)],))] if rows or failures or untried else []
+    )
+
+
+def _against(found: tuple[float, Ends]) -> str:
+    """A ratio where a race tells it, else a word, with where it lies."""
+    ratio, ends = found
+    if ends is None:
+        return CANNOT_TELL
+    said = word(RatioEstimate(1, ratio, ratio, *ends), ALIKE)
+    lies = between(ends, units.ratio)
+    return f"{said if said in (SAME, CANNOT_TELL) else units.ratio(ratio)} ({lies})"

@@ -19,7 +19,7 @@ from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
 from ortbench.gate.verdict import Verdict
-from ortbench.model.metrics import COUNT, LATENCY, USUAL, Figure, Group, Metric, figure
+from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION, typed
@@ -201,7 +201,7 @@ def build(
     remarked = map(remark, [*lacks(results, names, figures), *remarks, *only_in(results, names)])
     notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
-    counts = any(it.key.metric.often_zero for it in figures)
+    counts = list(dict.fromkeys(it.key.metric for it in figures if it.key.metric.often_zero))
     explained = [
         Paragraph(legend(results, same, counts)),
         hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
@@ -231,8 +231,8 @@ def setting_notes(results: Sequence[Result], names: Sequence[str], found: Sequen
             to_set = f"To set {names[number]}, best for {listed(list(goals))},"
             notes += [
                 Note(f"{to_set} on ortbench's command line: {options}"),
-                Note(f"{to_set} in Python (options: onnxruntime.SessionOptions): {'; '.join(python)}"),
-                Note(f"{to_set} in C++ (options: Ort::SessionOptions): {' '.join(cpp)}"),
+                Note(f"The same in Python (options: onnxruntime.SessionOptions): {'; '.join(python)}"),
+                Note(f"The same in C++ (options: Ort::SessionOptions): {' '.join(cpp)}"),
             ]
     return notes
 
@@ -287,14 +287,14 @@ def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
     return [note for name, result in zip(names, results, strict=True) for note in not_measured(result, name)]
 
 
-def legend(results: Sequence[Result], same: float | None, counts: bool = False) -> str:
+def legend(results: Sequence[Result], same: float | None, counts: Sequence[Metric] = ()) -> str:
     """What the columns of a comparison mean, which may have `counts` of what happens seldom."""
     alternated = all(are_one_run(results[0], result) for result in results)
     how = "the rounds of one run" if alternated else "runs at different times, noise of both included"
     within = "" if same is None else f"; same: the 95% CI lies within ±{same * 100:g} %"
     ratio = "ratio: of a figure to the first one" if len(results) == 2 else "vs first: ratio to the first result"
     ratio += " (of rates the inverse); above 1 is slower or costs more"
-    floor = f"; a count below {COUNT.least:g} is compared as {COUNT.least:g}" if counts else ""
+    floor = "".join(f"; {it.title} below {it.unit.least:g} are compared as {it.unit.least:g}" for it in counts)
     return f"{ratio}{floor}; 95% CI: from {how}{within}."
 
 

@@ -31,7 +31,7 @@ def _quiet(result: Result) -> Iterator[Finding]:
         figures = first_of([f"{_name(it.case)} {_figure(it)}" for it in found], _SHOWN)
         if found:
             yield Finding(f"Figures of the {sum(known.values())} of {len(known)} rounds that were quiet", figures)
-        else:
+        elif not any(known.values()):
             yield Finding(f"None of the {units.count(len(known), 'round')} was quiet", "all figures include the noise")
 
 

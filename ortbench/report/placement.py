@@ -55,11 +55,14 @@ def nodes_heading(result: Result) -> str:
     assert nodes is not None
     cpu = result.case(CPU)
     measured = None if cpu is None else cpu.median("latency")
-    beside = "" if measured is None else f", {duration(measured)} without the profiler"
+    beside = "" if measured is None else f"; without the profiler {duration(measured)}"
+    whole = duration(nodes["run_ns"])
     text = (
-        f"Nodes: {nodes['runs']} inferences under ONNX Runtime's profiler ({duration(nodes['run_ns'])} each{beside}). The times are the "
-        "host's and include the profiler: use them as shares."
+        f"Nodes: {nodes['runs']} inferences under ONNX Runtime's profiler. Times are means of the faster half of them, {whole} an "
+        f"inference with the profiler's own time{beside}. Shares are of these {whole}."
     )
+    if nodes["outside_ns"] < 0:
+        text += " Nodes ran at the same time, so that their shares add up to more than 100%."
     if result.target["memory"]["kind"] == "host":
         return text
     return (
@@ -99,8 +102,9 @@ def _eps(nodes: Nodes) -> Table:
         (short(row["ep"]), str(row["nodes"]), duration(row["ns"]), SHARE.text(row["share"])) for row in nodes["eps"]
     ]
     outside = nodes["outside_ns"]
-    share = outside / nodes["run_ns"] if nodes["run_ns"] else 0.0
-    rows.append(("outside of nodes", NOTHING, duration(outside), SHARE.text(share)))
+    if outside >= 0:  # else nodes ran at the same time
+        share = outside / nodes["run_ns"] if nodes["run_ns"] else 0.0
+        rows.append(("outside of nodes", NOTHING, duration(outside), SHARE.text(share)))
     return Table(_EPS, tuple(rows), title="Nodes by execution provider")
 
 

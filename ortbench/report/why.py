@@ -31,9 +31,10 @@ from ortbench.report.model import (
 
 _OPERATORS = 3  # of a change that a row has
 _LEAST = 0.001  # of the difference: less is nothing
+_SHARE = Column("share of difference")
 _COLUMNS = (
     Column("change", Kind.WORDS, KEY),
-    Column("share of difference"),
+    _SHARE,
     *columns(Kind.TIME, "difference"),
     *columns(Kind.NUMBER, "95% CI"),
     *columns(Kind.TIME, "baseline", "candidate"),
@@ -67,13 +68,16 @@ def _table(why: Why) -> Table:
     unexplained = why.unexplained_ns
     unit, cell = TIME.column([it for change in shown for it in (change.base_ns, change.own_ns) if it])
 
+    def shares(ns: float) -> list[str]:
+        return [] if (part := why.share(ns)) is None else [SHARE.text(part if abs(part) >= _LEAST else 0.0)]
+
     def signed(ns: float) -> str:
         return f"{'-' if ns < 0 else '+'}{cell(abs(ns))}"
 
     rows = [
         (
             _change(it),
-            maybe(why.share(it.ns), _share),
+            *shares(it.ns),
             signed(it.ns),
             maybe(it.ci95, lambda ends: " to ".join(map(signed, ends))),
             cell(it.base_ns) if it.base else NOTHING,
@@ -82,18 +86,25 @@ def _table(why: Why) -> Table:
         )
         for it in shown
     ]
-    outside = ("outside of nodes", maybe(why.share(unexplained), _share), signed(unexplained), *[NOTHING] * 6)
+    outside = ("outside of nodes", *shares(unexplained), signed(unexplained), *[NOTHING] * 6)
+    base, own = why.profiled_ns
+    ends = maybe(why.profiled_ci95, lambda ends: " to ".join(map(signed, ends)))
+    sum_up = (
+        "whole inference",
+        *shares(why.profiled),
+        signed(why.profiled),
+        ends,
+        cell(base),
+        cell(own),
+        *[NOTHING] * 3,
+    )
     return Table(
-        _COLUMNS,
-        (*rows, outside),
+        _COLUMNS if why.is_profiled else tuple(it for it in _COLUMNS if it is not _SHARE),
+        (*rows, outside, sum_up),
         unit,
         title="Changes between nodes",
         rest=f"and {left} more changes; result.json has all nodes" if left else "",
     )
-
-
-def _share(part: float) -> str:
-    return SHARE.text(part if abs(part) >= _LEAST else 0.0)
 
 
 def _change(it: Change) -> str:
@@ -126,9 +137,11 @@ def _gives(nodes: Sequence[ProfiledNode]) -> list[str]:
 
 
 def _limits(why: Why) -> list[str]:
-    base, own = why.profiled_ns
-    return [
-        f"An inference takes {duration(base)} (baseline) and {duration(own)} (candidate) under ONNX Runtime's profiler, "
-        f"{duration(why.base_ns)} and {duration(why.own_ns)} without ({why.mode})",
-        *why.limits,
+    found = [
+        f"All times in this table are under ONNX Runtime's profiler; without it {why.mode} takes {duration(why.base_ns)} (baseline) "
+        f"and {duration(why.own_ns)} (candidate)"
     ]
+    if not why.is_profiled:
+        what = "under the profiler the difference" if why.certain else "the difference of the latencies"
+        found.append(f"No shares are shown: {what} cannot be told from none")
+    return [*found, *why.limits]

@@ -44,16 +44,16 @@ def rows(found: Mapping[str, Any], key: str, *columns: str) -> list[tuple[Any, .
     return [tuple(row[column] for column in columns) for row in found[key]]
 
 
-def test_the_summary_is_of_medians_over_the_runs() -> None:
+def test_the_summary_is_of_means_over_the_faster_half_of_the_runs() -> None:
     found = node_times.summary([800, 1000, 1200], TIMED, GRAPH)
-    assert (found["runs"], found["run_ns"], found["outside_ns"], found["problem"]) == (3, 1000, 500, None)
+    assert (found["runs"], found["run_ns"], found["outside_ns"], found["problem"]) == (3, 900, 410, None)
     assert rows(found, "operators", "op", "ep", "nodes", "ns", "share") == [
-        ("Det", CPU_EP, 1, 310, 0.31),
-        (TO_HOST, None, 1, 100, 0.1),
-        ("Relu", GPU, 2, 60, 0.06),
-        (FROM_HOST, None, 1, 30, 0.03),
+        ("Det", CPU_EP, 1, 305, 0.3389),
+        (TO_HOST, None, 1, 100, 0.1111),
+        ("Relu", GPU, 2, 55, 0.0611),
+        (FROM_HOST, None, 1, 30, 0.0333),
     ]
-    assert rows(found, "eps", "ep", "nodes", "ns") == [(CPU_EP, 1, 310), (None, 2, 130), (GPU, 2, 60)]
+    assert rows(found, "eps", "ep", "nodes", "ns") == [(CPU_EP, 1, 305), (None, 2, 130), (GPU, 2, 55)]
     det = {"name": "island", "op": "Det", "ep": CPU_EP}
     assert found["memcpy"] == [
         {"name": "Memcpy_1", "direction": "to host", "tensor": "a", "type": "float[4,4]", "bytes": 64, "ns": 100,
@@ -62,9 +62,25 @@ def test_the_summary_is_of_medians_over_the_runs() -> None:
          "forced_by": [det], "island": 0},
     ]  # fmt: skip
     assert found["islands"] == [
-        {"nodes": [{"name": "island", "op": "Det", "reads": ["float[4,4]"], "ns": 310}], "position": "middle",
-         "node_ns": 310, "to_host": 1, "from_host": 1, "bytes": 80, "memcpy_ns": 130, "ns": 440, "share": 0.44},
+        {"nodes": [{"name": "island", "op": "Det", "reads": ["float[4,4]"], "ns": 305}], "position": "middle",
+         "node_ns": 305, "to_host": 1, "from_host": 1, "bytes": 80, "memcpy_ns": 130, "ns": 435, "share": 0.4833},
     ]  # fmt: skip
+
+
+def test_shares_add_up_where_each_run_is_held_up_in_another_node() -> None:
+    """By medians Conv would have 14 % and the other operators 3 % of an inference, of which their EP has 91 %."""
+    held_up = [  # a Conv that takes 100 ns; every other run has 1000 ns more somewhere
+        [100, 1100, 100, 100, 100, 1100, 100, 100],
+        [20, 20, 20, 1020, 20, 20, 20, 20],
+        [20, 20, 20, 20, 20, 20, 20, 1020],
+    ]
+    timed_nodes = [timed(op, ns, CPU_EP, op) for op, ns in zip(("Conv", "Relu", "Gemm"), held_up, strict=True)]
+    runs = [sum(ns) + 60 for ns in zip(*held_up, strict=True)]
+    found = node_times.summary(runs, timed_nodes, [])
+    shares = [share for (share,) in rows(found, "operators", "share")]
+    assert shares == [0.5, 0.1, 0.1]
+    assert rows(found, "eps", "share") == [(0.7,)]
+    assert (found["run_ns"], found["outside_ns"]) == (200, 60)
 
 
 def test_without_a_graph_and_with_compiled_graphs() -> None:

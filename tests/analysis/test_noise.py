@@ -128,6 +128,9 @@ def test_figures_of_the_quiet_rounds() -> None:
     found = quiet_cases(of_two(noise_of(2, 1.0, HALF), busy_ns=900 * US))
     assert [(it.case.mode, it.figure, it.rounds) for it in found] == [(CPU, 100 * US, 8), (RESIDENT, 50 * US, 8)]
     assert quiet_cases(of_two(noise_of(2, 1.0, [0.0] * 16))) == []
+    assert (
+        quiet_cases(of_two(noise_of(2, 1.0, HALF), busy_ns=-50 * US)) == []
+    )  # they are slower than all rounds, which would mislead
     assert quiet_cases(result_of(measured(CPU, latency=steady([1])))) == []
 
 

@@ -11,6 +11,7 @@ from ortbench.analysis.comparing.elimination import Elimination
 from ortbench.analysis.tuning import ALPHA, TOGETHER, Search
 from ortbench.model.modes import CPU_TIME, LATENCY
 from ortbench.model.tuning import FIRST, Configuration, Ratio, Tried
+from tests.expect import there
 
 Times = Mapping[str, float]
 
@@ -98,6 +99,18 @@ def tried(of: Configuration, latency: float, why: str | None = None) -> Tried:
     ratio = Ratio(ratio=latency, low=latency * 0.999, high=latency * 1.001, rounds=20)
     found = {} if why else {LATENCY: ratio, CPU_TIME: ratio}
     return Tried(settings=[list(it) for it in of], ratios=found, left=[], memory=None, failed=why)
+
+
+def test_a_configuration_lies_against_the_first_where_its_race_and_that_of_its_base_put_it() -> None:
+    search = Search({"a": ["1"], "b": ["1", "2"]})
+    one, both, unknown = (("a", "1"),), (("a", "1"), ("b", "1")), (("a", "1"), ("b", "2"))
+    search.tell([tried(FIRST, 1.0), tried(one, 0.5)])
+    race = [tried(one, 1.0), tried(both, 2.0), tried(unknown, 1.0)]
+    race[2]["ratios"][LATENCY]["low"] = None
+    search.tell(race)
+    ratio, ends = search.against_first(both)[LATENCY]
+    assert [ratio, *there(ends)] == pytest.approx([1.0, 0.998, 1.002], abs=1e-3)
+    assert search.against_first(unknown)[LATENCY] == (0.5, None)
 
 
 CASES: list[tuple[str, Callable[[dict[str, str]], float], dict[str, str]]] = [

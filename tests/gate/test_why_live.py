@@ -94,7 +94,7 @@ def test_a_fusion_that_an_older_onnx_runtime_has_not_is_named(tmp_path: Path) ->
         found = beside_older(UNFUSED, folder, *pythons)
         assert names in found["sentence"]
         assert ", fused differently, in place of " in found["sentence"]
-        assert any(it.startswith("fused Conv: ") for it in found["others"])
+        assert any(it.startswith("nodes that ONNX Runtime fused into Conv: ") for it in found["others"])
         (folder := tmp_path / f"gemm{number}").mkdir()
         changes = [it["text"] for it in beside_older(LEAKY, folder, *pythons)["changes"]]
         assert any("2 nodes FusedGemm (Gemm_0 + LeakyRelu_0, Gemm_1 + LeakyRelu_1)" in it for it in changes)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.tuning import Ends
 from ortbench.core.errors import BadInput
 from ortbench.core.files import MADE_FILE
 from ortbench.model.tuning import FIRST, failed
@@ -136,6 +137,21 @@ def test_what_there_was_no_time_for_is_said() -> None:
     (report,) = left_out({}, {}, ["opt-level=basic", "no spinning"])
     (_, text) = markdown(report).split("\n\n", 1)
     assert "Time was up (--max-time) before these were tried: opt-level=basic, no spinning" in text
+
+
+def test_what_is_left_out_has_where_its_ratios_lie_or_that_they_cannot_be_told() -> None:
+    from ortbench.report.chores import left_out
+
+    found: dict[str, dict[str, tuple[float, Ends]]] = {
+        "slow": {"latency": (1.72, (1.66, 1.8)), "cpu_time": (1.5, (0.5, 7.0))},
+        "same": {"latency": (1.01, (0.99, 1.02)), "cpu_time": (1.0, None)},
+    }
+    (report,) = left_out(found, {})
+    rows = [line for line in markdown(report).splitlines() if line.startswith(("| slow", "| same"))]
+    assert [[cell.strip() for cell in row.strip("|").split("|")] for row in rows] == [
+        ["same", "same (0.99–1.02)", "cannot tell"],
+        ["slow", "1.72 (1.66–1.80)", "cannot tell (0.50–7.00)"],
+    ]
 
 
 # In virtual time

@@ -105,15 +105,15 @@ def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
 def test_the_heading_says_what_the_times_are() -> None:
     text = placement.nodes_heading(with_nodes())
     assert text.startswith(
-        "Nodes: 20 inferences under ONNX Runtime's profiler (1.00 ms each, 900 µs without the profiler). The times are the host's and "
-        "include the profiler: use them as shares. Where Some works asynchronously"
+        "Nodes: 20 inferences under ONNX Runtime's profiler. Times are means of the faster half of them, 1.00 ms an inference with the "
+        "profiler's own time; without the profiler 900 µs. Shares are of these 1.00 ms. Where Some works asynchronously"
     )
     on_host = with_nodes()
     on_host.target["memory"]["kind"] = "host"
     on_host.cases = []
     assert placement.nodes_heading(on_host) == (
-        "Nodes: 20 inferences under ONNX Runtime's profiler (1.00 ms each). The times are the host's and include the profiler: use "
-        "them as shares."
+        "Nodes: 20 inferences under ONNX Runtime's profiler. Times are means of the faster half of them, 1.00 ms an inference with the "
+        "profiler's own time. Shares are of these 1.00 ms."
     )
 
 

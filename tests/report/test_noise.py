@@ -55,8 +55,8 @@ def one(noise: MachineNoise | None, mode: str = CPU) -> Result:
             "device-resident at batch=8 700 µs and 2 more."]),
         (of(serving(), noise_of(2, 1.0, HALF)), [
             f"{BUSY}; {WAITED}.", "Next: ortbench load m.onnx --ep some --wait-quiet 60s",
-            "Figures of the 20 of 40 rounds that were quiet: cpu-tensors 1.00 ms, device-tensors 1.00 ms, cpu-tensors with 1 client 99.0 inferences/s, cpu-tensors with 2 "
-            "clients 192 inferences/s and 6 more."]),
+            "Figures of the 20 of 40 rounds that were quiet: cpu-tensors 1.00 ms, device-tensors 1.00 ms, cpu-tensors with 2 clients 192 inferences/s, "
+            "cpu-tensors with 4 clients 392 inferences/s and 4 more."]),
     ],
 )  # fmt: skip
 def test_what_is_said(result: Result, said: list[str]) -> None:

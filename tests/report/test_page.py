@@ -18,6 +18,7 @@ import pytest
 from ortbench.core.stats import Value
 from ortbench.model.result import Result
 from ortbench.model.result_file import load, save
+from ortbench.report.model import Report
 from ortbench.report.page.chart_svg.sheet import NARROW, PALETTE, WIDE
 from ortbench.report.page.page import build_page
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
@@ -497,3 +498,13 @@ def test_a_placement_that_is_not_known_is_said() -> None:
     made.placement = {"nodes": None, "memcpy_nodes": None, "cpu_operators": {}}
     texts = [text for _, text in Page(build_page([made], ["a"])).texts]
     assert "This ONNX Runtime or model format does not report where nodes are placed." in texts
+
+
+def test_below_a_verdict_nothing_is_called_the_best() -> None:
+    results = [result_of(measured("cpu-tensors", latency=steady([ns] * 12)), run_id="one") for ns in (100_000, 80_000)]
+    names = ["baseline", "candidate"]
+    assert "Best for latency" in build_page(results, names)
+    gated = Page(build_page(results, names, first=Report("Gate: cannot tell", [])))
+    assert gated.text("h1") == ["Gate: cannot tell"]
+    assert "2 results side by side" in gated.text("h2")
+    assert not any("Best for" in text for _, text in gated.texts)

@@ -21,7 +21,8 @@ from ortbench.model.metrics import figure, metric
 from ortbench.model.modes import ALL_MODES, LATENCY, WHOLE_START, is_rate, mode_of
 from ortbench.model.result import Result
 
-ALIKE = 0.05  # up to which a difference is none; the sentence says how much there can be
+_BOUND = 0.05  # up to which the sentence says how much better another can be
+ALIKE = 0.02  # up to which a difference is none, as in tables unless --same says otherwise
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
 _UNCLEAR = "cannot tell"
 BUSY = "on this busy machine"
@@ -161,9 +162,7 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
     if all(it.ci95 is None for it in others.values()):
         return None  # too few blocks, which the comparison says
     said = f"{names[top]}, {key.metric.unit.text(there[top].value)}"
-    alike = [
-        (names[number], it.doubted) for number, it in others.items() if it.doubted or it.ci95 is None or it.ci95[0] <= 1
-    ]
+    alike = [(names[number], it) for number, it in others.items() if it.doubted or it.ci95 is None or it.ci95[0] <= 1]
     if top == reference:
         reference = min(others, key=lambda number: others[number].value)
         if not alike:
@@ -174,10 +173,11 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
         return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{_are_ties(alike)}")
     gains = [estimate(it, there[reference], same_run=True) for number, it in there.items() if number != reference]
     ends = [it.high for it in gains if it is not None and it.high is not None]
-    if len(ends) == len(gains) and max(ends) <= 1 + ALIKE:
-        most = max(1, math.ceil((max(ends) - 1) * 100))
-        return Best(what, mode, None, f"no difference, none is more than {most}% better than {names[reference]}")
     why = f", {BUSY}" if against.doubted else ""
+    if len(ends) == len(gains) and max(ends) <= 1 + _BOUND:
+        most = max(1, math.ceil((max(ends) - 1) * 100))
+        verdict = "no difference," if max(ends) <= 1 + ALIKE and not why else f"{_UNCLEAR}{why}, but"
+        return Best(what, mode, None, f"{verdict} none is more than {most}% better than {names[reference]}")
     return Best(what, mode, None, f"{_UNCLEAR}{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 
 
@@ -189,14 +189,20 @@ class _Worse(NamedTuple):
     doubted: bool = False
 
 
-def _are_ties(alike: Sequence[tuple[str, bool]]) -> str:
-    sure, doubted = ([name for name, is_doubted in alike if is_doubted is it] for it in (False, True))
-    said = f"; {listed(sure)} {are(len(sure))} not measurably worse" if sure else ""
-    return said + (f"; {BUSY} {listed(doubted)} may be no worse" if doubted else "")
+def _are_ties(alike: Sequence[tuple[str, _Worse]]) -> str:
+    """What is said of those that are the same as the best one, or of which nobody can tell."""
+    same = [name for name, it in alike if not it.doubted and it.ci95 is not None and it.ci95[1] <= 1 + ALIKE]
+    doubted = [name for name, it in alike if it.doubted]
+    unclear = [name for name, _ in alike if name not in (*same, *doubted)]
+    said = [f"{listed(same)} {are(len(same))} the same within {ALIKE:.0%}"] if same else []
+    said += [f"{_UNCLEAR} whether {listed(unclear)} {are(len(unclear))} worse"] if unclear else []
+    said += [f"{_UNCLEAR} {BUSY} whether {listed(doubted)} {are(len(doubted))} worse"] if doubted else []
+    return "".join(f"; {it}" for it in said)
 
 
 def _times(worse: _Worse) -> str:
-    return f"{digits(worse.value)}× as much{within(worse.ci95, digits)}"
+    """How much more it is; without the interval that noise may have made, as in tables."""
+    return f"{digits(worse.value)}× as much{within(None if worse.doubted else worse.ci95, digits)}"
 
 
 def _worse(best: Result, top: Series, result: Result, other: Series) -> _Worse:

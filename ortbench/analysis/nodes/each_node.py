@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node
-from ortbench.analysis.nodes.node_times import Timed, same_nodes
+from ortbench.analysis.nodes.node_times import Timed, faster, same_nodes
 from ortbench.model.schema import ProfiledNode
 
 # Nodes that are numbered anew in every session, so that no name tells which is which.
@@ -28,9 +28,9 @@ def is_compiled(node: ProfiledNode) -> bool:
 
 
 def each_node(
-    timed: Sequence[Timed], graph: Sequence[Node] | None, model: Sequence[Node], rounds: int
+    timed: Sequence[Timed], graph: Sequence[Node] | None, model: Sequence[Node], rounds: Sequence[Sequence[int]]
 ) -> list[ProfiledNode]:
-    """The nodes of profiled runs, so many runs a round.
+    """The nodes of profiled runs, which make up rounds; see `faster_of`.
 
     `graph` has the same nodes with their tensors, where that is known, and `model` is the graph of the model's file.
     """
@@ -57,15 +57,15 @@ def each_node(
     ]
 
 
-def by_round(ns: Sequence[int], rounds: int) -> list[int]:
-    """What each round's runs took: the mean of the middle half, as single runs are recorded in whole µs, and some are held up."""
-    size = len(ns) // rounds
-    return [round(_middle(ns[at * size : (at + 1) * size])) for at in range(rounds)]
+def faster_of(run_ns: Sequence[int], rounds: int) -> list[list[int]]:
+    """The numbers of the faster half of each round's runs: single ones are recorded in whole µs, and some are held up."""
+    size = len(run_ns) // rounds
+    return [[at * size + it for it in faster(run_ns[at * size : (at + 1) * size])] for at in range(rounds)]
 
 
-def _middle(ns: Sequence[int]) -> float:
-    cut = len(ns) // 4
-    return fmean(sorted(ns)[cut : len(ns) - cut])
+def by_round(ns: Sequence[int], rounds: Sequence[Sequence[int]]) -> list[int]:
+    """What a run, or a node in it, took in each round, the mean over some runs of it."""
+    return [round(fmean(ns[at] for at in runs)) for runs in rounds]
 
 
 def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequence[Node]) -> list[list[str]]:

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean
 from typing import TypedDict, TypeVar
 
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Copy, Layout, Node, layout, position
@@ -166,6 +166,12 @@ def _fits(copied: Timed, nodes: Sequence[Timed]) -> bool:
 COMPILED = "compiled graph"  # in place of the name that an EP made up for one
 
 
+def faster(taken: Sequence[float], least: int = 1) -> list[int]:
+    """The numbers of the faster half, or of the `least` that are needed, in order."""
+    count = max(min(least, len(taken)), (len(taken) + 1) // 2)
+    return sorted(sorted(range(len(taken)), key=taken.__getitem__)[:count])
+
+
 class _Cost(TypedDict):
     ns: int
     share: float
@@ -176,9 +182,14 @@ def summary(
 ) -> Nodes:
     """The key ``nodes`` of a result, from how long each run took and its nodes, each before those inside it.
 
+    The times are means over the faster half of the runs, so that the shares of all operators and of what is outside of nodes add up
+    to 1: on a busy machine medians of single operators do not, as each run is held up in another node.
+
     `graph` has the same nodes with their tensors; without it `problem` says why, if it is wanted.
     """
-    total = round(median(run_ns))
+    kept = faster(run_ns)
+    timed = [replace(node, ns=tuple(node.ns[at] for at in kept)) for node in timed]
+    total = round(fmean(run_ns[at] for at in kept))
 
     def cost(members: Sequence[Timed]) -> _Cost:
         ns = _in_a_run(members)
@@ -194,11 +205,10 @@ def summary(
         {"op": op, "ep": ep, "nodes": len(members), **cost(members)} for (op, ep), members in by_operator.items()
     ]
     eps: list[EpTime] = [{"ep": ep, "nodes": len(members), **cost(members)} for ep, members in by_ep.items()]
-    inside = [sum(times) for times in zip(*(node.ns for node in timed), strict=True)] or [0] * len(run_ns)
     return {
         "runs": len(run_ns),
         "run_ns": total,
-        "outside_ns": round(median(run - nodes for run, nodes in zip(run_ns, inside, strict=True))),
+        "outside_ns": total - _in_a_run(timed),
         "operators": _by_time(operators),
         "eps": _by_time(eps),
         **_inner_copies(graph, timed, total, problem),  # type: ignore[typeddict-item]  # what is not required is not there
@@ -211,8 +221,8 @@ def outline(graph: Sequence[Node] | None, timed: Sequence[Timed], problem: str |
 
 
 def _in_a_run(members: Sequence[Timed]) -> int:
-    """What nodes take together in a run, the median over the runs."""
-    return round(median(map(sum, zip(*(node.ns for node in members), strict=True)))) if members else 0
+    """What nodes take together in a run."""
+    return round(sum(fmean(node.ns) for node in members))
 
 
 _Row = TypeVar("_Row", OperatorTime, EpTime, MemcpyNode)

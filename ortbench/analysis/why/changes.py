@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import fmean
 
+from ortbench.analysis.comparing.compare import BETWEEN_RUNS
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
-from ortbench.analysis.nodes.node_times import COMPILED
+from ortbench.analysis.nodes.node_times import COMPILED, faster
 from ortbench.analysis.why.matching import Traits, align
-from ortbench.core.resampling import Rounds
+from ortbench.core.resampling import MEAN, Rounds
+from ortbench.core.stats import FEWEST
 from ortbench.model.schema import Nodes, ProfiledNode
 
 ADDED, GONE, REPLACED, FUSED = "added", "gone", "replaced", "fused differently"
@@ -42,10 +44,15 @@ class Change:
         return self.own_ns - self.base_ns
 
 
-def changes(base: Nodes, own: Nodes) -> list[Change]:
-    """What changed, what makes most of the whole difference first, with all else as the last one."""
+def changes(base: Nodes, own: Nodes, leaves: Callable[[float], bool] = lambda least: True) -> list[Change]:
+    """What changed, what makes most of the whole difference first, with all else as the last one.
+
+    The same nodes are a change of their own only where they take longer or less for certain, by more than profiles of two processes
+    differ by, and where noise of the machine `leaves` that claim: that they take at least so many times as long on one side.
+    """
+    base, own = _faster(base, own)
     entries = _entries(base["each"], own["each"])
-    rounds = min(len(base["rounds_ns"]), len(own["rounds_ns"]))
+    rounds = len(base["rounds_ns"])
     alike: dict[Hashable, list[_Region]] = defaultdict(list)
     for region in _regions(entries):
         alike[region.signature].append(region)
@@ -54,20 +61,47 @@ def changes(base: Nodes, own: Nodes) -> list[Change]:
         for group in alike.values()
     ]
     same = [(a, b) for a, b in entries if a is not None and b is not None and _kind(a, b) == SAME]
-    whole = sum(it.ns for it in made) + sum(_ns(b) - _ns(a) for a, b in same)
-    least = _FEW * max(abs(whole), 1.0)
+    every = sum(it.ns for it in made) + sum(_ns(b) - _ns(a) for a, b in same)
+    least = _FEW * max(abs(every), 1.0)
     rest: list[Entry] = []
     by_op: dict[Hashable, list[Entry]] = defaultdict(list)
     for a, b in same:
         by_op[operator(b), b["ep"]].append((a, b))
     for group in by_op.values():
         change = _change(SAME, group, rounds, None)
-        if abs(change.ns) < least or (change.ci95 is not None and change.ci95[0] <= 0 <= change.ci95[1]):
+        if abs(change.ns) < least or not _is_told(change, leaves):
             rest += group
         else:
             made.append(_with_main(change))
-    made.sort(key=lambda it: -_weight(it) if whole >= 0 else _weight(it))
+    made.sort(key=lambda it: -_weight(it) if every >= 0 else _weight(it))
     return [*made, _change(REST, rest, rounds, None)] if rest else made
+
+
+def _is_told(change: Change, leaves: Callable[[float], bool]) -> bool:
+    """Whether the same nodes differ beyond what rounds, processes and the machine make."""
+    if change.ci95 is None or change.base_ns <= 0:
+        return False
+    low, high = (1 + end / change.base_ns for end in change.ci95)
+    times = low if change.ns > 0 else 1 / high if high > 0 else 1.0
+    return times > 1 + BETWEEN_RUNS and leaves(times / (1 + BETWEEN_RUNS))
+
+
+def whole(base: Nodes, own: Nodes) -> tuple[float, float, tuple[float, float] | None]:
+    """A profiled inference of both, ns, and the interval of their difference over the rounds."""
+    sums = [it["rounds_ns"] for it in _faster(base, own)]
+    base_ns, own_ns = map(fmean, sums)
+    return base_ns, own_ns, _interval(sums, own_ns - base_ns)
+
+
+def _faster(*sides: Nodes) -> list[Nodes]:
+    """Both sides in the rounds in which each was faster: means over them add up to a run, which medians of nodes do not."""
+    rounds = min(len(it["rounds_ns"]) for it in sides)
+    found: list[Nodes] = []
+    for side in sides:
+        kept = faster(side["rounds_ns"][:rounds], FEWEST)
+        each: list[ProfiledNode] = [{**it, "ns": [it["ns"][at] for at in kept]} for it in side["each"]]
+        found.append({**side, "each": each, "rounds_ns": [side["rounds_ns"][at] for at in kept]})
+    return found
 
 
 def _weight(change: Change) -> float:
@@ -78,7 +112,7 @@ def _weight(change: Change) -> float:
 
 
 def _ns(node: ProfiledNode) -> float:
-    return median(node["ns"])
+    return fmean(node["ns"])
 
 
 # Matching
@@ -219,8 +253,8 @@ _NAMED = 3  # nodes of the model that stand for the one that was made of them
 def _change(kind: str, entries: Sequence[Entry], rounds: int, after: str | None) -> Change:
     base, own = _sides(entries)
     sums = [[sum(it["ns"][at] for it in side) for at in range(rounds)] for side in (base, own)]
-    medians = [median(it) for it in sums]
-    return Change(kind, base, own, medians[0], medians[1], _interval(sums, medians[1] - medians[0]), after)
+    base_ns, own_ns = map(fmean, sums)
+    return Change(kind, base, own, base_ns, own_ns, _interval(sums, own_ns - base_ns), after)
 
 
 def _interval(sums: Sequence[Sequence[float]], difference: float) -> tuple[float, float] | None:
@@ -228,7 +262,7 @@ def _interval(sums: Sequence[Sequence[float]], difference: float) -> tuple[float
     rounds = Rounds(range(len(sums[0])))
     if not rounds.are_enough:
         return None
-    base, own = (rounds.figures({at: [value] for at, value in enumerate(side)}) for side in sums)
+    base, own = (rounds.figures({at: [value] for at, value in enumerate(side)}, MEAN) for side in sums)
     return rounds.interval(own - base, difference)
 
 

@@ -9,16 +9,18 @@ from statistics import median
 from typing import Any
 
 from ortbench.analysis.comparing.comparable import changes as settings_changed
-from ortbench.analysis.comparing.compare import BETWEEN_RUNS, are_one_run
-from ortbench.analysis.comparing.pairs import ratio_of_medians
+from ortbench.analysis.comparing.compare import BETWEEN_RUNS, CANNOT_TELL, FASTER, SLOWER, between, word
+from ortbench.analysis.comparing.series import Key, series_at
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
 from ortbench.analysis.nodes.node_times import COMPILED
+from ortbench.analysis.noise import allows_within
 from ortbench.analysis.why import changes as kinds
-from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called, changes, operator
+from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called, changes, operator, whole
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import listed
 from ortbench.core.units import duration, share, size
+from ortbench.model.metrics import figure
 from ortbench.model.modes import LATENCY, MODES
 from ortbench.model.result import Result
 from ortbench.model.schema import ModelContent, Nodes, ProfiledNode
@@ -27,7 +29,7 @@ _CLEAR = 0.5  # of the saving that a change claims: what must be saved at least 
 _NAMES = 3  # that are listed; of more the first and the last
 _OPERATORS = 2  # of many nodes: those whose nodes are named
 _LEAST = 0.02  # of the difference: what is worth a sentence
-_MUCH = 0.5  # of the difference: what outside of nodes is worth one
+_MUCH = 0.2  # of the difference: what outside of nodes is worth one
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,11 @@ class Why:
 
     mode: str
     base_ns: float
-    own_ns: float
-    certain: bool  # whether the latencies differ for certain
+    own_ns: float  # where a gate found it slower, by its ratio, which a busy machine changes less than medians
+    verdict: str  # whether the latencies differ for certain: a word of `ortbench.analysis.comparing.compare`
     changes: Sequence[Change]  # the largest first
     profiled_ns: tuple[float, float]  # an inference under the profiler: the baseline's, the candidate's
+    profiled_ci95: tuple[float, float] | None  # of their difference
     others: Sequence[str]  # what else changed, in words
     limits: Sequence[str]  # what is not known, in sentences
     confirmation: Confirmation | None = None
@@ -58,30 +61,48 @@ class Why:
     def ns(self) -> float:
         return self.own_ns - self.base_ns
 
+    @property
+    def certain(self) -> bool:
+        return self.verdict in (FASTER, SLOWER)
+
+    @property
+    def profiled(self) -> float:
+        """What an inference takes longer under the profiler, ns."""
+        return self.profiled_ns[1] - self.profiled_ns[0]
+
+    @property
+    def is_profiled(self) -> bool:
+        """Whether the profiler shows the difference for certain too."""
+        if not self.certain or self.profiled_ci95 is None or self.profiled * self.ns <= 0:
+            return False
+        low, high = self.profiled_ci95
+        return (low > 0 or high < 0) and min(abs(low), abs(high)) > BETWEEN_RUNS * self.profiled_ns[0]
+
     def share(self, ns: float) -> float | None:
-        """A time as a share of the difference; None where there is none for certain."""
-        return ns / self.ns if self.certain else None
+        """A profiled time as a share of the profiled difference; None where there is none for certain."""
+        return ns / self.profiled if self.is_profiled else None
 
     @property
     def unexplained_ns(self) -> float:
-        """What of the difference is outside of nodes."""
-        return self.ns - sum(it.ns for it in self.changes)
+        """What of the profiled difference is outside of nodes."""
+        return self.profiled - sum(it.ns for it in self.changes)
 
     @property
     def culprit(self) -> Change | None:
         """The first change; None where it makes nothing of the difference for certain."""
         first = next(iter(self.changes), None)
-        if first is None or first.kind == REST or not self.certain or (self.share(first.ns) or 0.0) < _LEAST:
+        if first is None or first.kind == REST or not self.certain or (first.kind == SAME and not self.is_profiled):
             return None
-        return None if first.ci95 is None or first.ci95[0] <= 0 <= first.ci95[1] else first
+        little = first.ns / (self.profiled if self.is_profiled else self.ns) < _LEAST
+        return None if little or first.ci95 is None or first.ci95[0] <= 0 <= first.ci95[1] else first
 
     def with_confirmation(self, found: Confirmation | None) -> Why:
         return replace(self, confirmation=found)
 
 
-def explain(base: Result, own: Result, modes: Sequence[str] = ()) -> Why:
-    """Why a result differs from its baseline, in the first of some modes that both have, by default of all; `BadInput`: one has no
-    nodes, or they have no mode in common."""
+def explain(base: Result, own: Result, modes: Sequence[str] = (), slower: Mapping[str, float] | None = None) -> Why:
+    """Why a result differs from its baseline, in the first of some modes that both have, by default of all, of which a gate may have
+    found some so many times `slower` by pairs of blocks; `BadInput`: one has no nodes, or they have no mode in common."""
     for name, result in (("the baseline", base), ("the candidate", own)):
         if result.nodes is None or "each" not in result.nodes:
             reason = f"{name} has no nodes: measure it with --measure-nodes"
@@ -93,19 +114,27 @@ def explain(base: Result, own: Result, modes: Sequence[str] = ()) -> Why:
     if not timed:
         raise BadInput("--why: no mode was measured in both", "--why")
     mode = timed[0]
-    found = ratio_of_medians(*((case, LATENCY) for result in (own, base) if (case := result.case(mode)) is not None))
-    ends = None if found is None else found.ci95
-    unseen = 0.0 if are_one_run(base, own) else BETWEEN_RUNS
-    base_ns, own_ns = base.median(mode, LATENCY), own.median(mode, LATENCY)
-    assert base_ns is not None
-    assert own_ns is not None
+    one, other = (series_at(it, Key(mode, (), figure(LATENCY))) for it in (base, own))
+    assert one is not None
+    assert other is not None
+    found = between(base, one, own, other)
+    verdict = CANNOT_TELL if found is None else word(found, BETWEEN_RUNS)
+    if (ratio := (slower or {}).get(mode)) is not None:
+        verdict = SLOWER
+
+    def leaves(least: float) -> bool:
+        """Whether noise of the machine leaves the claim that nodes take so many times as long; of them it has no rounds."""
+        return all(allows_within(result, it.case, least, {}) for result, it in ((base, one), (own, other)))
+
+    base_ns, own_ns, ci95 = whole(base.nodes, own.nodes)
     return Why(
         mode,
-        base_ns,
-        own_ns,
-        ends is not None and (ends[0] > 1 + unseen or ends[1] < 1 - unseen),
-        changes(base.nodes, own.nodes),
-        (base.nodes["run_ns"], own.nodes["run_ns"]),
+        one.value,
+        other.value if ratio is None else one.value * ratio,
+        verdict,
+        changes(base.nodes, own.nodes, leaves),
+        (base_ns, own_ns),
+        ci95,
         _others(base, own),
         list(_limits(base, own)),
     )
@@ -119,12 +148,12 @@ def _others(base: Result, own: Result) -> list[str]:
     assert own.nodes is not None
     mine, theirs = (_content(one, other) for one, other in ((base, own), (own, base)))
     counts = [
-        _counted("Memcpy nodes", *({"": _memcpy(it.nodes)} for it in (base, own))),
-        _counted("fused", _fused(base.nodes, mine), _fused(own.nodes, theirs)),
+        _counted("number of Memcpy nodes{}", *({"": _memcpy(it.nodes)} for it in (base, own))),
+        _counted("nodes that ONNX Runtime fused into {}", _fused(base.nodes, mine), _fused(own.nodes, theirs)),
     ]
     if mine is not None and theirs is not None:
-        counts.append(_counted("opset", mine["opsets"], theirs["opsets"]))
-        counts.append(_counted("initializers", _weights(mine), _weights(theirs)))
+        counts.append(_counted("opset {}", mine["opsets"], theirs["opsets"]))
+        counts.append(_counted("initializers of type {}", _weights(mine), _weights(theirs)))
     return [*settings_changed(base, own), *(line for lines in counts for line in lines)]
 
 
@@ -153,13 +182,13 @@ def _fused(nodes: Nodes, content: ModelContent | None) -> dict[str, int]:
 
 
 def _weights(content: ModelContent) -> dict[str, str]:
-    return {it["type"]: f"{it['count']} of {size(it['bytes'])}" for it in content["weights"]}
+    return {it["type"]: f"{it['count']} ({size(it['bytes'])} together)" for it in content["weights"]}
 
 
 def _counted(what: str, base: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
-    """The entries that differ, in words."""
+    """The entries that differ, in words; ``{}`` in `what` stands for the name of one."""
     names = [name for name in {**base, **own} if base.get(name) != own.get(name)]
-    return [f"{' '.join(filter(None, (what, name)))}: {base.get(name, 0)} → {own.get(name, 0)}" for name in names]
+    return [f"{what.format(name)}: {base.get(name, 0)} → {own.get(name, 0)}" for name in names]
 
 
 def _limits(base: Result, own: Result) -> Iterator[str]:
@@ -181,21 +210,24 @@ def _limits(base: Result, own: Result) -> Iterator[str]:
 
 def sentence(why: Why) -> str:
     """The answer in a line, without a period."""
+    found = [it for it in why.changes if it.kind not in (REST, SAME)]
+    changed = f"; changed: {'; '.join(map(phrase, found[:2]))}" if found else ""
     if not why.certain:
-        found = [it for it in why.changes if it.kind not in (REST, SAME)]
-        changed = f"; changed: {'; '.join(map(phrase, found[:2]))}" if found else ""
-        return f"no measurable difference in {why.mode}{changed}"
+        unclear = why.verdict == CANNOT_TELL
+        return f"{f'cannot tell whether {why.mode} differs' if unclear else f'no difference in {why.mode}'}{changed}"
     difference = f"{why.mode} takes {duration(abs(why.ns))} {'longer' if why.ns > 0 else 'less'}"
     culprit = why.culprit
+    if culprit is not None and why.confirmation is not None and why.confirmation.confirmed:  # which says how much of it
+        return f"{difference}: {phrase(culprit)}"
+    if not why.is_profiled:
+        return f"{difference}, which the profiler does not show{changed}"
     if culprit is None:
         return f"{difference}; no changed nodes explain a measurable part of that"
     part, left = why.share(culprit.ns), why.share(why.unexplained_ns)
     assert part is not None
     assert left is not None
-    more = f"; {share(left)} is outside of nodes" if left > _MUCH else ""
-    if part > 1:
-        return f"{difference}; all of it ({duration(abs(culprit.ns))} by the profile): {phrase(culprit)}"
-    return f"{difference}; {share(part)} of it: {phrase(culprit)}{more}"
+    more = f"; {share(left)} is outside of nodes, with the profiler's own time" if left > _MUCH else ""
+    return f"{difference}; by the profiler {share(part) if part < 1 else 'all'} of it: {phrase(culprit)}{more}"
 
 
 def phrase(change: Change) -> str:
@@ -286,14 +318,21 @@ def confirmation(why: Why, change: Change, saved: tuple[float, float] | None, sa
     what = "without it" if change.kind == ADDED else "with the baseline's part in its place"
     if saved is None:
         return Confirmation(False, "not confirmed: too few rounds were measured", saved_ns)
-    took = "less" if saved_ns > 0 else "more"
-    text = f"{what} the candidate takes {duration(abs(saved_ns))} ({duration(saved[0])} to {duration(saved[1])}) {took}"
+    took, ends = ("less", saved) if saved_ns > 0 else ("more", (-saved[1], -saved[0]))
+    text = f"{what} the candidate takes {duration(abs(saved_ns))} {took} (95% CI {duration(ends[0])} to {duration(ends[1])})"
     # What is saved must be what the change takes, and no more than the whole difference by much.
     least, most = _CLEAR * change.ns, max(change.ns, why.ns) / _CLEAR
     if saved[0] >= least > 0 and saved_ns <= most:
-        return Confirmation(True, f"confirmed: {text}", saved_ns, saved)
+        return Confirmation(True, f"confirmed: {text}, {_of_difference(saved, saved_ns, why.ns)}", saved_ns, saved)
     why_not = "" if saved[0] <= 0 else f", not the {duration(abs(change.ns))} of the profile"
     return Confirmation(False, f"not confirmed: {text}{why_not}", saved_ns, saved)
+
+
+def _of_difference(saved: tuple[float, float], saved_ns: float, ns: float) -> str:
+    """Which part of the difference is saved; it was measured before."""
+    if saved[0] > ns:
+        return f"more than the {duration(ns)} that were measured before"
+    return f"{share(saved_ns / ns)} of the difference" if saved_ns < ns else "all of the difference"
 
 
 def not_confirmed(reason: str) -> Confirmation:

@@ -49,7 +49,7 @@ def _measured(result: Result) -> Iterator[Series]:
 def figure_name(it: Series) -> str:
     """A metric, and which statistic of it where that is not the usual one: ``latency``, ``latency.p99``."""
     metric, statistic = it.key.figure
-    return metric if statistic in ("", USUAL) else f"{metric}.{statistic}"
+    return metric if statistic == it.key.metric.usual else f"{metric}.{statistic}"
 
 
 def labels(results: Sequence[Result], settings: Sequence[str]) -> list[str]:

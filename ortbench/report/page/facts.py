@@ -250,11 +250,12 @@ class Overview:
     sections: list[Section]
 
 
-def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
+def overview(results: Sequence[Result], names: Sequence[str], judged: bool = False) -> Overview:
+    """Several results; where a verdict on them stands above, none of them is called the best."""
     modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
     groups = alike_but_for_ep(results)
     compared, said = _compared(results, names, groups)
-    best = bests(results, names)
+    best = [] if judged else bests(results, names)
     told = [
         *ep_findings(results),
         *best_findings(best),

@@ -67,7 +67,7 @@ def build_page(
     reports = [build(result) for result in results]
     given = zip(results, reports, names, strict=True)
     parts = [_part(result, report, name, number) for number, (result, report, name) in enumerate(given, 1)]
-    beside = overview(results, names) if many else None
+    beside = overview(results, names, judged=first is not None) if many else None
     shown = [table for report in reports for table in tables(report)]
     shown += [it.table for it in (beside.sections if beside else ()) if it.table is not None]
     return filled_in(
@@ -76,7 +76,7 @@ def build_page(
         title=_title(results, [first.title] if first else names if many else [name] if name else []),
         name=name,
         first=first and FirstPart(first.title, notes=notes(first)),
-        headline=_headline_of_many(results, names) if many else parts[0].headline,
+        headline=_headline_of_many(results, names, first is not None) if many else parts[0].headline,
         errors=errors,
         before=sections(before),
         parts=parts,
@@ -85,13 +85,13 @@ def build_page(
     )
 
 
-def _headline_of_many(results: Sequence[Result], names: Sequence[str]) -> str:
-    """What there is to say first of several results: of configurations on the same work the best one."""
+def _headline_of_many(results: Sequence[Result], names: Sequence[str], judged: bool) -> str:
+    """What there is to say first of several results: of configurations on the same work the best one, unless a verdict stands above."""
     if results[0].kind == SOAK:  # which is for its memory
         return headline_of_many(results)
     if eps := ep_findings(results):
         return "; ".join(it.what for it in eps[:_MODELS_SAID])
-    best = best_findings(bests(results, names))
+    best = [] if judged else best_findings(bests(results, names))
     return best[0].text.partition(";")[0].removesuffix(".") if best else headline_of_many(results)
 
 

@@ -26,7 +26,11 @@ from ortbench.core.safe_text import visible_lines
 _ENDLESS = 10_000  # columns: a pipe or a file has no edge to wrap at
 _NARROWEST = 20
 _WORD = re.compile(r"(?:[^\s'\"\\]|\\.|'[^']*'|\"[^\"]*\")+")  # of a shell: what is within quotes is one
-_BREAK = re.compile(r"(?<!\d) | (?!(?:%|[nµum]?s|[kMG]?B)(?:\W|$))")  # a space, but not between a number and its unit
+# A space, but not between a number and its unit, and not in an interval.
+_BREAK = re.compile(
+    r"(?:(?<![\dkMG])|(?! (?:%|[nµum]?s|[kMG]?B|[kMG]?B/s|[a-z]+/s|m?J|W)(?:\W|$)))(?:(?<! to)|(?! [-+]?\d))(?! to [-+]?\d)"
+    r"(?:(?<!95%)|(?! CI\b)) "
+)
 # Of the eight standard colours those that stand out on black and on white. Nothing is said by colour alone.
 _THEME = Theme(
     {
@@ -153,11 +157,11 @@ def shortened(text: str, width: int) -> str:
 def wrapped(text: str, width: int) -> list[str]:
     """A text in lines of at most `width` cells.
 
-    Lines end at spaces, but not between a number and its unit; a word that is longer than a line goes on in the next
-    one, if possible after a ``/``, ``-``, ``_`` or ``.`` of it.
+    Lines end at spaces, but not between a number and its unit, nor in an interval that a line has room for; a word that is longer than
+    a line goes on in the next one, if possible after a ``/``, ``-``, ``_`` or ``.`` of it.
     """
     lines = [""]
-    for word in _BREAK.split(text):
+    for word in (it for part in _BREAK.split(text) for it in ([part] if cell_len(part) <= width else part.split(" "))):
         space = " " if lines[-1] else ""
         for piece in [word] if cell_len(word) <= width else _pieces(word, width):
             if cell_len(lines[-1] + space + piece) <= width:

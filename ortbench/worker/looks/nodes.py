@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ortbench.analysis.nodes.each_node import by_round, each_node
+from ortbench.analysis.nodes.each_node import by_round, each_node, faster_of
 from ortbench.analysis.nodes.islands import Node
 from ortbench.analysis.nodes.node_times import Timed, as_run, counted, summary
 from ortbench.analysis.nodes.node_times import outline as without_times
@@ -228,8 +228,9 @@ class Profiling:
         model = looks_graph.named(self._path)
         nodes = [] if model is None else looks_graph.nodes_of(model, ())[0]
         wired = self._wired(timed) if graph == [] else graph  # of one EP it was not looked at until now
-        found["each"] = each_node(timed, wired, nodes, self._rounds)
-        found["rounds_ns"] = by_round(taken, self._rounds)
+        rounds = faster_of(taken, self._rounds)
+        found["each"] = each_node(timed, wired, nodes, rounds)
+        found["rounds_ns"] = by_round(taken, rounds)
         if model is not None:
             found["content"] = looks_graph.content(model)
         elif graph_path is not None:
@@ -256,7 +257,8 @@ def read_elsewhere(found: Nodes, path: str, graph_path: str) -> Nodes:
         for it in found["each"]
     ]
     graph = None if written is None else as_run(looks_graph.nodes_of(written, ())[0], timed)
-    each = each_node(timed, graph, looks_graph.nodes_of(model, ())[0], len(found["rounds_ns"]))
+    rounds = [[at] for at in range(len(found["rounds_ns"]))]
+    each = each_node(timed, graph, looks_graph.nodes_of(model, ())[0], rounds)
     return {**found, "each": each, "content": looks_graph.content(model)}
 
 

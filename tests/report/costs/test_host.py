@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as csv_format
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,6 +169,29 @@ def test_costs_of_two_results() -> None:
     assert verdicts[("device-resident", "enqueue")] == "less"
     page = Page(build_page(results, names))
     assert {"more", "less", "CPU time"} <= {*page.text("td")}
+
+
+def with_counts(name: str, each: list[float]) -> Result:
+    counted: Any = {name: {n: [it] for n, it in enumerate(each * 4)}}
+    case = measured("cpu-tensors", latency=steady([8 * MS] * 12), **counted)
+    hosted(case, 36, 8 * MS, 9 * MS, MS)
+    return result_of(case)
+
+
+def test_cpu_time_is_one_figure_in_a_report_and_in_a_comparison() -> None:
+    """The system counts it coarsely, so that the median of blocks is far from the mean."""
+    result = with_counts("cpu_time", [8 * MS, 8 * MS, 20 * MS])
+    assert host_table(result).rows[0][1:4] == ("12.0 ms", "10.8 ms", "1.20 ms")
+    (shown_,) = [it["value"] for it in comparison_records([result], ["a"], 0.02) if it["metric"] == "cpu_time"]
+    assert shown_ == 12 * MS
+
+
+def test_a_few_page_faults_are_no_difference() -> None:
+    few, fewer, many = (with_counts("page_faults", [it]) for it in (3.0, 0.5, 400.0))
+    assert "page faults" not in markdown(build_comparison([fewer, few], ["a", "b"], 0.02, in_order=True))
+    text = markdown(build_comparison([few, many], ["a", "b"], 0.02, in_order=True))
+    assert "| cpu-tensors | page faults | 3.00 | 400 | 40.0 |" in text
+    assert "page faults below 10 are compared as 10" in text
 
 
 def test_costs_of_three_results() -> None:
