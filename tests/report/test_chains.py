@@ -99,6 +99,12 @@ def test_on_the_host_no_link_is_said_to_be_saved() -> None:
     assert not any("on the device" in it for it in sentences(result))
     assert headline(result) == "The chain takes 6.00 ms with device-resident"
     assert link_table(result).rows[0][2] == "in host memory"
+    text = markdown(build(result))
+    assert "on the device" not in text
+    assert (
+        "intermediate tensors stay in place: usable only if the host reads the intermediate tensors in place." in text
+    )
+    assert "Times are medians, which need not add up." in text
 
 
 def test_markdown_and_records_have_it() -> None:

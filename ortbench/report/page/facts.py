@@ -20,7 +20,7 @@ from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
 from ortbench.analysis.findings.slo_advice import found_text, slo_text, tries_text
-from ortbench.analysis.findings.speedups import condition, on_device
+from ortbench.analysis.findings.speedups import condition, kept_tensors, on_device
 from ortbench.analysis.findings.sweep_advice import best_shapes
 from ortbench.analysis.items import best_mode
 from ortbench.analysis.loads.levels import (
@@ -94,9 +94,7 @@ def _of_times(result: Result) -> Iterator[Fact]:
         yield Fact("Fastest mode", _speedup(best), _fastest_note(result, best))
     if kept is not None and (best is None or kept.claim == FASTER):
         note = f"{kept.mode}, {on_device(result, kept, best)[0]}{condition(result, kept.mode)}"
-        yield Fact(
-            "Tensors on the device", _speedup(kept), note if kept.claim == FASTER else _fastest_note(result, kept)
-        )
+        yield Fact(kept_tensors(result), _speedup(kept), note if kept.claim == FASTER else _fastest_note(result, kept))
     shown = next((it.case for it in (best, kept) if it is not None and it.is_faster), timed[0])
     yield from _WORK.get(result.kind, _of_whole)(result, shown)
 
@@ -178,7 +176,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
     """The figures of a load: the most inferences/s of both groups of modes, the knee, the highest rate that meets the SLO, latency
     at a rate."""
     best, kept_there = best_level(result), best_level(result, on_device=True)
-    for name, level in ((_MOST, best), ("Tensors on the device", kept_there)):
+    for name, level in ((_MOST, best), (kept_tensors(result), kept_there)):
         if level is None or (best is not None and name != _MOST and rate_of(level) <= rate_of(best)):
             continue
         sure = within(interval(level, THROUGHPUT), units.rate)
@@ -214,7 +212,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
 
 def _of_sweep(result: Result) -> Iterator[Fact]:
     """The figures of a sweep: its best shape, and the most that switching shapes costs for certain."""
-    for name, (mode, found) in zip(("Best shape", "Tensors on the device"), best_shapes(result), strict=False):
+    for name, (mode, found) in zip(("Best shape", kept_tensors(result)), best_shapes(result), strict=False):
         per_s = f"{units.rate(found['items_per_s'] or 0.0)} items/s{within(found['ci95'], units.rate)}"
         yield Fact(name, found["shape"], f"{mode}, {per_s}{condition(result, mode)}")
     costly = [it for it in result.switching or [] if has_a_cost(it)]
