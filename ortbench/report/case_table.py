@@ -123,7 +123,17 @@ def legend(result: Result, table: Table) -> list[str]:
 
 
 # What a table has of copies, which on an EP that computes in host memory are none over a link.
-_COPIED = ("H2D", "D2H", "copied/inf", "state/step", "state/token", "copied/step", "copied/token", "copied/chain")
+_COPIED = (
+    "H2D",
+    "D2H",
+    "copy share",
+    "copied/inf",
+    "state/step",
+    "state/token",
+    "copied/step",
+    "copied/token",
+    "copied/chain",
+)
 
 
 def is_marked(table: Table) -> bool:

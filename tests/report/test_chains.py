@@ -74,7 +74,7 @@ def test_what_is_said_of_it() -> None:
         "device-resident is 1.67× as fast as cpu-tensors (95% CI 1.67 to 1.67), if the host does not need the intermediate tensors: keeping "
         "1 link (64.0 kB) on the device saves 4.00 ms per chain, 40% of it.",
         "Next: bind each output's OrtValue as the next stage's input, see ortbench explain --more chains",
-        "Stage image takes 83% of the chain with device-resident: 5.00 ms.",
+        "Stage image takes 83% of the chain with device-resident: 5.00 ms of 6.00 ms.",
         "text.mask → image.mask (8 B) is copied in every mode: text has it in host memory, image wants it in Mem (DEFAULT).",
         "Copies of links through the host, each measured alone: text.condition → image.condition 110 µs.",
     ]

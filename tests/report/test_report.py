@@ -15,6 +15,7 @@ from ortbench.model.schema import Stopped
 from ortbench.report.comparison import tables
 from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Table
+from ortbench.report.page.page import build_page
 from ortbench.report.phrases import heading, not_measured
 from ortbench.report.run import build, mode_table, split_legend, splits
 from ortbench.report.terminal.print import stacked
@@ -196,6 +197,18 @@ def test_on_host_memory_copies_are_said_to_stay_in_it() -> None:
     alone = on_host()
     del alone.cases[1]
     assert "copied/inf" not in markdown(build(alone)), "no mode that is left copies anything"
+    on_page = build_page([on_host()], ["m"])
+    assert "Copied per inference" not in on_page
+    assert "Copy bandwidth by size" not in on_page
+    assert "Copied per inference" in build_page([published()], ["m"])
+
+
+def test_a_table_of_results_does_not_deny_what_noise_hides() -> None:
+    busy = slower("host-accessible", "cpu-tensors", 1.5, 1.4, 1.6)
+    busy.cases[1].noisy = True
+    page = build_page([busy, published()], ["a", "b"])
+    assert "<td>cannot tell</td>" in page
+    assert "none measurably faster" not in page
 
 
 def slower(mode: str, base: str, *ratio: float) -> Result:

@@ -89,7 +89,7 @@ def _slowest(result: Result) -> list[Finding]:
     if not measured:
         return []
     case = min(measured, key=lambda it: it.median(LATENCY) or 0)
-    whole = sum(stats.median for stats in case.stages.values())
+    whole = case.median(LATENCY) or 1
     name, stats = max(case.stages.items(), key=lambda item: item[1].median)
-    what = f"Stage {name} takes {share(stats.median / max(whole, 1))} of the chain with {case.mode}"
-    return [Finding(what, duration(stats.median))]
+    what = f"Stage {name} takes {share(stats.median / whole)} of the chain with {case.mode}"
+    return [Finding(what, f"{duration(stats.median)} of {duration(whole)}")]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, Fastest, fastest
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
-from ortbench.analysis.comparing.compare import lacks, rows
+from ortbench.analysis.comparing.compare import CANNOT_TELL, lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
@@ -20,7 +20,7 @@ from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
 from ortbench.analysis.findings.slo_advice import found_text, slo_text, tries_text
-from ortbench.analysis.findings.speedups import condition, kept_tensors, on_device
+from ortbench.analysis.findings.speedups import condition, is_on_host, kept_tensors, on_device
 from ortbench.analysis.findings.sweep_advice import best_shapes
 from ortbench.analysis.items import best_mode
 from ortbench.analysis.loads.levels import (
@@ -100,7 +100,7 @@ def _of_times(result: Result) -> Iterator[Fact]:
 
 
 def _speedup(best: Fastest) -> str:
-    return "cannot tell" if best.claim == NOISY else times(best.speedup)
+    return CANNOT_TELL if best.claim == NOISY else times(best.speedup)
 
 
 def _fastest_note(result: Result, best: Fastest) -> str:
@@ -125,7 +125,7 @@ def _of_whole(result: Result, shown: Case) -> Iterator[Fact]:
     what = f"Time per {one}" if is_rate(shown.mode, LATENCY) else f"One {one}"
     yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} {one}s/s")
     copying = next((case for case in _timed(result) if case.bytes_h2d or case.bytes_d2h), None)
-    if copying is not None:
+    if copying is not None and not is_on_host(result):
         there, back = copying.bytes_h2d or 0, copying.bytes_d2h or 0
         moved = bytes_inside(result)
         inside = f"; Memcpy nodes copy {units.size(moved)} more" if moved else ""
@@ -369,6 +369,8 @@ def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     best = fastest(result, on_device)
     if best is None:
         return NOTHING, NOTHING
+    if best.claim == NOISY:
+        return CANNOT_TELL, times(best.speedup)
     return best.mode if best.is_faster else "none measurably faster", times(best.speedup)
 
 
