@@ -291,6 +291,7 @@ def result_of(*cases: Case, run_id: str | None = None, **changed: Any) -> Result
             "onnxruntime": "1.28.0",
             "python": "3.12.0",
             "os": "Linux",
+            "host_id": "0123456789abcdef",
             "cpu": {"model": "Some CPU", "cores": 8, "usable_cores": 4},
             "gpus": [{"name": "Some GPU"}],
             "load_average": {"start": None, "end": None},

@@ -172,13 +172,15 @@ _REACH = 4  # how far beyond its ends a sweep speaks: a step between its sizes
 
 
 def attach(results: Sequence[Result], out: Path, named: Path | None) -> None:
-    """Give each result the link of its device: from the newest sweep in `out` that fits, or from the named one.
+    """Give each result the link of its device: from the newest sweep in `out` that fits and that this machine measured, or from the
+    named one.
 
     Raises `BadInput` where the named sweep (a file or its folder) cannot be read, or fits no result.
     """
     found = _sweeps(out) if named is None else [_named(named)]
     for result in results:
-        fitting = [(path, sweep) for path, sweep in found if not misfits(sweep, result)]
+        mine = found if named is not None else [it for it in found if _is_of_one_machine(it[1], result)]
+        fitting = [(path, sweep) for path, sweep in mine if not misfits(sweep, result)]
         if fitting:
             result.link = link_of(*max(fitting, key=lambda item: item[1].created))
     if named is not None and all(result.link is None for result in results):
@@ -202,6 +204,12 @@ def _sweeps(out: Path) -> list[tuple[Path, Result]]:
         except BadInput:
             continue
     return found
+
+
+def _is_of_one_machine(sweep: Result, result: Result) -> bool:
+    """Whether one machine measured both: another of the same hardware, as a shared folder of reports has it, is another link."""
+    ours, theirs = (it.environment.get("host_id") for it in (sweep, result))
+    return ours is not None and ours == theirs
 
 
 def misfits(sweep: Result, result: Result) -> list[str]:

@@ -40,8 +40,8 @@ _ONE_STEP = 0.6  # of the growth, from which on it is one step
 _FALLS = 1.5  # times the deepest fall, up to which a rise is one of the same ups and downs
 _QUIET = 0.02  # of the memory: with more ups and downs than that, no growth cannot be told from a little
 _KEYS = {
-    "private": (HOST_GROWTH, "host memory"),
-    "resident": (HOST_GROWTH, "host memory"),
+    "private": (HOST_GROWTH, "private memory"),
+    "resident": (HOST_GROWTH, "resident memory"),
     "device": (DEVICE_GROWTH, "device memory"),
     "handles": ("handle_growth", "open handles"),
     "threads": ("thread_growth", "threads"),

@@ -81,7 +81,7 @@ def _together(result: Result, found: Sequence[Held]) -> Finding:
     every = Held(first.side, tuple(name for it in found for name in it.names), first.modes, HOST, "", False)
     reasons = first_of([f"{_listed(it.names)} ({_why(it)})" for it in found], _MOST_FINDINGS)
     what = f"{capitalized(first.side)} {reasons} are bound in host memory, not on the device{_where(result, first)}"
-    evidence = f"bound on the device each would cost another copy per inference{_cost(result, every)}"
+    evidence = f"on the device each would cost another copy per inference{_cost(result, every)}"
     return Finding(what, evidence, weight=Weight.COST)
 
 
@@ -100,8 +100,8 @@ def _finding(result: Result, it: Held) -> Finding:
     said = capitalized(f"{named(it)} {'is' if len(it.names) == 1 else 'are'} bound in {it.memory}")
     if it.memory != HOST:
         return Finding(f"{said}{where}", it.why, weight=Weight.COST)
-    each = "would cost" if len(it.names) == 1 else "each would cost"
-    evidence = f"{_why(it)}; bound on the device {each} another copy per inference{_cost(result, it)}"
+    each = "it" if len(it.names) == 1 else "each"
+    evidence = f"{_why(it)}; on the device {each} would cost another copy per inference{_cost(result, it)}"
     return Finding(f"{said}, not on the device{where}", evidence, weight=Weight.COST)
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 from ortbench.measure.gpus import nvidia_gpus
@@ -29,6 +30,7 @@ def environment() -> Machine:
     found: Machine = {
         "os": platform.platform(),
         "machine": platform.machine(),
+        "host_id": host_id(),
         "cpu": {"model": cpu_model(), "cores": os.cpu_count(), "usable_cores": usable_cores()},
         "governors": governors(),
         "gpus": nvidia_gpus(),
@@ -38,6 +40,11 @@ def environment() -> Machine:
     if _node is not None:
         found["node"] = _node
     return found
+
+
+def host_id(root: Path = Path("/")) -> str:
+    """What tells this machine, or this container, from others of the same hardware: a hash, so that results do not name it."""
+    return sha256(f"{platform.node()} {read_text(root / 'etc/machine-id') or ''}".encode()).hexdigest()[:16]
 
 
 def cpu_model() -> str:

@@ -51,6 +51,9 @@ class Kind(NamedTuple):
     # what its modes whose tensors stay on the device need, behind "if"; and whether what crosses the link all the same is counted in
     # each unit of work, so that they can replace the others wherever that is given
     on_device_needs: str = "tensors never cross the link"
+    in_place_needs: str = (
+        "the host reads and writes the bound tensors in place"  # the same where they are in host memory
+    )
     counts_crossings: bool = False
     times_nodes: bool = False  # `--measure-nodes` is an option of its command
     of_stages: bool = False  # model, EP and settings are those of several sessions
@@ -128,6 +131,7 @@ LOOP = Kind(
     checks=_ANYWHERE,
     derives_copies=False,
     on_device_needs="the host does not need the state between steps",
+    in_place_needs="the host reads the state in place",
     counts_crossings=True,
     needed=(*RUN.needed, "loop"),
 )  # fmt: skip
@@ -143,6 +147,7 @@ CHAIN = Kind(
     checks=_ANYWHERE,
     derives_copies=False,
     on_device_needs="the host does not need the intermediate tensors",
+    in_place_needs="the host reads the intermediate tensors in place",
     counts_crossings=True,
     of_stages=True,
     needed=(*RUN.needed, "chain"),
@@ -221,7 +226,7 @@ SOAK = RUN._replace(
     key="soak", noun="a soak",
     views=(View(
         compared=_figures(LATENCY, "latency.p99", *_SOAKED), several=_figures(LATENCY, *_SOAKED), gated=_USUAL, history=_USUAL,
-        columns=(_tails(LATENCY), ("inferences",), ("host memory at start", "at end"), _GROWTHS, ("verdict",)),
+        columns=(_tails(LATENCY), ("inferences",), ("private memory at start", "at end"), _GROWTHS, ("verdict",)),
     ),),
     charts=("memory", "distribution", "drift"),
     advice=("placement", "soak", "engine"),

@@ -66,6 +66,10 @@ def _per_second(value: float) -> str:
     return f"{units.size(value)}/s"
 
 
+def _per_1000(show: Callable[[float], str], value: float) -> str:
+    return f"{show(value)}/1,000 inf"
+
+
 def _fixed(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}"
 
@@ -96,8 +100,8 @@ ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
 INFERENCES_PER_J = _rate("inf/J", "efficiency", "")._replace(spelled="inferences/J")
 ITEMS_PER_J = _rate("items/J", "efficiency", "")
-GROWTH = Unit("B/1000 inf", "_bytes_per_1000", "growth", units.size, least=1000)
-COUNTED_GROWTH = Unit("1/1000 inf", "_per_1000", "growth", units.digits, least=0.01)
+GROWTH = Unit("B/1000 inf", "_bytes_per_1000", "growth", partial(_per_1000, units.size), least=1000)
+COUNTED_GROWTH = Unit("1/1000 inf", "_per_1000", "growth", partial(_per_1000, units.digits), least=0.01)
 SHARE = Unit("1", "", "share", _percent)
 RATIO = Unit("1", "", "ratio", _times)
 SIMILARITY = Unit("1", "", "similarity", partial(_fixed, decimals=5))
@@ -215,7 +219,7 @@ _CATALOGUE = [
     *_metrics(
         Group.TIME, "generate.md#metrics",
         _samples("time_to_first_token", "TTFT",
-            "Time of the first step of a loop that generates: it takes the prompt and ends with the choice of the first token.", "time to first token"),
+            "Time of the first step of a loop that generates: it takes the prompt and ends with the choice of the first token.", "time to first token", "first token"),
         _samples("inter_token_latency", "ITL",
             "Time of a later step of a loop that generates, from one token to the next. Its statistics are over all later steps of all loops.",
             "inter-token latency", "time per output token", "TPOT"),
@@ -376,7 +380,9 @@ _CATALOGUE = [
             "Host memory by which the worker grows in 1,000 inferences: private memory where the system tells it, else the resident set.",
             "leak", "memory leak"),
         _value("device_growth", "device growth", GROWTH, "lower", "Device memory by which the worker grows in 1,000 inferences, by NVML."),
-        _value("host_held", "host memory at end", SIZE, "lower", "Host memory that the worker holds when a soak ends, of the kind that host growth is of."),
+        _value("host_held", "private memory at end", SIZE, "lower",
+            "Memory of the worker's process alone when a soak ends, without pages that processes share; the resident set where the system "
+            "does not tell private memory."),
         _value("device_held", "device memory at end", SIZE, "lower", "Device memory that the worker holds when a soak ends, by NVML."),
         _value("handle_growth", "handle growth", COUNTED_GROWTH, "lower", "Open files, sockets and other handles that the worker gains in 1,000 inferences.")._replace(often_zero=True),
         _value("thread_growth", "thread growth", COUNTED_GROWTH, "lower", "Threads that the worker gains in 1,000 inferences.")._replace(often_zero=True),

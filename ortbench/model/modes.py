@@ -125,7 +125,7 @@ class Mode:
 _RECORDS = (
     Mode(
         CPU,
-        "session.run with arrays in host memory; ONNX Runtime copies inputs and outputs inside every call",
+        "session.run with arrays in host memory; if the EP computes on a device, ONNX Runtime copies inputs and outputs inside every call",
         without_copies=RESIDENT,
         recorded=True,
         mark=("o", "ink"),
@@ -153,7 +153,7 @@ _RECORDS = (
     ),
     Mode(
         HOST_ACCESSIBLE,
-        "inputs and outputs are bound in the EP's HOST_ACCESSIBLE memory, without copies",
+        "inputs and outputs are bound in the EP's HOST_ACCESSIBLE memory, without copies; in host memory, if the EP computes there",
         phases=("inference", LATENCY),
         only="inference",
         recorded=True,

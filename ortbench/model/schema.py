@@ -146,11 +146,12 @@ class Machine(TypedDict):
 
     ``governors``: how many cores each frequency governor has; ``record_env``: the patterns of ``--record-env``; ``variables``: the environment variables that they match;
     ``locked_clocks``: to what ``--lock-clocks`` locked the card's, ``base`` or so many MHz; ``node``: where a suite was spread
-    over a cluster, which machine of it this is.
+    over a cluster, which machine of it this is; ``host_id``: a hash that two results have in common where one machine measured both.
     """
 
     os: NotRequired[str]
     machine: NotRequired[str]
+    host_id: NotRequired[str]
     cpu: Cpu
     governors: NotRequired[dict[str, int]]
     gpus: list[Gpu]

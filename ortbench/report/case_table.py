@@ -6,21 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ortbench.analysis.findings.speedups import is_on_host, needs
-from ortbench.analysis.nodes.handing_on import is_only_host_accessible
+from ortbench.analysis.findings.speedups import is_on_host, needs, stays_in_place
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
 from ortbench.model.modes import COPY_TIME, CPU, LATENCY, SPIN_SHARE, WHOLES, is_rate, mode_of
-from ortbench.model.result import CHAIN, LOOP, Case, Result
+from ortbench.model.result import CHAIN, LOOP, Case, Result, work_of
 from ortbench.report.bars import INFERENCE
 from ortbench.report.model import DERIVED, KEY, NOTHING, Column, Kind, Table, filled
 from ortbench.report.phrases import mode_name
 
 _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 # What stands above the modes that keep tensors on the device.
-ON_DEVICE, IN_PLACE = "tensors stay on the device", "tensors stay in place"
+ON_DEVICE = "tensors stay on the device"
 _OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "intermediate tensors stay on the device"}
 _SPEEDUP = "speedup: how many times as fast as cpu-tensors."
 
@@ -56,7 +55,16 @@ def case_table(
     """The table of a kind, of one axis where it has a table for each: a row for each case, in groups; only columns that hold something.
     `keys` name a row; `own` columns are not, or not only, what the catalogue says, by their names in the record of the kind."""
     ordered, columns = in_groups(cases), KINDS[result.kind].view((axis,)).columns
-    return replace(figure_table(columns, ordered, keys, own, title), groups=_groups(result, ordered))
+    table = figure_table(columns, ordered, keys, own, title)
+    return replace(_without_zeros(table) if is_on_host(result) else table, groups=_groups(result, ordered))
+
+
+def _without_zeros(table: Table) -> Table:
+    """A table without the columns of copies in which nothing is copied."""
+    cells = list(zip(*table.rows, strict=True))
+    empty = {at for at, it in enumerate(table.columns) if it.name in _COPIED and set(cells[at]) <= {"0", NOTHING}}
+    rows = tuple(tuple(NOTHING if at in empty else cell for at, cell in enumerate(row)) for row in table.rows)
+    return filled(replace(table, rows=rows))
 
 
 def figure_table(
@@ -99,16 +107,33 @@ def in_groups(cases: Sequence[Case]) -> list[Case]:
 
 def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], ...]:
     first = next((at for at, case in enumerate(ordered) if mode_of(case.mode).on_device), 0)
-    in_place = is_on_host(result) or is_only_host_accessible(result)
-    kind = LOOP if result.generation else result.kind
-    return ((first, _OF_KINDS.get(kind, IN_PLACE if in_place else ON_DEVICE)),) if first else ()
+    title = _OF_KINDS.get(LOOP if result.generation else result.kind, ON_DEVICE)
+    return ((first, title.replace("on the device", "in place") if stays_in_place(result) else title),) if first else ()
 
 
 def legend(result: Result, table: Table) -> list[str]:
     """What a table of cases means, in lines: what a speedup is against, what its second group needs, what its times are."""
     said = [_SPEEDUP] if any(column.name == "speedup" for column in table.columns) else []
     said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
-    return [*said, f"Times are medians{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
+    shown = {column.name for column in table.columns}
+    if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
+        said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
+    apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
+    return [*said, f"Times are medians{apart}{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
+
+
+# What a table has of copies, which on an EP that computes in host memory are none over a link.
+_COPIED = (
+    "H2D",
+    "D2H",
+    "copy share",
+    "copied/inf",
+    "state/step",
+    "state/token",
+    "copied/step",
+    "copied/token",
+    "copied/chain",
+)
 
 
 def is_marked(table: Table) -> bool:

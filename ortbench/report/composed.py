@@ -186,11 +186,11 @@ def soak_columns(result: Result) -> dict[str, Own]:
     host = found[0]
     hidden = {it.metric for it in found if not it.is_memory and it.verdict != GROWS}
     cells = {
-        "inferences": f"{host.points[-1][0]:.0f}",
-        "host memory at start": units.size(host.points[0][1]),
-        "at end": units.size(host.points[-1][1]),
+        "inferences": (f"{host.points[-1][0]:.0f}", ""),
+        "private memory at start": (units.size(host.points[0][1]), f"{host.title} at start"),
+        "at end": (units.size(host.points[-1][1]), ""),
     }
-    own = {name: Own(lambda _, cell=cell: cell) for name, cell in cells.items()}  # type: ignore[misc]
+    own = {name: Own(lambda _, cell=cell: cell, header=header) for name, (cell, header) in cells.items()}  # type: ignore[misc]
     own |= dict.fromkeys(hidden, Own(lambda _: NOTHING))
     return {**own, "verdict": Own(lambda _: host.text, Kind.WORDS)}
 

@@ -23,10 +23,12 @@ from ortbench.report.comparison import figure_text
 from ortbench.report.composed import sparkline
 from ortbench.report.model import (
     BAD,
+    FILES,
     GOOD,
     KEY,
     NOTHING,
     PRINTED,
+    TERMINAL,
     Block,
     Column,
     Heading,
@@ -130,7 +132,7 @@ def _row(name: str, one: Series) -> tuple[str, ...]:
         name,
         mode_cell(one),
         str(len(values)),
-        show(values[0]),
+        NOTHING if len(values) == 1 else show(values[0]),
         show(values[-1]),
         NOTHING if len(values) == 1 or not values[0] else units.change(values[-1] / values[0]),
         NOTHING if len(values) == 1 else sparkline(values, _span(values)),
@@ -161,6 +163,19 @@ def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
         verdict_cell(verdict(one, step.size)),
         " + ".join(map(str, step.runs)),
     )
+
+
+def narrow(table: Table) -> Table:
+    """A table of series for a terminal, where their names take too much room: the rows of one below its name; of a single one, which
+    the heading names, without; a name that has a row of its own before it."""
+    series, mode, *columns = table.columns
+    names = [*dict.fromkeys(row[0] for row in table.rows)]
+    if len(names) == len(table.rows) > 1:
+        return replace(table, columns=(series, mode._replace(group=columns[0].group), *columns), media=TERMINAL)
+    rows = sorted(table.rows, key=lambda row: names.index(row[0]))
+    begins = {row[0]: at for at, row in reversed([*enumerate(rows)])}
+    groups = tuple((begins[name], name) for name in names) if len(names) > 1 else ()
+    return replace(table, columns=(mode, *columns), rows=tuple(row[1:] for row in rows), groups=groups, media=TERMINAL)
 
 
 # Sentences
@@ -241,16 +256,21 @@ def _counted(count: int, what: str) -> str:
     return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
 
 
+def _shown(table: Table) -> list[Block]:
+    return [replace(table, media=FILES), narrow(table)]
+
+
 def build(found: Sequence[Told], count: int, same: float, left_out: Iterable[str] = ()) -> Report:
     """The report of what `told` found in `count` results; `left_out` says why files were."""
     steps = step_table(found)
     table = series_table(found)
     shown = {column.name for it in (table, steps) if it.rows for column in it.columns}
-    parts: list[Sequence[Block]] = [[Heading([headline(found, count), *abouts(found)])], [table]]
+    parts: list[Sequence[Block]] = [[Heading([headline(found, count), *abouts(found)])], _shown(table)]
     if steps.rows:
-        parts.append([Title("Change points"), steps, Notes(step_notes(found), media=PRINTED)])
+        parts.append([Title("Change points"), *_shown(steps), Notes(step_notes(found), media=PRINTED)])
     said = Notes([remark(text) for text in remarks(found, [*left_out])])
-    parts.append([said, Paragraph(legend(same, shown)), hint("over time", "scatter", "change points")])
+    hinted = [word for word in ("over time", "scatter", "change points") if word in shown]
+    parts.append([said, Paragraph(legend(same, shown)), *([hint(*hinted)] if hinted else [])])
     return Report("ortbench history", parts)
 
 

@@ -32,7 +32,8 @@ def _quiet(result: Result) -> Iterator[Finding]:
         if found:
             yield Finding(f"Figures of the {sum(known.values())} of {len(known)} rounds that were quiet", figures)
         elif not any(known.values()):
-            yield Finding(f"None of the {units.count(len(known), 'round')} was quiet", "all figures include the noise")
+            none = f"None of the {len(known)} rounds was quiet" if len(known) > 1 else "The only round was not quiet"
+            yield Finding(none, "all figures include the noise")
 
 
 def _name(case: Case) -> str:

@@ -42,7 +42,17 @@ from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPP
 def headline(records: Sequence[Record]) -> str:
     counts = Counter(record.outcome for record in records)
     order = (PASSED, MEASURED, FAILED, UNCLEAR, INCOMPARABLE, BROKEN, MISSING, SKIPPED)
-    return f"{count(len(records), 'case')}: {', '.join(f'{counts[word]} {word}' for word in order if counts[word]) or 'nothing to do'}"
+    said = (f"{counts[word]} {word}{_MEANS.get(word, '')}" for word in order if counts[word])
+    return f"{count(len(records), 'case')}: {', '.join(said) or 'nothing to do'}"
+
+
+# What an outcome means beside others that sound like it.
+_MEANS = {
+    MEASURED: " (no gate)",
+    FAILED: " (by the gate)",
+    INCOMPARABLE: " (with the baseline)",
+    BROKEN: " (an error)",
+}
 
 
 def _rate_kept(rate_per_s: float) -> str:
@@ -50,7 +60,7 @@ def _rate_kept(rate_per_s: float) -> str:
 
 
 _ON_DEVICE = Column("tensors on the device", Kind.WORD)
-_THERE = f"tensors on the device: usable only if {RUN.on_device_needs}; all other figures are of modes with new inputs in each inference."
+_NEEDS = {False: RUN.on_device_needs, True: f"{RUN.in_place_needs} (EPs that compute in host memory)"}
 # Columns, the fields of a record that they show, and how.
 _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("case", Kind.NAME, KEY), "id", str),
@@ -102,7 +112,9 @@ def case_table(records: Sequence[Record]) -> Table:
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
     notes = [*_reasons(records), *map(Note, _best(records))]
-    words: list[Block] = [Paragraph(_THERE)] if any(record.resident is not None for record in records) else []
+    needs = [_NEEDS[it] for it in sorted({record.in_place for record in records if record.resident is not None})]
+    there = f"{_ON_DEVICE.name}: usable only if {', or if '.join(needs)}; all other figures are of modes with new inputs in each inference."
+    words: list[Block] = [Paragraph(there)] if needs else []
     words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}, {headline(records)}"), SavedIn(folder)]

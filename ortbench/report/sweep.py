@@ -123,13 +123,15 @@ def not_measured(result: Result) -> list[Note]:
 
 
 def build(result: Result, folder: str | None = None) -> Report:
-    table = mode_table(result)
+    table, shapes = mode_table(result), shape_table(result)
     found = findings(result)
     off = [it for it in found if it.weight is Weight.DOUBT and table.rows]
     parts: list[Sequence[Block]] = [[Findings(off)]] if off else []
     if table.rows:
-        parts += [[table], [*map(Paragraph, legend(result, table)), hint("best", "copy share", "first vs later")]]
-    if (shapes := shape_table(result)).rows:
+        there = {column.name for it in (table, shapes) for column in it.columns}
+        hinted: list[str] = [word for word in ("best", "copy share", "first vs later") if word in there]
+        parts += [[table], [*map(Paragraph, legend(result, table)), hint(*(hinted or ["sync"]))]]
+    if shapes.rows:
         parts.append(titled(shapes))
     if (switching := switching_table(result)).rows:
         parts.append([*titled(switching), Paragraph(WHAT_SWITCHING_IS)])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ortbench.analysis.findings.speedups import stays_in_place
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.loads.levels import CONCURRENCY, at, best_level, kept, knee_of, measured, rate_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
@@ -66,6 +67,7 @@ class Record:
     resident: str | None = None
     resident_ns: float | None = None
     resident_speedup: float | None = None
+    in_place: bool = False  # its tensors are in memory that the host reads and writes
     items: Items | None = None  # how many a run has, and the dimension that says so, or None
     # item_throughput_per_s, item_time_ns: what that mode's median means for them, or None
     item_throughput_per_s: float | None = None
@@ -105,7 +107,8 @@ class Record:
             of_shape = "" if self.best_shape is None else f"best {self.best_shape} with "
             parts.append(f"{of_shape or 'fastest mode '}{self.fastest}{speed}")
         if self.resident is not None and self.resident_speedup is not None:
-            parts.append(f"{self.resident} {ratio(self.resident_speedup)}× if {RUN.on_device_needs}")
+            needs = RUN.in_place_needs if self.in_place else RUN.on_device_needs
+            parts.append(f"{self.resident} {ratio(self.resident_speedup)}× if {needs}")
         if self.node is not None:
             parts.append(f"on {self.node['name']}")
         if was_done or self.seconds:
@@ -164,6 +167,7 @@ def _of_times(result: Result) -> Figures:
         "resident": resident,
         "resident_ns": None if resident is None else medians[resident],
         "resident_speedup": there.speedup.value if there is not None and there.speedup else None,
+        "in_place": resident is not None and stays_in_place(result),
         "items": result.items,
         "item_throughput_per_s": found.value(ITEM_THROUGHPUT),
         "item_time_ns": found.value(ITEM_TIME),

@@ -38,13 +38,13 @@ LATE = [100 * MB + 9 * MB * (number > 90) for number in range(100)]
 )
 def test_the_verdict_is_said_with_what_there_was(private: list[int], verdict: str) -> None:
     made = soak_result(private)
-    assert headline(made) == f"Host memory: {verdict}"
+    assert headline(made) == f"Private memory: {verdict}"
     first, last = (
         f"{held / MB:.0f} MB" if held % MB == 0 else f"{held / MB:.3g} MB" for held in (private[0], private[-1])
     )
     assert (
         sentences(made)[0]
-        == f"Host memory ({first} at the start, {last} after {100 * len(private):,} inferences): {verdict}."
+        == f"Private memory ({first} at the start, {last} after {100 * len(private):,} inferences): {verdict}."
     )
 
 
@@ -69,8 +69,10 @@ def test_what_soaks_side_by_side_end_with_is_beside_the_first() -> None:
     held = made[0].cases[0].value("host_held")
     assert held == ARENA[-1]
     first, second = said(tried_findings(made, ["default", "no CPU arena"]))
-    assert first.startswith(f"default ends with {size(held)} of host memory: grew in the first ")
-    assert f"no CPU arena ends with {size(held)} of host memory instead of {size(held)}: grew in the first " in second
+    assert first.startswith(f"default ends with {size(held)} of private memory: grew in the first ")
+    assert (
+        f"no CPU arena ends with {size(held)} of private memory instead of {size(held)}: grew in the first " in second
+    )
     assert second.endswith("; mean CPU time 150 µs instead of 100 µs.")
 
 
@@ -108,7 +110,7 @@ def test_the_resident_set_decides_where_private_memory_is_not_known() -> None:
     assert made.soak is not None
     for it in made.soak["readings"]:
         it["private"] = None
-    assert headline(made) == "Host memory: grows by 1.00 MB ± 0 B per 1,000 inferences"
+    assert headline(made) == "Resident memory: grows by 1.00 MB ± 0 B per 1,000 inferences"
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,13 @@ WHOLE = """\
 30 results from 2026-10-01 to 2026-10-30, 2 series: 1 change point
 m: m.onnx (x: 1x3, y: scalar) on SomeExecutionProvider
 
-series  mode            results    first     last  change  over time         scatter  change points
-m       cpu-tensors          30  4.01 ms  4.49 ms    1.12  ▃▃▃▃▃▃▃▃▃▃▇▇█▆▇█  ±0.532%              1
-m       device-tensors       30  2.98 ms  2.99 ms   1.006  ▄▄▅▅▅▅▄▅▃▄▄▅▄▅▄▄  ±0.899%              0
+mode            results    first     last  change  over time         scatter  change points
+cpu-tensors          30  4.01 ms  4.49 ms    1.12  ▃▃▃▃▃▃▃▃▃▃▇▇█▆▇█  ±0.532%              1
+device-tensors       30  2.98 ms  2.99 ms   1.006  ▄▄▅▅▅▅▄▅▃▄▄▅▄▅▄▄  ±0.899%              0
 
 Change points
-series  mode         since              before    after  ratio     95% CI  verdict  results
-m       cpu-tensors  2026-10-19 02:00  4.01 ms  4.47 ms   1.12  1.11–1.12  slower   18 + 12
+mode         since              before    after  ratio     95% CI  verdict  results
+cpu-tensors  2026-10-19 02:00  4.01 ms  4.47 ms   1.12  1.11–1.12  slower   18 + 12
 ✗ since 2026-10-19 02:00 (reports/night-18/result.json): m cpu-tensors slower, ratio 1.12; changed there: ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012
 
 Times are medians. change: the last result divided by the first; scatter: of results between two change points; change points: found by E-divisive means (a false one in 1 of 100 series), their 95% CI

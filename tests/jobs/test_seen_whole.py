@@ -68,7 +68,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "Next: measure again without --iterations",
         "• # Memcpy node copies # to the host in each inference, in every mode: # of # nodes is on the CPU (Clip); counted as "
         "inference, not as copies.",
-        "• Output adjusted is bound in host memory, not on the device: made by Clip on the CPU; bound on the device would cost "
+        "• Output adjusted is bound in host memory, not on the device: made by Clip on the CPU; on the device it would cost "
         "another copy per inference, # (# at the rate of H2D in device-tensors).",
         "Resource usage: host CPU per inference",
         "mode CPU time user system CPU cores page faults involuntary switches",

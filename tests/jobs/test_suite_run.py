@@ -143,7 +143,10 @@ def test_progress_is_a_line_a_case_and_the_summary_a_table(mixed: tuple[Path, Ra
         assert re.search(rf"^{name} .* {outcome}$", ran.out, re.MULTILINE), ran.out
         assert re.search(rf"^\| {name} \| .* \| {outcome} \|$", text, re.MULTILINE), text
     assert "✗ strings--cpu failed: device-tensors is unsupported" in ran.out
-    assert "suite mixed, 6 cases: 3 measured, 1 failed, 1 benchmark failed, 1 skipped" in ran.out
+    assert (
+        "suite mixed, 6 cases: 3 measured (no gate), 1 failed (by the gate), 1 benchmark failed (an error), 1 skipped"
+        in ran.out
+    )
     assert "Saved in reports/mixed" in ran.out
     assert (folder / "step.md").read_text() == text
     rows = (folder / "reports" / "mixed" / "summary.csv").read_text().splitlines()

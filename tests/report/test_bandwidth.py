@@ -449,7 +449,7 @@ def test_a_run_gets_the_curves_and_the_shares(tmp_path: Path) -> None:
         "H2D copies of 8.00 MB run at 3.20 GB/s (80% of the bandwidth curve, 40% of the link's peak); "
         "D2H copies of 8.00 MB run at 1.60 GB/s (80% of the bandwidth curve, 80% of the link's peak); "
         "copies inside an inference with cpu-tensors run at ≈1.60 GB/s (≈60% of the bandwidth curve, ≈50% of the link's peak): compared with "
-        "single copies of that size and with the peak, bandwidth curve of 2026-01-02."
+        f"single copies of that size and with the peak of the bandwidth curve in {link['from']}, measured on 2026-01-02."
     )
 
 
@@ -523,6 +523,21 @@ def test_the_newest_sweep_that_fits_is_taken(tmp_path: Path) -> None:
     assert (result.link["from"], theirs.link["from"]) == tuple(str(tmp_path / it / "bandwidth.json") for it in "bd")
     attach([fresh := run_of()], tmp_path / "nowhere", None)
     assert fresh.link is None
+
+
+def test_a_sweep_of_another_machine_is_used_only_where_it_is_named(tmp_path: Path) -> None:
+    """A checkout or a shared folder has curves of machines that look the same: of those nothing is known of this one's link."""
+    for number, host in enumerate(("fedcba9876543210", None)):
+        sweep, result = usual(), run_of()
+        assert result.environment["host_id"]
+        sweep.environment.pop("host_id")
+        if host is not None:
+            sweep.environment["host_id"] = host
+        folder = put(tmp_path / str(number) / "sweep", sweep)
+        attach([result], folder.parent, None)
+        assert result.link is None
+        attach([result], folder.parent, folder)
+        assert result.link is not None
 
 
 def change(where: str, key: str, value: Any) -> Callable[[Result], None]:

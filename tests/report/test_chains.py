@@ -74,7 +74,7 @@ def test_what_is_said_of_it() -> None:
         "device-resident is 1.67× as fast as cpu-tensors (95% CI 1.67 to 1.67), if the host does not need the intermediate tensors: keeping "
         "1 link (64.0 kB) on the device saves 4.00 ms per chain, 40% of it.",
         "Next: bind each output's OrtValue as the next stage's input, see ortbench explain --more chains",
-        "Stage image takes 83% of the chain with device-resident: 5.00 ms.",
+        "Stage image takes 83% of the chain with device-resident: 5.00 ms of 6.00 ms.",
         "text.mask → image.mask (8 B) is copied in every mode: text has it in host memory, image wants it in Mem (DEFAULT).",
         "Copies of links through the host, each measured alone: text.condition → image.condition 110 µs.",
     ]
@@ -99,6 +99,12 @@ def test_on_the_host_no_link_is_said_to_be_saved() -> None:
     assert not any("on the device" in it for it in sentences(result))
     assert headline(result) == "The chain takes 6.00 ms with device-resident"
     assert link_table(result).rows[0][2] == "in host memory"
+    text = markdown(build(result))
+    assert "on the device" not in text
+    assert (
+        "intermediate tensors stay in place: usable only if the host reads the intermediate tensors in place." in text
+    )
+    assert "Times are medians, which need not add up." in text
 
 
 def test_markdown_and_records_have_it() -> None:

@@ -10,12 +10,24 @@ import pytest
 from ortbench.analysis.comparing.history import groups
 from ortbench.model.result import Result
 from ortbench.plan.compare_options import Compared
-from ortbench.report.history import Told, build, headline, records, remarks, series_table, step_notes, step_table, told
+from ortbench.report.history import (
+    Told,
+    build,
+    headline,
+    narrow,
+    records,
+    remarks,
+    series_table,
+    step_notes,
+    step_table,
+    told,
+)
 from ortbench.report.markdown import markdown
 from ortbench.report.model import BAD, GOOD
 from ortbench.report.page.chart_data.times import over_time
 from ortbench.report.page.page import build_history
 from tests.report.test_page import Page
+from tests.report.test_terminal import shown
 from tests.results import night, nights, noise, runs, stepped, sweep_result
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -57,8 +69,28 @@ def test_the_rows() -> None:
     assert set(device[6]) <= set("▃▄▅▆"), "a scatter of 1 % is no mountain"
 
 
+def test_at_80_columns_long_names_stand_above_their_rows() -> None:
+    """Each part of a table that is too wide repeats only what tells its rows apart."""
+    groups = [nights(stepped(30, 18, 1.12), noise(30, seed=seed), upgraded=18) for seed in (5, 6)]
+    for count, results in zip((1, 4), groups, strict=True):
+        for it in results:
+            it.target["intra_op_threads"] = count
+    table = series_table(of([it for results in groups for it in results]))
+    names = [f"intra-op-threads={count}" for count in (1, 4)]
+    assert [row[0] for row in table.rows] == [name for name in names for _ in range(2)]
+    shorter = narrow(table)
+    assert shorter.groups == ((0, names[0]), (2, names[1]))
+    assert [(column.name, column.group) for column in shorter.columns][:2] == [("mode", 0), ("results", 1)]
+    lines = shown(build, of([it for results in groups for it in results]), 60, SAME, width=80)
+    first = lines.index(f"{names[0]} {'─' * (49 - len(names[0]) - 1)}")
+    assert lines[first - 1].split()[0] == "mode"
+    assert [line.split()[0] for line in lines[first + 1 : first + 3]] == ["cpu-tensors", "device-tensors"]
+    alone = narrow(replace(table, rows=(table.rows[0], table.rows[2])))
+    assert [(column.name, column.group) for column in alone.columns][:2] == [("series", 0), ("mode", 1)]
+
+
 def test_a_column_without_figures_is_not_there() -> None:
-    assert [it.name for it in series_table(of(nights([1]))).columns] == ["series", "mode", "results", "first", "last"]
+    assert [it.name for it in series_table(of(nights([1]))).columns] == ["series", "mode", "results", "last"]
 
 
 def test_steps_of_one_night_are_one_sentence() -> None:

@@ -24,7 +24,7 @@ def test_devices_lists_the_cpu_ep_with_its_modes() -> None:
     usual = dict.fromkeys(["cpu-tensors", "device-tensors", "device-resident", "host-accessible"])
     assert cpu["devices"][0]["modes"] == {
         **usual,
-        **dict.fromkeys(["cpu-tensors-pinned", "device-tensors-pinned"], "no HOST_ACCESSIBLE (pinned) memory"),
+        **dict.fromkeys(["cpu-tensors-pinned", "device-tensors-pinned"], "no pinned memory (it needs none)"),
         "pipelined": "no copies that inference could overlap",
         "device-resident-async": "no asynchronous runs",
     }

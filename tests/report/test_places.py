@@ -54,7 +54,7 @@ def test_a_terminal_says_what_is_elsewhere() -> None:
         "  of 3 nodes is on the CPU (Clip); counted as inference, not as copies.",
         "  Next: measure again with --measure-nodes",
         "• Output adjusted is bound in host memory, not on the device: made by Clip on",
-        "  the CPU; bound on the device would cost another copy per inference, ≈6.25 ms",
+        "  the CPU; on the device it would cost another copy per inference, ≈6.25 ms",
         "  (25.0 MB at the rate of H2D in device-tensors).",
     ]
 

@@ -15,6 +15,7 @@ from ortbench.model.schema import Stopped
 from ortbench.report.comparison import tables
 from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Table
+from ortbench.report.page.page import build_page
 from ortbench.report.phrases import heading, not_measured
 from ortbench.report.run import build, mode_table, split_legend, splits
 from ortbench.report.terminal.print import stacked
@@ -129,7 +130,7 @@ def test_markdown_of_four_modes() -> None:
         "\n"
         "tensors stay on the device: usable only if tensors never cross the link.\n"
         "\n"
-        "Times are medians; ≈ derived, not measured.\n"
+        "Times are medians, which need not add up; ≈ derived, not measured.\n"
         "\n"
         f"- {COPIES}\n"
         f"- {REPLACES}\n"
@@ -186,6 +187,55 @@ def test_table_on_host_memory() -> None:
         ("device-resident", "18.0", "19.8", "21.6", "1.11×", "1.08–1.13", "200", "–", "18.0", "–", "–", "55.6k", "0", "–"),
     )  # fmt: skip
     assert table.groups == ((3, "tensors stay in place"),)
+
+
+def test_on_host_memory_copies_are_said_to_stay_in_it() -> None:
+    said = markdown(build(on_host()))
+    assert "tensors stay in place: usable only if the host reads and writes the bound tensors in place." in said
+    assert "H2D, D2H, copied/inf: copies between arrays and bound tensors, both in host memory." in said
+    assert "both in host memory" not in markdown(build(published()))
+    alone = on_host()
+    del alone.cases[1]
+    assert "copied/inf" not in markdown(build(alone)), "no mode that is left copies anything"
+    on_page = build_page([on_host()], ["m"])
+    assert "Copied per inference" not in on_page
+    assert "Copy bandwidth by size" not in on_page
+    assert "Copied per inference" in build_page([published()], ["m"])
+
+
+def test_a_table_of_results_does_not_deny_what_noise_hides() -> None:
+    busy = slower("host-accessible", "cpu-tensors", 1.5, 1.4, 1.6)
+    busy.cases[1].noisy = True
+    page = build_page([busy, published()], ["a", "b"])
+    assert "<td>cannot tell</td>" in page
+    assert "none measurably faster" not in page
+
+
+def slower(mode: str, base: str, *ratio: float) -> Result:
+    """A run in which a mode takes twice as long as another."""
+    both = [case(name, latency=ns, ratio=(1.0, 1.0, 1.0)) for name, ns in ((base, 5 * MS), (mode, 10 * MS))]
+    both[1].speedup = Value(ratio[0], (ratio[1], ratio[2]) if ratio[1:] else None)
+    return nvidia_result(*both)
+
+
+def test_a_mode_without_copies_that_is_slower_is_told_of() -> None:
+    for made, why in (
+        (slower("host-accessible", "cpu-tensors", 0.5, 0.45, 0.55), "; kernels may fetch host memory over the link each time that they read it"),
+        (slower("device-resident", "cpu-tensors", 0.5, 0.45, 0.55), ""),
+    ):  # fmt: skip
+        mode, after = made.cases[1].mode, "Next: prefer cpu-tensors to"
+        told = (
+            f"{mode} is slower: 0.500× as fast as cpu-tensors (95% CI 0.450 to 0.550): 10.0 ms instead of 5.00 ms{why}."
+        )
+        assert told in sentences(made)
+        assert f"{after} {mode} for this model and these shapes" in sentences(made)
+    for ratio in ((0.5,), (0.5, 0.4, 1.2), (0.97, 0.96, 0.98)):  # unsure, or by too little
+        assert "is slower:" not in " ".join(sentences(slower("host-accessible", "cpu-tensors", *ratio)))
+    noisy = slower("host-accessible", "cpu-tensors", 0.5, 0.45, 0.55)
+    noisy.cases[1].noisy = True
+    assert "is slower:" not in " ".join(sentences(noisy))
+    copying = slower("device-tensors", "cpu-tensors", 0.5, 0.45, 0.55)
+    assert "is slower:" not in " ".join(sentences(copying)), "copies are what it is about"
 
 
 def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:

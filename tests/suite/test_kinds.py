@@ -363,9 +363,18 @@ def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
         records[0].line(was_done=True)
         == "swept: measured, best batch=4 with cpu-tensors, device-resident 1.07× if tensors never cross the link, done before"
     )
+    on_host = sweep_result()
+    on_host.target["memory"] = {"kind": "host", "default": "host memory", "host_accessible": None}
+    records.append(record("host", on_host))
+    assert "device-resident 1.07× if the host reads and writes the bound tensors in place" in records[3].line(
+        was_done=True
+    )
+    assert record_from(parts.text(records[3]).encode(), "case.json") == records[3]
+    needs = "usable only if tensors never cross the link, or if the host reads and writes the bound tensors in place (EPs that compute in host memory);"
+    assert needs in markdown(build("s", records))
     table = case_table(records)
     at = [column.name for column in table.columns].index("best shape")
-    assert [row[at] for row in table.rows] == ["batch=4", "–", "–"]
+    assert [row[at] for row in table.rows] == ["batch=4", "–", "–", "batch=4"]
     head, first, *_ = csv(records).splitlines()
     assert head.endswith(",items,item_throughput_per_s,item_time_ns,resident,resident_ns,resident_speedup,best_shape")
     assert first.endswith(",4,2500.0,400000.0,device-resident,1500000,1.0667,batch=4")

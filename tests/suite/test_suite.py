@@ -502,7 +502,7 @@ def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
     table = case_table(RECORDS)
     assert table.rows[0] == ("a--cpu", "2.00 ms", "device-tensors", "1.00 ms", "2.00×", "measured")
     assert table.rows[1][1:5] == ("–",) * 4
-    assert headline(RECORDS) == "3 cases: 1 measured, 1 cannot tell, 1 skipped"
+    assert headline(RECORDS) == "3 cases: 1 measured (no gate), 1 cannot tell, 1 skipped"
     text = markdown(build("nightly", RECORDS))
     assert text.startswith("# ortbench suite nightly, 3 cases: 1 measured")
     assert text.count("\n| ") == 2 + 3

@@ -13,7 +13,7 @@ from ortbench.analysis.findings.loop_advice import loop_findings, loop_headline
 from ortbench.analysis.findings.node_advice import node_findings
 from ortbench.analysis.findings.phrases import times
 from ortbench.analysis.findings.run_advice import copy_share, hump_findings, run_findings, run_headline, where
-from ortbench.analysis.findings.speedups import condition, on_device
+from ortbench.analysis.findings.speedups import condition, kept_tensors, on_device
 from ortbench.analysis.findings.start_advice import engine_findings, start_findings, start_headline
 from ortbench.analysis.findings.sweep_advice import sweep_findings, sweep_headline
 from ortbench.analysis.host import host_findings
@@ -128,7 +128,7 @@ def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Findi
     found = []
     for group, title in (
         (False, "Fastest mode with new inputs and outputs in each inference"),
-        (True, "Tensors on the device"),
+        (True, kept_tensors(results[0])),
     ):
         pairs = [(name, said) for name, it in zip(names, results, strict=True) if (said := _side(it, group))]
         said = "; ".join(f"with {of} {text}" if len(results) > 1 else text for of, _, text in merged(pairs))

@@ -6,7 +6,7 @@ from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, UNKNOWN, cl
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast
-from ortbench.analysis.findings.speedups import condition, unsure
+from ortbench.analysis.findings.speedups import condition, is_on_host, unsure
 from ortbench.analysis.steps_and_stages import LINKED, crosses, crossing_ns, saved_ns
 from ortbench.core.safe_text import first_of
 from ortbench.core.units import count, duration, share, size
@@ -24,7 +24,7 @@ def chain_findings(result: Result, chain: Chain) -> list[Finding]:
 
 def chain_headline(result: Result, chain: Chain) -> str:
     resident, noisy = result.case(LINKED), ""
-    if resident is not None and resident.speedup is not None and not _is_on_host(chain):
+    if resident is not None and resident.speedup is not None and not is_on_host(result):
         verdict = claim_of(resident)
         if verdict in (FASTER, UNKNOWN):
             unsure = f"; {TOO_FEW}" if verdict == UNKNOWN else ""
@@ -36,23 +36,20 @@ def chain_headline(result: Result, chain: Chain) -> str:
     return f"The chain takes {duration(found[1])} with {found[0].mode}{noisy}"
 
 
-def _is_on_host(chain: Chain) -> bool:
-    return all(stage["memory"]["kind"] == "host" for stage in chain["stages"])
-
-
 def _kept(result: Result, chain: Chain) -> list[Finding]:
     """What it brings that links stay on the device; where all stages compute in host memory, that values are handed on."""
     cpu, resident, saved = result.case(CPU), result.case(LINKED), saved_ns(result)
     if cpu is None or resident is None or resident.speedup is None or saved is None:
         return []
-    host, verdict = _is_on_host(chain), claim_of(resident)
+    host, verdict = is_on_host(result), claim_of(resident)
     what, whole = f"{LINKED} is {times_as_fast(resident.speedup, CPU)}", cpu.median(LATENCY) or 1
     if verdict in (UNKNOWN, NOISY):
         return [unsure(result, resident, what)]
     if verdict == ALIKE:
         return [Finding(f"{CPU} and {LINKED}: {ALIKE}", f"{duration(whole)} per chain", weight=Weight.ANSWER)]
     if verdict != FASTER:
-        return [Finding(what, "keeping the links on the device brings nothing here", weight=Weight.ANSWER)]
+        kept = "handing tensors on in host memory" if host else "keeping the links on the device"
+        return [Finding(what, f"{kept} brings nothing here", weight=Weight.ANSWER)]
     saves = f"saves {duration(saved)} per chain, {share(saved / whole)} of it"
     if host:
         evidence = f"{saves}; all stages compute in host memory: calls and allocations, not copies over a link"
@@ -92,7 +89,7 @@ def _slowest(result: Result) -> list[Finding]:
     if not measured:
         return []
     case = min(measured, key=lambda it: it.median(LATENCY) or 0)
-    whole = sum(stats.median for stats in case.stages.values())
+    whole = case.median(LATENCY) or 1
     name, stats = max(case.stages.items(), key=lambda item: item[1].median)
-    what = f"Stage {name} takes {share(stats.median / max(whole, 1))} of the chain with {case.mode}"
-    return [Finding(what, duration(stats.median))]
+    what = f"Stage {name} takes {share(stats.median / whole)} of the chain with {case.mode}"
+    return [Finding(what, f"{duration(stats.median)} of {duration(whole)}")]

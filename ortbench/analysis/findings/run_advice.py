@@ -7,24 +7,32 @@ import math
 from ortbench.analysis.comparing.claims import (
     FASTER,
     NOISY,
+    SLOWER,
     UNKNOWN,
     claim_between,
     claim_of,
     compared,
     fastest,
     is_faster,
+    over,
 )
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
 from ortbench.analysis.findings.program import how_to_write, lever
-from ortbench.analysis.findings.speedups import condition, is_on_host, on_device, speedup_findings
+from ortbench.analysis.findings.speedups import (
+    condition,
+    is_on_host,
+    on_device,
+    speedup_findings,
+    stays_in_place,
+)
 from ortbench.analysis.nodes.gpu_activity import cupti_findings
 from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
 from ortbench.analysis.nodes.node_shares import copies_inside
 from ortbench.analysis.noise import is_busy
 from ortbench.core.humps import Hump, two_humps
-from ortbench.core.safe_text import capitalized
+from ortbench.core.safe_text import capitalized, shortened
 from ortbench.core.stats import SAMPLES_FOR, Value
 from ortbench.core.units import count, digits, duration, rate, share, size
 from ortbench.model.modes import (
@@ -33,6 +41,7 @@ from ortbench.model.modes import (
     COPY_TIME,
     CPU,
     HIDDEN_SHARE,
+    HOST_ACCESSIBLE,
     LATENCY,
     MODES,
     PER_ITEM,
@@ -55,6 +64,7 @@ def run_findings(result: Result) -> list[Finding]:
         *(_passing_through(result) if is_only_host_accessible(result) else ()),
         *([] if host else _copies(result)),
         *_speedups(result),
+        *_slower(result),
         *_pinned(result),
         *_pipeline(result),
         *_bursts(result),
@@ -246,6 +256,37 @@ def _break_even(result: Result) -> list[Finding]:
     ]
 
 
+_SLOWER = 0.9  # times as fast, from which down a mode that saves copies, or their time, is told of
+_OVER_LINK = "; kernels may fetch host memory over the link each time that they read it"
+
+
+def _slower(result: Result) -> list[Finding]:
+    """The modes that are to be faster than another one, without its copies or with pinned memory, and are slower."""
+    found = []
+    for case in result.at_point():
+        mode = mode_of(case.mode)
+        base = result.case(mode.like if mode.pinned else CPU)
+        if case.status != OK or base is None or not (mode.pinned or mode.only):
+            continue
+        theirs, ours = base.median(LATENCY), case.median(LATENCY)
+        speedup, verdict = case.speedup, claim_of(case)
+        if base.mode != CPU:
+            speedup = over(base, case)
+            verdict = claim_between(result, base, case, speedup)
+        if verdict != SLOWER or speedup is None or speedup.value > _SLOWER or theirs is None or ours is None:
+            continue
+        why = _OVER_LINK if case.mode == HOST_ACCESSIBLE and not stays_in_place(result) else ""
+        found.append(
+            Finding(
+                f"{case.mode} is slower: {times_as_fast(speedup, base.mode)}",
+                f"{duration(ours)} instead of {duration(theirs)}{why}",
+                f"prefer {base.mode} to {case.mode} for this model and these shapes",
+                tone="bad",
+            )
+        )
+    return found
+
+
 # Modes with several inferences in a call, pinned memory
 
 
@@ -382,7 +423,8 @@ def _link(result: Result) -> list[Finding]:
     stale = not is_busy(result) and any(it["of_sweep"] > _STALE for _, it in shares)
     text = "; ".join(f"{what} {reach}" for what, _, reach in said)
     evidence = (
-        f"compared with single copies of that size and with the peak, bandwidth curve of {result.link['created'][:10]}"
+        f"compared with single copies of that size and with the peak of the bandwidth curve in {shortened(result.link['from'])}, "
+        f"measured on {result.link['created'][:10]}"
     )
     again_ = "measure the bandwidth curve again, copies are faster than it: ortbench bandwidth" if stale else ""
     return [Finding(capitalized(text), evidence, again_, Weight.DETAIL)]

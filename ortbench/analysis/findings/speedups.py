@@ -34,8 +34,14 @@ from ortbench.model.result import LOOP, Case, Result
 
 
 def is_on_host(result: Result) -> bool:
-    """Whether the EP computes in host memory, so that nothing crosses a link."""
-    return result.target["memory"]["kind"] == "host"
+    """Whether the EP, of a chain that of each stage, computes in host memory, so that nothing crosses a link."""
+    sessions = result.part["stages"] if KINDS[result.kind].of_stages else [result.target]
+    return all(it["memory"]["kind"] == "host" for it in sessions)
+
+
+def stays_in_place(result: Result) -> bool:
+    """Whether the tensors that a mode keeps are in memory that the host reads and writes."""
+    return is_on_host(result) or is_only_host_accessible(result)
 
 
 def condition(result: Result, mode: str) -> str:
@@ -46,9 +52,12 @@ def condition(result: Result, mode: str) -> str:
 def needs(result: Result) -> str:
     """What has to hold for the modes that keep tensors on the device."""
     kind = KINDS[LOOP if result.generation else result.kind]
-    if not kind.counts_crossings and (is_on_host(result) or is_only_host_accessible(result)):
-        return "the host reads and writes the bound tensors in place"
-    return kind.on_device_needs
+    return kind.in_place_needs if stays_in_place(result) else kind.on_device_needs
+
+
+def kept_tensors(result: Result) -> str:
+    """What a figure of such a mode is called."""
+    return "Tensors in place" if stays_in_place(result) else "Tensors on the device"
 
 
 def speedup_findings(result: Result, takes: str, evidence: str = "", told: str | None = None) -> list[Finding]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, Fastest, fastest
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
-from ortbench.analysis.comparing.compare import lacks, rows
+from ortbench.analysis.comparing.compare import CANNOT_TELL, lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
@@ -20,7 +20,7 @@ from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
 from ortbench.analysis.findings.slo_advice import found_text, slo_text, tries_text
-from ortbench.analysis.findings.speedups import condition, on_device
+from ortbench.analysis.findings.speedups import condition, is_on_host, kept_tensors, on_device
 from ortbench.analysis.findings.sweep_advice import best_shapes
 from ortbench.analysis.items import best_mode
 from ortbench.analysis.loads.levels import (
@@ -94,15 +94,13 @@ def _of_times(result: Result) -> Iterator[Fact]:
         yield Fact("Fastest mode", _speedup(best), _fastest_note(result, best))
     if kept is not None and (best is None or kept.claim == FASTER):
         note = f"{kept.mode}, {on_device(result, kept, best)[0]}{condition(result, kept.mode)}"
-        yield Fact(
-            "Tensors on the device", _speedup(kept), note if kept.claim == FASTER else _fastest_note(result, kept)
-        )
+        yield Fact(kept_tensors(result), _speedup(kept), note if kept.claim == FASTER else _fastest_note(result, kept))
     shown = next((it.case for it in (best, kept) if it is not None and it.is_faster), timed[0])
     yield from _WORK.get(result.kind, _of_whole)(result, shown)
 
 
 def _speedup(best: Fastest) -> str:
-    return "cannot tell" if best.claim == NOISY else times(best.speedup)
+    return CANNOT_TELL if best.claim == NOISY else times(best.speedup)
 
 
 def _fastest_note(result: Result, best: Fastest) -> str:
@@ -127,7 +125,7 @@ def _of_whole(result: Result, shown: Case) -> Iterator[Fact]:
     what = f"Time per {one}" if is_rate(shown.mode, LATENCY) else f"One {one}"
     yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(shown.value(THROUGHPUT) or 0)} {one}s/s")
     copying = next((case for case in _timed(result) if case.bytes_h2d or case.bytes_d2h), None)
-    if copying is not None:
+    if copying is not None and not is_on_host(result):
         there, back = copying.bytes_h2d or 0, copying.bytes_d2h or 0
         moved = bytes_inside(result)
         inside = f"; Memcpy nodes copy {units.size(moved)} more" if moved else ""
@@ -179,7 +177,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
     """The figures of a load: the most inferences/s of both groups of modes, the knee, the highest rate that meets the SLO, latency
     at a rate."""
     best, kept_there = best_level(result), best_level(result, on_device=True)
-    for name, level in ((_MOST, best), ("Tensors on the device", kept_there)):
+    for name, level in ((_MOST, best), (kept_tensors(result), kept_there)):
         if level is None or (best is not None and name != _MOST and rate_of(level) <= rate_of(best)):
             continue
         sure = within(interval(level, THROUGHPUT), units.rate)
@@ -215,7 +213,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
 
 def _of_sweep(result: Result) -> Iterator[Fact]:
     """The figures of a sweep: its best shape, and the most that switching shapes costs for certain."""
-    for name, (mode, found) in zip(("Best shape", "Tensors on the device"), best_shapes(result), strict=False):
+    for name, (mode, found) in zip(("Best shape", kept_tensors(result)), best_shapes(result), strict=False):
         per_s = f"{units.rate(found['items_per_s'] or 0.0)} items/s{within(found['ci95'], units.rate)}"
         yield Fact(name, found["shape"], f"{mode}, {per_s}{condition(result, mode)}")
     costly = [it for it in result.switching or [] if has_a_cost(it)]
@@ -373,6 +371,8 @@ def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     best = fastest(result, on_device)
     if best is None:
         return NOTHING, NOTHING
+    if best.claim == NOISY:
+        return CANNOT_TELL, times(best.speedup)
     return best.mode if best.is_faster else "none measurably faster", times(best.speedup)
 
 

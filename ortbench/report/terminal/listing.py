@@ -79,7 +79,8 @@ def _print_device(screen: Screen, index: int, device: EpDevice) -> None:
 
 def _print_memory(screen: Screen, memory: Memory, label: str) -> None:
     default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
-    screen.text(default if memory["kind"] == "host" else f"{default}; {shared}", label=label)
+    in_host = f"{default}: all modes have their tensors in it, no copy crosses a link"
+    screen.text(in_host if memory["kind"] == "host" else f"{default}; {shared}", label=label)
 
 
 def _print_modes(screen: Screen, modes: Mapping[str, str | None], label: str) -> None:

@@ -138,12 +138,13 @@ class Grid:
         rows = list(zip(*cells, strict=True))
         begins = [0, *(at for at, _ in self._groups), len(rows)]
         width = min(self._screen.width, self._width(columns) + (bar_width - _BAR_LEAST) * (_BARS in columns))
-        for (begin, end), title in zip(pairwise(begins), ("", *(title for _, title in self._groups)), strict=True):
+        titles = ("", *(title for _, title in self._groups))
+        for number, ((begin, end), title) in enumerate(zip(pairwise(begins), titles, strict=True)):
             shown_rows = [rows[at] for at in range(begin, end) if only is None or at in only]
             if title and shown_rows:
                 rule = shown("─") * (width - cell_len(shown(title)) - 1)
                 self._screen.text(f"{shown(title)} {rule}", style="rule")
-            self._screen.show(self._rich(columns, shown_rows, bar_width, headed=not begin))
+            self._screen.show(self._rich(columns, shown_rows, bar_width, headed=not number))
 
     def _rich(
         self, columns: Sequence[Column], rows: Sequence[Sequence[Text]], bar_width: int, *, headed: bool

@@ -254,9 +254,10 @@ def lacks_shared_memory(provider: Provider, called: str = "HOST_ACCESSIBLE memor
 
 
 def lacks_pinned_memory(provider: Provider) -> str | None:
-    """The same for what the host's side of copies is to be in, of which an EP on the host has none."""
-    called = "HOST_ACCESSIBLE (pinned) memory"
-    return f"no {called}" if provider.computes_on_host else lacks_shared_memory(provider, called)
+    """The same for what the host's side of copies is to be in, which an EP on the host does without."""
+    if provider.computes_on_host:
+        return "no pinned memory (it needs none)"
+    return lacks_shared_memory(provider, "HOST_ACCESSIBLE (pinned) memory")
 
 
 def hinders_runs(provider: Provider) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ortbench.analysis.bandwidth import TITLES, gbps, measured, size_of
+from ortbench.analysis.findings.speedups import is_on_host
 from ortbench.core import units
 from ortbench.model.modes import COPY_RATE, COPY_TIME, D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY, mode_of
 from ortbench.model.result import Case, Result
@@ -44,12 +45,12 @@ _Points = Sequence[tuple[int, int]]  # bytes and ns, by size
 
 
 def bandwidth(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
-    """The copies of results by size and rate; None where nothing was copied. The curve of a link is shown where there is one result."""
+    """The copies of results by size and rate; None where nothing was copied over a link. The curve of a link is shown where there is one result."""
     many = len(results) > 1
     copies = [
         copy
         for name, result in zip(names, results, strict=True)
-        for case, _ in measured_cases(result)
+        for case, _ in ([] if is_on_host(result) else measured_cases(result))
         for copy in copies_of(case, f"{name}: " if many else "")
     ]
     curves = {} if many else dict(_curves(results[0]))
