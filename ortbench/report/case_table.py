@@ -61,8 +61,11 @@ def case_table(
 
 def _without_zeros(table: Table) -> Table:
     """A table without the columns of copies in which nothing is copied."""
-    cells = list(zip(*table.rows, strict=True))
-    empty = {at for at, it in enumerate(table.columns) if it.name in _COPIED and set(cells[at]) <= {"0", NOTHING}}
+    empty = {
+        at
+        for at, it in enumerate(table.columns)
+        if it.name in _COPIED and {row[at] for row in table.rows} <= {"0", NOTHING}
+    }
     rows = tuple(tuple(NOTHING if at in empty else cell for at, cell in enumerate(row)) for row in table.rows)
     return filled(replace(table, rows=rows))
 
