@@ -59,7 +59,9 @@ def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> 
             taken, without = (it.value(f"cpu_user{spinning}") or 0 for it in (case, free))
             assert taken - without == (ENQUEUE_US + BUSY_US) * US
             assert case.value(f"cpu_system{spinning}") == 0
-            assert 4 * US <= without * (4 if case.mode == "device-resident-async" else 1) <= 10 * US  # a short block counts as much as others
+            assert (
+                4 * US <= without * (4 if case.mode == "device-resident-async" else 1) <= 10 * US
+            )  # a block of few inferences counts as much
         spent, enqueue = case.stats(CPU_TIME), case.stats(ENQUEUE)
         assert spent is not None
         assert spent.n == len(case.blocks[LATENCY]) == len(case.samples[CPU_TIME])

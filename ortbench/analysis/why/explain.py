@@ -29,6 +29,7 @@ _CLEAR = 0.5  # of the saving that a change claims: what must be saved at least 
 _NAMES = 3  # that are listed; of more the first and the last
 _OPERATORS = 2  # of many nodes: those whose nodes are named
 _LEAST = 0.02  # of the difference: what is worth a sentence
+_DRIFT = 0.1  # by which what is saved, which was measured later, may exceed the difference without a word
 _MUCH = 0.2  # of the difference: what outside of nodes is worth one
 
 
@@ -330,7 +331,7 @@ def confirmation(why: Why, change: Change, saved: tuple[float, float] | None, sa
 
 def _of_difference(saved: tuple[float, float], saved_ns: float, ns: float) -> str:
     """Which part of the difference is saved; it was measured before."""
-    if saved[0] > ns:
+    if saved[0] > ns * (1 + _DRIFT):
         return f"more than the {duration(ns)} that were measured before"
     return f"{share(saved_ns / ns)} of the difference" if saved_ns < ns else "all of the difference"
 
