@@ -10,6 +10,7 @@ from pathlib import Path
 from ortbench.analysis.bandwidth import measured
 from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.findings.finding import Weight
+from ortbench.analysis.findings.speedups import is_on_host
 from ortbench.core import units
 from ortbench.core.files import write_or_note
 from ortbench.model.kinds import KINDS
@@ -162,10 +163,10 @@ def _explained(result: Result, table: Table) -> list[Block]:
     bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
     shown = {column.name for column in table.columns} | ({SPLIT} if table.bars else set())
     unusual = [word for word in (SPLIT, *_UNUSUAL.get(result.kind, ())) if word in shown]
-    lines = [
-        *filter(None, [WHAT_A_GENERATION_IS if result.generation else _LEGENDS.get(result.kind, "")]),
-        *legend(result, table),
-    ]
+    work = WHAT_A_GENERATION_IS if result.generation else _LEGENDS.get(result.kind, "")
+    if is_on_host(result):
+        work = work.replace("copied to the device", "put in place")
+    lines = [*filter(None, [work]), *legend(result, table)]
     return [*bars, *map(Paragraph, lines), hint("sync", *unusual, *[DERIVED] * is_marked(table))]
 
 
