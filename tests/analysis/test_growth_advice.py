@@ -137,9 +137,6 @@ def test_a_gate_of_what_is_no_soak_refuses_the_limit() -> None:
 
 def test_the_table_of_a_soak_says_which_memory_it_is_of_and_tells_growth_only_where_there_is_some() -> None:
     for private, grows in ((LEAK, True), (FLAT, False)):
-        (LEAK, "private memory at start", True),
-        (FLAT, "private memory at start", False),
-    ):
         made = soak_result(private)
         put_growth(made.cases[0], made.part)
         table = mode_table(made)
