@@ -378,7 +378,7 @@ _CATALOGUE = [
         Group.MEMORY, "soak.md",
         _value("host_growth", "host growth", GROWTH, "lower",
             "Host memory by which the worker grows in 1,000 inferences: private memory where the system tells it, else the resident set.",
-            "leak", "memory leak"),
+            "leak", "memory leak", "growth"),
         _value("device_growth", "device growth", GROWTH, "lower", "Device memory by which the worker grows in 1,000 inferences, by NVML."),
         _value("host_held", "private memory at end", SIZE, "lower",
             "Memory of the worker's process alone when a soak ends, without pages that processes share; the resident set where the system "

@@ -102,7 +102,7 @@ _STAGE_COLUMNS = (
     Column("stage", Kind.NAME, KEY),
     Column("mode", Kind.WORD, KEY),
     *columns(Kind.TIME, "time", "p95", "p99", group=1),
-    Column("95% CI", Kind.NUMBER, 2),
+    Column("95% CI", Kind.TIME, 2),
     Column("steps", Kind.NUMBER, 3),
     Column("on", Kind.WORD, 3),
 )
@@ -184,7 +184,7 @@ def soak_columns(result: Result) -> dict[str, Own]:
     if not (found := grown(soak)):
         return {}
     host = found[0]
-    hidden = {it.metric for it in found if not it.is_memory and it.verdict != GROWS}
+    hidden = {it.metric for it in found if it.verdict != GROWS}  # a slope that is not told from none is no growth
     cells = {
         "inferences": (f"{host.points[-1][0]:.0f}", ""),
         "private memory at start": (units.size(host.points[0][1]), f"{host.title} at start"),

@@ -10,6 +10,8 @@ from pathlib import Path
 from ortbench.analysis.bandwidth import measured
 from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.findings.finding import Weight
+from ortbench.analysis.findings.loop_advice import state_bytes
+from ortbench.analysis.findings.speedups import is_on_host
 from ortbench.core import units
 from ortbench.core.files import write_or_note
 from ortbench.model.kinds import KINDS
@@ -158,14 +160,21 @@ _LEGENDS = {LOOP: WHAT_A_LOOP_IS}  # by kind, what the work is that is timed
 _UNUSUAL = {LOOP: ("TTFT", "loop", "growth per step", "by step", "state/step", "state/token")}
 
 
+def _crossing(result: Result) -> list[str]:
+    """Why the modes that keep a state on the device copy it, where they do."""
+    copying = [it.mode for it in measured_cases(result) if mode_of(it.mode).on_device and state_bytes(it)]
+    why = "copies the state in each step all the same, as nodes on the CPU make or read it"
+    return [f"{mode}: {why}." for mode in copying]
+
+
 def _explained(result: Result, table: Table) -> list[Block]:
     bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
     shown = {column.name for column in table.columns} | ({SPLIT} if table.bars else set())
     unusual = [word for word in (SPLIT, *_UNUSUAL.get(result.kind, ())) if word in shown]
-    lines = [
-        *filter(None, [WHAT_A_GENERATION_IS if result.generation else _LEGENDS.get(result.kind, "")]),
-        *legend(result, table),
-    ]
+    work = WHAT_A_GENERATION_IS if result.generation else _LEGENDS.get(result.kind, "")
+    if is_on_host(result):
+        work = work.replace("copied to the device", "put in place")
+    lines = [*filter(None, [work]), *legend(result, table), *_crossing(result)]
     return [*bars, *map(Paragraph, lines), hint("sync", *unusual, *[DERIVED] * is_marked(table))]
 
 

@@ -126,7 +126,9 @@ class Copies:
         self.provider = providers.find(target)
         refusal = f"bandwidth is unsupported: {self.provider.name}"
         if self.provider.computes_on_host:
-            raise Unsupported(f"{refusal} computes in host memory, there is nothing to copy over")
+            raise Unsupported(
+                f"{refusal} computes in host memory, there is nothing to copy over; choose one with a device: --ep NAME ('ortbench devices' lists them)"
+            )
         memory = device_memory(self.provider)
         if memory is None:
             raise Unsupported(f"{refusal} offers {lacks_device_memory(self.provider)} on this device")

@@ -16,6 +16,7 @@ from ortbench.gate.limits import Limits
 from ortbench.model.result import Result
 from ortbench.model.schema import SoakedShape
 from ortbench.model.sound import check
+from ortbench.report.run import mode_table
 from tests.expect import there
 from tests.results import result_of, said, sentences, soak_result, stats
 
@@ -132,3 +133,18 @@ def test_a_gate_limits_growth(private: list[int], most: int, verdict: str) -> No
 def test_a_gate_of_what_is_no_soak_refuses_the_limit() -> None:
     with pytest.raises(BadInput, match="--max-growth is of a soak"):
         check_alone(result_of(), Limits(max_growth=1))
+
+
+def test_the_table_of_a_soak_says_which_memory_it_is_of_and_tells_growth_only_where_there_is_some() -> None:
+    for private, grows in ((LEAK, True), (FLAT, False)):
+        made = soak_result(private)
+        put_growth(made.cases[0], made.part)
+        table = mode_table(made)
+        cells = dict(zip((column.name for column in table.columns), table.rows[0], strict=True))
+        assert "private memory at start" in cells
+        assert ("host growth" in cells) is grows
+        if grows:
+            assert cells["host growth"] == "500 kB/1,000 inf"
+    for it in made.part["readings"]:
+        it["private"] = None
+    assert "resident memory at start" in [column.name for column in mode_table(made).columns]

@@ -10,7 +10,7 @@ from ortbench.analysis.findings.advice import headline
 from ortbench.model.metrics import figure
 from tests.results import sentences, series_of, start_result
 
-SESSION = "Creating the session takes 71% of the time to ready (1.42 s of 2.00 s): import 500 ms."
+SESSION = "Creating the session takes 71% of the time to ready (1.42 s of 2.00 s); import takes 500 ms."
 LAUNCH = "Creating the process takes 1.00 ms of the time to ready."
 
 

@@ -171,7 +171,8 @@ def test_an_ep_that_computes_in_host_memory_has_nothing_to_copy_over(tmp_path: P
     ran = ortbench("bandwidth", "--ep", "cpu", "--out", tmp_path)
     assert ran.code == 1
     assert ran.error_line == (
-        "bandwidth is unsupported: CPUExecutionProvider computes in host memory, there is nothing to copy over"
+        "bandwidth is unsupported: CPUExecutionProvider computes in host memory, there is nothing to copy over; choose one with a device: "
+        "--ep NAME ('ortbench devices' lists them)"
     )
     assert list(tmp_path.iterdir()) == []
 

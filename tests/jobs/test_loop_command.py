@@ -241,7 +241,7 @@ def test_what_was_measured_before_the_memory_was_out_is_kept(library: Path, tmp_
 @pytest.mark.parametrize(
     ("words", "arguments"),
     [
-        ("no input of token ids (input_ids) is there; say what is fed back with --feedback OUT=IN", []),
+        ("the model has no input of token ids (input_ids), so it is no decoder; say what is fed back with --feedback OUT=IN", []),
         ("--feedback hidden=hidden: the model has no such output; it has hidden_out …", ["--feedback", "hidden=hidden"]),
         ("--steps 0: a loop has at least one step", ["--feedback", "hidden_out=hidden", "--steps", "0"]),
         ("--resident hidden: is a state, and inputs that are none are meant", ["--feedback", "hidden_out=hidden", "--resident", "hidden"]),

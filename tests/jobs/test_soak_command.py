@@ -113,7 +113,7 @@ def test_a_live_gate_soaks_its_model(library: Path, tmp_path: Path) -> None:
         assert one - two in (0, 1)
         assert (result["stopped"]["reason"], result["stopped"]["value"]) == ("duration", 0.5)
         (check,) = json.loads((file.parent / "gate.json").read_text())["checks"]
-        assert check["text"].startswith("host memory: grows by 1.0")
+        assert check["text"].startswith("private memory: grows by 1.0")
     assert codes == {"2MB": 0, "100kB": 3}
 
 

@@ -52,7 +52,7 @@ def test_the_tables() -> None:
         ("device-resident", "6.00", "1.67×", "1.67–1.67", "18", "167", "4.00 kB"),
     )
     found = stage_table(result)
-    assert found.headings == ["stage", "mode", "time (ms)", "95% CI", "steps", "on"]
+    assert found.headings == ["stage", "mode", "time (ms)", "95% CI (ms)", "steps", "on"]
     place = "Some 1.0 on GPU Some 0001:0002"
     assert found.rows == (
         ("text", "cpu-tensors", "2.00", "2.00–2.00", "–", place),
@@ -110,7 +110,7 @@ def test_on_the_host_no_link_is_said_to_be_saved() -> None:
 def test_markdown_and_records_have_it() -> None:
     result = chain(STAYING)
     text = markdown(build(result))
-    assert "## Stages\n\n| stage | mode | time (ms) | 95% CI | steps | on |" in text
+    assert "## Stages\n\n| stage | mode | time (ms) | 95% CI (ms) | steps | on |" in text
     assert "| text.condition → image.condition | 64.0 kB | stays | 110 µs |" in text
     assert [record["stage_image_median_ns"] for record in records(result)] == [8 * MS, 5 * MS]
 

@@ -49,6 +49,16 @@ def test_a_terminal_shows_the_whole_of_it() -> None:
     assert "\n".join(shown(build, decoding(), width=120)).startswith(TERMINAL)
 
 
+def test_a_mode_whose_state_does_not_stay_says_why() -> None:
+    made = decoding()
+    assert "all the same" not in markdown(build(made))
+    made.cases[1].step_bytes = made.cases[0].step_bytes
+    assert (
+        "device-resident: copies the state in each step all the same, as nodes on the CPU make or read it."
+        in markdown(build(made))
+    )
+
+
 GENERATION = """\
 generation: 100 prompt tokens (pp100), 8 generated tokens (tg8); random prompt, argmax on the host; no tokenizing, no sampling;
 """

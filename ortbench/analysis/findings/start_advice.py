@@ -40,11 +40,11 @@ def _parts(result: Result, case: Case) -> Finding | None:
     if not whole or not found:
         return None
     (most, longest), *rest = found
-    beside = [f"{title} {duration(ns)}" for ns, title in rest if ns >= _TELLING * whole]
+    beside = [f"{title} takes {duration(ns)}" for ns, title in rest if ns >= _TELLING * whole]
     is_session = longest == _SESSION and result.target.get("opt_level") == "all"
     tried = again(result, "--opt-level", "all,basic,disable") if is_session else ""
     what = f"{_DOES.get(longest, longest)} takes {share(most / whole)} of the time to ready ({duration(most)} of {duration(whole)})"
-    return Finding(what, ", ".join(beside), tried, Weight.ANSWER)
+    return Finding("; ".join(filter(None, (what, ", ".join(beside)))), "", tried, Weight.ANSWER)
 
 
 def _first(case: Case) -> Finding | None:

@@ -204,7 +204,7 @@ def roles_of(
         ids = embed.ids
     if ids is None or logits is None:
         lacks = "input of token ids (input_ids)" if ids is None else "output of logits (logits)"
-        raise BadInput(f"{path}: no {lacks} is there; {_OF_A_LOOP}", _FLAG)
+        raise BadInput(f"{path}: the model has no {lacks}, so it is no decoder; {_OF_A_LOOP}", _FLAG)
     if len(ids.shape) != 2:
         raise BadInput(f"{path}: {ids.name} is not [batch, sequence]; {_OF_A_LOOP}", _FLAG)
     rest = (named(role, ins) for role in ("mask", "positions", "past", "total", "branch"))
