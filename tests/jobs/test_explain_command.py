@@ -41,8 +41,8 @@ def test_a_word() -> None:
 def test_a_word_that_means_several_things() -> None:
     assert explained("cpu-tensors") == [
         "cpu-tensors, a mode",
-        "  session.run with arrays in host memory; ONNX Runtime copies inputs and outputs",
-        "  inside every call.",
+        "  session.run with arrays in host memory; if the EP computes on a device, ONNX",
+        "  Runtime copies inputs and outputs inside every call.",
         "  More: ortbench explain --more cpu-tensors",
         "",
         "cpu-tensors, a column of a suite",
