@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
+from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, knees, load_cases, put_scaling
@@ -29,7 +30,7 @@ from ortbench.measure.schedule import Block, dropped
 from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY
 from ortbench.model.result import FAILED, LOAD, Case
 from ortbench.model.schema import PROCESS, SloRate
-from ortbench.plan.load_plan import LoadPlan, settings
+from ortbench.plan.load_plan import AUTO, LoadPlan, settings
 from ortbench.plan.plan import Observer
 
 if TYPE_CHECKING:
@@ -116,6 +117,11 @@ class LoadSide:
         if known:
             return max(1.0, sum(known) / len(known))
         return max(1.0, self.side.estimates_ns(mode).get(LATENCY) or self.side.first_ns)
+
+    def highest_rate(self, mode: str) -> float:
+        """About how many requests a second can be served at most: what noise of the machine added to some is no part of it."""
+        known = self.side.cases[mode].samples.get(LATENCY)
+        return self._load.workers * 1e9 / max(1.0, median(known) if known else self.one_run_ns(mode))
 
     def alone(self, mode: str, number: int) -> None:
         """A block of one client alone, back to back: the sample of the mode's case."""
@@ -235,7 +241,7 @@ class LoadSide:
         """The case of a load point, which is made anew where there is more of it."""
         parts = [*(it.round for it in taken.bursts), *(it.round for it in taken.stretches)]
         apart = [len(it.bursts) + len(it.stretches) for it in taken.apart.values()]
-        known = (parts, apart, taken.failed, taken.outputs_match, taken.kept, len(taken.clock_mhz))
+        known = (parts, apart, taken.failed, taken.outputs_match, len(taken.clock_mhz))
         before = self._rows.get(id(taken))
         if before is not None and before[0] == known and parts:
             return before[1]
@@ -251,7 +257,8 @@ class LoadSide:
         """Warn of what a reader of the figures should know: that requests were late, that clients waited for one another, that
         a load point was cut off."""
         result = self.side.result
-        if cut_off := [said for it in self.taken if (said := _cut_off(it))]:
+        cut_off = [said for it in self.taken if (said := _cut_off(it))]
+        if cut_off and self._load.rate != AUTO:  # a search tries such rates too
             what = "requests came faster than they were served, so latencies are lower bounds"
             result.warn("overload", f"{what}: {', '.join(cut_off)}")
         waiting: dict[str, tuple[float, str]] = {}
