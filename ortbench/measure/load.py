@@ -38,21 +38,27 @@ from ortbench.analysis.loads.load_levels import (
     stretch_block,
 )
 from ortbench.analysis.loads.rate_search import TRIES, Search
+from ortbench.measure.client_pool import LEAST_RUNS
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import say_what_moved
 from ortbench.measure.experiment import Experiment, Judge
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
-from ortbench.measure.load_configuration import LoadSide
+from ortbench.measure.load_configuration import ALONE_S, LoadSide
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import Result
-from ortbench.model.schema import LoadBlock, Stopped
+from ortbench.model.schema import PROCESS, LoadBlock, Stopped
 from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps
 from ortbench.plan.plan import Observer, Plan
 
 _FEWEST_CYCLES = 5  # of a client in a block, if all wait for one another
 _SHORTEST_BLOCK_NS = 20_000_000
 _ALONE_ROUNDS = 3  # of one client alone where it is not in all rounds
+_ALONE_RUNS = 3  # in each of them, at least
+# What a block takes besides its time: clients begin together, and their outputs are compared.
+_BESIDE_S, _BESIDE_PROCESSES_S = 0.05, 0.12
+# Before and after all blocks: a process of a client begins, and each of its modes; samples and reports are written.
+_PROCESS_S, _PROCESS_MODE_S, _WRITING_S = 1.0, 0.5, 1.0
 # Without a judge
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 8
 _LONGEST_BLOCK_NS = 1_000_000_000
@@ -138,9 +144,22 @@ class ArrivalSchedule:
 def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
     """How long a load on configurations takes."""
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
-    known = (len(load.closed) + len(due.rates)) * max(map(blocks_a_round, plans))
-    levels = modes * (known + (TRIES if load.rate == AUTO else 0))
-    return Forecast(plans[0].loop, len(plans), modes, measuring_s=levels * due.level_s)
+    level_s, shapes = due.level_s, max(map(blocks_a_round, plans))
+    beside_s = _BESIDE_PROCESSES_S if load.sessions == PROCESS else _BESIDE_S
+    processes = max((*load.closed, load.workers)) - 1 if load.sessions == PROCESS else 0
+    rounds = max(_MOST_ROUNDS, math.ceil(level_s)) if load.closed else 0
+
+    def measuring_s(run_s: float) -> float:
+        # Clients that have the device one after the other take as long together as one alone.
+        least_s = [_FEWEST_ROUNDS * LEAST_RUNS * count * run_s for count in load.closed]
+        closed_s = sum(max(level_s, it) + rounds * beside_s for it in least_s) * shapes
+        rated_s = len(due.rates) * (shapes * (level_s + beside_s) + ALONE_S)
+        searched_s = TRIES * level_s if load.rate == AUTO else 0.0
+        alone = rounds + (_ALONE_ROUNDS if load.is_open else 0)
+        blocks_s = modes * (closed_s + rated_s + searched_s + alone * (ALONE_S + _ALONE_RUNS * run_s))
+        return blocks_s + processes * (_PROCESS_S + modes * _PROCESS_MODE_S) + _WRITING_S
+
+    return Forecast(plans[0].loop, len(plans), modes, measuring_s=measuring_s)
 
 
 def blocks_a_round(plan: Plan) -> int:

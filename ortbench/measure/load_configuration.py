@@ -36,7 +36,7 @@ from ortbench.plan.plan import Observer
 if TYPE_CHECKING:
     from ortbench.analysis.loads.queueing import Moments
 
-_ALONE_NS = 100_000_000  # of a block of one client alone
+ALONE_S = 0.1  # of a block of one client alone
 _MOST_RUNS = 3_000_000  # of a load point that are kept
 _ORDER = 4096  # shapes, after which clients begin again with the first
 _UNITS = {CONCURRENCY: "clients", RATE: "requests/s"}  # of the axes
@@ -127,7 +127,7 @@ class LoadSide:
         """A block of one client alone, back to back: the sample of the mode's case."""
         if mode not in self.side.modes:
             return
-        n = min(1000, max(3, round(_ALONE_NS / self.one_run_ns(mode))))
+        n = min(1000, max(3, round(ALONE_S * 1e9 / self.one_run_ns(mode))))
         begun = time.perf_counter_ns()
         self.side.block(mode, Block(number, mode, LATENCY, n, dropped(n)))
         self._alone_clocks.setdefault(mode, []).extend(self._clock_since(begun))
