@@ -258,6 +258,9 @@ def test_an_slo_that_too_few_requests_leave_open() -> None:
         "cpu-tensors violates p99 ≤ 20 ms at 90 requests/s: p99 30.0 ms; too few requests at 10 requests/s, p99 takes 299 or more.",
         "Next: ortbench load m.onnx --ep some --duration 30s",
     ]
+    waiting = few(10, 20, 15.0)
+    there(waiting.latency_bounds)["p99"]["requests"] = 2  # which is not known so well
+    assert told(load_result(waiting, slo={"p99": 20 * MS}))[1] == "Next: ortbench load m.onnx --ep some --duration 120s"
     of_a_file = load_result(few(10, 20, 15.0), slo={"p99": 20 * MS}, file="arrivals.txt")
     assert not any("Next" in it for it in told(of_a_file))  # as long as the file is
 

@@ -226,9 +226,12 @@ def _longer_search(result: Result, levels: Sequence[Case], asked: Mapping[str, i
 
 
 def _many(level: Case, asked: Mapping[str, int]) -> float | None:
-    """How many times as many requests would tell; None where a figure is as good as its limit."""
-    found = longer(level, asked)
-    return found if found <= _MOST_TIMES or any(_are_few(level, stat) for stat in asked) else None
+    """How many times as many requests would tell; None where a figure is as good as its limit. How many independent ones a few requests
+    are worth is known badly: one of four is taken at least."""
+    found, few = longer(level, asked), [LEAST[stat] for stat in asked if _are_few(level, stat)]
+    if few:
+        return min(found, max(1.0, 4 * max(few) / latency_of(level).n))
+    return found if found <= _MOST_TIMES else None
 
 
 def _with_duration(result: Result, seconds: Sequence[float]) -> str:
