@@ -250,7 +250,7 @@ ODD: dict[str, Callable[[], Result]] = {
         *load_cases(serving()),
         *load_cases(paced()),
         slo={"p99": 20 * MS},
-        found={"device-tensors": slo_rate(70.0, 66.0, 74.0)},
+        found={"device-tensors": slo_rate(70.0, 74.0)},
     ),
     "load-of-many-levels": many_levels,
     "load-that-failed": lambda: load_result(

@@ -735,6 +735,11 @@ def load_point(
     case = passed(Case(mode, point={kind: at}, load_blocks=blocks))
     case.put("throughput", throughput, (throughput * 0.99, throughput * 1.01))
     case.metrics["latency"] = of
+    case.latency_bounds = {
+        stat: {"low": round(ns * 0.98), "high": round(ns * 1.02), "requests": of.n}
+        for stat, ns in {"p50": of.median, "mean": of.mean, "p95": of.p95, "p99": of.p99}.items()
+    }
+    case.latency_bounds["max"] = {"low": round(of.max), "high": round(of.max), "requests": of.n}
     for metric, value in values.items():
         case.put(metric, value)
     return case
@@ -799,9 +804,9 @@ def lose(result: Result, number: int) -> None:
     result.cases[result.cases.index(case)] = failed_level(case)
 
 
-def slo_rate(rate: float, low: float, high: float) -> SloRate:
-    """What a search for the highest rate found: three of four tries met an SLO that all together do."""
-    return {"rate": rate, "next95": [low, high], "tries": 4, "met": 3, "latency": {"p99": 18 * MS}}
+def slo_rate(rate: float, violated_from: float | None = None) -> SloRate:
+    """What a search for the highest rate found."""
+    return {"rate": rate, "violated_from": violated_from, "requests": 1240, "latency": {"p99": 18 * MS}}
 
 
 def load_result(

@@ -174,6 +174,25 @@ def t_quantile(degrees: int, q: float = 0.975) -> float:
     return z + g1 / degrees + g2 / degrees**2 + g3 / degrees**3 + g4 / degrees**4
 
 
+DOUBT = 0.05  # that a claim is wrong which is made with 95 % confidence
+_MOST_TERMS = 500  # of a binomial sum; beyond so many the normal approximation is within one
+
+
+def binomial_tails(n: int, share: float) -> tuple[int, int]:
+    """The most of n that show something by chance in at most `DOUBT` of cases where `share` of all do, -1 for none; and the fewest."""
+    if n * share > _MOST_TERMS:
+        reach = NormalDist().inv_cdf(1 - DOUBT) * math.sqrt(n * share * (1 - share)) + 0.5
+        return math.floor(n * share - reach), math.ceil(n * share + reach)
+    most, k = -1, 0
+    term = total = (1 - share) ** n
+    while total < 1 - DOUBT:
+        most = k if total <= DOUBT else most
+        k += 1
+        term *= (n - k + 1) / k * share / (1 - share)
+        total += term
+    return most, k + 1
+
+
 def sign_test_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """The 95 % interval of the median of independent values, by the sign test; None with fewer than `FEWEST`."""
     ordered = sorted(values)

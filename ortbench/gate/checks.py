@@ -7,22 +7,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.comparing.pairs import remedy
-from ortbench.analysis.findings.slo_advice import found_text, limit_text, slo_text, tries_text
+from ortbench.analysis.findings.slo_advice import found_text, left_open, limit_text, requests_text, slo_text
 from ortbench.analysis.growth import UNCLEAR as CANNOT_TELL
 from ortbench.analysis.growth import grown
 from ortbench.analysis.loads.levels import (
     FEWEST_BLOCKS,
     P50,
-    are_enough,
     at,
+    bounds_of,
     by_name,
     interval,
     is_full,
     latency_of,
     limited,
+    meets,
     quotient,
     rate_of,
 )
+from ortbench.analysis.loads.queueing import LEAST
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.outputs import doubt, told_of, worst
@@ -37,7 +39,7 @@ from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEM
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import OK, Case, Result, work_of
 from ortbench.model.schema import SloRate
-from ortbench.model.slo import SAMPLES_NEEDED, Slo
+from ortbench.model.slo import Slo
 from ortbench.plan.options import RawOptions
 
 _METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
@@ -250,7 +252,8 @@ def few_blocks() -> str:
 
 def _of_load(result: Result, limits: Limits) -> Iterator[Check]:
     if result.slo is not None and result.slo["found"] and result.slo["asked"] == limits.slo:
-        yield from (_found(mode, it, limits.slo) for mode, it in result.slo["found"].items() if limits.held(mode))
+        found = result.slo["found"].items()
+        yield from (_found(result, mode, it, limits.slo) for mode, it in found if limits.held(mode))
         return
     cases = [case for case in limited(result) if limits.held(case.mode)]
     if not cases:
@@ -258,34 +261,39 @@ def _of_load(result: Result, limits: Limits) -> Iterator[Check]:
     yield from (_keeps(case, stat, most) for case in cases for stat, most in limits.slo.items())
 
 
-def _found(mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
+def _found(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
     """Whether any rate keeps an SLO that one was looked for: others that were tried on the way need not."""
     name = f"SLO of {mode}"
-    if found is None:
-        return Check(
-            name, FAILED, f"{name}: no rate that was tried meets {slo_text(asked)}", metric=SLO_RATE, mode=mode
+    if found is not None:
+        text = f"{name}: meets {slo_text(asked)} {found_text(found)}; {requests_text(found, asked)}"
+        return Check(name, PASSED, text, metric=SLO_RATE, mode=mode)
+    verdict, said = FAILED, f"no rate that was tried meets {slo_text(asked)}"
+    if left_open(result, mode, asked):
+        verdict, said = (
+            UNCLEAR,
+            f"too few requests to tell whether a rate meets {slo_text(asked)}; a longer --duration gives more",
         )
-    text = f"{name}: {slo_text(asked)} {found_text(found)}; {tries_text(found, asked)}"
-    return Check(name, PASSED, text, metric=SLO_RATE, mode=mode)
+    return Check(name, verdict, f"{name}: {said}", metric=SLO_RATE, mode=mode)
 
 
 def _keeps(case: Case, stat: str, most: int) -> Check:
-    """Whether a load point keeps an SLO for certain: of the largest latency by itself, of others by their intervals."""
+    """Whether a load point keeps an SLO for certain: of the largest latency by itself, of others with 95 % confidence."""
     name = named(f"SLO of {case.mode} {stat}", tuple(case.point.items()))
     limit = f"must be at most {limit_text(most)}"
-    value, inside = by_name(latency_of(case), stat), interval(case, stat)
-    verdict, said = UNCLEAR, f"{units.duration(value)} ({few_blocks()})"
+    value, told = units.duration(by_name(latency_of(case), stat)), meets(case, {stat: most})
+    verdict, said = UNCLEAR if told is None else PASSED if told else FAILED, value
+    within = bounds_of(case, stat)
     if is_full(case):
-        verdict, said = FAILED, f"{FULL}, so the queue grows as long as they come"
-    elif stat == "max":
-        verdict, said = PASSED if value <= most else FAILED, units.duration(value)
-    elif not are_enough(case, [stat]):
-        said = f"{units.duration(value)} (too few requests, {stat} needs {SAMPLES_NEEDED[stat]}; a longer --duration gives more)"
-    elif inside is not None:
-        low, high = inside
-        verdict = PASSED if high <= most else FAILED if low > most else UNCLEAR
-        more = "; a longer --duration narrows it" if verdict == UNCLEAR else ""
-        said = f"{units.duration(value)} (95% CI {units.duration(low)} to {units.duration(high)}{more})"
+        said = f"{FULL}, so the queue grows as long as they come"
+    elif within is None:
+        said = f"{value} (the result is of an older ortbench; measure again)"
+    elif told is None and within["high"] is None:
+        said = f"{value} (too few requests, {stat} takes {LEAST[stat]} or more; a longer --duration gives more)"
+    elif stat != "max":
+        low, high = (None if it is None else units.duration(it) for it in (within["low"], within["high"]))
+        known = f"at most {high}" if told or low is None else f"at least {low}" if told is False else f"{low} to {high}"
+        more = "; a longer --duration narrows it" if told is None else ""
+        said = f"{value} ({known} with 95% confidence{more})"
     separator = ";" if is_full(case) else ","
     metric = f"{LATENCY}.{'median' if stat == P50 else stat}"
     text = f"{stat} of {case.mode} {at(case).phrase}: {said}{separator} {limit}"

@@ -21,7 +21,7 @@ _TELLING_SHARE = 0.05  # of the measurement, from which on it tells itself how l
 
 class Forecast:
     """The time that is left, s, by the steps that are: sides to open, and modes to prepare and measure, of all sides together.
-    `measuring_s` is how long blocks take, where the loop does not say."""
+    `measuring_s` says how long blocks take, of the time of an inference, where the loop does not."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Forecast:
         modes: int,
         clock: Callable[[], float] = time.monotonic,
         energy: int = 0,
-        measuring_s: float | None = None,
+        measuring_s: Callable[[float], float] | None = None,
     ) -> None:
         self._loop, self._modes, self._clock, self._measuring_s = loop, modes, clock, measuring_s
         self._count: dict[Step, int] = {
@@ -105,7 +105,7 @@ class Forecast:
     def _expected(self, step: Step) -> float:
         if step == "measure":
             if self._measuring_s is not None:
-                return self._measuring_s
+                return self._measuring_s(self._run_s)
             a_round = _ROUND_RUNS * self._run_s
             most = self._loop.duration_s
             if self._loop.iterations is not None:

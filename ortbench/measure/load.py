@@ -18,7 +18,16 @@ from typing import Any, NamedTuple, Protocol
 
 from ortbench.analysis.estimates import Row
 from ortbench.analysis.loads import queueing
-from ortbench.analysis.loads.levels import CONCURRENCY, INFERENCES, SEQUENCES, LoadPoint, block_figure
+from ortbench.analysis.loads.levels import (
+    CONCURRENCY,
+    INFERENCES,
+    SEQUENCES,
+    LoadPoint,
+    block_figure,
+    holds,
+    longer,
+    meets,
+)
 from ortbench.analysis.loads.load_levels import (
     ClosedLoopBlock,
     LoadSamples,
@@ -27,24 +36,29 @@ from ortbench.analysis.loads.load_levels import (
     case_of,
     slo_rate,
     stretch_block,
-    try_met,
 )
-from ortbench.analysis.loads.rate_search import USUAL_TRIES, Search
+from ortbench.analysis.loads.rate_search import TRIES, Search
+from ortbench.measure.client_pool import LEAST_RUNS
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import say_what_moved
 from ortbench.measure.experiment import Experiment, Judge
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
-from ortbench.measure.load_configuration import LoadSide
+from ortbench.measure.load_configuration import ALONE_S, LoadSide
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import Result
-from ortbench.model.schema import LoadBlock, Stopped
+from ortbench.model.schema import PROCESS, LoadBlock, Stopped
 from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps
 from ortbench.plan.plan import Observer, Plan
 
 _FEWEST_CYCLES = 5  # of a client in a block, if all wait for one another
 _SHORTEST_BLOCK_NS = 20_000_000
 _ALONE_ROUNDS = 3  # of one client alone where it is not in all rounds
+_ALONE_RUNS = 3  # in each of them, at least
+# What a block takes besides its time: clients begin together, and their outputs are compared.
+_BESIDE_S, _BESIDE_PROCESSES_S = 0.05, 0.12
+# Before and after all blocks: a process of a client begins, and each of its modes; samples and reports are written.
+_PROCESS_S, _PROCESS_MODE_S, _WRITING_S = 1.0, 0.5, 1.0
 # Without a judge
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 8
 _LONGEST_BLOCK_NS = 1_000_000_000
@@ -130,9 +144,22 @@ class ArrivalSchedule:
 def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
     """How long a load on configurations takes."""
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
-    known = (len(load.closed) + len(due.rates)) * max(map(blocks_a_round, plans))
-    levels = modes * (known + (USUAL_TRIES if load.rate == AUTO else 0))
-    return Forecast(plans[0].loop, len(plans), modes, measuring_s=levels * due.level_s)
+    level_s, shapes = due.level_s, max(map(blocks_a_round, plans))
+    beside_s = _BESIDE_PROCESSES_S if load.sessions == PROCESS else _BESIDE_S
+    processes = max((*load.closed, load.workers)) - 1 if load.sessions == PROCESS else 0
+    rounds = max(_MOST_ROUNDS, math.ceil(level_s)) if load.closed else 0
+
+    def measuring_s(run_s: float) -> float:
+        # Clients that have the device one after the other take as long together as one alone.
+        least_s = [_FEWEST_ROUNDS * LEAST_RUNS * count * run_s for count in load.closed]
+        closed_s = sum(max(level_s, it) + rounds * beside_s for it in least_s) * shapes
+        rated_s = len(due.rates) * (shapes * (level_s + beside_s) + ALONE_S)
+        searched_s = TRIES * level_s if load.rate == AUTO else 0.0
+        alone = rounds + (_ALONE_ROUNDS if load.is_open else 0)
+        blocks_s = modes * (closed_s + rated_s + searched_s + alone * (ALONE_S + _ALONE_RUNS * run_s))
+        return blocks_s + processes * (_PROCESS_S + modes * _PROCESS_MODE_S) + _WRITING_S
+
+    return Forecast(plans[0].loop, len(plans), modes, measuring_s=measuring_s)
 
 
 def blocks_a_round(plan: Plan) -> int:
@@ -184,6 +211,8 @@ class LoadExperiment(Experiment[Any]):
         self._loads = [LoadSide(side, load, self._level_s, self._observer) for side in sides]
         self._random = random.Random(plan.inputs.seed)
         self._skipped, self._patience_s = (0, _PATIENCE_S) if judge is None else (_SKIPPED, _JUDGED_PATIENCE_S)
+        if load.rate == AUTO:  # a try of too high a rate takes no longer than the search has time for
+            self._patience_s = 0.0
         self._to_come_s = 0.0
         self._round = -1  # the last one so far, of those that noise is noted of
 
@@ -295,12 +324,13 @@ class LoadExperiment(Experiment[Any]):
     def _in_order(self, points: Sequence[Point]) -> Iterator[Turn]:
         (own,) = self._loads
         is_searched = self._load.rate == AUTO
-        searched = USUAL_TRIES * len(own.side.modes) if is_searched else 0
+        searched = TRIES * len(own.side.modes) if is_searched else 0
         self._to_come_s = (len(points) * len(self._shapes) + searched) * self._level_s
         self._tell_to_come(self._to_come_s)
         rounds = yield from self._closed_rounds(own, [it for it in points if not it.is_open])
         yield from self._stretches(own, [it for it in points if it.is_open], rounds)
-        for mode in own.side.modes if is_searched else ():
+        for number, mode in enumerate([*own.side.modes] if is_searched else ()):
+            self._to_come_s = searched * self._level_s * (1 - number / len(own.side.modes))
             yield from self._searched(own, mode)
 
     def _closed_rounds(self, own: LoadSide, points: Sequence[Point]) -> Generator[Turn, None, int]:
@@ -349,22 +379,22 @@ class LoadExperiment(Experiment[Any]):
         self._done(self._level_s)
 
     def _searched(self, own: LoadSide, mode: str) -> Iterator[Turn]:
-        """Find the highest rate of a mode that meets the SLO; all tries of a rate make up its load point."""
-        search = Search(self._load.workers * 1e9 / own.one_run_ns(mode))
+        """Find the highest rate of a mode that meets the SLO, in the time of so many tries; all tries of a rate make up its load point."""
+        search, slo = Search(own.highest_rate(mode)), self._load.slo or {}
         points: dict[float, Point] = {}
-        while (rate := search.next()) is not None and mode in own.side.modes:
+        until = time.monotonic() + (TRIES - 1) * self._level_s
+        while (rate := search.next()) is not None and mode in own.side.modes and time.monotonic() < until:
             point = points.get(rate)
             if point is None:
                 added = own.add(mode, ("rate", rate))
                 point = points[rate] = Point(mode, LoadPoint(*added.key), (added,))
             (taken,) = point.taken
-            of_all = f"try {search.tries + 1} of about {max(USUAL_TRIES, search.tries + 1)}: "
+            of_all = f"try {search.tries + 1} of at most {TRIES}: "
             yield from self._stretch(point, 1000 + search.tries, of_all)
             if taken.failed is not None:
                 break
-            last = case_of(LoadSamples(mode, taken.key, stretches=taken.stretches[-1:], slo=self._load.slo))
-            search.tell(rate, try_met(last, self._load.slo))
-            taken.kept = search.meets(rate)
+            so_far = case_of(taken)
+            search.tell(rate, meets(so_far, slo), holds(so_far, slo), longer(so_far, slo))
             own.found[mode] = slo_rate(search.found(), {it: point.taken[0] for it, point in points.items()})
             self._keep()
         own.found.setdefault(mode, None)

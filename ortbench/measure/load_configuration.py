@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
+from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, knees, load_cases, put_scaling
@@ -29,13 +30,13 @@ from ortbench.measure.schedule import Block, dropped
 from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY
 from ortbench.model.result import FAILED, LOAD, Case
 from ortbench.model.schema import PROCESS, SloRate
-from ortbench.plan.load_plan import LoadPlan, settings
+from ortbench.plan.load_plan import AUTO, LoadPlan, settings
 from ortbench.plan.plan import Observer
 
 if TYPE_CHECKING:
     from ortbench.analysis.loads.queueing import Moments
 
-_ALONE_NS = 100_000_000  # of a block of one client alone
+ALONE_S = 0.1  # of a block of one client alone
 _MOST_RUNS = 3_000_000  # of a load point that are kept
 _ORDER = 4096  # shapes, after which clients begin again with the first
 _UNITS = {CONCURRENCY: "clients", RATE: "requests/s"}  # of the axes
@@ -117,11 +118,16 @@ class LoadSide:
             return max(1.0, sum(known) / len(known))
         return max(1.0, self.side.estimates_ns(mode).get(LATENCY) or self.side.first_ns)
 
+    def highest_rate(self, mode: str) -> float:
+        """About how many requests a second can be served at most: what noise of the machine added to some is no part of it."""
+        known = self.side.cases[mode].samples.get(LATENCY)
+        return self._load.workers * 1e9 / max(1.0, median(known) if known else self.one_run_ns(mode))
+
     def alone(self, mode: str, number: int) -> None:
         """A block of one client alone, back to back: the sample of the mode's case."""
         if mode not in self.side.modes:
             return
-        n = min(1000, max(3, round(_ALONE_NS / self.one_run_ns(mode))))
+        n = min(1000, max(3, round(ALONE_S * 1e9 / self.one_run_ns(mode))))
         begun = time.perf_counter_ns()
         self.side.block(mode, Block(number, mode, LATENCY, n, dropped(n)))
         self._alone_clocks.setdefault(mode, []).extend(self._clock_since(begun))
@@ -235,7 +241,7 @@ class LoadSide:
         """The case of a load point, which is made anew where there is more of it."""
         parts = [*(it.round for it in taken.bursts), *(it.round for it in taken.stretches)]
         apart = [len(it.bursts) + len(it.stretches) for it in taken.apart.values()]
-        known = (parts, apart, taken.failed, taken.outputs_match, taken.kept, len(taken.clock_mhz))
+        known = (parts, apart, taken.failed, taken.outputs_match, len(taken.clock_mhz))
         before = self._rows.get(id(taken))
         if before is not None and before[0] == known and parts:
             return before[1]
@@ -251,7 +257,8 @@ class LoadSide:
         """Warn of what a reader of the figures should know: that requests were late, that clients waited for one another, that
         a load point was cut off."""
         result = self.side.result
-        if cut_off := [said for it in self.taken if (said := _cut_off(it))]:
+        cut_off = [said for it in self.taken if (said := _cut_off(it))]
+        if cut_off and self._load.rate != AUTO:  # a search tries such rates too
             what = "requests came faster than they were served, so latencies are lower bounds"
             result.warn("overload", f"{what}: {', '.join(cut_off)}")
         waiting: dict[str, tuple[float, str]] = {}

@@ -398,7 +398,7 @@ _CATALOGUE = [
     ),
     *_metrics(
         Group.LOAD, "",
-        _samples("queue_delay", "queue delay", "Time from the moment when a request was due to the start of its inference.", "wait"),
+        _samples("queue_delay", "queue delay", "Time from the moment when a request was due until a worker was free.", "wait"),
         _samples("service_time", "service time", "Time from the start of a request's inference to its outputs."),
         _samples("generator_lag", "generator lag",
             "Time by which ortbench itself issues a request late although a worker is free. It is part of the latency all the same.", "late"),

@@ -44,6 +44,7 @@ from ortbench.model.schema import (
     HostTime,
     Items,
     Knee,
+    LatencyBounds,
     LeftOut,
     Link,
     LoadBlock,
@@ -126,6 +127,7 @@ class Case:
         load_blocks: of a load point, the figures of its blocks; None elsewhere.
         queue_delay_ci95: of a load point at a rate, where the mean of ``queue_delay`` lies with 95 %, which knows that neighbours
             wait together, ns; None where there are too few for that.
+        latency_bounds: of a load point, between what the statistics of its latency lie that an SLO may have; None elsewhere.
     """
 
     mode: str
@@ -154,6 +156,7 @@ class Case:
     stage_bytes: dict[str, StageBytes] | None = None
     load_blocks: list[LoadBlock] | None = None
     queue_delay_ci95: list[int] | None = None
+    latency_bounds: dict[str, LatencyBounds] | None = None
 
     @property
     def whole(self) -> str:

@@ -469,14 +469,22 @@ class Knee(TypedDict):
     share_of_peak: float
 
 
+class LatencyBounds(TypedDict):
+    """Between what a statistic of the latency of a load point lies, ns, each with 95 % confidence; null where its requests are too few
+    to tell. Neighbours that wait together are worth fewer ``requests`` than there are."""
+
+    low: int | None
+    high: int | None
+    requests: int
+
+
 class SloRate(TypedDict):
-    """The highest rate, per second, that meets the SLO, of those that were tried: ``met`` of so many ``tries`` of it did, and
-    ``latency`` is of all of them together, ns by the SLO's statistics; ``next95``: where that of the next run lies with 95 %."""
+    """The highest rate, per second, of those tried that meets the SLO by all ``requests`` at it, whose ``latency`` is here, ns by the SLO's
+    statistics; ``violated_from``: the lowest rate above that violates it, null where none does."""
 
     rate: float
-    next95: list[float]
-    tries: int
-    met: int
+    violated_from: float | None
+    requests: int
     latency: dict[str, int]
 
 

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.findings.advice import findings, superseded
+from ortbench.analysis.findings.load_advice import is_noisy_knee
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
     SEQUENCES,
-    are_enough,
     at,
     failed,
     figure,
+    has_figure,
     is_full,
     kept,
     knee_of,
@@ -79,7 +80,7 @@ BY_MODE = (
     Column("mode", Kind.NAME, KEY),
     *columns(Kind.NUMBER, "knee", "share of peak", "peak inf/s", group=1),
     *columns(Kind.WORD, "inf/s by clients", "p99 by clients", group=2),
-    *columns(Kind.NUMBER, "highest rate in SLO", "95% CI", group=3),
+    *columns(Kind.NUMBER, "highest rate in SLO", "violated from", group=3),
     Column("p99 by rate", Kind.WORD, 4),
 )
 # The same where clients generate sequences.
@@ -122,7 +123,8 @@ def open_table(result: Result) -> Table:
     return case_table(result, cases, [MODE, rate], own, RATE, title="By rate")
 
 
-_MET = {"passed": "met", "failed": "violated", "unclear": "cannot tell"}
+CANNOT_TELL = "cannot tell"
+_MET = {"passed": "met", "failed": "violated", "unclear": CANNOT_TELL}
 
 
 def _slo_cell(case: Case) -> str:
@@ -199,11 +201,12 @@ def mode_curves(result: Result) -> Table:
 def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
     by_clients, by_rate = measured(result, CONCURRENCY, mode), measured(result, RATE, mode)
     knee, peak, rate = knee_of(by_clients), most(by_clients), kept(result).get(mode)
+    is_noisy = is_noisy_knee(result, mode)
     tokens = None if peak is None or result.generation is None else peak.value(OUTPUT_TOKENS)
     begun = (
         mode,
-        NOTHING if knee is None else str(knee["concurrency"]),
-        NOTHING if knee is None else SHARE.text(knee["share_of_peak"]),
+        CANNOT_TELL if is_noisy else NOTHING if knee is None else str(knee["concurrency"]),
+        NOTHING if knee is None or is_noisy else SHARE.text(knee["share_of_peak"]),
         NOTHING if peak is None or knee is None else units.rate(rate_of(peak) if tokens is None else tokens),
     )
     if result.generation:
@@ -213,8 +216,8 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
         *begun,
         _curve(result, by_clients, THROUGHPUT),
         _curve(result, by_clients, "p99"),
-        NOTHING if rate is None else f"{units.rate(rate['rate'])}/s",
-        NOTHING if rate is None else "–".join(map(units.rate, rate["next95"])),
+        NOTHING if rate is None else f"{rate_text(rate['rate'])}/s",
+        NOTHING if rate is None or rate["violated_from"] is None else f"{rate_text(rate['violated_from'])}/s",
         _curve(result, by_rate, "p99"),
     )
 
@@ -223,7 +226,7 @@ def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
     """A curve of a figure over load points, on one scale for all modes; queues that grow are as high as there is room."""
     if len(levels) < 2:
         return NOTHING
-    if stat in SAMPLES_FOR and not all(are_enough(it, [stat]) for it in levels):
+    if stat in SAMPLES_FOR and not all(has_figure(it, stat) for it in levels):
         return NOTHING
     others = measured(result, at(levels[0]).kind)
     top = max((figure(it, stat) for it in others if not is_full(it)), default=0.0)

@@ -55,14 +55,14 @@ def test_a_duration_that_is_long_enough() -> None:
         (1, 10 * SECOND, 8, 51),
         (3, MS, 8, 1),
     ]:
-        words = f"measure again with --duration {seconds}"
+        words = f"measure again with --duration {seconds}s"
         assert remedy(ended(rounds, TIMED, step_ns), wanted) == words
     # Four rounds took 0.9 s for each mode; beside another side half of that was the other's.
     sides = [ended(4, TIMED, SECOND) for _ in "ab"]
-    assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["9"]
+    assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["9s"]
     for side in sides:
         side.setup["run_id"] = "one"
-    assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["5"]  # of both in a line
+    assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["5s"]  # of both in a line
     # As a gate of several limits takes them.
     words = "measure again with --precision 0, which lasts as long as --duration"
     assert remedy(ended(ROUNDS, PRECISE), ROUNDS + 1) == words

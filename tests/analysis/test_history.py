@@ -154,7 +154,7 @@ def test_of_a_search_for_the_highest_rate_its_answer_is_a_series_and_its_tries_a
     mode = "device-tensors"
 
     def searched(highest: float, *tries: float) -> Result:
-        answer: dict[str, SloRate | None] = {mode: slo_rate(highest, highest - 4, highest + 4)}
+        answer: dict[str, SloRate | None] = {mode: slo_rate(highest, highest + 4)}
         return load_result(*(opened(mode, it, 5.0, 15.0) for it in tries), slo={"p99": 20 * MS}, found=answer)
 
     results = [searched(70.0, 40, 64, 70, 90), searched(80.0, 41, 80, 99)]

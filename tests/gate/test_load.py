@@ -155,9 +155,11 @@ def test_a_level_that_failed_or_is_of_another_load() -> None:
 
 
 def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
+    few = opened("cpu-tensors", 40, 5.0, 15.0)
+    few.latency_bounds = {"p99": {"low": None, "high": None, "requests": 80}}
     result = load_result(
         opened("cpu-tensors", 10, 5.0, 15.0), opened("cpu-tensors", 20, 5.0, 20.0), opened("cpu-tensors", 30, 5.0, 25.0),
-        opened("cpu-tensors", 40, 5.0, 15.0, blocks=[]), opened("cpu-tensors", 50, 5.0, 9.0, utilisation=1.0), closed("cpu-tensors", 4, 100, 99.0),
+        few, opened("cpu-tensors", 50, 5.0, 9.0, utilisation=1.0), closed("cpu-tensors", 4, 100, 99.0),
     )  # fmt: skip
     found = check_alone(result, Limits(slo={"p99": 20 * MS}))
     assert verdicts(found) == {
@@ -169,8 +171,14 @@ def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
     }
     assert (
         found[0].text
-        == "p99 of cpu-tensors at 10 requests/s: 15.0 ms (95% CI 14.8 ms to 15.2 ms), must be at most 20 ms"
+        == "p99 of cpu-tensors at 10 requests/s: 15.0 ms (at most 15.3 ms with 95% confidence), must be at most 20 ms"
     )
+    assert [it.text for it in found[1:]] == [
+        "p99 of cpu-tensors at 20 requests/s: 20.0 ms (19.6 ms to 20.4 ms with 95% confidence; a longer --duration narrows it), must be at most 20 ms",
+        "p99 of cpu-tensors at 30 requests/s: 25.0 ms (at least 24.5 ms with 95% confidence), must be at most 20 ms",
+        "p99 of cpu-tensors at 40 requests/s: 15.0 ms (too few requests, p99 takes 299 or more; a longer --duration gives more), must be at most 20 ms",
+        "p99 of cpu-tensors at 50 requests/s: requests come as fast as they are served or faster, so the queue grows as long as they come; must be at most 20 ms",
+    ]
     (largest,) = check_alone(load_result(opened("cpu-tensors", 10, 5.0, 15.0)), Limits(slo={"max": 30 * MS}))
     assert (largest.verdict, largest.text) == (
         PASSED,
@@ -191,15 +199,19 @@ def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
 
 
 def test_of_a_search_one_rate_must_keep_the_slo() -> None:
-    found: dict[str, Any] = {"cpu-tensors": slo_rate(210.0, 205.0, 216.0), "device-tensors": None}
+    found: dict[str, Any] = {"cpu-tensors": slo_rate(210.0, 216.0), "device-tensors": None}
     result = load_result(
         opened("cpu-tensors", 300, 5.0, 90.0), opened("device-tensors", 5, 5.0, 90.0), slo={"p99": 20 * MS}, found=found
     )
     checks = check_alone(result, Limits(slo={"p99": 20 * MS}))
     assert verdicts(checks) == {"SLO of cpu-tensors": PASSED, "SLO of device-tensors": FAILED}
+    result.cases[-1].latency_bounds = {"p99": {"low": None, "high": None, "requests": 80}}  # of device-tensors
+    assert check_alone(result, Limits(slo={"p99": 20 * MS}))[1].text == (
+        "SLO of device-tensors: too few requests to tell whether a rate meets p99 ≤ 20 ms; a longer --duration gives more"
+    )
     assert (
         checks[0].text
-        == "SLO of cpu-tensors: p99 ≤ 20 ms up to 210 requests/s (95% prediction interval 205 to 216); 3 of 4 tries at this rate met it, all of them together have p99 18.0 ms"
+        == "SLO of cpu-tensors: meets p99 ≤ 20 ms up to 210 requests/s; p99 18.0 ms of 1,240 requests at that rate; violated from 216 requests/s on"
     )
 
 

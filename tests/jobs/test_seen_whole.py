@@ -111,7 +111,7 @@ def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock,
         "mode metric baseline candidate ratio #% CI baseline p95 baseline p99 candidate p95 candidate p99",
         "device-tensors latency # # # – # # # #",
         "? device-tensors latency median, candidate to baseline: median ratio of paired blocks # (sequential test: too few rounds for an interval, # rounds), must be at most #; a "
-        "verdict takes # rounds: measure again with --duration #",
+        "verdict takes # rounds: measure again with --duration 1s",
         f"! {SAME}",
         "gate: cannot tell, the checks say what is lacking",
         "Saved in …",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ortbench.measure.forecast import Forecast
+from ortbench.measure.load import forecast_of
+from ortbench.plan.load_plan import AUTO, LoadPlan, plan_under_load
 from ortbench.plan.plan import Loop
+from tests.conftest import MODELS
 
 
 class Clock:
@@ -65,7 +68,7 @@ def test_the_measurement_tells_itself_how_long_it_takes() -> None:
 
 def test_a_load_says_itself_how_long_its_blocks_take() -> None:
     clock = Clock()
-    forecast = Forecast(Loop(duration_s=99.0), sides=1, modes=2, clock=clock, measuring_s=10.0)
+    forecast = Forecast(Loop(duration_s=99.0), sides=1, modes=2, clock=clock, measuring_s=lambda _: 10.0)
     before = forecast.left_s()
     assert 10 < before < 15
     forecast.begin("measure")
@@ -114,3 +117,24 @@ def test_a_warm_inference_tells_more_than_the_first_one() -> None:
     assert 8 * 5 < forecast.left_s() < 60
     forecast.know_warm(1, 2.0)
     assert forecast.left_s() > 8 * 10
+
+
+def test_a_load_counts_what_lies_beside_its_load_points() -> None:
+    """Blocks of one client alone, what clients need to begin together, and blocks of a few inferences that take longer than they should."""
+    plan = plan_under_load(str(MODELS / "tiny.onnx"), {"mode": ("cpu-tensors", "device-tensors")})
+
+    def measuring_s(inference_s: float, **load: object) -> float:
+        forecast = forecast_of([plan], LoadPlan(**load))  # type: ignore[arg-type]
+        forecast.know_warm(0, inference_s)
+        before = forecast.left_s()
+        forecast.begin("measure")
+        return min(before, forecast.left_s())
+
+    blocks = 2 * 3 * 8
+    few = measuring_s(0.001, concurrency=(1, 2, 4))
+    assert 12 + 0.05 * blocks + 0.1 * 16 <= few < 20
+    assert measuring_s(0.001, concurrency=(1, 2, 4), sessions="process") > few + 0.05 * blocks + 3 * (1 + 2 * 0.5)
+    assert (
+        measuring_s(0.5, concurrency=(1, 2, 4)) > 2 * 9 * (1 + 2 + 4) * 0.5
+    )  # 3 inferences of each client, in 3 blocks
+    assert 72 + 6 * 0.1 <= measuring_s(0.001, rate=AUTO, slo={"p99": 1}) < 77  # 18 tries of 2 s

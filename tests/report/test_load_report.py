@@ -12,6 +12,7 @@ from ortbench.analysis.loads.levels import load_cases
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.report.exports.junit import outcomes_of_run
 from ortbench.report.exports.services import action_json
+from ortbench.report.load import mode_curves
 from ortbench.report.markdown import markdown
 from ortbench.report.page.chart_data.curves import by_clients, by_rate
 from ortbench.report.page.chart_data.model import LineChart
@@ -20,7 +21,19 @@ from ortbench.report.records import frame, records_csv
 from ortbench.report.run import build, write_run
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
-from tests.results import MS, closed, failed_level, load_result, lose, opened, paced, published, serving, slo_rate
+from tests.results import (
+    MS,
+    closed,
+    failed_level,
+    load_result,
+    lose,
+    noise_of,
+    opened,
+    paced,
+    published,
+    serving,
+    slo_rate,
+)
 
 CLOSED = """\
 m.onnx (x: 1x3, s: scalar)
@@ -250,16 +263,16 @@ def test_a_page_of_closed_loops() -> None:
 
 
 def test_a_page_of_open_loops() -> None:
-    result = paced(found={"device-tensors": slo_rate(70.0, 66.0, 74.0)})
+    result = paced(found={"device-tensors": slo_rate(70.0, 74.0)})
     found = Page(build_page([result], ["m"]))
-    assert found.text("h1") == ["p99 ≤ 20 ms is met with device-tensors up to 70.0 requests/s"]
+    assert found.text("h1") == ["p99 ≤ 20 ms is met with device-tensors up to 70 requests/s"]
     assert "Latency against rate" in found.text("h2")
     assert found.text("figcaption") == [
-        "device-tensors: p99 12.0 ms at 10 requests/s, 1.90 s at 90; p99 ≤ 20 ms up to 70.0 requests/s."
+        "device-tensors: p99 12.0 ms at 10 requests/s, 1.90 s at 90; p99 ≤ 20 ms up to 70 requests/s."
     ]
     assert found.text("dd") == [
-        "70.0 requests/s",
-        "device-tensors meets p99 ≤ 20 ms up to 70.0 requests/s (95% prediction interval 66.0 to 74.0); 3 of 4 tries at this rate met it, all of them together have p99 18.0 ms",
+        "70 requests/s",
+        "device-tensors meets p99 ≤ 20 ms up to 70 requests/s; p99 18.0 ms of 1,240 requests at that rate; violated from 74 requests/s on",
     ]
     assert Page(build_page([paced()], ["m"])).text("dd") == [
         "14.0 ms",
@@ -274,8 +287,8 @@ def test_the_marks_of_the_pictures() -> None:
     assert "device-tensors: the knee, 2 clients" in text
     assert ">queue grows<" in text
     assert "device-tensors: p99 12.0 ms at 10 to 1.90 s at 90" in text
-    found = {"device-tensors": slo_rate(70.0, 66.0, 74.0)}
-    assert "device-tensors: p99 ≤ 20 ms up to 70.0 requests/s" in build_page([paced(found=found)], ["m"])
+    found = {"device-tensors": slo_rate(70.0, 74.0)}
+    assert "device-tensors: p99 ≤ 20 ms up to 70 requests/s" in build_page([paced(found=found)], ["m"])
     assert ">queue grows<" not in build_page([serving()], ["m"])
 
 
@@ -291,6 +304,26 @@ def test_a_picture_takes_two_levels_and_shows_what_the_slo_is_of() -> None:
     assert panel.lines[-1].points == ((10, 10 * MS), (20, 10 * MS))
     assert picture.table.headings == ["mode", "rate", "inferences/s", "95% CI", "latency (ms)", "p95 (ms)"]
     assert picture.table.rows[0] == ("cpu-tensors", "10/s", "10.0", "9.90–10.1", "5.00", "10.0")
+
+
+def test_a_knee_that_noise_may_have_made_is_in_no_table_and_no_picture() -> None:
+    result = load_result(*(closed("cpu-tensors", 2**at, per_s, 10.0) for at, per_s in enumerate((100, 108, 100))))
+    assert mode_curves(result).rows[0][1:3] == ("2", "100%")
+    assert "the knee, 2 clients" in build_page([result], ["m"])
+    result.noise = noise_of(2, 1.0, [0.4] * 8)
+    assert mode_curves(result).rows[0][:2] == ("cpu-tensors", "cannot tell")
+    assert "share of peak" not in [column.name for column in mode_curves(result).columns]
+    page = build_page([result], ["m"])
+    assert "too busy to tell how many clients reach the peak" in page
+    assert "the knee, 2 clients" not in page
+    assert "Knee" not in Page(page).text("dt")
+
+
+def test_the_answer_of_a_search_is_in_the_table_by_mode() -> None:
+    table = mode_curves(paced(found={"device-tensors": slo_rate(70.0, 74.0)}))
+    names = [column.name for column in table.columns]
+    assert dict(zip(names, table.rows[0], strict=True))["highest rate in SLO"] == "70/s"
+    assert dict(zip(names, table.rows[0], strict=True))["violated from"] == "74/s"
 
 
 @pytest.mark.usefixtures("undrawn")

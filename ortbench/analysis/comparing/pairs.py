@@ -106,7 +106,7 @@ def remedy(result: Result, rounds: int, together: int = 1) -> str:
     if ended_by == "iterations":
         return "measure again without --iterations"
     if ended_by == "duration":
-        return f"measure again with --duration {_duration_s(result, rounds, together)}"
+        return f"measure again with --duration {_duration_s(result, rounds, together)}s"
     if ended_by == "verdict":
         return "measure with 'ortbench run'; a gate stops at its verdict"
     if rounds > ROUNDS:

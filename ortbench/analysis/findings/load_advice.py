@@ -14,9 +14,7 @@ from ortbench.analysis.findings.slo_advice import of_groups, points, slo_answer,
 from ortbench.analysis.findings.speedups import claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
-    P50,
     RATE,
-    are_enough,
     at,
     by_name,
     has_rates,
@@ -29,10 +27,11 @@ from ortbench.analysis.loads.levels import (
     most,
     quotient,
     rate_of,
+    tail_of,
 )
 from ortbench.analysis.loads.load_levels import LOCK_MATTERS
 from ortbench.analysis.loads.sequences import BESIDE_PREFILL, SLOWDOWN
-from ortbench.analysis.noise import cannot_tell, is_busy
+from ortbench.analysis.noise import allows_within, cannot_tell, is_busy
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
 from ortbench.core.units import digits, duration, rate, ratio, share
@@ -106,7 +105,8 @@ def _headline(result: Result) -> str:
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:
         last = max(opened, key=lambda level: at(level).value)
-        return f"At {at(last).text} p99 is {duration(latency_of(last).p99)} with {last.mode}"
+        stat = tail_of(last)
+        return f"At {at(last).text} {stat} is {duration(by_name(latency_of(last), stat))} with {last.mode}"
     full = has_rates(result) and measured(result, RATE)
     return "Requests arrive faster than they are served" if full else NOTHING
 
@@ -221,7 +221,7 @@ def _knee(result: Result, mode: str) -> Finding | None:
     last = levels[-1]
     if bend is last or _is_noise(result, levels, bend):  # see `_noisy_knees`
         return None
-    stat = next((it for it in ("p99", "p95") if are_enough(bend, [it]) and are_enough(last, [it])), P50)
+    stat = tail_of(bend, last)
     there, then, peak = by_name(latency_of(bend), stat), by_name(latency_of(last), stat), max(map(rate_of, levels))
     evidence = "more clients complete no more"
     if then > there * _GROWN:
@@ -251,6 +251,13 @@ def _bend(levels: Sequence[Case]) -> Case | None:
     """The load point of the knee; None where there is none."""
     knee = knee_of(levels)
     return None if knee is None else next(it for it in levels if at(it).value == knee["concurrency"])
+
+
+def is_noisy_knee(result: Result, mode: str) -> bool:
+    """Whether noise of the machine may have made the knee of a mode, which is then none."""
+    levels = measured(result, CONCURRENCY, mode)
+    bend = _bend(levels)
+    return bend is not None and _is_noise(result, levels, bend)
 
 
 def _is_noise(result: Result, levels: Sequence[Case], bend: Case) -> bool:
@@ -337,16 +344,20 @@ def _unfair(result: Result, mode: str) -> Finding | None:
 
 
 def _stretched(result: Result) -> list[Finding]:
-    """How much longer an inference takes at the lowest rate than back to back, and what the clock does.
+    """How much longer an inference takes at the lowest rate than back to back, and what the clock does; not where chance or noise of
+    the machine may have made it.
 
     At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
     """
     told: dict[str, list[str]] = {}
     for mode in modes_of(result):
         levels, alone = measured(result, RATE, mode), result.case(mode)
-        base = None if alone is None else alone.median(LATENCY)
-        service = levels[0].median(SERVICE_TIME) if levels else None
-        if alone is None or base is None or service is None or service < _STRETCHED * base:
+        before = None if alone is None else alone.stats(LATENCY)
+        after = levels[0].stats(SERVICE_TIME) if levels else None
+        if alone is None or before is None or after is None or after.median < _STRETCHED * before.median:
+            continue
+        base, service, least = before.median, after.median, after.ci95[0] / max(before.ci95[1], 1)
+        if least <= 1 or not allows_within(result, levels[0], least, {}):
             continue
         clocks = _clocks(alone.value(SM_CLOCK), levels[0].value(SM_CLOCK))
         took = (

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.program import again
 from ortbench.analysis.findings.speedups import condition
 from ortbench.analysis.loads.levels import (
     RATE,
-    are_enough,
+    LoadPoint,
     asked_of,
     at,
+    bounds_of,
     by_name,
+    has_figure,
     has_rates,
-    holds,
+    is_full,
     kept,
     latency_of,
     limited,
+    longer,
     measured,
+    meets,
     modes_of,
     rate_text,
 )
+from ortbench.analysis.loads.queueing import LEAST
+from ortbench.analysis.noise import is_busy
 from ortbench.core.safe_text import listed
-from ortbench.core.units import duration, rate
+from ortbench.core.units import duration
 from ortbench.model.modes import mode_of
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import SloRate
-from ortbench.model.slo import SAMPLES_NEEDED
 
-_LONGER = "measure longer with --duration"
+_MOST_TIMES = 30.0  # as long to measure is worth a line; beyond that a figure is as good as its limit
+_TRIES = 4  # that a search has for one rate, for certain
 
 
 def slo_answer(result: Result) -> str:
@@ -37,7 +45,7 @@ def slo_answer(result: Result) -> str:
     asked = asked_of(result) or {}
     met = {mode: it["rate"] for mode, it in kept(result).items()}
     if met:
-        said = [f"{mode} up to {rate(met[mode])} requests/s{needs}" for mode, needs in of_groups(result, met)]
+        said = [f"{mode} up to {LoadPoint(RATE, met[mode]).text}{needs}" for mode, needs in of_groups(result, met)]
         return f"{slo_text(asked)} is met with {', '.join(said)}"
     levels: dict[str, Case] = {}
     for mode in modes_of(result) if asked and not has_rates(result) else ():
@@ -59,7 +67,7 @@ def slo_of_rates(result: Result) -> str:
     if broken := [it for it, is_met in told if is_met is False]:
         first = min(broken, key=lambda it: at(it).value)
         return f"{slo_text(asked)} is violated {at(first).phrase} with {first.mode}"
-    return f"Too few requests to tell whether {slo_text(asked)} is met" if told else ""
+    return f"Cannot tell whether {slo_text(asked)} is met" if told else ""
 
 
 def of_groups(result: Result, figures: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -99,82 +107,142 @@ def slo_findings(result: Result) -> list[Finding]:
 
 
 def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Finding:
-    """The highest rate at which a mode meets an SLO; where its tries have too few requests, that it is uncertain."""
-    what = f"{mode} meets {slo_text(asked)} {found_text(found)}{condition(result, mode)}"
-    tries = [it for it in measured(result, RATE, mode) if found is not None and at(it).value == found["rate"]]
-    few = _too_few([it for it in tries if not are_enough(it, asked)], asked)
-    evidence = "; ".join(filter(None, (tries_text(found, asked), few)))
-    return Finding(what, evidence, _LONGER if few else "", Weight.ANSWER, "unclear" if few else "")
+    """The highest rate at which a mode meets an SLO; or that none does, or that the time was too short to tell."""
+    if found is not None:
+        what = f"{mode} meets {slo_text(asked)} {found_text(found)}{condition(result, mode)}"
+        return Finding(what, requests_text(found, asked), weight=Weight.ANSWER)
+    if unclear := left_open(result, mode, asked):
+        what = f"Whether {mode} meets {slo_text(asked)} at any rate cannot be told"
+        return Finding(
+            what, _why_open(unclear, asked), _longer_search(result, unclear, asked), Weight.ANSWER, "unclear"
+        )
+    lowest = next(iter(measured(result, RATE, mode)), None)
+    evidence = "" if lowest is None else f"{_figures(lowest, asked)} {at(lowest).phrase}{_doubt(result)}"
+    return Finding(f"{mode} meets {slo_text(asked)} at none of the rates tried", evidence, weight=Weight.ANSWER)
 
 
-def found_text(found: SloRate | None) -> str:
-    """Up to which rate an SLO is met, and where that of the next run lies."""
-    if found is None:
-        return "at none of the rates tried"
-    low, high = map(rate, found["next95"])
-    return f"up to {rate(found['rate'])} requests/s (95% prediction interval {low} to {high})"
+def left_open(result: Result, mode: str, asked: Mapping[str, int]) -> list[Case]:
+    """Of a search that found no rate those of which its requests do not tell whether they meet the SLO, below all that violate it."""
+    levels = measured(result, RATE, mode)
+    return [*takewhile(lambda it: _keeps(it, asked) is None, levels)]
 
 
-def tries_text(found: SloRate | None, asked: Mapping[str, int]) -> str:
-    """What the tries of the rate that was found say: how many met the SLO, and what all of them have together."""
-    if found is None:
-        return ""
+def found_text(found: SloRate) -> str:
+    """Up to which rate an SLO is met."""
+    return f"up to {LoadPoint(RATE, found['rate']).text}"
+
+
+def requests_text(found: SloRate, asked: Mapping[str, int]) -> str:
+    """What the requests at the rate that was found have, and from which rate on the SLO is violated."""
     pooled = ", ".join(f"{stat} {duration(ns)}" for stat, ns in found["latency"].items() if stat in asked)
-    if found["tries"] == 1:
-        return f"the one try at this rate has {pooled}"
-    return f"{found['met']} of {found['tries']} tries at this rate met it, all of them together have {pooled}"
+    beyond = found["violated_from"]
+    more = "" if beyond is None else f"; violated from {LoadPoint(RATE, beyond).text} on"
+    return f"{pooled} of {found['requests']:,} requests at that rate{more}"
 
 
 def _of_points(result: Result, text: str, asked: Mapping[str, int]) -> list[Finding]:
     """Which of the load points that were asked for meet the SLO, modes of which the same is said together."""
     told = {mode: it for mode in modes_of(result) if (it := _held(result, mode, asked))}
-    found = []
+    found, doubt = [], _doubt(result)
     for modes, many, (good, broken, few, where) in merged((mode, it[:4]) for mode, it in told.items()):
         same = [(mode, it[4]) for mode, it in told.items() if it[:4] == (good, broken, few, where)]
         firsts = [f"{first} with {mode}" if many > 1 else first for mode, first in same if first]
         first = f"{where.strip()} {', '.join(firsts)}".strip() if many > 1 else "".join(firsts) + where
         ends = "" if many > 1 else "s"
         if good:
-            evidence = "; ".join(filter(None, (f"violated {broken} ({first})" if broken else "", few)))
+            evidence = "; ".join(filter(None, (f"violated {broken} ({first}){doubt}" if broken else "", few)))
             what, tone = f"{modes} meet{ends} {text} {good}", "good"
         elif broken:
-            evidence = "; ".join(filter(None, (first, few)))
+            evidence = "; ".join(filter(None, (first + doubt, few)))
             what, tone = f"{modes} violate{ends} {text} {broken}", "bad"
         else:
             evidence, what, tone = few, f"Whether {modes} meet{ends} {text} cannot be told", "unclear"
-        next_ = _LONGER if few else ""
+        next_ = _longer(result, asked) if few else ""
         found.append(Finding(what, evidence, next_, Weight.ANSWER, tone))
     return found
 
 
 def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str, str, str, str] | None:
-    """Where a mode meets an SLO, where it violates it, where there were too few requests to tell, the first load point that
-    violates it, where it is not the only one, and the latencies there."""
+    """Where a mode meets an SLO, where it violates it, where that cannot be told and why, the first load point that violates it, where it
+    is not the only one, and the latencies there."""
     levels = limited(result, mode)
     if not levels:
         return None
     told = [(level, _keeps(level, asked)) for level in levels]
     good, broken, unknown = ([level for level, kept in told if kept is it] for it in (True, False, None))
-    few = _too_few(unknown, asked)
     where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
-    first = ", ".join(f"{stat} {duration(by_name(latency_of(it), stat))}" for it in broken[:1] for stat in asked)
-    return points(good), points(broken), few, where, first
+    first = "".join(_figures(it, asked) for it in broken[:1])
+    return points(good), points(broken), _why_open(unknown, asked), where, first
 
 
-def _too_few(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
-    """Where there were too few requests for the statistics of an SLO."""
-    if not levels:
-        return ""
-    needed = max(SAMPLES_NEEDED.get(stat, 1) for stat in asked)
-    return f"too few requests {points(levels)}, {listed([*asked])} needs {needed}"
+def _figures(level: Case, asked: Mapping[str, int]) -> str:
+    """The statistics of an SLO at a load point that violates it; of too few requests for one what it is at least."""
+    if all(by_name(latency_of(level), stat) <= most for stat, most in asked.items()):
+        return "the queue grows"
+    found = []
+    for stat in asked:
+        within = bounds_of(level, stat)
+        least = None if within is None or has_figure(level, stat) else within["low"]
+        figure = by_name(latency_of(level), stat)
+        found.append(f"{stat} {duration(figure)}" if least is None else f"{stat} at least {duration(least)}")
+    return ", ".join(found)
+
+
+def _doubt(result: Result) -> str:
+    """Said of what violates an SLO on a busy machine."""
+    return ", which noise of the machine may have made" if is_busy(result) else ""
+
+
+def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
+    """Why it cannot be told whether load points meet an SLO: there were too few requests, or a figure is too close to its limit."""
+    few = {id(it): stats for it in levels if (stats := [stat for stat in asked if _are_few(it, stat)])}
+    takes = listed([f"{stat} takes {LEAST[stat]}" for stat in asked if any(stat in it for it in few.values())])
+    close = [it for it in levels if id(it) not in few]
+    said = []
+    if few:
+        said.append(f"too few requests {points([it for it in levels if id(it) in few])}, {takes} or more")
+    if close:
+        said.append(f"too close to the limit {points(close)}")
+    return "; ".join(said)
+
+
+def _are_few(level: Case, stat: str) -> bool:
+    """Whether a load point has too few requests to say that a statistic is below any limit."""
+    within = bounds_of(level, stat)
+    return within is not None and within["high"] is None and not is_full(level)
+
+
+def _longer(result: Result, asked: Mapping[str, int]) -> str:
+    """The command that measures for so long that load points tell, of which that is open; nothing where none would in a time that
+    is worth it."""
+    unknown = [it for mode in modes_of(result) for it in limited(result, mode) if _keeps(it, asked) is None]
+    return _with_duration(result, [result.part["duration_s"] * many for it in unknown if (many := _many(it, asked))])
+
+
+def _longer_search(result: Result, levels: Sequence[Case], asked: Mapping[str, int]) -> str:
+    """The same of a search: so long that a few tries tell of one of its rates."""
+    of_rates = [latency_of(it).n / at(it).value * many / _TRIES for it in levels if (many := _many(it, asked))]
+    return _with_duration(result, [max(2 * result.part["duration_s"], min(of_rates))] if of_rates else [])
+
+
+def _many(level: Case, asked: Mapping[str, int]) -> float | None:
+    """How many times as many requests would tell; None where a figure is as good as its limit. How many independent ones a few requests
+    are worth is known badly: one of four is taken at least."""
+    found, few = longer(level, asked), [LEAST[stat] for stat in asked if _are_few(level, stat)]
+    if few:
+        return min(found, max(1.0, 4 * max(few) / latency_of(level).n))
+    return found if found <= _MOST_TIMES else None
+
+
+def _with_duration(result: Result, seconds: Sequence[float]) -> str:
+    is_replayed = result.part["file"] is not None  # as long as the file is
+    return "" if is_replayed or not seconds else again(result, "--duration", f"{math.ceil(max(seconds))}s")
 
 
 def _keeps(level: Case, asked: Mapping[str, int]) -> bool | None:
-    """Whether a load point meets an SLO; None where it has too few requests to tell."""
+    """Whether a load point meets an SLO; None where that cannot be told."""
     check = level.checks.get("slo")
-    if check is None:
-        return holds(level, asked) if are_enough(level, asked) else None
-    return {"passed": True, "failed": False}.get(check["verdict"])
+    return meets(level, asked) if check is None else {"passed": True, "failed": False}.get(check["verdict"])
 
 
 def points(levels: Sequence[Case]) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import stdev
 from typing import NamedTuple
 
+from ortbench.analysis.loads.queueing import LEAST
 from ortbench.core import units
 from ortbench.core.resampling import Ratio
 from ortbench.core.stats import Stats, Value, t_quantile
 from ortbench.model.modes import LATENCY, OUTPUT_TOKENS, THROUGHPUT, UTILISATION, mode_of
 from ortbench.model.result import OK, Case, Result
-from ortbench.model.schema import Knee, LoadBlock, LoadSetup, SloRate
+from ortbench.model.schema import Knee, LatencyBounds, LoadBlock, LoadSetup, SloRate
 from ortbench.model.slo import SAMPLES_NEEDED
 
 CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many clients, or so many requests a second
@@ -20,6 +21,7 @@ P50 = "p50"  # what the median is called too
 # That may be compared; the largest of all says nothing that comes again.
 STATISTICS = (THROUGHPUT, "median", "p95", "p99", "mean")
 FEWEST_BLOCKS = 3  # of which an interval is made
+_FEWEST_REQUESTS = 10  # of which it is said that a queue grows
 FULL = 0.98  # from which busy share of the clients on a queue grows as long as requests come
 
 Interval = tuple[float, float]
@@ -92,8 +94,9 @@ def limited(result: Result, mode: str | None = None) -> list[Case]:
 
 
 def is_full(case: Case) -> bool:
-    """Whether the clients of an open loop were busy all the time: its waits grow with how long it lasts."""
-    return (case.value(UTILISATION) or 0.0) >= FULL
+    """Whether the clients of an open loop were busy all the time: its waits grow with how long it lasts. Of a few requests nobody knows."""
+    latency = case.stats(LATENCY)
+    return latency is not None and latency.n >= _FEWEST_REQUESTS and (case.value(UTILISATION) or 0.0) >= FULL
 
 
 def rate_of(case: Case) -> float:
@@ -119,14 +122,57 @@ def by_name(latency: Stats, stat: str) -> int:
     return found
 
 
+def has_figure(case: Case, stat: str) -> bool:
+    """Whether a statistic of a latency is of enough samples to be shown."""
+    return latency_of(case).n >= SAMPLES_NEEDED.get(stat, 1)
+
+
+def tail_of(*cases: Case) -> str:
+    """The highest percentile of a latency that all of some load points have."""
+    return next((it for it in ("p99", "p95") if all(has_figure(case, it) for case in cases)), P50)
+
+
+# An SLO
+
+
 def holds(case: Case, slo: Mapping[str, int]) -> bool:
-    """Whether the latency of a case that was measured keeps an SLO, by its figures."""
-    return all(by_name(latency_of(case), stat) <= most_ns for stat, most_ns in slo.items())
+    """Whether a load point meets an SLO as far as its figures go, which chance may have made."""
+    return not is_full(case) and all(by_name(latency_of(case), stat) <= most_ns for stat, most_ns in slo.items())
 
 
-def are_enough(case: Case, slo: Collection[str]) -> bool:
-    """Whether a case has as many samples as the statistics of an SLO take."""
-    return latency_of(case).n >= max((SAMPLES_NEEDED.get(stat, 1) for stat in slo), default=1)
+def meets(case: Case, slo: Mapping[str, int]) -> bool | None:
+    """Whether a load point meets an SLO with 95 % confidence, False where it violates it with as much, else None: the one rule of tables,
+    searches, gates and findings. Where the queue grows it is violated: later requests wait ever longer."""
+    told = [_meets(case, stat, most_ns) for stat, most_ns in slo.items()]
+    return False if is_full(case) or False in told else None if None in told else True
+
+
+def _meets(case: Case, stat: str, most_ns: int) -> bool | None:
+    within = bounds_of(case, stat)
+    if within is None:
+        return None
+    low, high = within["low"], within["high"]
+    return False if low is not None and low > most_ns else True if high is not None and high <= most_ns else None
+
+
+def bounds_of(case: Case, stat: str) -> LatencyBounds | None:
+    """Between what a statistic of the latency of a load point lies; None in older files."""
+    return (case.latency_bounds or {}).get("p50" if stat == "median" else stat)
+
+
+def longer(case: Case, slo: Mapping[str, int]) -> float:
+    """How many times as many requests would tell whether a load point meets an SLO, if they go on like that."""
+    return max((_longer(case, stat, most) for stat, most in slo.items() if _meets(case, stat, most) is None), default=1)
+
+
+def _longer(case: Case, stat: str, most_ns: int) -> float:
+    within, figure = bounds_of(case, stat), by_name(latency_of(case), stat)
+    if within is None:
+        return math.inf
+    end = within["high"] if figure <= most_ns else within["low"]
+    if end is None:
+        return max(1.0, LEAST[stat] / within["requests"])
+    return max(1.0, ((end - figure) / (most_ns - figure)) ** 2) if figure != most_ns else math.inf
 
 
 def block_figure(block: LoadBlock, stat: str) -> float:

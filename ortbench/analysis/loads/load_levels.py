@@ -5,7 +5,8 @@ all clients are busy (`ortbench.worker.load.calling` sees to that). A run that l
 on average is what is done in it, however unequally clients are served; a client's runs divided by its own time would be more. A
 block that is over before that moment counts as a whole. The interval is over blocks.
 
-**Open loop.** Latency and queue delay count from when a request was due. What was not begun when one was cut off has waited at
+**Open loop.** Latency and queue delay count from when a request was due; a delay ends when a client is free, so that it does not count
+how late the request was issued then. What was not begun when one was cut off has waited at
 least until then, and counts as that.
 """
 
@@ -15,10 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median_high
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ortbench.analysis.loads.levels import RATE, LoadPoint, are_enough, by_name, holds, latency_of
-from ortbench.analysis.loads.queueing import cycle_interval, fairness, rate_interval
+from ortbench.analysis.loads.levels import RATE, LoadPoint, by_name, latency_of, meets
+from ortbench.analysis.loads.queueing import cycle_interval, fairness, latency_bounds, rate_interval
 from ortbench.analysis.loads.rate_search import Found
 from ortbench.analysis.loads.sequences import Block, put_tokens
 from ortbench.core.stats import summarise
@@ -139,8 +140,6 @@ class LoadSamples:
     clock_mhz: list[int] = field(default_factory=list)  # readings while it ran
     slo: Mapping[str, int] | None = None  # what was asked for, ns by statistic
     generation: Generation | None = None  # of sequences that are generated
-    # whether most tries of a search kept the `slo`; None where the figures say whether it is kept
-    kept: bool | None = None
     apart: Mapping[str, LoadSamples] = field(default_factory=dict)  # of each of several shapes alone, by its name
 
     def of(self, shape: int | None) -> LoadSamples:
@@ -163,21 +162,24 @@ def case_of(taken: LoadSamples) -> Case:
     if taken.stretches:
         _open(case, taken)
     elif taken.bursts:
-        _closed(case, taken.bursts, taken.slo)
+        _closed(case, taken.bursts)
         if taken.generation is not None and case.status == OK:
             put_tokens(case, [block_of_steps(it) for it in taken.bursts], taken.generation)
     elif taken.failed is None:
         case.status, case.reason = NOT_MEASURED, "the load was ended before its turn came"
+    if taken.slo is not None and case.latency_bounds is not None:
+        verdict = meets(case, taken.slo)
+        case.checks["slo"] = {"verdict": "unclear" if verdict is None else "passed" if verdict else "failed"}
     return case
 
 
 def slo_rate(found: Found | None, taken: Mapping[float, LoadSamples]) -> SloRate | None:
-    """What a search found, with the latencies of all tries of that rate together."""
+    """What a search found, with the latencies of all requests at that rate."""
     if found is None:
         return None
-    of, latency = taken[found.rate], latency_of(case_of(taken[found.rate]))
-    pooled = {stat: by_name(latency, stat) for stat in of.slo or ()}
-    return {"rate": found.rate, "next95": [*found.next95], "tries": found.tries, "met": found.met, "latency": pooled}
+    latency = latency_of(case_of(taken[found.rate]))
+    pooled = {stat: by_name(latency, stat) for stat in taken[found.rate].slo or ()}
+    return {"rate": found.rate, "violated_from": found.violated_from, "requests": latency.n, "latency": pooled}
 
 
 def put_clock(case: Case, readings: Sequence[int]) -> None:
@@ -185,7 +187,7 @@ def put_clock(case: Case, readings: Sequence[int]) -> None:
     case.put(SM_CLOCK, median_high(readings) if readings else None)
 
 
-def _closed(case: Case, bursts: Sequence[ClosedLoopBlock], slo: Mapping[str, int] | None) -> None:
+def _closed(case: Case, bursts: Sequence[ClosedLoopBlock]) -> None:
     import numpy as np
 
     parts = [counted(burst) for burst in bursts]
@@ -198,10 +200,20 @@ def _closed(case: Case, bursts: Sequence[ClosedLoopBlock], slo: Mapping[str, int
         return
     case.put(THROUGHPUT, sum(rates) / len(rates), rate_interval(rates))
     case.metrics[LATENCY] = summarise(every, [block["n"] for block in case.load_blocks or ()])
+    case.latency_bounds = latency_bounds(np.concatenate([*map(_as_they_ended, bursts, parts)]))
     case.put(FAIRNESS, fairness([sum(it.each[number] for it in parts) for number in range(len(bursts[0].ends))]))
     _put_host(case, bursts)
-    if slo is not None:
-        case.checks["slo"] = {"verdict": _slo_verdict(case, slo, all_served=True, kept=None)}
+
+
+def _as_they_ended(burst: ClosedLoopBlock, part: Counted) -> Moments:
+    """The latencies of a block that count, in the order of time."""
+    import numpy as np
+
+    if not part.runs:
+        return np.empty(0, np.int64)
+    ends = np.concatenate([it[runs] for it, runs in zip(burst.ends, part.runs, strict=True)])
+    found: Moments = np.concatenate(part.latencies)[np.argsort(ends, kind="stable")]
+    return found
 
 
 def _open(case: Case, taken: LoadSamples) -> None:
@@ -215,7 +227,7 @@ def _open(case: Case, taken: LoadSamples) -> None:
         return np.concatenate([of(it) for it in stretches])
 
     lasted = sum(max(it.lasted_ns, 1) for it in stretches)
-    took, late, waits = joined(lambda it: it.end - it.start), joined(lambda it: it.late), joined(lambda it: it.waits)
+    took, late, delays = joined(lambda it: it.end - it.start), joined(lambda it: it.late), joined(lambda it: it.delays)
     case.put(THROUGHPUT, took.size * 1e9 / lasted)
     due = [block["n"] for block in case.load_blocks or ()]
     served = [it.start.size for it in stretches]
@@ -223,37 +235,18 @@ def _open(case: Case, taken: LoadSamples) -> None:
         served = [int(n) for n in np.diff(np.minimum(np.cumsum(due), took.size), prepend=0) if n]
     for metric, times, sizes in (
         (LATENCY, joined(lambda it: it.latencies), due),
-        (QUEUE_DELAY, waits, due),
+        (QUEUE_DELAY, delays, due),
         (SERVICE_TIME, took, served),
         (GENERATOR_LAG, late, served),
     ):
         case.metrics[metric] = summarise(times, sizes)
-    inside = cycle_interval(waits, np.concatenate([it.anew for it in stretches]))
+    unserved = np.concatenate([np.arange(it.due.size) >= it.start.size for it in stretches])
+    case.latency_bounds = latency_bounds(joined(lambda it: it.latencies), unserved)
+    inside = cycle_interval(delays, np.concatenate([it.anew for it in stretches]))
     case.queue_delay_ci95 = None if inside is None else [max(0, round(inside[0])), round(inside[1])]
     case.put(LATE_SHARE, float((late > LATE_NS).mean()))
     case.put(UTILISATION, float(took.sum()) / (stretches[0].clients * lasted))
     _put_host(case, stretches)
-    if taken.slo is not None:
-        all_served = all(it.cutoff_ns is None for it in stretches)
-        case.checks["slo"] = {"verdict": _slo_verdict(case, taken.slo, all_served, taken.kept)}
-
-
-def try_met(case: Case, slo: Mapping[str, int] | None) -> bool:
-    """Whether one try of a rate met an SLO, by its figures, however few requests there were: a search takes many tries."""
-    check = case.checks.get("slo")
-    return check is not None and (
-        check["verdict"] == "passed" or (check["verdict"] == "unclear" and holds(case, slo or {}))
-    )
-
-
-def _slo_verdict(
-    case: Case, slo: Mapping[str, int], all_served: bool, kept: bool | None
-) -> Literal["passed", "failed", "unclear"]:
-    """Whether the load point meets an SLO; `kept` is what its tries came to in a search for the highest rate. A percentile of too few
-    requests for it tells nothing, unless the queue grew."""
-    if kept is None and all_served and not are_enough(case, slo):
-        return "unclear"
-    return "passed" if ((holds(case, slo) and all_served) if kept is None else kept) else "failed"
 
 
 def _put_host(case: Case, parts: Sequence[ClosedLoopBlock | Requests]) -> None:
@@ -342,6 +335,13 @@ class Requests(NamedTuple):
     def waits(self) -> Moments:
         """From due to start; of those that were not begun, until it was cut off."""
         return self._from_due(self.start)
+
+    @property
+    def delays(self) -> Moments:
+        """From due until a client was free; of those that were not begun, until it was cut off."""
+        found = self.waits
+        found[: self.start.size] -= self.late
+        return found
 
     @property
     def latencies(self) -> Moments:

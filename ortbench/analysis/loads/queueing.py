@@ -22,13 +22,14 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from ortbench.core.stats import t_quantile
+from ortbench.core.stats import DOUBT, binomial_tails, t_quantile
+from ortbench.model.schema import LatencyBounds
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Series = Sequence[float] | NDArray[np.int64] | NDArray[np.float64]
+    Series = Sequence[float] | NDArray[np.int64] | NDArray[np.float64] | NDArray[np.bool_]
     import numpy as np
     from numpy.typing import NDArray
 
@@ -97,6 +98,73 @@ def mean_interval(series: Series, confidence: float = 0.95) -> tuple[float, floa
             center = float(values.mean())
             return center - half, center + half
     return None
+
+
+# Between what a statistic of the latency lies
+
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+# Requests that tell for certain that a statistic is below a limit, at least: none of them may be beyond it.
+LEAST = {"p50": 20, "mean": BATCHES[-1] * _LEAST_BATCH, "p95": 59, "p99": 299, "max": 1}
+_SAME = 1.1  # how many times as wide as of independent requests an interval is that shows nothing else
+_FEW = 20  # requests that lie beyond a level, of whose neighbourhood something can be said
+
+
+def latency_bounds(latencies: Series, unserved: NDArray[np.bool_] | None = None) -> dict[str, LatencyBounds]:
+    """Between what the statistics of a latency lie, each end with 95 % confidence.
+
+    A quantile lies below a latency where so few of the requests are beyond it as in at most 5 % of cases if more than its share of
+    all were, and above one likewise: Clopper and Pearson, Biometrika 26 (1934) 404, for quantiles Conover, Practical Nonparametric
+    Statistics, 3rd ed., 3.2. So a p99 takes 299 requests, of which none is beyond the limit; MLPerf's LoadGen claims its percentiles
+    by the same sum ("early stopping"). Requests that wait together are worth fewer (`_worth`), which take the place of all (Korn and
+    Graubard, Survey Methodology 24 (1998) 193).
+
+    Args:
+        latencies: in the order of time, ns, shape (n,), n >= 1.
+        unserved: which of them were never served, and waited at least so long, shape (n,).
+    """
+    import numpy as np
+
+    values = np.asarray(latencies, dtype=np.float64)
+    ordered = np.sort(values)
+    at_most = ordered if unserved is None else np.sort(np.where(unserved, np.inf, values))
+    largest, are_known = math.ceil(ordered[-1]), math.isfinite(at_most[-1])
+    inside = mean_interval(values, 1 - 2 * DOUBT)
+    low, high = (None, None) if inside is None else (max(0, math.floor(inside[0])), math.ceil(inside[1]))
+    found: dict[str, LatencyBounds] = {
+        "mean": {"low": low, "high": high if are_known else None, "requests": values.size},
+        "max": {"low": largest, "high": largest if are_known else None, "requests": values.size},  # of these alone
+    }
+    return found | {name: _quantile_bounds(values, ordered, at_most, q) for name, q in QUANTILES.items()}
+
+
+def _quantile_bounds(
+    values: NDArray[np.float64], ordered: NDArray[np.float64], at_most: NDArray[np.float64], q: float
+) -> LatencyBounds:
+    """Those of a quantile, of latencies as they came and in order, and in order with those that are not known as infinite."""
+    n = values.size
+    level = max(1, math.ceil(n * (1 - q)), min(_FEW, n // 2))
+    # Of what lies beyond twice as many: how much those few wait together is known badly.
+    worth = min(_worth(values >= ordered[n - min(it, n)]) for it in (level, 2 * level))
+    most = binomial_tails(worth, 1 - q)[0] * n // worth
+    end = math.inf if most < 0 else at_most[n - 1 - most]
+    low, beyond = None, binomial_tails(n, 1 - q)[1]
+    while low is None and beyond <= n:  # a few that wait together are one event: more must be beyond then
+        of_these = _worth(values >= ordered[n - beyond])
+        if beyond * of_these >= binomial_tails(of_these, 1 - q)[1] * n:
+            low = math.floor(ordered[n - beyond])
+        beyond = max(beyond + 1, beyond * 6 // 5)
+    return {"low": low, "high": math.ceil(end) if math.isfinite(end) else None, "requests": worth}
+
+
+def _worth(beyond: NDArray[np.bool_]) -> int:
+    """How many independent requests would tell as well what share of all lies beyond something; with too few to know, one of four."""
+    n, share = beyond.size, float(beyond.mean())
+    inside = mean_interval(beyond, 1 - 2 * DOUBT)
+    if inside is None:
+        return max(1, n // _LEAST_BATCH)
+    alone = NormalDist().inv_cdf(1 - DOUBT) * math.sqrt(share * (1 - share) / n)
+    half = (inside[1] - inside[0]) / 2
+    return n if half <= _SAME * alone else max(1, int(n * (alone / half) ** 2))
 
 
 def _correlated(means: NDArray[np.float64], confidence: float = _TEST) -> bool:

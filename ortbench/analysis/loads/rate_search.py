@@ -1,138 +1,118 @@
 """The highest rate at which a server meets an SLO: which rates to try, and what the tries say. Pure.
 
-Whether one try of a rate meets the SLO is chance near the edge: requests come at random, and so do other processes. So bisection only
-finds about where the edge is, and then a staircase decides: a step up after a try that met the SLO, a step down after one that did not, by
-more where several in a row say the same (the up-and-down method of Dixon & Mood, J. American Statistical Association 43 (1948) 109).
-Most tries are near the edge then, whatever bisection made of chance.
+All requests at a rate, of one try or more, say whether it meets the SLO (`ortbench.analysis.loads.levels.meets`). Near the edge no
+number of tries tells, and far from it one does. So bisection finds about where the edge is, by the figures alone; the rates that are
+tried then lie so far below (`BACK`) that the tries that are left can tell. Where a rate met the SLO early, those between it and the
+edge follow.
 
-How far the next run's rate may be off follows from all tries: the edge and how wide it is, of a logistic curve with a share of tries that
-fail for other reasons (`_LAPSES`), each as likely as the tries make it. The next run is off as well, so its variance counts
-twice: that is a prediction interval, not one of confidence. `_WIDTH` is how many of these standard deviations hold 95 % of
-next runs, which simulated servers say whose edges are 0.5 to 10 % wide (`tests/analysis/test_rate_search.py`).
+A rate is looked at after each try, and of several rates the highest that passes is taken, each of which makes a claim by chance
+likelier. That the claims hold all the same as often as is said, simulated servers show (`tests/analysis/test_rate_search.py`).
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-RESOLUTION = 0.06  # of the rate, at which bisection ends
-STEP = 1.05  # by how many times the staircase goes up and down
-DECIDING = 10  # tries of the staircase
-KNOWN = 0.035  # the share by which the edge may be off (one standard deviation) when it ends
-REPEATS = 3  # of the rate that was found, at least
-MOST_TRIES = 24  # of all rates: a server that drifts could be searched for ever
-USUAL_TRIES = 18
-_MOST_STEPS = 4  # at a time
+RESOLUTION = 0.05  # of the rate, at which bisection ends
+BACK = 0.85  # by how much lower the next rate is, where tries cannot tell
+REPEATS = 3  # tries of the rate that was found, at least
+TRIES = 18  # of all rates, at most
 _LOWEST = 0.01  # of the highest rate: below that no rate is looked for
-_LAPSES = 0.04
-_WIDTH = 1.8
-_PRIOR = 0.2  # the power of the edge's width by which wider ones are likelier before any try
-_NARROWEST, _WIDEST = 0.005, 0.4  # the edge's standard deviation, as a share of the rate
-_PLACES, _SCALES = 400, 12  # that are weighed
-_BEYOND = 0.4  # how far from all tries the edge may be, as a logarithm
 
 
 class Found(NamedTuple):
-    """The rate that was found, where that of the next run lies with 95 %, and how many tries of the rate there were and met the SLO."""
+    """The highest rate that was shown to meet the SLO, and the lowest above it that was shown to violate it, if any."""
 
     rate: float
-    next95: tuple[float, float]
-    tries: int
-    met: int
+    violated_from: float | None
+
+
+@dataclass
+class _Rate:
+    """What all tries of a rate say: whether it meets the SLO, None where they cannot tell; whether its figures do; and how many more
+    tries would tell."""
+
+    met: bool | None = None
+    holds: bool = False
+    more: float = 0.0
+    tries: int = 0
 
 
 class Search:
-    """Bisects between no requests and the most that can be served per second (`highest`); then goes up and down at the edge until
-    it is known where that is (`KNOWN`)."""
+    """Looks between no requests and the most that can be served per second (`highest`)."""
 
     def __init__(self, highest: float) -> None:
         self._highest = highest
-        self._tries: list[tuple[float, bool]] = []
-        self._decides_from: int | None = None  # the try with which the staircase begins
-        self._begins_at = 0.0
+        self._rates: dict[float, _Rate] = {}
+        self._edge: float | None = None  # about where it is, once bisection has ended
+        self._given_up: set[float] = set()  # rates that the tries left cannot tell of
+        self._at = 0.0  # the rate that is tried then
 
     @property
     def tries(self) -> int:
-        """How many rates were tried so far, repeats counted."""
-        return len(self._tries)
+        """How many there were so far, of all rates."""
+        return sum(it.tries for it in self._rates.values())
+
+    def tell(self, rate: float, met: bool | None, holds: bool, longer: float) -> None:
+        """Whether a rate meets the SLO by all requests so far, see `meets` and `holds`, and how many times as many would tell."""
+        it = self._rates.setdefault(rate, _Rate())
+        it.met, it.holds, it.tries = met, holds, it.tries + 1
+        it.more = it.tries * (longer - 1)
 
     def next(self) -> float | None:
         """The rate to try next, per second; None when enough is known."""
-        if self.tries >= MOST_TRIES:
+        if self.tries >= TRIES:
             return None
-        if self._decides_from is None:
-            low, high = self._edge()
+        if self._edge is None:
+            low, high = self._bracket()
             if high - low > RESOLUTION * high:
-                middle = (low + high) / 2
+                middle = _rounded((low + high) / 2)
                 return middle if middle >= _LOWEST * self._highest else None
-            self._decides_from, self._begins_at = self.tries, low
-        if self.tries - self._decides_from < DECIDING or self._weighed()[1] > KNOWN:
-            return self._step()
-        found = self.found()
-        return None if found is None or found.tries >= REPEATS else found.rate
-
-    def tell(self, rate: float, met: bool) -> None:
-        """Whether a rate that was tried met the SLO."""
-        self._tries.append((rate, met))
-
-    def meets(self, rate: float) -> bool:
-        """Whether most tries of a rate that was tried met the SLO."""
-        tries = self._of(rate)
-        return 2 * sum(tries) > len(tries)
+            self._edge = high
+            self._at = max((it for it in self._met() if it >= BACK * low), default=self._near(low * BACK))
+        while self._at >= _LOWEST * self._highest:
+            it = self._rates.get(self._at, _Rate())
+            if not it.tries or (it.met and it.tries < REPEATS) or self._is_open(it):
+                return self._at
+            if it.met is not True:
+                self._given_up.add(self._at)
+            lower = max(self._met(), default=None)
+            upper = min((rate for rate in self._given_up if lower is None or rate > lower), default=self._edge)
+            if lower is None:
+                self._at = self._near(upper * BACK)
+            elif upper < lower * (1 + RESOLUTION):
+                return None
+            else:
+                self._at = self._near(math.sqrt(lower * upper))
+        return None
 
     def found(self) -> Found | None:
-        """The highest rate below the edge of which most tries met the SLO; None where none did."""
-        good = sorted(rate for rate in {rate for rate, _ in self._tries} if self.meets(rate))
-        if not good:
-            return None
-        edge, off = self._weighed()
-        below = [rate for rate in good if rate <= edge * STEP**0.5]
-        rate = below[-1] if below else good[0]
-        reach = math.exp(_WIDTH * math.sqrt(2) * off)
-        tries = self._of(rate)
-        return Found(rate, (rate / reach, rate * reach), len(tries), sum(tries))
+        """The highest rate that met the SLO below all that violated it; None without one."""
+        violated = min((rate for rate, it in self._rates.items() if it.met is False), default=None)
+        met = max((it for it in self._met() if violated is None or it < violated), default=None)
+        return None if met is None else Found(met, violated)
 
-    def _of(self, rate: float) -> list[bool]:
-        return [met for tried, met in self._tries if tried == rate]
+    def _near(self, rate: float) -> float:
+        """A rate, or the one next to it of which tries have not told: their requests count together."""
+        told = {*self._given_up, *self._met()}
+        known = [it for it in self._rates if abs(it / rate - 1) < RESOLUTION / 2 and it not in told]
+        return min(known, key=lambda it: abs(it - rate), default=_rounded(rate))
 
-    def _edge(self) -> tuple[float, float]:
-        """The highest rate that met the SLO below the lowest that did not; and that one."""
-        high = min((rate for rate, met in self._tries if not met), default=self._highest)
-        return max((rate for rate, met in self._tries if met and rate < high), default=0.0), high
+    def _met(self) -> list[float]:
+        return [rate for rate, it in self._rates.items() if it.met]
 
-    def _step(self) -> float:
-        """The next step of the staircase."""
-        least, most = (math.floor(math.log(it / self._begins_at, STEP)) for it in self._ends())
-        at = in_a_row = 0
-        before: bool | None = None
-        for _, met in self._tries[self._decides_from :]:
-            in_a_row = in_a_row + 1 if met is before else 1
-            before = met
-            steps = min(_MOST_STEPS, 2 ** max(0, in_a_row - 2))
-            at = min(max(at + (steps if met else -steps), least), most)
-        return self._begins_at * STEP**at
+    def _is_open(self, it: _Rate) -> bool:
+        """Whether the tries that are left may tell that a rate meets the SLO."""
+        return it.met is None and it.holds and it.more <= TRIES - self.tries
 
-    def _ends(self) -> tuple[float, float]:
-        return _LOWEST * self._highest, max(self._highest, self._begins_at)
+    def _bracket(self) -> tuple[float, float]:
+        """The highest rate that meets the SLO by its figures below the lowest that does not; and that one."""
+        high = min((rate for rate, it in self._rates.items() if not it.holds), default=self._highest)
+        return max((rate for rate, it in self._rates.items() if it.holds and rate < high), default=0.0), high
 
-    def _weighed(self) -> tuple[float, float]:
-        """Where the edge is by all tries, and by what share that may be off (one standard deviation)."""
-        import numpy as np
 
-        tried = np.log([rate for rate, _ in self._tries])
-        met = np.array([met for _, met in self._tries])
-        deciding = tried[self._decides_from or 0 :]
-        places = np.linspace(deciding.min() - _BEYOND, deciding.max() + _BEYOND, _PLACES)
-        scales = np.geomspace(_NARROWEST, _WIDEST, _SCALES)
-        # 1.702: a logistic curve is then within 1 % of the normal distribution with this standard deviation.
-        logit = 1.702 * (places[:, None, None] - tried) / scales[:, None]
-        chance: NDArray[np.float64] = _LAPSES / 2 + (1 - _LAPSES) / (1 + np.exp(np.clip(-logit, -50, 50)))
-        weights = (np.where(met, chance, 1 - chance).prod(axis=2) * scales**_PRIOR).sum(axis=1)
-        weights /= weights.sum()
-        edge = float(weights @ places)
-        return math.exp(edge), math.sqrt(float(weights @ (places - edge) ** 2))
+def _rounded(rate: float) -> float:
+    """With three digits, as it is shown."""
+    return float(f"{rate:.3g}")

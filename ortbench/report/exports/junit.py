@@ -18,7 +18,17 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ortbench.analysis.comparing.series import value_of
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.loads.levels import SEQUENCES, at, is_measured, latency_of, load_cases, rate_of, rate_unit
+from ortbench.analysis.loads.levels import (
+    SEQUENCES,
+    at,
+    by_name,
+    is_measured,
+    latency_of,
+    load_cases,
+    rate_of,
+    rate_unit,
+    tail_of,
+)
 from ortbench.analysis.memory import figure
 from ortbench.core.errors import one_line
 from ortbench.core.safe_text import visible_lines
@@ -130,7 +140,7 @@ def _outcome_of_level(group: str, level: Case) -> Outcome:
         return Outcome(group, name, ERROR, level.reason or "no reason is known", 0.0)
     latency, inside = latency_of(level), level.metrics[THROUGHPUT].ci95
     sure = "" if inside is None else f" (95% CI {rate(inside[0])} to {rate(inside[1])})"
-    tails = f"p50 {duration(latency.median)}, p99 {duration(latency.p99)}"
+    tails = ", ".join(f"{it} {duration(by_name(latency, it))}" for it in dict.fromkeys(["p50", tail_of(level)]))
     unit = rate_unit(level)
     text = f"{rate(rate_of(level))} {unit}{sure}, {tails}, of {latency.n} {'sequences' if unit == SEQUENCES else 'inferences'}"
     return Outcome(group, name, PASSED, text, latency.median / 1e9)

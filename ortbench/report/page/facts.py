@@ -14,12 +14,12 @@ from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.load_advice import is_noisy_peak, named
+from ortbench.analysis.findings.load_advice import is_noisy_knee, is_noisy_peak, named
 from ortbench.analysis.findings.loop_advice import decode_text, state_bytes
 from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
-from ortbench.analysis.findings.slo_advice import found_text, slo_text, tries_text
+from ortbench.analysis.findings.slo_advice import found_text, requests_text, slo_text
 from ortbench.analysis.findings.speedups import condition, is_on_host, kept_tensors, on_device
 from ortbench.analysis.findings.sweep_advice import best_shapes
 from ortbench.analysis.items import best_mode
@@ -29,6 +29,7 @@ from ortbench.analysis.loads.levels import (
     asked_of,
     at,
     best_level,
+    by_name,
     interval,
     is_full,
     kept,
@@ -36,6 +37,8 @@ from ortbench.analysis.loads.levels import (
     latency_of,
     measured,
     rate_of,
+    rate_text,
+    tail_of,
 )
 from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside
 from ortbench.analysis.sweep import has_a_cost
@@ -190,7 +193,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
     if best is not None:
         own = measured(result, CONCURRENCY, best.mode)
         knee = knee_of(own)
-        if knee is not None:
+        if knee is not None and not is_noisy_knee(result, best.mode):
             bend = next(level for level in own if at(level).value == knee["concurrency"])
             found = bend.value("scaling")
             many = "" if found in (None, 1) else named(result, f", {times(found or 1)} the inferences/s of one client")
@@ -200,15 +203,16 @@ def _of_load(result: Result) -> Iterator[Fact]:
     rates = kept(result)
     if rates:
         mode = max(rates, key=lambda name: rates[name]["rate"])
-        met = f"{mode} meets {slo_text(asked_of(result) or {})} {found_text(rates[mode])}; {tries_text(rates[mode], asked_of(result) or {})}"
-        yield Fact("Highest rate", f"{units.rate(rates[mode]['rate'])} requests/s", f"{met}{condition(result, mode)}")
+        asked = asked_of(result) or {}
+        met = f"{mode} meets {slo_text(asked)} {found_text(rates[mode])}; {requests_text(rates[mode], asked)}"
+        yield Fact("Highest rate", f"{rate_text(rates[mode]['rate'])} requests/s", f"{met}{condition(result, mode)}")
         return
     opened = [level for level in measured(result, RATE) if not is_full(level)]
     if opened:
         level = max(opened, key=lambda it: at(it).value)
-        latency = latency_of(level)
+        latency, stat = latency_of(level), tail_of(level)
         note = f"{level.mode} {at(level).phrase}, median {units.duration(latency.median)}"
-        yield Fact("p99 latency", units.duration(latency.p99), note)
+        yield Fact(f"{stat} latency", units.duration(by_name(latency, stat)), note)
 
 
 def _of_sweep(result: Result) -> Iterator[Fact]:

@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import NamedTuple
 
+from ortbench.analysis.findings.load_advice import is_noisy_knee
 from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     P50,
     RATE,
     SEQUENCES,
-    are_enough,
     asked_of,
     figure,
+    has_figure,
     interval,
     is_full,
     kept,
@@ -86,12 +87,13 @@ def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load |
     for number, (name, result) in enumerate(zip(names, results, strict=True)):
         for mode in modes_of(result):
             if len(points := measured(result, kind, mode)) > 1:
-                knee = knee_of(points) if kind == CONCURRENCY else None
+                is_told = kind == CONCURRENCY and not is_noisy_knee(result, mode)
+                knee = knee_of(points) if is_told else None
                 called = f"{name}: {mode}" if len(results) > 1 else mode
                 curves.append(_Curve(called, mode, number, result, points, knee and knee["concurrency"]))
     points = [level for it in curves for level in it.points]
     wanted = [*(name for name in _TAILS if name in limits), "p99", "p95"]
-    stat = next((name for name in wanted if all(are_enough(level, [name]) for level in points)), P50)
+    stat = next((name for name in wanted if all(has_figure(level, name) for level in points)), P50)
     return _Load(curves, stat, slo_text(limits), limits.get(stat)) if curves else None
 
 
@@ -232,9 +234,9 @@ def _highest(it: _Curve, slo: str) -> Upright | None:
     found = kept(it.result).get(it.mode)
     if found is None:
         return None
-    low, high = found["next95"]
-    tip = f"{it.name}: {slo} up to {units.rate(found['rate'])} requests/s"
-    return Upright(found["rate"], it.look.colour, tip, span=(low, high))
+    tip = f"{it.name}: {slo} up to {rate_text(found['rate'])} requests/s"
+    beyond = found["violated_from"]
+    return Upright(found["rate"], it.look.colour, tip, span=None if beyond is None else (found["rate"], beyond))
 
 
 def _rate_in_words(it: _Curve, plotted: _Load) -> str:
@@ -242,7 +244,7 @@ def _rate_in_words(it: _Curve, plotted: _Load) -> str:
     ends = f"{plotted.stat} {units.duration(figure(first, plotted.stat))} at {rate_text(_place(first))} requests/s"
     ends += f", {units.duration(figure(last, plotted.stat))} at {rate_text(_place(last))}"
     found = kept(it.result).get(it.mode)
-    limit = "" if found is None else f"; {plotted.slo} up to {units.rate(found['rate'])} requests/s"
+    limit = "" if found is None else f"; {plotted.slo} up to {rate_text(found['rate'])} requests/s"
     return f"{it.name}: {ends}{limit}"
 
 
