@@ -72,8 +72,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def mostly_wide(cases: Sequence[Any], every: int) -> list[Any]:
-    """Of many cases that are alike each so manyth; the others by ``pytest -m wide``."""
-    return [it if number % every == 0 else pytest.param(it, marks=pytest.mark.wide) for number, it in enumerate(cases)]
+    """Of many cases that are alike, or tuples of what a case has, each so manyth; the others by ``pytest -m wide``."""
+    made = [it if isinstance(it, tuple) else (it,) for it in cases]
+    return [pytest.param(*it, marks=pytest.mark.wide if number % every else ()) for number, it in enumerate(made)]
 
 
 machine.take_place()  # that of the tests is busy now and then

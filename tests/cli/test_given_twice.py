@@ -9,7 +9,7 @@ import typer
 
 from ortbench.cli import COMMANDS
 from ortbench.cli.options import Command, function_of
-from tests.conftest import MODELS, ortbench_here
+from tests.conftest import MODELS, mostly_wide, ortbench_here
 
 MULTI = str(MODELS / "multi_output.onnx")
 
@@ -30,7 +30,7 @@ def options() -> list[tuple[str, str, bool, bool]]:
 OPTIONS = options()
 
 
-@pytest.mark.parametrize(("command", "name", "takes_word", "repeatable"), OPTIONS)
+@pytest.mark.parametrize(("command", "name", "takes_word", "repeatable"), mostly_wide(OPTIONS, 3))
 def test_an_option_that_can_be_given_once(
     command: str, name: str, takes_word: bool, repeatable: bool, tmp_path: Path
 ) -> None:

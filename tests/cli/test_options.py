@@ -82,7 +82,7 @@ from ortbench.plan.tune_plan import space_of
 from ortbench.suite.cases import read as read_suite
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import LOADS
-from tests.conftest import MODELS, ROOT, ortbench, ortbench_here
+from tests.conftest import MODELS, ROOT, mostly_wide, ortbench, ortbench_here
 from tests.reference import document
 from tests.results import result_of
 
@@ -240,7 +240,9 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(("command", "option"), COMMANDS, ids=lambda it: it if isinstance(it, str) else it.flag)
+@pytest.mark.parametrize(
+    ("command", "option"), mostly_wide(COMMANDS, 3), ids=lambda it: it if isinstance(it, str) else it.flag
+)
 def test_every_option_reaches_the_plan(
     command: str, option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from ortbench.core.units import duration
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
-from tests.conftest import ortbench
+from tests.conftest import mostly_wide, ortbench
 from tests.decoders import embedded_folder, genai_encoder_decoder, genai_folder, optimum_encoder_decoder
 from tests.expect import there
 from tests.loop_truth import differences
@@ -120,7 +120,7 @@ _STAGES = {
 
 
 @pytest.mark.parametrize("honesty", HONESTY)
-@pytest.mark.parametrize("stage", _STAGES)
+@pytest.mark.parametrize("stage", mostly_wide([*_STAGES], len(_STAGES)))
 def test_times_to_tokens_behind_another_stage_are_exact(
     stage: str, honesty: Honesty, library: Path, tmp_path: Path
 ) -> None:
