@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ from ortbench.core.files import make_marked, write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
 from ortbench.gate.checks import check_alone, refuse_unchecked
-from ortbench.gate.limits import FAILED, Check, Limits, limits_of
+from ortbench.gate.limits import FAILED, UNCLEAR, Check, Limits, limits_of
 from ortbench.gate.live import LiveGate, LiveLoadGate, check_live, planned
 from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
@@ -241,7 +241,7 @@ def gate_live(
         if again is None:
             return None
         checks = confirmed(checks, held.regressions, *again)
-    slower = {it.mode: it for it in checks[::-1] if it.verdict == FAILED and it.name in held.regressions and it.mode}
+    slower = [it.mode for it in checks if it.verdict == FAILED and it.name in held.regressions and it.mode]
     verdict = Verdict(results, checks, remarks, folder, alike)
     can_tell = bool(results[1:]) and KINDS[results[0].kind].times_nodes and not verdict.failed
     if can_tell and (bool(slower) if asked.why is None else asked.why):
@@ -256,7 +256,7 @@ def _explained(
     verdict: Verdict,
     asked: AskedGate,
     folders: Sequence[Path],
-    slower: Mapping[str, Check],
+    slower: Sequence[str],
     quiet: bool,
     observer: Observer | None,
 ) -> Verdict:
@@ -268,8 +268,7 @@ def _explained(
     try:
         with ExitStack() as stack:
             told = observed(stack, quiet, observer) or Observer()
-            medians = ((mode, it.ratio) for mode, it in slower.items() if it.metric == f"{LATENCY}.{USUAL}")
-            ratios = {mode: ratio for mode, ratio in medians if ratio is not None}
+            ratios = {it.mode: it.ratio for it in verdict.checks if it.mode and it.ratio is not None and _is_told(it)}
             why = why_slower(asked.plans, verdict.results, [*slower, *asked.limits.modes], told, ratios)
     except (OrtbenchError, OSError, KeyboardInterrupt) as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
@@ -278,6 +277,12 @@ def _explained(
         saves(folder)(result)
         write_run(result, folder)
     return replace(verdict, why=why)
+
+
+def _is_told(check: Check) -> bool:
+    """Whether a live gate tells for certain that a candidate is slower, or faster."""
+    of_latency = check.metric == f"{LATENCY}.{USUAL}" and check.rounds is not None and check.verdict != UNCLEAR
+    return of_latency and ((check.low is not None and check.low > 1) or (check.high is not None and check.high < 1))
 
 
 def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place | None) -> _Held | None:

@@ -87,13 +87,13 @@ def why_slower(
     results: Sequence[Result],
     modes: Sequence[str],
     observer: Observer,
-    slower: Mapping[str, float] | None = None,
+    told: Mapping[str, float] | None = None,
 ) -> Why:
-    """Why the candidate differs from the baseline, of plans and results in this order, in the first of some modes, of which a gate found
-    some so many times `slower`; `BadInput` or `BenchmarkFailed`: nodes cannot be profiled."""
+    """Why the candidate differs from the baseline, of plans and results in this order, in the first of some modes, of some of which a
+    gate `told` for certain how many times as long it takes; `BadInput` or `BenchmarkFailed`: nodes cannot be profiled."""
     profile_in_turns(plans, results, observer)
     candidate, baseline = results
-    why = explain(baseline, candidate, modes, slower)
+    why = explain(baseline, candidate, modes, told)
     culprit = why.culprit
     if culprit is None or why.ns < 0:
         return why

@@ -94,6 +94,7 @@ def test_costs_are_said_of_one_mode_alone_and_memory_by_what_workers_differ() ->
         ("CPU time", 1),
         ("host memory", None),
     ]
+    assert bests(results, NAMES)[-1].text == "default; one is the same within 2%"
     results[1].cases[0].put("host_memory", 60e6)
     assert bests(results, NAMES)[-1].number == 1
 

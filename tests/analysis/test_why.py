@@ -277,9 +277,10 @@ def test_a_difference_that_cannot_be_told_has_no_share() -> None:
     found = explain(result(base, MS), slow)
     assert (found.culprit, found.share(1.0)) == (None, None)
     assert sentence(found).startswith("cannot tell whether cpu-tensors differs; changed: 1 added node Clip")
-    told = explain(result(base, MS), slow, slower={"cpu-tensors": 1.1})  # by a gate's own test
+    told = explain(result(base, MS), slow, told={"cpu-tensors": 1.1})  # by a gate's own test
     assert told.certain
     assert told.ns == pytest.approx(0.1 * MS)
+    assert explain(result(base, MS), slow, told={"cpu-tensors": 0.3}).verdict == "faster"
 
 
 def test_a_difference_that_the_profiler_does_not_show_has_no_share() -> None:
@@ -305,7 +306,7 @@ def test_unchanged_nodes_are_no_cause_where_processes_or_a_busy_machine_may_have
     assert [it.kind for it in explain(*sides).changes] == [SAME, REST]
     for it in sides:
         it.noise = noise_of(2, 1.5, [0.5] * 8)
-    found = explain(*sides, slower={"cpu-tensors": 1.36})
+    found = explain(*sides, told={"cpu-tensors": 1.36})
     assert ([it.kind for it in found.changes], found.culprit) == ([REST], None)
 
 

@@ -187,11 +187,17 @@ class _Worse(NamedTuple):
     value: float
     ci95: tuple[float, float] | None = None
     doubted: bool = False
+    exact: bool = False  # no samples, which lie where they are
+
+    @property
+    def is_same(self) -> bool:
+        most = self.value if self.exact else math.inf if self.ci95 is None else self.ci95[1]
+        return not self.doubted and most <= 1 + ALIKE
 
 
 def _are_ties(alike: Sequence[tuple[str, _Worse]]) -> str:
     """What is said of those that are the same as the best one, or of which nobody can tell."""
-    same = [name for name, it in alike if not it.doubted and it.ci95 is not None and it.ci95[1] <= 1 + ALIKE]
+    same = [name for name, it in alike if it.is_same]
     doubted = [name for name, it in alike if it.doubted]
     unclear = [name for name, _ in alike if name not in (*same, *doubted)]
     said = [f"{listed(same)} {are(len(same))} the same within {ALIKE:.0%}"] if same else []
@@ -210,5 +216,5 @@ def _worse(best: Result, top: Series, result: Result, other: Series) -> _Worse:
     if found is None or found.low is None or found.high is None:
         return _Worse(other.value / max(top.value, 1e-9))
     if found.exact:
-        return _Worse(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)))
+        return _Worse(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)), exact=True)
     return _Worse(found.ratio, (found.low, found.high), found.doubted)

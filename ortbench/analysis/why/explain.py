@@ -49,7 +49,7 @@ class Why:
 
     mode: str
     base_ns: float
-    own_ns: float  # where a gate found it slower, by its ratio, which a busy machine changes less than medians
+    own_ns: float  # where a gate tells, by its ratio, which a busy machine changes less than medians
     verdict: str  # whether the latencies differ for certain: a word of `ortbench.analysis.comparing.compare`
     changes: Sequence[Change]  # the largest first
     profiled_ns: tuple[float, float]  # an inference under the profiler: the baseline's, the candidate's
@@ -101,9 +101,9 @@ class Why:
         return replace(self, confirmation=found)
 
 
-def explain(base: Result, own: Result, modes: Sequence[str] = (), slower: Mapping[str, float] | None = None) -> Why:
-    """Why a result differs from its baseline, in the first of some modes that both have, by default of all, of which a gate may have
-    found some so many times `slower` by pairs of blocks; `BadInput`: one has no nodes, or they have no mode in common."""
+def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[str, float] | None = None) -> Why:
+    """Why a result differs from its baseline, in the first of some modes that both have, by default of all, of some of which a gate
+    may have `told` for certain, by pairs of blocks, how many times as long the result takes; `BadInput`: one has no nodes, or they have no mode in common."""
     for name, result in (("the baseline", base), ("the candidate", own)):
         if result.nodes is None or "each" not in result.nodes:
             reason = f"{name} has no nodes: measure it with --measure-nodes"
@@ -120,8 +120,8 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), slower: Mappin
     assert other is not None
     found = between(base, one, own, other)
     verdict = CANNOT_TELL if found is None else word(found, BETWEEN_RUNS)
-    if (ratio := (slower or {}).get(mode)) is not None:
-        verdict = SLOWER
+    if (ratio := (told or {}).get(mode)) is not None:
+        verdict = SLOWER if ratio > 1 else FASTER
 
     def leaves(least: float) -> bool:
         """Whether noise of the machine leaves the claim that nodes take so many times as long; of them it has no rounds."""
