@@ -173,7 +173,7 @@ def test_bounds_of_a_percentile_hold_also_where_requests_wait_together(utilisati
         found = latency_bounds(served(due, steady(MS)).latencies)["p99"]
         wrong[0] += found["high"] is not None and found["high"] < p99_ms * MS
         wrong[1] += found["low"] is not None and found["low"] > p99_ms * MS
-    assert max(wrong) <= 0.07 * 150
+    assert max(wrong) <= 0.09 * 150
 
 
 def test_tails_of_the_binomial_distribution() -> None:

@@ -200,7 +200,9 @@ def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
     close = [it for it in levels if id(it) not in few]
     said = []
     if few:
-        said.append(f"too few requests {points([it for it in levels if id(it) in few])}, {takes} or more")
+        these = [it for it in levels if id(it) in few]
+        are_dependent = any(latency_of(it).n >= LEAST[stat] for it in these for stat in few[id(it)])
+        said.append(f"too few {'independent ' if are_dependent else ''}requests {points(these)}, {takes} or more")
     if close:
         said.append(f"too close to the limit {points(close)}")
     return "; ".join(said)
@@ -224,7 +226,8 @@ def _many(level: Case, asked: Mapping[str, int]) -> float | None:
     are worth is known badly: one of four is taken at least."""
     found, few = longer(level, asked), too_few(level, asked)
     if few:
-        return min(found, max(1.0, 4 * max(LEAST[stat] for stat in few) / latency_of(level).n))
+        least = max(LEAST[stat] for stat in few) / latency_of(level).n
+        return min(found, 4 * least) if least > 1 else found
     return found if found <= _MOST_TIMES else None
 
 
