@@ -18,7 +18,6 @@ from ortbench.analysis.loads.levels import (
     by_name,
     has_figure,
     has_rates,
-    is_full,
     kept,
     latency_of,
     limited,
@@ -27,6 +26,7 @@ from ortbench.analysis.loads.levels import (
     meets,
     modes_of,
     rate_text,
+    too_few,
 )
 from ortbench.analysis.loads.queueing import LEAST
 from ortbench.analysis.noise import is_busy
@@ -113,12 +113,12 @@ def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[s
         return Finding(what, requests_text(found, asked), weight=Weight.ANSWER)
     if unclear := left_open(result, mode, asked):
         what = f"Whether {mode} meets {slo_text(asked)} at any rate cannot be told"
-        return Finding(
-            what, _why_open(unclear, asked), _longer_search(result, unclear, asked), Weight.ANSWER, "unclear"
-        )
+        most = max(unclear, key=lambda it: latency_of(it).n)
+        return Finding(what, _why_open([most], asked), _longer_search(result, most, asked), Weight.ANSWER, "unclear")
     lowest = next(iter(measured(result, RATE, mode)), None)
     evidence = "" if lowest is None else f"{_figures(lowest, asked)} {at(lowest).phrase}{_doubt(result)}"
-    return Finding(f"{mode} meets {slo_text(asked)} at none of the rates tried", evidence, weight=Weight.ANSWER)
+    what, tone = f"{mode} meets {slo_text(asked)} at none of the rates tried", "unclear" if is_busy(result) else ""
+    return Finding(what, evidence, weight=Weight.ANSWER, tone=tone)
 
 
 def left_open(result: Result, mode: str, asked: Mapping[str, int]) -> list[Case]:
@@ -154,7 +154,7 @@ def _of_points(result: Result, text: str, asked: Mapping[str, int]) -> list[Find
             what, tone = f"{modes} meet{ends} {text} {good}", "good"
         elif broken:
             evidence = "; ".join(filter(None, (first + doubt, few)))
-            what, tone = f"{modes} violate{ends} {text} {broken}", "bad"
+            what, tone = f"{modes} violate{ends} {text} {broken}", "unclear" if doubt else "bad"
         else:
             evidence, what, tone = few, f"Whether {modes} meet{ends} {text} cannot be told", "unclear"
         next_ = _longer(result, asked) if few else ""
@@ -195,21 +195,17 @@ def _doubt(result: Result) -> str:
 
 def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
     """Why it cannot be told whether load points meet an SLO: there were too few requests, or a figure is too close to its limit."""
-    few = {id(it): stats for it in levels if (stats := [stat for stat in asked if _are_few(it, stat)])}
+    few = {id(it): stats for it in levels if (stats := too_few(it, asked))}
     takes = listed([f"{stat} takes {LEAST[stat]}" for stat in asked if any(stat in it for it in few.values())])
     close = [it for it in levels if id(it) not in few]
     said = []
     if few:
-        said.append(f"too few requests {points([it for it in levels if id(it) in few])}, {takes} or more")
+        these = [it for it in levels if id(it) in few]
+        are_dependent = any(latency_of(it).n >= LEAST[stat] for it in these for stat in few[id(it)])
+        said.append(f"too few {'independent ' if are_dependent else ''}requests {points(these)}, {takes} or more")
     if close:
         said.append(f"too close to the limit {points(close)}")
     return "; ".join(said)
-
-
-def _are_few(level: Case, stat: str) -> bool:
-    """Whether a load point has too few requests to say that a statistic is below any limit."""
-    within = bounds_of(level, stat)
-    return within is not None and within["high"] is None and not is_full(level)
 
 
 def _longer(result: Result, asked: Mapping[str, int]) -> str:
@@ -219,18 +215,19 @@ def _longer(result: Result, asked: Mapping[str, int]) -> str:
     return _with_duration(result, [result.part["duration_s"] * many for it in unknown if (many := _many(it, asked))])
 
 
-def _longer_search(result: Result, levels: Sequence[Case], asked: Mapping[str, int]) -> str:
-    """The same of a search: so long that a few tries tell of one of its rates."""
-    of_rates = [latency_of(it).n / at(it).value * many / _TRIES for it in levels if (many := _many(it, asked))]
-    return _with_duration(result, [max(2 * result.part["duration_s"], min(of_rates))] if of_rates else [])
+def _longer_search(result: Result, level: Case, asked: Mapping[str, int]) -> str:
+    """The same of a search: so long that a few tries tell of a rate."""
+    seconds = latency_of(level).n / at(level).value * (_many(level, asked) or 1.0) / _TRIES
+    return _with_duration(result, [max(2 * result.part["duration_s"], seconds)])
 
 
 def _many(level: Case, asked: Mapping[str, int]) -> float | None:
     """How many times as many requests would tell; None where a figure is as good as its limit. How many independent ones a few requests
     are worth is known badly: one of four is taken at least."""
-    found, few = longer(level, asked), [LEAST[stat] for stat in asked if _are_few(level, stat)]
+    found, few = longer(level, asked), too_few(level, asked)
     if few:
-        return min(found, max(1.0, 4 * max(few) / latency_of(level).n))
+        least = max(LEAST[stat] for stat in few) / latency_of(level).n
+        return min(found, 4 * least) if least > 1 else found
     return found if found <= _MOST_TIMES else None
 
 

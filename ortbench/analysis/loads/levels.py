@@ -160,6 +160,12 @@ def bounds_of(case: Case, stat: str) -> LatencyBounds | None:
     return (case.latency_bounds or {}).get("p50" if stat == "median" else stat)
 
 
+def too_few(case: Case, slo: Iterable[str]) -> list[str]:
+    """The statistics of which a load point has too few requests to say that they are below any limit."""
+    known = [(stat, within) for stat in slo if (within := bounds_of(case, stat)) is not None]
+    return [stat for stat, within in known if within["high"] is None and not is_full(case)]
+
+
 def longer(case: Case, slo: Mapping[str, int]) -> float:
     """How many times as many requests would tell whether a load point meets an SLO, if they go on like that."""
     return max((_longer(case, stat, most) for stat, most in slo.items() if _meets(case, stat, most) is None), default=1)

@@ -142,12 +142,18 @@ def _quantile_bounds(
 ) -> LatencyBounds:
     """Those of a quantile, of latencies as they came and in order, and in order with those that are not known as infinite."""
     n = values.size
-    level = max(1, math.ceil(n * (1 - q)), min(_FEW, n // 2))
-    # Of what lies beyond twice as many: how much those few wait together is known badly.
-    worth = min(_worth(values >= ordered[n - min(it, n)]) for it in (level, 2 * level))
-    most = binomial_tails(worth, 1 - q)[0] * n // worth
-    end = math.inf if most < 0 else at_most[n - 1 - most]
-    low, beyond = None, binomial_tails(n, 1 - q)[1]
+    most, beyond = binomial_tails(n, 1 - q)
+    end, most = math.inf, max(0, most)
+    while True:
+        level = max(1, most, min(_FEW, n // 2))
+        # Of what lies beyond twice as many: how much those few wait together is known badly.
+        worth = min(_worth(values >= ordered[n - min(it, n)]) for it in (level, 2 * level))
+        if most * worth <= binomial_tails(worth, 1 - q)[0] * n:
+            end = at_most[n - 1 - most]
+        if math.isfinite(end) or most == 0:
+            break
+        most = most * 5 // 6  # rarer ones may depend on each other less
+    low = None
     while low is None and beyond <= n:  # a few that wait together are one event: more must be beyond then
         of_these = _worth(values >= ordered[n - beyond])
         if beyond * of_these >= binomial_tails(of_these, 1 - q)[1] * n:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 RESOLUTION = 0.05  # of the rate, at which bisection ends
 BACK = 0.85  # by how much lower the next rate is, where tries cannot tell
-REPEATS = 3  # tries of the rate that was found, at least
+REPEATS = 3  # tries of a rate that met the SLO, before higher ones follow
 TRIES = 18  # of all rates, at most
 _LOWEST = 0.01  # of the highest rate: below that no rate is looked for
 
