@@ -681,7 +681,7 @@ def test_what_cannot_be_generated(tmp_path: Path) -> None:
         (
             "g (float[1,4] x, float[1,4] past) => (float[1,4] logits, float[1,4] present) "
             "{ logits = Relu(x)  present = Relu(past) }",
-            "no input of token ids (input_ids) is there",
+            "the model has no input of token ids (input_ids), so it is no decoder",
         ),
         (
             "g (int64[4] input_ids, float[1,4] past) => (float[4] logits, float[1,4] present) "
