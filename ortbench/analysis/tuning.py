@@ -140,12 +140,20 @@ class Search:
         return tuple((it, settings[it]) for it in others)
 
     def finalists(self) -> list[Configuration]:
-        """What is measured once more, side by side: the first, the fastest ones, the best for CPU time, and for memory."""
+        """What is measured once more, side by side: the first, the fastest ones, the best for CPU time, and for memory. Beside what sets
+        several things the one of them that does most, as the others may do nothing."""
         known = [it for it in self._known if it not in self._failed]
-        fastest = sorted(known, key=self._latency)[:FINALISTS]
-        cheapest = min(known, key=lambda it: self._known[it].get(CPU_TIME, 1.0))
+
+        def best(goal: str, of: Sequence[Configuration]) -> Configuration:
+            return min(of, key=lambda it: self._known[it].get(goal, 1.0), default=FIRST)
+
+        def alone(goal: str, of: Configuration) -> Configuration:
+            return best(goal, [it for it in known if len(it) == 1 and it[0] in of])
+
+        fastest, cheapest = sorted(known, key=self._latency)[:FINALISTS], best(CPU_TIME, known)
         least = min(self.memory.keys() & set(known), key=lambda it: self.memory[it], default=FIRST)
-        return list(dict.fromkeys([FIRST, *fastest, cheapest, least]))
+        both = (fastest[0], alone(LATENCY, fastest[0]), cheapest, alone(CPU_TIME, cheapest))
+        return list(dict.fromkeys([FIRST, *both, *fastest, least]))
 
     def against_first(self, of: Configuration) -> dict[str, tuple[float, Ends]]:
         """The figures of a configuration divided by those of the first, and between what ends they lie, by goal; none where it failed."""

@@ -251,8 +251,6 @@ def _side_by_side(
     that leaves time for it."""
     each_s = part * (now.ends - time.monotonic()) / len(chosen) - now.open_s
     memory = each_s - _WEIGH_S >= _LEAST_S
-    if not memory:
-        complain("no time is left to measure memory (--max-time)")
     each_s = max(_LEAST_S, each_s - memory * _WEIGH_S)
     plans = [replace(now.plan(it), memory=memory) for it in chosen]
     plans = [replace(it, loop=replace(it.loop, duration_s=min(it.loop.duration_s, each_s))) for it in plans]
@@ -331,5 +329,6 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
         {name_of(it): now.search.against_first(it) for it in others},
         {name_of(it): why for it, why in now.search.failures.items()},
         [name_of(it) for it in now.search.candidates()[1:]],
+        any("host_memory" in case.metrics for case in done.results[0].cases),
     )
     return publish_sides(done, [now.plan(FIRST)] * len(done.results), wanted, before, lambda: text(stored), _SHOWN)

@@ -11,7 +11,7 @@ from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
-from ortbench.model.modes import COPY_TIME, CPU, LATENCY, SPIN_SHARE, WHOLES, is_rate, mode_of
+from ortbench.model.modes import COPY_TIME, CPU, LATENCY, SPIN_SHARE, THROUGHPUT, WHOLES, is_rate, mode_of
 from ortbench.model.result import CHAIN, LOOP, Case, Result, work_of
 from ortbench.report.bars import INFERENCE
 from ortbench.report.model import DERIVED, KEY, NOTHING, Column, Kind, Table, filled
@@ -122,7 +122,16 @@ def legend(result: Result, table: Table) -> list[str]:
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
+    apart += (
+        "; rates are by the mean, which slow samples raise" if any(map(_is_slower_on_average, result.cases)) else ""
+    )
     return [*said, f"Times are medians{apart}{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
+
+
+def _is_slower_on_average(case: Case) -> bool:
+    """Whether so many samples are slow that a rate and a time in one row seem to contradict each other."""
+    rate, latency = case.value(THROUGHPUT), case.stats(LATENCY)
+    return case.load_blocks is None and rate is not None and latency is not None and latency.mean > 1.1 * latency.median
 
 
 # What a table has of copies, which on an EP that computes in host memory are none over a link.

@@ -100,23 +100,26 @@ _LEFT_OUT = (
 
 
 def left_out(
-    found: Mapping[str, Mapping[str, tuple[float, Ends]]], failures: Mapping[str, str], untried: Sequence[str] = ()
+    found: Mapping[str, Mapping[str, tuple[float, Ends]]],
+    failures: Mapping[str, str],
+    untried: Sequence[str] = (),
+    has_memory: bool = True,
 ) -> list[Report]:
     """The configurations that were tried and are not among the best, with their figures against the first, the fastest first;
-    those that could not be measured; and those for which there was no time."""
+    those that could not be measured; and what there was no time for."""
     order = sorted((name for name in found if name not in failures), key=lambda name: found[name][LATENCY][0])
     rows = tuple((name, *(maybe(found[name].get(goal), _against) for goal in (LATENCY, CPU_TIME))) for name in order)
     told = [Note(f"{name}: {why}", "✗", BAD) for name, why in failures.items()]
     if untried:
         told.append(Note(f"Time was up (--max-time) before these were tried: {', '.join(untried)}", "!", UNCLEAR))
+    if not has_memory:
+        told.append(Note("Time was up (--max-time) before memory was measured", "!", UNCLEAR))
     legend = Paragraph(
         "Configurations that the search tried and that are not among the best, as ratios to default: above 1 is slower or costs more. In "
         f"brackets: where the ratio lies, by short races. same: within ±{ALIKE * 100:g} %; cannot tell: the races were too short."
     )
     table = [Table(_LEFT_OUT, rows, title="Not among the best"), legend] if rows else []
-    return (
-        [Report("ortbench tune: not among the best", ([*table, Notes(told)],))] if rows or failures or untried else []
-    )
+    return [Report("ortbench tune: not among the best", ([*table, Notes(told)],))] if table or told else []
 
 
 def _against(found: tuple[float, Ends]) -> str:

@@ -61,6 +61,15 @@ def test_the_best_for_latency(medians: Sequence[Sequence[int]], best: int | None
     assert [it.number for it in bests(results, NAMES)] == [best]
 
 
+def test_of_what_is_as_good_as_the_best_that_is_named_which_sets_least() -> None:
+    results = configurations(STEADY, FAST, [79, 82] * 6)
+    results[1].target |= {"intra_op_threads": 1, "mem_pattern": False}
+    results[2].target |= {"intra_op_threads": 1}
+    assert [it.number for it in bests(results, NAMES)] == [2]
+    results[2].target |= {"opt_level": "basic", "cpu_mem_arena": False}
+    assert [it.number for it in bests(results, NAMES)] == [1]
+
+
 def test_on_a_busy_machine_the_table_and_the_sentence_say_the_same() -> None:
     for medians, word_, sentence in [
         ((STEADY, [112] * 12), "cannot tell", "Best for latency: default; cannot tell on this busy machine whether one is worse."),

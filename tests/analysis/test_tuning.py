@@ -208,3 +208,17 @@ def test_where_time_is_short_every_setting_has_been_tried_before_noise_leads_on(
     last = Search({"threads": ["t1"], "level": ["basic"]})
     told(last, {"t1": (0.95, 1.1), "basic": (1.0, 1.1)})
     assert last.incumbent == (("threads", "t1"),)
+
+
+def test_beside_several_settings_the_one_that_does_most_is_measured() -> None:
+    search = Search({"threads": ["t1"], "arena": ["no"]})
+    told(search, {"t1": (0.5, 0.6), "no": (0.99, 1.05)})
+    one = (("threads", "t1"),)
+    both = (*one, ("arena", "no"))
+    assert search.candidates() == [one, both]
+    ratios = {goal: Ratio(ratio=0.97, low=0.9, high=1.1, rounds=20) for goal in (LATENCY, CPU_TIME)}
+    search.tell([
+        Tried(settings=[list(it) for it in made], ratios=it, left=[], memory=None, failed=None)
+        for made, it in ((one, {}), (both, ratios))
+    ])  # fmt: skip
+    assert search.finalists()[:3] == [FIRST, both, one]

@@ -60,7 +60,8 @@ def test_a_small_search_and_what_it_leaves(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_with_too_little_time_the_default_is_measured_without_its_memory(tmp_path: Path) -> None:
     ran = ortbench("tune", TINY, *FIXED, "--opt-level", "all,basic", "--max-time", "1s", "--out", tmp_path)
-    assert (ran.code, "no time is left to measure memory (--max-time)" in ran.err) == (0, True)
+    assert ran.code == 0, ran.err
+    assert "Time was up (--max-time) before memory was measured" in ran.out
     assert "Time was up (--max-time) before these were tried: opt-level=basic" in ran.out
     (result,) = tmp_path.glob("*/result.json")
     assert "host_memory" not in json.loads(result.read_text())["cases"][0]["metrics"]

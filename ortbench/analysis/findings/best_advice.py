@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.comparable import alike_but_for_ep
@@ -156,11 +156,15 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
         return None
     top = min(there, key=lambda number: there[number].value)
     reference = next(iter(there))
-    others = {
-        number: _worse(results[top], there[top], results[number], it) for number, it in there.items() if number != top
-    }
+    others = _others(results, there, top)
     if all(it.ci95 is None for it in others.values()):
         return None  # too few blocks, which the comparison says
+    near = [number for number, it in others.items() if it.value <= 1 + _BOUND and it.ci95 and it.ci95[0] <= 1]
+    if (
+        top != reference and reference not in near
+    ):  # of what is as good as the best what sets least: the rest may do nothing
+        top = min([top, *near], key=lambda number: _settings(results[reference], results[number]))
+        others = _others(results, there, top)
     said = f"{names[top]}, {key.metric.unit.text(there[top].value)}"
     alike = [(names[number], it) for number, it in others.items() if it.doubted or it.ci95 is None or it.ci95[0] <= 1]
     if top == reference:
@@ -209,6 +213,18 @@ def _are_ties(alike: Sequence[tuple[str, _Worse]]) -> str:
 def _times(worse: _Worse) -> str:
     """How much more it is; without the interval that noise may have made, as in tables."""
     return f"{digits(worse.value)}× as much{within(None if worse.doubted else worse.ci95, digits)}"
+
+
+def _others(results: Sequence[Result], there: Mapping[int, Series], top: int) -> dict[int, _Worse]:
+    return {
+        number: _worse(results[top], there[top], results[number], it) for number, it in there.items() if number != top
+    }
+
+
+def _settings(first: Result, result: Result) -> int:
+    """In how many settings a configuration differs from the first."""
+    found = (key for key in result.target if key not in ("sync", "memory", "device"))
+    return sum(result.target.get(key) != first.target.get(key) for key in found)
 
 
 def _worse(best: Result, top: Series, result: Result, other: Series) -> _Worse:

@@ -357,9 +357,9 @@ def _stretched(result: Result) -> list[Finding]:
         if alone is None or before is None or after is None or after.median < _STRETCHED * before.median:
             continue
         base, service, least = before.median, after.median, after.ci95[0] / max(before.ci95[1], 1)
-        if least <= 1 or not allows_within(result, levels[0], least, {}):
-            continue
         clocks = _clocks(alone.value(SM_CLOCK), levels[0].value(SM_CLOCK))
+        if least <= 1 or not (clocks or allows_within(result, levels[0], least, {})):
+            continue
         took = (
             f"{duration(service)} instead of {duration(base)}, {ratio(service / max(base, 1), 1)}×, with {mode}{clocks}"
         )
