@@ -46,6 +46,7 @@ def masked(line: str) -> str:
     line = re.sub(r"(Saved in) .*", r"\1 …", line)
     line = re.sub(r"(?<=medians, in )\w+", "#", line)
     line = re.sub(r"\d+ rounds?\b", "# rounds", line)
+    line = line.replace("; rates are by the mean, which slow samples raise", "")  # which the machine had or had not
     return " ".join(_FIGURE.sub("#", line).split())
 
 
