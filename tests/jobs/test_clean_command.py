@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import shutil
 import subprocess
 from pathlib import Path
@@ -283,7 +284,9 @@ def test_on_a_terminal_it_asks(answer: str, left: int, tmp_path: Path) -> None:
     done = subprocess.run(
         command("clean", tmp_path), stdin=its, stdout=subprocess.PIPE, stderr=its, cwd=ROOT, timeout=600, text=True
     )
-    said = os.read(ours, 4096).decode()
+    said = ""
+    while "[y/N] " not in said and select.select([ours], [], [], 10)[0]:  # a terminal gives what is written in pieces
+        said += os.read(ours, 4096).decode()
     os.close(ours)
     os.close(its)
     assert "Remove 1 folder, " in said
