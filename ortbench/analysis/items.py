@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import by_round
@@ -74,26 +74,26 @@ def put_throughput(case: Case, items: Items | None) -> None:
     blocks = {} if latency is None else by_round(case, LATENCY)
     if latency is not None and not blocks:
         blocks = {0: [latency.mean]}
-    put_rate(case, THROUGHPUT, 1, blocks)
-    put_rate(case, ITEM_THROUGHPUT, count or 0, blocks)
+    put_rates(case, {THROUGHPUT: 1, ITEM_THROUGHPUT: count or 0}, blocks)
     case.put(ITEM_TIME, None if latency is None or not count else round(latency.median / count, 3), derived=True)
     per_joule = case.value("inferences_per_joule")
     case.put("items_per_joule", None if per_joule is None or count is None else per_joule * count, derived=True)
 
 
-def put_rate(case: Case, metric: str, count: int, blocks: Blocks) -> None:
-    """Put into a case how many there are a second: `count` in each sample, ns, all of them divided by the time that they took.
+def put_rates(case: Case, counts: Mapping[str, int], blocks: Blocks) -> None:
+    """Put into a case how many there are a second, by metric: so many in each sample, ns, all of them divided by the time that they took.
 
     Of two humps a median is one of them, and its inverse no rate at which anything is done.
     """
-    if not count or not blocks:
-        case.put(metric, None)
-        return
-    took, rounds, ends = max(figure_of(blocks, MEAN), 1), Rounds(blocks), None
-    if rounds.are_enough:
-        found = rounds.interval(rounds.figures(blocks, MEAN), took)
-        ends = [round(count * 1e9 / max(it, 1), 3) for it in reversed(found)]
-    case.put(metric, round(count * 1e9 / took, 3), ends, derived=True)
+    took, ends = max(figure_of(blocks, MEAN), 1) if blocks else 0, None
+    if (rounds := Rounds(blocks)).are_enough:
+        ends = rounds.interval(rounds.figures(blocks, MEAN), took)[::-1]
+    for metric, count in counts.items():
+        if not count or not blocks:
+            case.put(metric, None)
+            continue
+        inside = None if ends is None else [round(count * 1e9 / max(it, 1), 3) for it in ends]
+        case.put(metric, round(count * 1e9 / took, 3), inside, derived=True)
 
 
 def is_batch(items: Items | None) -> bool:

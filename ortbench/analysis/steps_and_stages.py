@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from ortbench.analysis.comparing.change_points import Shift, certain_steps, shift
 from ortbench.analysis.comparing.pairs import by_round, taken_blocks
-from ortbench.analysis.items import put_rate
+from ortbench.analysis.items import put_rates
 from ortbench.core.humps import Hump, two_humps
 from ortbench.core.stats import Value, summarise, t_quantile
 from ortbench.model.modes import (
@@ -44,7 +44,7 @@ def summarise_steps(case: Case, count: int, first: bool = False, generation: Gen
     latency, samples = case.stats(LATENCY), case.samples.get(STEP)
     if latency is not None:
         case.metrics[WHOLE_LOOP] = latency
-        put_rate(case, "step_throughput", count, by_round(case, LATENCY))
+        put_rates(case, {"step_throughput": count}, by_round(case, LATENCY))
     if samples:
         case.metrics[STEP] = summarise(samples, [size for _, size, _ in case.blocks[STEP]])
         case.metrics["first_step"] = summarise(samples[::count])
@@ -73,12 +73,9 @@ def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[floa
     }
     first = {number: [loop[0] for loop in block] for number, block in loops.items()}
     decoding = {number: [sum(loop[1:]) for loop in block] for number, block in loops.items()} if count > 1 else {}
-    for key, tokens, blocks in (
-        ("prefill_tokens_per_s", batch * generation["prompt"], first),
-        ("decode_tokens_per_s", batch * (count - 1), decoding),
-        ("sequence_tokens_per_s", (count - 1) if batch > 1 else 0, decoding),
-    ):
-        put_rate(case, key, tokens, blocks)
+    put_rates(case, {"prefill_tokens_per_s": batch * generation["prompt"]}, first)
+    of_sequence = (count - 1) if batch > 1 else 0
+    put_rates(case, {"decode_tokens_per_s": batch * (count - 1), "sequence_tokens_per_s": of_sequence}, decoding)
 
 
 def decode_humps(case: Case) -> tuple[str, Hump, Hump] | None:

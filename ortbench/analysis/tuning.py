@@ -2,8 +2,8 @@
 
 A full grid grows with every setting; most settings do not interact. So the search goes from one configuration, the incumbent, to
 those that differ from it in one setting, and to those of `joined` settings that belong together; the fastest of them is the next
-incumbent, at once where it is faster for certain, else when all were tried, until none is faster. A value that was at most `MARGIN` faster than the incumbent is not tried again beside others, unless
-one of the settings that it interacts with has changed since.
+incumbent, at once where it is faster for certain, else when all were tried, until none is faster. A value that was at most `MARGIN`
+faster than the incumbent is not tried again beside others, unless one of the settings that it interacts with has changed since.
 """
 
 from __future__ import annotations

@@ -39,10 +39,8 @@ from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of, sp
 TUNE_FILE = "tune.json"
 _SHOWN = ("latency", "cpu_time", "host_memory")  # of the best ones
 _COPIES = 3  # of a model's files that a session has in memory, before one was measured
-_RACE_S, _LEAST_RACE_S = (
-    1.0,
-    0.5,
-)  # for which a configuration is measured in a race: at most, and where there is no time for that
+_RACE_S = 1.0  # for which a configuration is measured in a race, at most
+_LEAST_RACE_S = 0.5  # and where there is no time for that
 _LEAST_S = 1.0  # for which each of the best is measured at the end
 _OPEN_S = 1.5  # that a configuration takes to open and prepare, before one did
 _WEIGH_S = 3.0  # that its memory takes
@@ -194,8 +192,8 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
     why = {side.name: str(error) for side, error in bench.not_opened}
     if names[0] in why:
         raise BenchmarkFailed(why[names[0]])
-    cases = {side.name: case for side in sides if side.is_open for case in side.cases.values()}
     raced = [side for side in sides if side.is_open]
+    cases = {side.name: case for side in raced for case in side.cases.values()}
     now.open_s = (bench.opened - began) / len(raced)
     found: list[Tried] = []
     for name, of in zip(names, configurations, strict=True):

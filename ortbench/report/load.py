@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.findings.advice import findings, superseded
-from ortbench.analysis.findings.load_advice import is_noisy_knee
+from ortbench.analysis.findings.load_advice import noisy_knee
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
@@ -201,7 +201,7 @@ def mode_curves(result: Result) -> Table:
 def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
     by_clients, by_rate = measured(result, CONCURRENCY, mode), measured(result, RATE, mode)
     knee, peak, rate = knee_of(by_clients), most(by_clients), kept(result).get(mode)
-    is_noisy = is_noisy_knee(result, mode)
+    is_noisy = noisy_knee(result, mode) is not None
     tokens = None if peak is None or result.generation is None else peak.value(OUTPUT_TOKENS)
     begun = (
         mode,

@@ -160,9 +160,8 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
     if all(it.ci95 is None for it in others.values()):
         return None  # too few blocks, which the comparison says
     near = [number for number, it in others.items() if it.value <= 1 + _BOUND and it.ci95 and it.ci95[0] <= 1]
-    if (
-        top != reference and reference not in near
-    ):  # of what is as good as the best what sets least: the rest may do nothing
+    if top != reference and reference not in near:
+        # Of what is as good as the best what sets least: the rest may do nothing.
         top = min([top, *near], key=lambda number: _settings(results[reference], results[number]))
         others = _others(results, there, top)
     said = f"{names[top]}, {key.metric.unit.text(there[top].value)}"

@@ -237,8 +237,7 @@ def _noisy_knees(result: Result) -> list[Finding]:
     """The modes of which noise leaves open how many clients are worth it."""
     found: dict[str, str] = {}
     for mode in modes_of(result):
-        levels = measured(result, CONCURRENCY, mode)
-        if (bend := _bend(levels)) is not None and _is_noise(result, levels, bend):
+        if (bend := noisy_knee(result, mode)) is not None:
             found[mode] = f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}"
     if not found:
         return []
@@ -253,11 +252,11 @@ def _bend(levels: Sequence[Case]) -> Case | None:
     return None if knee is None else next(it for it in levels if at(it).value == knee["concurrency"])
 
 
-def is_noisy_knee(result: Result, mode: str) -> bool:
-    """Whether noise of the machine may have made the knee of a mode, which is then none."""
+def noisy_knee(result: Result, mode: str) -> Case | None:
+    """The knee of a mode that noise of the machine may have made, which is then none."""
     levels = measured(result, CONCURRENCY, mode)
     bend = _bend(levels)
-    return bend is not None and _is_noise(result, levels, bend)
+    return bend if bend is not None and _is_noise(result, levels, bend) else None
 
 
 def _is_noise(result: Result, levels: Sequence[Case], bend: Case) -> bool:

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Series = Sequence[float] | NDArray[np.int64] | NDArray[np.float64] | NDArray[np.bool_]
-    import numpy as np
-    from numpy.typing import NDArray
-
     Moments = NDArray[np.int64]
 
 

@@ -14,7 +14,7 @@ from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.load_advice import is_noisy_knee, is_noisy_peak, named
+from ortbench.analysis.findings.load_advice import is_noisy_peak, named, noisy_knee
 from ortbench.analysis.findings.loop_advice import decode_text, state_bytes
 from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.findings.phrases import times, within
@@ -193,7 +193,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
     if best is not None:
         own = measured(result, CONCURRENCY, best.mode)
         knee = knee_of(own)
-        if knee is not None and not is_noisy_knee(result, best.mode):
+        if knee is not None and noisy_knee(result, best.mode) is None:
             bend = next(level for level in own if at(level).value == knee["concurrency"])
             found = bend.value("scaling")
             many = "" if found in (None, 1) else named(result, f", {times(found or 1)} the inferences/s of one client")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import NamedTuple
 
-from ortbench.analysis.findings.load_advice import is_noisy_knee
+from ortbench.analysis.findings.load_advice import noisy_knee
 from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
@@ -87,7 +87,7 @@ def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load |
     for number, (name, result) in enumerate(zip(names, results, strict=True)):
         for mode in modes_of(result):
             if len(points := measured(result, kind, mode)) > 1:
-                is_told = kind == CONCURRENCY and not is_noisy_knee(result, mode)
+                is_told = kind == CONCURRENCY and noisy_knee(result, mode) is None
                 knee = knee_of(points) if is_told else None
                 called = f"{name}: {mode}" if len(results) > 1 else mode
                 curves.append(_Curve(called, mode, number, result, points, knee and knee["concurrency"]))
