@@ -17,7 +17,7 @@ from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.program import again
 from ortbench.analysis.loads.levels import block_figures
 from ortbench.core.stats import Value
-from ortbench.core.units import count, share
+from ortbench.core.units import count, ratio, share
 from ortbench.model.modes import LATENCY, THROUGHPUT
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import MachineNoise
@@ -246,7 +246,19 @@ def allows_within(result: Result, case: Case, least: float, shown: Mapping[int, 
 
 def _is_more(noise: MachineNoise, own: Sequence[Sequence[int]], least: float) -> bool:
     """Whether a difference of so many times is more than all that blocks waited, and others took besides the CPU, can have made."""
-    return least / _alone(noise, own) * (1 - _lost(noise, own)) > _SLOWED
+    return least > _most(noise, own)
+
+
+def _most(noise: MachineNoise, own: Sequence[Sequence[int]]) -> float:
+    """How many times as long noise can have made these blocks at most."""
+    kept = 1 - _lost(noise, own)
+    return _alone(noise, own) * _SLOWED / kept if kept > 0 else math.inf
+
+
+def made_by_noise(noise: MachineNoise, cases: Iterable[Case]) -> str:
+    """What noise can have made of the differences between cases, in words."""
+    most = max((_most(noise, _own_blocks(noise, case)) for case in cases), default=math.inf)
+    return f"noise can make differences of {f'up to {ratio(most, 1)}×' if math.isfinite(most) else 'any size'} here"
 
 
 def _rounds_say(shown: Sequence[bool]) -> bool:

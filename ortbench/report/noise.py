@@ -8,11 +8,11 @@ from dataclasses import replace
 from ortbench.analysis.comparing.compare import are_one_run
 from ortbench.analysis.findings.finding import Finding, merged
 from ortbench.analysis.loads.levels import at, rate_unit
-from ortbench.analysis.noise import Quiet, busy_finding, joined, quiet_cases, rounds
+from ortbench.analysis.noise import Quiet, busy_finding, joined, made_by_noise, quiet_cases, rounds
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, listed
 from ortbench.model.kinds import KINDS
-from ortbench.model.result import Case, Result
+from ortbench.model.result import OK, Case, Result
 from ortbench.report.model import Block, Findings
 
 _SHOWN = 4  # cases whose quiet figures are shown
@@ -33,7 +33,9 @@ def _quiet(result: Result) -> Iterator[Finding]:
             yield Finding(f"Figures of the {sum(known.values())} of {len(known)} rounds that were quiet", figures)
         elif not any(known.values()):
             none = f"None of the {len(known)} rounds was quiet" if len(known) > 1 else "The only round was not quiet"
-            yield Finding(none, "all figures include the noise")
+            assert result.noise is not None
+            said = made_by_noise(result.noise, [it for it in result.cases if it.status == OK])
+            yield Finding(none, f"all figures include the noise; {said}")
 
 
 def _name(case: Case) -> str:

@@ -191,6 +191,8 @@ def on_eps(*medians: Sequence[int], path: str = "m.onnx", resident: int = 50) ->
         ((STEADY, FAST), "B is 1.25× as fast as A (95% CI 1.23 to 1.27): B 80.0 µs with cpu-tensors, A 100 µs with cpu-tensors; measured one after the other."),
         ((STEADY, SAME), "Cannot tell whether A is faster than B: A is 1.00× as fast as B (95% CI 0.971 to 1.03); A 100 µs with cpu-tensors, B 100 µs with cpu-tensors; measured one after the other."),
         (([100] * 2, [80] * 2), "Cannot tell whether B is faster than A: B is 1.25× as fast as A, too few blocks for a 95% CI; B 80.0 µs with cpu-tensors, A 100 µs with cpu-tensors; measured one after the other."),
+        (([40_000] * 3, [80, 120, 90, 80]), "B is 471× as fast as A (each inference by 10× or more): B 85.0 µs with cpu-tensors, A 40.0 ms with cpu-tensors; measured one after the other."),
+        (([1100] * 3, [80, 120, 90, 80]), "Cannot tell whether B is faster than A: B is 12.9× as fast as A, too few blocks for a 95% CI; B 85.0 µs with cpu-tensors, A 1.10 ms with cpu-tensors; measured one after the other."),
         ((STEADY, FAST, [79, 81] * 6), "B is 1.25× as fast as A (95% CI 1.23 to 1.27): B 80.0 µs with cpu-tensors, C 80.0 µs with cpu-tensors, A 100 µs with cpu-tensors; measured one after the other; cannot tell whether B is faster than C: B is 1.00× as fast as C (95% CI 0.968 to 1.03)."),
     ],
 )  # fmt: skip

@@ -48,7 +48,7 @@ def one(noise: MachineNoise | None, mode: str = CPU) -> Result:
         (one(noise_of(2, 1.0)), [f"{BUSY}.", NEXT]),
         (one(noise_of(2, 1.0, HALF)), [f"{BUSY}; {WAITED}.", NEXT, "Figures of the 20 of 40 rounds that were quiet: cpu-tensors 100 µs."]),
         (one(noise_of(2, 1.0, [0.5] * 40)), [
-            f"{BUSY}; this process waited for a CPU in 100% of blocks.", NEXT, "None of the 40 rounds was quiet: all figures include the noise."]),
+            f"{BUSY}; this process waited for a CPU in 100% of blocks.", NEXT, "None of the 40 rounds was quiet: all figures include the noise; noise can make differences of up to 2.5× here."]),
         (of(sweep_result({CPU: {1: 100, 8: 780, 16: 1500}, RESIDENT: {1: 90, 8: 700, 16: 1400}}), noise_of(2, 1.0, HALF)), [
             f"{BUSY}; {WAITED}.", "Next: ortbench sweep m.onnx --dim batch=1,2,4 --wait-quiet 60s",
             "Figures of the 20 of 40 rounds that were quiet: cpu-tensors at batch=1 100 µs, device-resident at batch=1 90.0 µs, cpu-tensors at batch=8 780 µs, "

@@ -23,6 +23,7 @@ from ortbench.model.result import Result
 
 _BOUND = 0.05  # up to which the sentence says how much better another can be
 ALIKE = 0.02  # up to which a difference is none, as in tables unless --same says otherwise
+_FAR, _FEW = 10, 3  # times that samples of two EPs are apart, and of how many, that need no interval
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
 _UNCLEAR = "cannot tell"
 BUSY = "on this busy machine"
@@ -123,10 +124,16 @@ def _of_eps(ordered: Sequence[_OfEp]) -> Finding:
     top, *others = ordered
     ratios = [(it, between(top.result, top.series, it.result, it.series)) for it in others]
     known = [(it, ratio) for it, ratio in ratios if ratio is not None]
-    faster = [it.ep for it, ratio in known if ratio.low is not None and ratio.low > 1 and not ratio.doubted]
-    said = {it.ep: f"{times(ratio.ratio)} as fast as {it.ep}{within(_ci95(ratio), digits)}" for it, ratio in known}
+    said = {
+        it.ep: f"{times(ratio.ratio)} as fast as {it.ep}{within(_ci95(ratio), digits)}{f' {BUSY}' * ratio.doubted}"
+        for it, ratio in known
+    }
+    far = {it.ep for it, _ in known if _are_far_apart(top.series, it.series)}
+    by_interval = [it.ep for it, ratio in known if ratio.low is not None and ratio.low > 1 and not ratio.doubted]
+    faster = [ep for ep in said if ep in by_interval or ep in far]
     figures = ", ".join(f"{it.ep} {it.series.text(it.series.value)} with {it.series.key.mode}" for it in ordered)
     how = "measured in turns" if all(ratio.paired for _, ratio in known) else "measured one after the other"
+    said |= {it: f"{said[it]} (each inference by {_FAR}× or more)" for it in sorted(far.difference(by_interval))}
     unsure = [ep for ep in said if ep not in faster]
     doubt = f"whether {top.ep} is faster than {listed(unsure)}"
     why = f"{top.ep} is {listed([said[ep] for ep in unsure])}"
@@ -137,6 +144,12 @@ def _of_eps(ordered: Sequence[_OfEp]) -> Finding:
     rest = f"; cannot tell {doubt}: {why}" if unsure else ""
     what = f"{top.ep} is {listed([said[ep] for ep in faster])}"
     return Finding(what, f"{figures}; {how}{rest}", weight=Weight.ANSWER)
+
+
+def _are_far_apart(one: Series, other: Series) -> bool:
+    """Whether every inference of one took a tenth of any of the other's at most: few of them tell that, and noise does not make it."""
+    low, high = ([ns for _, block in it.blocks for ns in block] for it in (one, other))
+    return min(len(low), len(high)) >= _FEW and _FAR * max(low) <= min(high)
 
 
 def _ci95(ratio: RatioEstimate) -> tuple[float, float] | None:

@@ -25,7 +25,7 @@ from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import times, times_as_fast, within
 from ortbench.analysis.findings.program import how_to_write
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
-from ortbench.analysis.noise import cannot_tell
+from ortbench.analysis.noise import cannot_tell, made_by_noise
 from ortbench.core.safe_text import capitalized, listed
 from ortbench.core.units import digits, duration
 from ortbench.model.kinds import KINDS
@@ -91,7 +91,7 @@ def _unsure_both(result: Result, best: Fastest, kept: Fastest, takes: str) -> Fi
     if best.claim == UNKNOWN:
         return Finding(said, TOO_FEW, remedy(result, PAIRS), Weight.ANSWER, "unclear")
     what = cannot_tell(f"how {best.mode} and {kept.mode} compare with {CPU}")
-    return Finding(what, f"{said}; {_DISTURBED}", "", Weight.ANSWER, "unclear")
+    return Finding(what, _beside_noise(result, said, [best.case, kept.case]), "", Weight.ANSWER, "unclear")
 
 
 def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
@@ -122,7 +122,7 @@ _CLAIMS = {
     SLOWER: ("is slower", "are slower"),
     ALIKE: ("does not differ measurably", "do not differ measurably"),
     UNKNOWN: ("has too few blocks to tell", "have too few blocks to tell"),
-    NOISY: ("was disturbed too much to tell", "were disturbed too much to tell"),
+    NOISY: ("differs by less than noise can make here", "differ by less than noise can make here"),
 }
 
 
@@ -177,7 +177,11 @@ def _word(case: Case) -> str:
     return "slower" if case.speedup is not None and case.speedup.value < 1 else "faster"
 
 
-_DISTURBED = "the disturbed rounds may have made the difference"
+def _beside_noise(result: Result, said: str, cases: Sequence[Case]) -> str:
+    """What is said of cases that noise left undecided, and what it can have made of it."""
+    base = result.case(CPU)
+    compared_with = [] if base is None else [base]
+    return said if result.noise is None else f"{said}; {made_by_noise(result.noise, [*cases, *compared_with])}"
 
 
 def unsure(result: Result, case: Case, what: str) -> Finding:
@@ -185,7 +189,7 @@ def unsure(result: Result, case: Case, what: str) -> Finding:
     if case.noisy:
         return Finding(
             cannot_tell(f"whether {case.mode} is {_word(case)} than {CPU}"),
-            f"{what}; {_DISTURBED}",
+            _beside_noise(result, what, [case]),
             "",
             Weight.ANSWER,
             "unclear",
