@@ -84,13 +84,27 @@ def is_noisy(result: Result, mode: str) -> bool:
 
 
 def _noise_allows(result: Result, best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
-    """Whether noise leaves the claim that a shape takes less time for an item than another, by the intervals of both."""
-    mine, theirs = (_interval(case) for _, case in (best, other))
-    if mine is None or theirs is None:
-        return True
+    """Whether noise leaves the claim that a shape takes less time for an item than another. By the medians, which the waits of few
+    inferences do not move."""
     (point, case), (point_b, case_b) = best, other
-    counts = ((point.items or {"count": 1})["count"], (point_b.items or {"count": 1})["count"])
-    return allows(result, case, case_b, mine[0] / max(theirs[1], 1e-9), counts)
+    found = _item_ratio(best, other, 0.5)
+    return found is None or allows(result, case, case_b, found[0], (_count(point), _count(point_b)))
+
+
+def _item_ratio(best: tuple[Point, Case], other: tuple[Point, Case], q: float | None) -> tuple[float, float] | None:
+    """How many times as long an item takes in another shape, by a quantile or the `MEAN` of both: between which two; by rounds that
+    both have, else by their intervals; None where these are not known."""
+    (point, case), (point_b, case_b) = best, other
+    these, those = by_round(case_b, LATENCY), by_round(case, LATENCY)
+    by = _count(point) / _count(point_b)
+    if not these.keys().isdisjoint(those) and (found := ratio_of(these, those, q)).ci95 is not None:
+        return found.ci95[0] * by, found.ci95[1] * by
+    mine, theirs = _interval(case), _interval(case_b)
+    return None if mine is None or theirs is None else (mine[0] / max(theirs[1], 1e-9), mine[1] / max(theirs[0], 1e-9))
+
+
+def _count(point: Point) -> int:
+    return 1 if point.items is None else point.items["count"]
 
 
 def _bytes(point: Point) -> int:
@@ -104,14 +118,9 @@ def _interval(case: Case) -> tuple[float, float] | None:
 
 
 def _is_tie(best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
-    """Whether two shapes cannot be told apart by their time for an item: by rounds that both have, else by their intervals."""
-    (point, case), (point_b, case_b) = best, other
-    count, count_b = (1 if it.items is None else it.items["count"] for it in (point, point_b))
-    these, those = by_round(case_b, LATENCY), by_round(case, LATENCY)
-    if not these.keys().isdisjoint(those) and (found := ratio_of(these, those, MEAN)).ci95 is not None:
-        return found.ci95[0] <= count_b / count <= found.ci95[1]
-    mine, theirs = _interval(case), _interval(case_b)
-    return mine is None or theirs is None or theirs[1] >= mine[0]
+    """Whether two shapes cannot be told apart by their time for an item."""
+    found = _item_ratio(best, other, MEAN)
+    return found is None or found[0] <= 1
 
 
 def failures(result: Result, status: str = FAILED) -> list[str]:

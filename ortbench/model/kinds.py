@@ -91,7 +91,7 @@ _SOAKED = (
 _GROWTHS = (HOST_GROWTH, DEVICE_GROWTH, "handle_growth", "thread_growth")
 _ANYWHERE = ("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "min-speedup")
 _USUAL = _figures(LATENCY)
-_SPEEDUP = ("speedup", "speedup.ci95")
+SPEEDUP = ("speedup", "speedup.ci95")
 
 
 def _tails(key: str) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ RUN = Kind(
         compared=_figures(LATENCY, "item_throughput", "h2d", "inference", "d2h", *_COSTS),
         several=_figures(LATENCY, "item_throughput", *_COSTS), gated=_USUAL, history=_USUAL,
         columns=(
-            _tails(LATENCY), _SPEEDUP, ("latency.n",), ("h2d", "inference", "d2h", "copies"), ("throughput", "copied/inf", "copy_rate"),
+            _tails(LATENCY), SPEEDUP, ("latency.n",), ("h2d", "inference", "d2h", "copies"), ("throughput", "copied/inf", "copy_rate"),
             ("item_throughput", "item_time"),
         ),
     ),),
@@ -122,7 +122,7 @@ LOOP = Kind(
         gated=_figures("loop"), history=_figures("loop"),
         columns=(
             ("time_to_first_token",), _tails("inter_token_latency"), ("prefill_tokens_per_s", "decode_tokens_per_s", "sequence_tokens_per_s"),
-            ("next_token",), _tails("loop"), _SPEEDUP, _tails("step"), ("first_step", "last_step", "step_growth"), ("by step",),
+            ("next_token",), _tails("loop"), SPEEDUP, _tails("step"), ("first_step", "last_step", "step_growth"), ("by step",),
             ("loop.n", "step_throughput"), ("state/step", "copied/step"),
         ),
     ),),
@@ -140,7 +140,7 @@ CHAIN = Kind(
     (View(
         compared=_figures("chain", f"stage.{NAME}", *_COSTS), several=_figures("chain", f"stage.{NAME}", *_COSTS),
         gated=_figures("chain"), history=_figures("chain"),
-        columns=(_tails("chain"), _SPEEDUP, ("chain.n", "throughput", "copied/chain")),
+        columns=(_tails("chain"), SPEEDUP, ("chain.n", "throughput", "copied/chain")),
     ),),
     charts=("stages", "links", "distribution", "drift", "bandwidth"),
     advice=("placement", "places", "chain", "humps", "sums", "host", "engine", "nodes"),
@@ -189,7 +189,7 @@ SWEEP = RUN._replace(
     key="sweep", noun="a sweep",
     views=(View(
         compared=_USUAL, several=_USUAL, gated=_USUAL, history=_USUAL,
-        columns=(_tails(LATENCY), _SPEEDUP, ("item_time", "item_throughput", "best"), ("copy_share", "SLO", "latency.n")),
+        columns=(_tails(LATENCY), SPEEDUP, ("item_time", "item_throughput", "best"), ("copy_share", "SLO", "latency.n")),
     ),),
     charts=("rates_by_size", "times_by_size"),
     advice=("placement", "sweep", "engine"),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ortbench.analysis.findings.speedups import is_on_host, needs, stays_in_place
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import KINDS, SPEEDUP
 from ortbench.model.metrics import STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
 from ortbench.model.modes import COPY_TIME, CPU, LATENCY, SPIN_SHARE, THROUGHPUT, WHOLES, is_rate, mode_of
 from ortbench.model.result import CHAIN, LOOP, Case, Result, work_of
@@ -55,6 +55,8 @@ def case_table(
     """The table of a kind, of one axis where it has a table for each: a row for each case, in groups; only columns that hold something.
     `keys` name a row; `own` columns are not, or not only, what the catalogue says, by their names in the record of the kind."""
     ordered, columns = in_groups(cases), KINDS[result.kind].view((axis,)).columns
+    if all(case.mode == CPU for case in cases):  # what others are compared with is alone
+        own = {**(own or {}), **dict.fromkeys(SPEEDUP, Own(lambda _: NOTHING))}
     table = figure_table(columns, ordered, keys, own, title)
     return replace(_without_zeros(table) if is_on_host(result) else table, groups=_groups(result, ordered))
 

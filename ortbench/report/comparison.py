@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
@@ -50,6 +50,7 @@ from ortbench.report.model import (
     Table,
     Title,
     columns,
+    filled,
     numbers,
 )
 from ortbench.report.noise import sides_part
@@ -70,23 +71,36 @@ from ortbench.report.why import why_parts
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
+Judged = Collection[tuple[str, Figure]]  # figures of modes
 _PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("verdict vs previous", Kind.WORD, 3))
 
 
 def tables(
-    results: Sequence[Result], names: Sequence[str], same: float | None, in_order: bool, only: Selection = EVERYTHING
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float | None,
+    in_order: bool,
+    only: Selection = EVERYTHING,
+    judged: Judged = (),
 ) -> list[Table]:
     """Results side by side, two with every figure, more with the most telling ones: a table of times and rates and one of costs,
-    where there are any; in `in_order`, each is compared with the one before it too. Without `same` there are no words for ratios."""
+    where there are any; in `in_order`, each is compared with the one before it too. Without `same` there are no words for ratios,
+    and none of what was `judged`, by another ratio than that of the two figures."""
     found = rows(results, only)
     names = [called(result, name) for result, name in zip(results, names, strict=True)]
     times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]
-    made = [_table(times, names, same, in_order, "metric", "Side by side")]
-    return made + ([_table(costs, names, same, in_order, "cost", TITLE)] if costs else [])
+    made = [_table(times, names, same, in_order, "metric", "Side by side", judged)]
+    return made + ([_table(costs, names, same, in_order, "cost", TITLE, judged)] if costs else [])
 
 
 def _table(
-    found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool, what: str, title: str
+    found: Sequence[Row],
+    names: Sequence[str],
+    same: float | None,
+    in_order: bool,
+    what: str,
+    title: str,
+    judged: Judged,
 ) -> Table:
     """A row for each figure; of more than two results one for each of them."""
     has_points = any(it.key.point for it in found)
@@ -125,12 +139,12 @@ def _table(
             (
                 *label(it.key),
                 *(_cell(it.key.metric, value, show) for value in it.values),
-                *ratio_cells(it, it.since_first[1], same),
+                *ratio_cells(it, None if (it.key.mode, it.key.figure) in judged else it.since_first[1], same),
                 *(cell for value in it.found for cell in tail_cells(value)),
             )
             for it in found
         ]
-        return Table(headed, tuple(lines), unit, title=title)
+        return filled(Table(headed, tuple(lines), unit, title=title))
     against = (*columns(Kind.NUMBER, "vs first", "95% CI", group=2), *verdict)
     headed = (
         *keys,
@@ -254,13 +268,14 @@ def side_by_side(
     same: float | None = None,
     in_order: bool = False,
     only: Selection = EVERYTHING,
+    judged: Judged = (),
 ) -> SideBySide:
     """What each result is of and, where there are several, the tables of them; see `tables`."""
     shared, headings = _headings(results)
     if len(results) == 1:
         return SideBySide(names, shared, headings)
     (named, *more), (numbered, *others) = (
-        tables(results, called, same, in_order, only) for called in (names, numbers(len(names)))
+        tables(results, called, same, in_order, only, judged) for called in (names, numbers(len(names)))
     )
     pairs = [table for pair in zip(more, others, strict=True) for table in pair] if same is not None else []
     return SideBySide(names, shared, headings, named, numbered, pairs)
@@ -388,7 +403,11 @@ def build_gate(verdict: Verdict) -> Report:
     """
     results, names = verdict.results[::-1], verdict.names[::-1]
     told = Notes(_told(verdict), media=MARKDOWN)
-    sides = side_by_side(results, names)
+    sides = side_by_side(
+        results,
+        names,
+        judged=[(it.mode, figure(it.metric)) for it in verdict.checks if it.mode and it.metric and it.rounds],
+    )
     tone = BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
     last: list[Block] = [Notes(_checked(verdict), media=TERMINAL), Conclusion(verdict.sentence, "gate: ", tone)]
     saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
@@ -402,11 +421,13 @@ def build_gate(verdict: Verdict) -> Report:
     if len(results) == 1:
         return Report(headline, ([told], *before, [sides], *moved, last))
     compared = Title(title(names), 1, media=MARKDOWN)
-    explained = Paragraph(legend(results, None), media=MARKDOWN)
+    shown = filter(None, (sides.table, *sides.more))
+    has_ratios = any(column.name == "ratio" for table in shown for column in table.columns)
+    explained = [Paragraph(legend(results, None), media=MARKDOWN)] if has_ratios else []
     missing = Notes(why_missing(results, names))
     # No command: a gate's Markdown ends with the empty line that stands in its place.
     return Report(
-        headline, ([told], *before, [compared, sides], *moved, [missing, explained, Command(()), *last], *after)
+        headline, ([told], *before, [compared, sides], *moved, [missing, *explained, Command(()), *last], *after)
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.speedups import condition
-from ortbench.analysis.noise import cannot_tell, is_busy
+from ortbench.analysis.noise import cannot_tell, is_busy, made_by_noise
 from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps
 from ortbench.core.safe_text import listed
 from ortbench.core.units import count, duration, rate, ratio
@@ -88,7 +88,7 @@ def _best(result: Result) -> list[Finding]:
                 Finding(f"{it['shape']} is the largest shape that meets {slo} with {mode}{needs}", weight=weight)
             )
         elif is_noisy(result, mode):
-            noisy.append((mode, f"{rate(_items_per_s(it))} with {mode} at {it['shape']}"))
+            noisy.append((mode, f"{it['shape']}, {rate(_items_per_s(it))} with {mode}"))
         else:
             tied = f", {listed(it['ties'])} as good" if it["ties"] else ""
             figures = f"{mode} {rate(_items_per_s(it))}{within(it['ci95'], rate)}{tied}{needs}"
@@ -98,9 +98,12 @@ def _best(result: Result) -> list[Finding]:
         Finding(f"{shape} has the most items/s{kept}", "; ".join(said), weight=Weight.ANSWER)
         for shape, said in most.items()
     ]
-    if noisy:
-        what = cannot_tell(f"which shape has the most items/s with {listed([mode for mode, _ in noisy])}")
-        found.append(Finding(what, ", ".join(said for _, said in noisy), weight=Weight.ANSWER, tone="unclear"))
+    if noisy and result.noise is not None:
+        doubted = [mode for mode, _ in noisy]
+        what = cannot_tell(f"which shape has the most items/s with {listed(doubted)}")
+        made = made_by_noise(result.noise, [case for mode in doubted for _, case in cases_of(result, mode)])
+        evidence = f"by its figures {', '.join(text for _, text in noisy)}; {made}"
+        found.append(Finding(what, evidence, weight=Weight.ANSWER, tone="unclear"))
     for modes, _, (what, next_) in merged(missed):
         found.append(Finding(what.format(modes=modes), next=next_, weight=Weight.ANSWER, tone="bad"))
     return found
