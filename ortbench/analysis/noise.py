@@ -142,11 +142,17 @@ def busy_finding(result: Result) -> Finding | None:
     found = summary(result.noise)
     if found.stopped >= _STOPPED:
         mended = again(result, "--intra-op-threads", str(max(1, int(found.cores))))
-    elif not any(word.partition("=")[0] == "--wait-quiet" for word in result.command):
-        mended = again(result, "--wait-quiet", "60s")
+    elif waits := quieter(result):
+        mended = again(result, *waits)
     else:
         mended = "nvidia-smi" if found.gpu_processes else WHO
     return Finding(_BUSY, "; ".join(said), mended, Weight.DOUBT, "unclear")
+
+
+def quieter(result: Result) -> tuple[str, ...]:
+    """What a command that measures again on a busy machine has besides; nothing where it waited, or the machine was quiet."""
+    has_waited = any(word.partition("=")[0] == "--wait-quiet" for word in result.command)
+    return ("--wait-quiet", "60s") if is_busy(result) and not has_waited else ()
 
 
 def cannot_tell(what: str) -> str:

@@ -18,10 +18,11 @@ from ortbench.report.model import Block, Findings
 _SHOWN = 4  # cases whose quiet figures are shown
 
 
-def noise_part(result: Result) -> list[Sequence[Block]]:
-    """The part of a report that stands first; none where the machine was quiet, or nobody knows."""
+def noise_part(result: Result, is_mended: bool = False) -> list[Sequence[Block]]:
+    """The part of a report that stands first; none where the machine was quiet, or nobody knows. Without a command where one below
+    mends it too."""
     busy = busy_finding(result)
-    return [] if busy is None else [[Findings([busy, *_quiet(result)])]]
+    return [] if busy is None else [[Findings([busy._replace(next="") if is_mended else busy, *_quiet(result)])]]
 
 
 def _quiet(result: Result) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from ortbench.analysis.comparing.comparable import variables_line
@@ -11,6 +12,7 @@ from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.analysis.items import best_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
+from ortbench.analysis.noise import quieter
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, shortened
 from ortbench.model.hardware_names import NVIDIA, kind
@@ -264,7 +266,11 @@ def measured_report(
     ]
     last: list[Block] = [Command(result.command), SavedIn(folder)]
     title = f"{what}: {result_name(result) or result.model['path']}"
-    return Report(title, [[Heading(heading(result))], *noise_part(result), *parts, there, *further, last])
+    waits = shlex.join(quieter(result))
+    mended = bool(waits) and any(
+        waits in it.next for block in there if isinstance(block, Findings) for it in block.findings
+    )
+    return Report(title, [[Heading(heading(result))], *noise_part(result, mended), *parts, there, *further, last])
 
 
 def hint(*words: str) -> Hint:

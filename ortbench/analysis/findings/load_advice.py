@@ -391,4 +391,11 @@ def _late(result: Result) -> list[Finding]:
     lag = level.stats(GENERATOR_LAG)
     by = "" if lag is None else f" by up to {duration(lag.max)}"
     what = f"The generator issued {share(late)} of the requests late{by} {at(level).phrase} with {level.mode}"
-    return [Finding(what, "the machine was late, not the model", weight=Weight.COST, tone="unclear")]
+    return [
+        Finding(
+            what,
+            "the machine was late, not the model; latency counts from when they were due",
+            weight=Weight.COST,
+            tone="unclear",
+        )
+    ]

@@ -86,6 +86,11 @@ def inspection(result: Result) -> str:
     return shlex.join(["ortbench", "inspect", result.model["path"], *_provider(result, auto=True)])
 
 
+def on_same_ep(result: Result, command: str) -> str:
+    """A command, with the EP and its options."""
+    return " ".join(filter(None, (command, shlex.join(_provider(result)))))
+
+
 def _provider(result: Result, auto: bool = False) -> Iterator[str]:
     """The EP and its options; where `auto` also that ortbench is to choose one."""
     library, asked = result.target.get("ep_library"), str(result.target.get("ep_requested", "auto"))

@@ -17,9 +17,10 @@ from ortbench.analysis.comparing.claims import (
     over,
 )
 from ortbench.analysis.comparing.pairs import TOO_FEW
+from ortbench.analysis.feedback_pairs import suggested
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
-from ortbench.analysis.findings.program import how_to_write, lever
+from ortbench.analysis.findings.program import how_to_write, lever, on_same_ep
 from ortbench.analysis.findings.speedups import (
     condition,
     is_on_host,
@@ -32,7 +33,7 @@ from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handi
 from ortbench.analysis.nodes.node_shares import copies_inside
 from ortbench.analysis.noise import is_busy
 from ortbench.core.humps import Hump, two_humps
-from ortbench.core.safe_text import capitalized, shortened
+from ortbench.core.safe_text import capitalized, listed, shortened
 from ortbench.core.stats import SAMPLES_FOR, Value
 from ortbench.core.units import count, digits, duration, rate, share, size
 from ortbench.model.modes import (
@@ -51,7 +52,7 @@ from ortbench.model.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.model.result import OK, Case, Result
+from ortbench.model.result import OK, RUN, Case, Result
 from ortbench.model.schema import CaseCheck, LinkShare
 
 _VAGUE = 0.5  # an interval that is wider says nothing about a share
@@ -72,7 +73,18 @@ def run_findings(result: Result) -> list[Finding]:
         *_external(result),
         *_graphs(result),
         *([] if host else [*_zero_copy(result), *_link(result)]),
+        *_state(result),
     ]
+
+
+def _state(result: Result) -> list[Finding]:
+    """That the model looks like a step of a loop, whose state other commands feed back."""
+    model = result.model
+    loop = suggested(model["path"], model["inputs"], model["outputs"]) if result.kind == RUN else None
+    if loop is None or not loop["sure"]:
+        return []
+    what = f"The model looks like a step of a loop, {listed([' → '.join(it) for it in loop['patterns']])}"
+    return [Finding(what, "this is one step alone", on_same_ep(result, loop["command"]), Weight.COST)]
 
 
 def run_headline(result: Result) -> str:

@@ -29,7 +29,7 @@ from ortbench.analysis.loads.levels import (
     too_few,
 )
 from ortbench.analysis.loads.queueing import LEAST
-from ortbench.analysis.noise import is_busy
+from ortbench.analysis.noise import is_busy, quieter
 from ortbench.core.safe_text import listed
 from ortbench.core.units import duration
 from ortbench.model.modes import mode_of
@@ -233,7 +233,9 @@ def _many(level: Case, asked: Mapping[str, int]) -> float | None:
 
 def _with_duration(result: Result, seconds: Sequence[float]) -> str:
     is_replayed = result.part["file"] is not None  # as long as the file is
-    return "" if is_replayed or not seconds else again(result, "--duration", f"{math.ceil(max(seconds))}s")
+    if is_replayed or not seconds:
+        return ""
+    return again(result, "--duration", f"{math.ceil(max(seconds))}s", *quieter(result))
 
 
 def _keeps(level: Case, asked: Mapping[str, int]) -> bool | None:
