@@ -52,7 +52,7 @@ def test_all_of_open_loops() -> None:
         "clock falls from 1725 to 210 MHz).",
         "device-tensors is saturated at 90 requests/s: the queue grows as long as requests arrive, so there is no mean queue delay.",
         "The generator issued 3.00% of the requests late by up to 4.00 ms at 30 requests/s with device-tensors: the machine was late, "
-        "not the model.",
+        "not the model; latency counts from when they were due.",
     ]
     assert sentences(paced()) == [told(paced())[0], *told(paced())[1:]]
     assert load_headline(paced()) == "p99 ≤ 20 ms is met at 30 requests/s with device-tensors"
