@@ -22,6 +22,7 @@ from ortbench.model.schema import Stopped
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
 MIN_BLOCK, MAX_BLOCK = 3, 1000
 LEARNING_ROUNDS = 2  # of the shortest blocks where nothing is known beforehand; the first iterations can be far slower
+_FAR_OFF = 2  # times as much as a call took, that a guess is too much
 MIN_ROUNDS = ROUNDS  # fewer could not be compared with another run
 MAX_SAMPLES = 200_000  # per series: more says nothing new and makes the result file unwieldy
 
@@ -85,7 +86,7 @@ class Schedule(Generic[SeriesT]):
     Args:
         estimates_ns: for each series the phases to time, with a first guess of one iteration in ns from the warm-up, for
             example ``{"cpu-tensors": {"latency": 2e6}}``. Where there was none (None), the first `LEARNING_ROUNDS` are of
-            `MIN_BLOCK` samples and tell.
+            `MIN_BLOCK` samples and tell; they also correct a guess that is `_FAR_OFF`, as noise makes one.
         rule: when to stop.
         seed: of the shuffle.
         after_round: called when every block of a round has been measured; it may `remove` series that need no more.
@@ -102,9 +103,7 @@ class Schedule(Generic[SeriesT]):
     ) -> None:
         self._even = even
         self._estimates = {series: dict(phases) for series, phases in estimates_ns.items()}
-        self._learning = {
-            (series, phase) for series, phases in estimates_ns.items() for phase, ns in phases.items() if ns is None
-        }
+        self._least_ns: dict[tuple[SeriesT, str], float] = {}  # of an iteration, in the first rounds
         self._size = self._sizes()
         self._rule = rule
         self._random = random.Random(seed)
@@ -132,9 +131,8 @@ class Schedule(Generic[SeriesT]):
                 self.stopped = self._why_stop()
             if self.stopped is not None:
                 return None
-            if self._learning and self._round == LEARNING_ROUNDS:
-                self._learning.clear()
-                self._size = self._sizes()
+            if self._round == LEARNING_ROUNDS:
+                self._learn()
             self._pending = [key for key in self._records if self._wanted(key) > 0]
             self._random.shuffle(self._pending)
             self._round += 1
@@ -157,10 +155,18 @@ class Schedule(Generic[SeriesT]):
             record.samples.extend(samples)
             record.sizes.append(len(samples))
         self._spent_ns[block.series] += max(spent_ns, waited_ns)
-        if (block.series, block.phase) in self._learning:
+        if self._round <= LEARNING_ROUNDS:
             # Of the whole block: where a call makes several inferences, a sample is but one of them.
-            known, ns = self._estimates[block.series][block.phase], spent_ns / (block.n + block.drop)
-            self._estimates[block.series][block.phase] = ns if known is None else min(known, ns)
+            key, ns = (block.series, block.phase), spent_ns / (block.n + block.drop)
+            self._least_ns[key] = min(ns, self._least_ns.get(key, ns))
+
+    def _learn(self) -> None:
+        """Sizes by what the first rounds took, where nothing else says so, or something that is far off."""
+        for (series, phase), ns in self._least_ns.items():
+            known = self._estimates.get(series, {})
+            if phase in known and ((guess := known[phase]) is None or guess > _FAR_OFF * ns):
+                known[phase] = ns
+        self._size = self._sizes()
 
     def remove(self, series: SeriesT) -> None:
         """Take a series out that failed or of which enough is known; the others go on."""
