@@ -916,7 +916,7 @@ def sweep_result(
     slo: Slo | None = None,
     failed: Mapping[int, str] | None = None,
     switching: Sequence[Switching] | None = None,
-    rounds: int = 40,
+    rounds: int = 100,
 ) -> Result:
     """A sweep over batches.
 

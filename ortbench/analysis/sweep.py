@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypedDict
 
 from ortbench.analysis.comparing.pairs import by_round
 from ortbench.analysis.items import dim_sizes
+from ortbench.analysis.loads.queueing import LEAST, QUANTILES, latency_bounds
 from ortbench.analysis.noise import allows, joined
 from ortbench.analysis.outputs import joined_outputs
 from ortbench.core.resampling import MEAN, Blocks, Rounds, ratio_of
@@ -22,10 +23,29 @@ from ortbench.model.slo import Slo
 ITEMS, BYTES = "items_per_s", "bytes_in"  # by what a shape is the best
 
 
+_QUANTILES = {**QUANTILES, "p90": 0.9}
+
+
 def keeps(case: Case, slo: Slo) -> bool | None:
-    """Whether a mode keeps an SLO; None where that cannot be told, as of modes whose times are no latency."""
-    stats = case.stats(LATENCY)
-    return None if stats is None or is_rate(case.mode, LATENCY) else slo.keeps(stats)
+    """Whether a mode meets an SLO with 95 % confidence, False where it violates it with as much, else None, as of modes whose times are
+    no latency: by the rule of a load's SLO (`latency_bounds`)."""
+    samples, stat = case.samples.get(LATENCY), _statistic(slo)
+    if not samples or case.stats(LATENCY) is None or is_rate(case.mode, LATENCY):
+        return None
+    within = latency_bounds(samples, quantiles={stat: _QUANTILES[stat]} if stat in _QUANTILES else {})[stat]
+    if within["low"] is not None and within["low"] > slo.limit_ns:
+        return False
+    return True if within["high"] is not None and within["high"] <= slo.limit_ns else None
+
+
+def why_not_told(slo: Slo) -> str:
+    """Why it may not be told whether a shape meets an SLO, and what helps."""
+    stat = _statistic(slo)
+    return f"a {stat} takes {LEAST[stat]} samples, more where it is close to the limit: give a longer --duration"
+
+
+def _statistic(slo: Slo) -> str:
+    return "p50" if slo.is_median else slo.statistic
 
 
 def best_of(result: Result, slo: Slo | None) -> Best | None:

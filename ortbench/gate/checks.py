@@ -28,7 +28,7 @@ from ortbench.analysis.loads.queueing import LEAST
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.outputs import doubt, told_of, worst
-from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result
+from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result, why_not_told
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
@@ -317,8 +317,7 @@ def _of_sweep(result: Result, limits: Limits) -> Iterator[Check]:
                 rate = "" if found["items_per_s"] is None else f", {units.rate(found['items_per_s'])} items/s"
                 verdict, said = PASSED, f"{slo} is met; best with {found['shape']}{rate}"
             elif None in told:
-                few = f"a shape needs {slo.needed} samples; a longer --duration gives more"
-                verdict, said = UNCLEAR, f"whether a shape meets {slo} cannot be told: {few}"
+                verdict, said = UNCLEAR, f"whether a shape meets {slo} cannot be told: {why_not_told(slo)}"
             yield Check(name, verdict, f"{name}: {said}", metric=LATENCY, mode=mode)
 
 

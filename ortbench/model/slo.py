@@ -35,19 +35,10 @@ class Slo(NamedTuple):
         value: int = getattr(stats, _FIELDS[self.statistic])
         return value
 
-    def keeps(self, stats: Stats) -> bool | None:
-        """Whether it is kept; None where that cannot be told."""
-        value = self.value_ns(stats)
-        return None if value is None else value <= self.limit_ns
-
     @property
     def is_median(self) -> bool:
         """Whether it is of the median, which has an interval."""
         return _FIELDS[self.statistic] == _FIELDS[LATENCY]
-
-    @property
-    def needed(self) -> int:
-        return SAMPLES_NEEDED.get(self.statistic, 1)
 
     def __str__(self) -> str:
         return f"{self.statistic} ≤ {duration(self.limit_ns)}"

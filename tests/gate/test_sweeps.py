@@ -117,14 +117,14 @@ def test_each_shape_must_keep_what_a_run_of_it_must() -> None:
 
 def test_an_slo_is_that_some_shape_keeps_it() -> None:
     for slo, rounds, verdict, said in [
-        ({"p99": 2 * MS}, 40, PASSED, "SLO of cpu-tensors: p99 ≤ 2.00 ms is met; best with batch=4, 2.50k items/s"),
+        ({"p99": 2 * MS}, 100, PASSED, "SLO of cpu-tensors: p99 ≤ 2.00 ms is met; best with batch=4, 2.50k items/s"),
         ({"p50": MS}, 40, PASSED, "SLO of cpu-tensors: p50 ≤ 1.00 ms is met; best with batch=1, 1.00k items/s"),
         ({"max": MS // 2}, 40, FAILED, "SLO of cpu-tensors: no shape meets max ≤ 500 µs"),
         (
             {"p99": 2 * MS},
             8,
             UNCLEAR,
-            "SLO of cpu-tensors: whether a shape meets p99 ≤ 2.00 ms cannot be told: a shape needs 100 samples",
+            "SLO of cpu-tensors: whether a shape meets p99 ≤ 2.00 ms cannot be told: a p99 takes 299 samples",
         ),
     ]:
         check, *_ = check_alone(sweep_result(rounds=rounds), Limits(slo=slo))

@@ -44,11 +44,11 @@ device-resident  batch=1    0.500  0.500  0.500    2.00×  2.00–2.00          
 device-resident  batch=4     1.50   1.50   1.50    1.07×  1.07–1.07          0.375    2.67k  –
 
 mode             shape    copy share  SLO       samples
-cpu-tensors      batch=1      ≈50.0%  met           120
-cpu-tensors      batch=4      ≈6.25%  violated      120
+cpu-tensors      batch=1      ≈50.0%  met           300
+cpu-tensors      batch=4      ≈6.25%  violated      300
 tensors stay on the device ────────────────────────────
-device-resident  batch=1           –  met           120
-device-resident  batch=4           –  violated      120
+device-resident  batch=1           –  met           300
+device-resident  batch=4           –  violated      300
 
 speedup: how many times as fast as cpu-tensors.
 tensors stay on the device: usable only if tensors never cross the link.

@@ -8,7 +8,7 @@ from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.speedups import condition
 from ortbench.analysis.noise import cannot_tell, is_busy, made_by_noise
-from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps
+from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps, why_not_told
 from ortbench.core.safe_text import listed
 from ortbench.core.units import count, duration, rate, ratio
 from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
@@ -114,8 +114,7 @@ def _none_meets(result: Result, mode: str) -> tuple[str, str]:
     assert slo is not None
     if None not in [keeps(case, slo) for _, case in cases_of(result, mode)]:
         return f"No shape meets {slo} with {{modes}}", ""
-    what = f"Whether a shape meets {slo} with {{modes}} cannot be told from so few samples"
-    return what, f"measure longer with --duration: it takes {slo.needed} samples"
+    return f"Whether a shape meets {slo} with {{modes}} cannot be told", why_not_told(slo)
 
 
 def _unknown(result: Result) -> list[Finding]:
@@ -124,17 +123,16 @@ def _unknown(result: Result) -> list[Finding]:
     if slo is not None and result.best is not None:
         said = []
         for mode, best in result.best["modes"].items():
-            few = [
+            open_ = [
                 shape.name
                 for shape, case in cases_of(result, mode)
                 if case.stats(LATENCY) is not None and not is_rate(mode, LATENCY) and keeps(case, slo) is None
             ]
-            if few and best is not None:
-                said.append((mode, ", ".join(few)))
+            if open_ and best is not None:
+                said.append((mode, ", ".join(open_)))
         for modes, _, shapes in merged(said):
-            next_ = f"measure longer with --duration: it takes {slo.needed} samples"
-            what = f"Too few samples of {shapes} with {modes} for {slo}"
-            found.append(Finding(what, next=next_, weight=Weight.COST, tone="unclear"))
+            what = f"Whether {shapes} with {modes} meets {slo} cannot be told"
+            found.append(Finding(what, next=why_not_told(slo), weight=Weight.COST, tone="unclear"))
     if differing_dims(result.shapes) and not any(it.items for it in result.shapes):
         next_ = "add --items DIM, the dimension that counts them, or --items N"
         found.append(Finding("No shape is called the best: the items of an inference are not known", next=next_))

@@ -18,7 +18,7 @@ are long enough is tested by the lag-1 correlation of their means (von Neumann's
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -101,12 +101,14 @@ def mean_interval(series: Series, confidence: float = 0.95) -> tuple[float, floa
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 # Requests that tell for certain that a statistic is below a limit, at least: none of them may be beyond it.
-LEAST = {"p50": 20, "mean": BATCHES[-1] * _LEAST_BATCH, "p95": 59, "p99": 299, "max": 1}
+LEAST = {"p50": 20, "mean": BATCHES[-1] * _LEAST_BATCH, "p90": 32, "p95": 59, "p99": 299, "max": 1}
 _SAME = 1.1  # how many times as wide as of independent requests an interval is that shows nothing else
 _FEW = 20  # requests that lie beyond a level, of whose neighbourhood something can be said
 
 
-def latency_bounds(latencies: Series, unserved: NDArray[np.bool_] | None = None) -> dict[str, LatencyBounds]:
+def latency_bounds(
+    latencies: Series, unserved: NDArray[np.bool_] | None = None, quantiles: Mapping[str, float] = QUANTILES
+) -> dict[str, LatencyBounds]:
     """Between what the statistics of a latency lie, each end with 95 % confidence.
 
     A quantile lies below a latency where so few of the requests are beyond it as in at most 5 % of cases if more than its share of
@@ -118,6 +120,7 @@ def latency_bounds(latencies: Series, unserved: NDArray[np.bool_] | None = None)
     Args:
         latencies: in the order of time, ns, shape (n,), n >= 1.
         unserved: which of them were never served, and waited at least so long, shape (n,).
+        quantiles: those that are looked at besides mean and maximum, by their names.
     """
     import numpy as np
 
@@ -131,7 +134,7 @@ def latency_bounds(latencies: Series, unserved: NDArray[np.bool_] | None = None)
         "mean": {"low": low, "high": high if are_known else None, "requests": values.size},
         "max": {"low": largest, "high": largest if are_known else None, "requests": values.size},  # of these alone
     }
-    return found | {name: _quantile_bounds(values, ordered, at_most, q) for name, q in QUANTILES.items()}
+    return found | {name: _quantile_bounds(values, ordered, at_most, q) for name, q in quantiles.items()}
 
 
 def _quantile_bounds(
