@@ -24,38 +24,19 @@ from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Direction
+from ortbench.report import model
 from ortbench.report.bars import bar
-from ortbench.report.model import (
-    BAD,
-    KEY,
-    NOTHING,
-    Block,
-    Column,
-    Command,
-    Heading,
-    Kind,
-    Note,
-    Notes,
-    Paragraph,
-    Report,
-    SavedIn,
-    Table,
-    Title,
-    columns,
-    filled,
-    maybe,
-)
 from ortbench.report.noise import noise_part
 from ortbench.report.phrases import ended, ep_line, memory_name, said_once, warnings
 
 _WAYS = {H2D: "H2D", D2H: "D2H"}
 _COLUMNS = (
-    Column("size", Kind.NUMBER, KEY),
-    *columns(Kind.NUMBER, "H2D", "H2D GB/s"),
-    Column("", Kind.WORD),  # bars need no headings, only names that differ
-    *columns(Kind.NUMBER, "D2H", "D2H GB/s", group=2),
-    Column(" ", Kind.WORD, 2),
-    *columns(Kind.NUMBER, *(f"{way} {it}" for way in _WAYS.values() for it in SAMPLES_FOR), group=3),
+    model.Column("size", model.Kind.NUMBER, model.KEY),
+    *model.columns(model.Kind.NUMBER, "H2D", "H2D GB/s"),
+    model.Column("", model.Kind.WORD),  # bars need no headings, only names that differ
+    *model.columns(model.Kind.NUMBER, "D2H", "D2H GB/s", group=2),
+    model.Column(" ", model.Kind.WORD, 2),
+    *model.columns(model.Kind.NUMBER, *(f"{way} {it}" for way in _WAYS.values() for it in SAMPLES_FOR), group=3),
 )
 _CELLS = 14  # of the longest bar
 _FALLEN = 0.8  # of the peak: large copies below it are worth a sentence
@@ -90,7 +71,7 @@ def _grouped(said: dict[str, str]) -> str:
     return "; ".join(f"{name}: {value}" for name, value in said.items())
 
 
-def tables(result: Result) -> list[Table]:
+def tables(result: Result) -> list[model.Table]:
     """A table for each kind of host memory: a row a size, medians, rates and their bars."""
     most = max((gbps(case, way) for way in DIRECTIONS for case in measured(result, way)), default=0.0)
     found = []
@@ -105,18 +86,18 @@ def tables(result: Result) -> list[Table]:
             if memory_of(case) == kind
         )
         if rows:
-            found.append(filled(Table(_COLUMNS, rows, title=TITLES[kind])))
+            found.append(model.filled(model.Table(_COLUMNS, rows, title=TITLES[kind])))
     return found
 
 
 def _tail(stats: Stats | None, name: str) -> str:
-    return maybe(None if stats is None else percentile(stats, name), units.duration)
+    return model.maybe(None if stats is None else percentile(stats, name), units.duration)
 
 
 def _cells(case: Case, way: Direction, most: float) -> tuple[str, str, str]:
     failed, median = way in case.checks, case.median(way)
     if median is None:
-        return ("failed" if failed else NOTHING), NOTHING, ""
+        return ("failed" if failed else model.NOTHING), model.NOTHING, ""
     time, rate = units.duration(median), gbps(case, way)
     if failed:
         return f"{time} (failed)", units.digits(rate), ""
@@ -218,10 +199,19 @@ def _times(ratio: Ratio) -> str:
 _LEGEND = "Times are medians of single copies, each with its synchronization; GB/s: 1e9 bytes per second."
 
 
-def build(result: Result, folder: str | None = None) -> Report:
+def build(result: Result, folder: str | None = None) -> model.Report:
     """The report of a bandwidth sweep; `folder` is where it was saved, which is said in a terminal."""
-    notes = [*(Note(text, "✗", BAD) for text in failures(result)), *map(Note, conclusions(result)), *warnings(result)]
-    last: list[Block] = [Notes(notes), Paragraph(_LEGEND), Command(result.command), SavedIn(folder)]
-    found = ([Title(table.title), table] for table in tables(result))
-    first: list[Sequence[Block]] = [[Heading(heading(result))], *noise_part(result)]
-    return Report(f"ortbench bandwidth: {result.target['ep']}", (*first, *found, last))
+    notes = [
+        *(model.Note(text, "✗", model.BAD) for text in failures(result)),
+        *map(model.Note, conclusions(result)),
+        *warnings(result),
+    ]
+    last: list[model.Block] = [
+        model.Notes(notes),
+        model.Paragraph(_LEGEND),
+        model.Command(result.command),
+        model.SavedIn(folder),
+    ]
+    found = ([model.Title(table.title), table] for table in tables(result))
+    first: list[Sequence[model.Block]] = [[model.Heading(heading(result))], *noise_part(result)]
+    return model.Report(f"ortbench bandwidth: {result.target['ep']}", (*first, *found, last))

@@ -13,78 +13,60 @@ from ortbench.analysis.tuning import Ends
 from ortbench.core import units
 from ortbench.core.safe_text import first_of
 from ortbench.model.modes import CPU_TIME, LATENCY
-from ortbench.report.model import (
-    BAD,
-    GOOD,
-    KEY,
-    UNCLEAR,
-    Block,
-    Column,
-    Conclusion,
-    Kind,
-    Note,
-    Notes,
-    Paragraph,
-    Report,
-    Table,
-    Title,
-    between,
-    columns,
-    maybe,
-)
+from ortbench.report import model
 
-_SIGNS = {IS_GOOD: ("good", GOOD), KNOW: ("note", UNCLEAR), IS_BAD: ("bad", BAD)}
+_SIGNS = {IS_GOOD: ("good", model.GOOD), KNOW: ("note", model.UNCLEAR), IS_BAD: ("bad", model.BAD)}
 
 
-def build_doctor(sections: Sequence[Section]) -> Report:
+def build_doctor(sections: Sequence[Section]) -> model.Report:
     """The report, a part for each section."""
-    parts: list[Sequence[Block]] = [
-        (Title(section.title), Notes([_note(it) for it in section.findings])) for section in sections
+    parts: list[Sequence[model.Block]] = [
+        (model.Title(section.title), model.Notes([_note(it) for it in section.findings])) for section in sections
     ]
-    return Report("What may be wrong here", [*parts, (_conclusion(sections),)])
+    return model.Report("What may be wrong here", [*parts, (_conclusion(sections),)])
 
 
-def _note(finding: Finding) -> Note:
+def _note(finding: Finding) -> model.Note:
     sign, tone = _SIGNS[finding.verdict]
-    return Note(finding.text + (f"; try: {finding.command}" if finding.command else ""), f"{sign:4}", tone)
+    return model.Note(finding.text + (f"; try: {finding.command}" if finding.command else ""), f"{sign:4}", tone)
 
 
-def _conclusion(sections: Sequence[Section]) -> Conclusion:
+def _conclusion(sections: Sequence[Section]) -> model.Conclusion:
     verdicts = [finding.verdict for section in sections for finding in section.findings]
     counts = ", ".join(f"{verdicts.count(verdict)} {_SIGNS[verdict][0]}" for verdict in VERDICTS)
-    tone = BAD if IS_BAD in verdicts else GOOD
-    return Conclusion(counts, tone=tone)
+    tone = model.BAD if IS_BAD in verdicts else model.GOOD
+    return model.Conclusion(counts, tone=tone)
 
 
 _AGES = (("w", 7 * 86400), ("d", 86400), ("h", 3600), ("min", 60))
 _LISTED = 5  # names that stand in a sentence
 
 _COLUMNS = (
-    Column("folder", Kind.NAME, KEY),
-    Column("what", Kind.WORDS),
-    Column("age", Kind.NUMBER),
-    Column("size", Kind.NUMBER),
+    model.Column("folder", model.Kind.NAME, model.KEY),
+    model.Column("what", model.Kind.WORDS),
+    model.Column("age", model.Kind.NUMBER),
+    model.Column("size", model.Kind.NUMBER),
 )
 
 
 def build_clean(
     rows: Sequence[tuple[str, str, float, int]], foreign: Mapping[str, Sequence[str]], kept: int, others: Sequence[str]
-) -> Report:
+) -> model.Report:
     """The report of folders that are to be removed: name, what it is, age in seconds and size in bytes of each; of what in them
     (`foreign`) and beside them (`others`) ortbench did not make, and how many of its own are kept."""
-    table = Table(_COLUMNS, tuple((name, kind, age(old), units.size(size)) for name, kind, old, size in rows))
+    table = model.Table(_COLUMNS, tuple((name, kind, age(old), units.size(size)) for name, kind, old, size in rows))
     notes = [
-        Note(f"{name} stays with what ortbench did not make: {first_of(names, _LISTED)}", "!", UNCLEAR)
+        model.Note(f"{name} stays with what ortbench did not make: {first_of(names, _LISTED)}", "!", model.UNCLEAR)
         for name, names in foreign.items()
         if names
     ]
     if kept:
-        notes.append(Note(f"kept: {kept} that {'is' if kept == 1 else 'are'} newer"))
+        notes.append(model.Note(f"kept: {kept} that {'is' if kept == 1 else 'are'} newer"))
     if others:
-        notes.append(Note(f"left alone, not made by ortbench: {first_of(others, _LISTED)}"))
+        notes.append(model.Note(f"left alone, not made by ortbench: {first_of(others, _LISTED)}"))
     if not rows:
-        notes.insert(0, Note("nothing to remove"))
-    return Report("ortbench clean", [[table], [Notes(notes)]])
+        notes.insert(0, model.Note("nothing to remove"))
+    return model.Report("ortbench clean", [[table], [model.Notes(notes)]])
 
 
 def age(seconds: float) -> str:
@@ -94,8 +76,8 @@ def age(seconds: float) -> str:
 
 
 _LEFT_OUT = (
-    Column("not among the best", Kind.NAME, KEY),
-    *columns(Kind.NUMBER, "latency vs default", "CPU time vs default"),
+    model.Column("not among the best", model.Kind.NAME, model.KEY),
+    *model.columns(model.Kind.NUMBER, "latency vs default", "CPU time vs default"),
 )
 
 
@@ -104,22 +86,26 @@ def left_out(
     failures: Mapping[str, str],
     untried: Sequence[str] = (),
     has_memory: bool = True,
-) -> list[Report]:
+) -> list[model.Report]:
     """The configurations that were tried and are not among the best, with their figures against the first, the fastest first;
     those that could not be measured; and what there was no time for."""
     order = sorted((name for name in found if name not in failures), key=lambda name: found[name][LATENCY][0])
-    rows = tuple((name, *(maybe(found[name].get(goal), _against) for goal in (LATENCY, CPU_TIME))) for name in order)
-    told = [Note(f"{name}: {why}", "✗", BAD) for name, why in failures.items()]
+    rows = tuple(
+        (name, *(model.maybe(found[name].get(goal), _against) for goal in (LATENCY, CPU_TIME))) for name in order
+    )
+    told = [model.Note(f"{name}: {why}", "✗", model.BAD) for name, why in failures.items()]
     if untried:
-        told.append(Note(f"Time was up (--max-time) before these were tried: {', '.join(untried)}", "!", UNCLEAR))
+        told.append(
+            model.Note(f"Time was up (--max-time) before these were tried: {', '.join(untried)}", "!", model.UNCLEAR)
+        )
     if not has_memory:
-        told.append(Note("Time was up (--max-time) before memory was measured", "!", UNCLEAR))
-    legend = Paragraph(
+        told.append(model.Note("Time was up (--max-time) before memory was measured", "!", model.UNCLEAR))
+    legend = model.Paragraph(
         "Configurations that the search tried and that are not among the best, as ratios to default: above 1 is slower or costs more. In "
         f"brackets: where the ratio lies, by short races. same: within ±{ALIKE * 100:g} %; cannot tell: the races were too short."
     )
-    table = [Table(_LEFT_OUT, rows, title="Not among the best"), legend] if rows else []
-    return [Report("ortbench tune: not among the best", ([*table, Notes(told)],))] if table or told else []
+    table = [model.Table(_LEFT_OUT, rows, title="Not among the best"), legend] if rows else []
+    return [model.Report("ortbench tune: not among the best", ([*table, model.Notes(told)],))] if table or told else []
 
 
 def _against(found: tuple[float, Ends]) -> str:
@@ -128,5 +114,5 @@ def _against(found: tuple[float, Ends]) -> str:
     if ends is None:
         return CANNOT_TELL
     said = word(RatioEstimate(1, ratio, ratio, *ends), ALIKE)
-    lies = between(ends, units.ratio)
+    lies = model.between(ends, units.ratio)
     return f"{said if said in (SAME, CANNOT_TELL) else units.ratio(ratio)} ({lies})"

@@ -13,25 +13,8 @@ from ortbench.model.metrics import METRICS, Group
 from ortbench.model.modes import CPU_TIME, DEVICE_MEMORY, ENERGY, ENQUEUE, HOST_MEMORY, NO_SPIN, SPIN_SHARE
 from ortbench.model.result import Case, Point, Result
 from ortbench.model.schema import CaseMemory
+from ortbench.report import model
 from ortbench.report.case_table import MODE, KeyColumn, Own, figure_table, in_groups
-from ortbench.report.model import (
-    KEY,
-    MARKDOWN,
-    NOTHING,
-    PAGE,
-    PRINTED,
-    Block,
-    Column,
-    Kind,
-    Note,
-    Notes,
-    Paragraph,
-    Table,
-    Title,
-    columns,
-    filled,
-    maybe,
-)
 from ortbench.report.phrases import cell, hint, said_once
 
 _HOST = [it for it in METRICS.values() if it.group is Group.HOST]
@@ -39,24 +22,24 @@ _HOST = [it for it in METRICS.values() if it.group is Group.HOST]
 _IN_A_PASS = [it.key for it in _HOST if it.key.endswith(NO_SPIN) or it.key == SPIN_SHARE]
 _ALWAYS = [it.key for it in _HOST if it.key not in _IN_A_PASS]
 # CPU time of single blocks is too short for the system's counting.
-_CPU = {CPU_TIME: Own(lambda case: maybe(cpu_time_ns(case), units.duration))}
+_CPU = {CPU_TIME: Own(lambda case: model.maybe(cpu_time_ns(case), units.duration))}
 
 
-def host_blocks(result: Result) -> list[Block]:
+def host_blocks(result: Result) -> list[model.Block]:
     """The table with what its columns mean; nothing of a result in which nothing of it was taken."""
     table = host_table(result)
     if not table.rows:
         return []
     shown = [it for it in _HOST if it.title in {column.name for column in table.columns}]
     said = " ".join(f"{it.title}: {it.meaning}" for it in shown).replace("per inference", f"per {_work(result)}")
-    return [table, Paragraph(said, media=MARKDOWN | PAGE), hint(*(it.title for it in shown[:3]))]
+    return [table, model.Paragraph(said, media=model.MARKDOWN | model.PAGE), hint(*(it.title for it in shown[:3]))]
 
 
 def _work(result: Result) -> str:
     return KINDS[result.kind].work
 
 
-def host_table(result: Result) -> Table:
+def host_table(result: Result) -> model.Table:
     """A row for each mode of which something was taken; only columns that hold something."""
     cases = [case for case in _cases(result) if case.host is not None or case.median(ENQUEUE) is not None]
     return figure_table((_ALWAYS, _IN_A_PASS), cases, own=_CPU, title="Host CPU")
@@ -73,25 +56,25 @@ _MEMORY = (
     ("host_memory_before", "host_memory_session", "host_memory", _PINNED := "pinned_memory"),
 )
 _NODE_COLUMNS = (
-    Column("node", Kind.LONG_NAME, KEY),
-    Column("operator", Kind.WORDS),
-    *columns(Kind.NUMBER, "allocated", "outputs", "weights"),
+    model.Column("node", model.Kind.LONG_NAME, model.KEY),
+    model.Column("operator", model.Kind.WORDS),
+    *model.columns(model.Kind.NUMBER, "allocated", "outputs", "weights"),
 )
 _ABOUT = "Each mode alone in a worker of its own, after the timing."
 
 
-def memory_blocks(result: Result) -> list[Block]:
+def memory_blocks(result: Result) -> list[model.Block]:
     """What there is to say of a result's memory; none where it was not measured."""
     if not is_weighed(result):
         return []
-    found: list[Block] = [Paragraph(_ABOUT)]
+    found: list[model.Block] = [model.Paragraph(_ABOUT)]
     table = memory_table(result)
     if table.rows:
         found.append(table)
     if (nodes := node_table(result)) is not None:
-        found += [Title(nodes.title, media=PRINTED), nodes]
+        found += [model.Title(nodes.title, media=model.PRINTED), nodes]
     if notes := _memory_notes(result):
-        found.append(Notes(notes))
+        found.append(model.Notes(notes))
     return found
 
 
@@ -99,14 +82,14 @@ def _weighed(result: Result) -> list[tuple[Case, CaseMemory]]:
     return [(case, case.memory) for case in _cases(result) if case.memory is not None]
 
 
-def memory_table(result: Result) -> Table:
+def memory_table(result: Result) -> model.Table:
     """A row for each mode that was weighed; only columns that hold something."""
     cases = [case for case, memory in _weighed(result) if memory["failed"] is None]
-    pinned = Own(lambda case: cell(case, _PINNED) if case.value(_PINNED) else NOTHING)
+    pinned = Own(lambda case: cell(case, _PINNED) if case.value(_PINNED) else model.NOTHING)
     return figure_table(_MEMORY, cases, own={_PINNED: pinned}, title="Memory")
 
 
-def node_table(result: Result) -> Table | None:
+def node_table(result: Result) -> model.Table | None:
     """The nodes that hold most, of the first mode that has them; None without ``--measure-nodes``."""
     for case, memory in _weighed(result):
         if memory.get("nodes"):
@@ -114,21 +97,21 @@ def node_table(result: Result) -> Table | None:
                 (
                     node["name"],
                     f"{node['op']} on {node['ep'].replace('ExecutionProvider', '')}",
-                    maybe(node["allocated"], units.size),
+                    model.maybe(node["allocated"], units.size),
                     units.size(node["output"]),
                     units.size(node["weights"]),
                 )
                 for node in memory["nodes"]
             )
-            return filled(Table(_NODE_COLUMNS, rows, title=f"Nodes that hold most, with {case.mode}"))
+            return model.filled(model.Table(_NODE_COLUMNS, rows, title=f"Nodes that hold most, with {case.mode}"))
     return None
 
 
-def _memory_notes(result: Result) -> list[Note]:
+def _memory_notes(result: Result) -> list[model.Note]:
     """How figures are known, each way once with the modes that it is of, and what could not be measured."""
     weighed = _weighed(result)
     notes = [
-        Note(f"memory of {case.mode} could not be measured: {memory['failed']}", "!", "unclear")
+        model.Note(f"memory of {case.mode} could not be measured: {memory['failed']}", "!", "unclear")
         for case, memory in weighed
         if memory["failed"] is not None
     ]
@@ -137,7 +120,7 @@ def _memory_notes(result: Result) -> list[Note]:
     said += [(f"arena: {memory['arenas_how']}", mode) for mode, memory in fine]
     said += [(f"host: {memory['host']}", mode) for mode, memory in fine if memory["host"] is not None]
     return notes + [
-        Note(how if len(modes) == len(fine) else f"{how} ({', '.join(modes)})")
+        model.Note(how if len(modes) == len(fine) else f"{how} ({', '.join(modes)})")
         for how, modes in said_once(said).items()
     ]
 
@@ -154,20 +137,22 @@ _HOW = {
 }
 
 
-def energy_blocks(result: Result) -> list[Block]:
+def energy_blocks(result: Result) -> list[model.Block]:
     """The table with what it says, or why there is none; nothing of a result that was not asked for it."""
     asked = [(case, case.energy) for case in _cases(result) if case.energy is not None]
     if not asked:
         return []
     known = [(case, found) for case, found in asked if ENERGY in case.metrics]
     why = said_once((found["unsupported"], case.mode) for case, found in asked if "unsupported" in found)
-    lacking: list[Block] = [Paragraph(f"unsupported ({', '.join(modes)}): {reason}.") for reason, modes in why.items()]
+    lacking: list[model.Block] = [
+        model.Paragraph(f"unsupported ({', '.join(modes)}): {reason}.") for reason, modes in why.items()
+    ]
     if not known:
         return lacking
     of = dict.fromkeys(_HOW[found["how"]].format(of=found["of"]) for _, found in known)
     said = f"energy: of one inference, {'; '.join(of)}, measured after the timing, less idle power."
     table = figure_table(_ENERGY, [case for case, _ in known], title="Energy")
-    return [table, Paragraph(said), *lacking, hint("energy", "idle power")]
+    return [table, model.Paragraph(said), *lacking, hint("energy", "idle power")]
 
 
 _CPU_STILL = f"{CPU_TIME}_{NO_SPIN}"
@@ -182,23 +167,23 @@ _SAID = {
 }
 
 
-def shape_blocks(result: Result) -> list[Block]:
+def shape_blocks(result: Result) -> list[model.Block]:
     """The table with what it says and what is not known; nothing of what is no sweep or was not asked for it."""
     asked = [(shape, case) for shape, case in mode_by_mode(result) if _is_asked(case)]
     if not asked:
         return []
-    found: list[Block] = []
+    found: list[model.Block] = []
     names = {id(case): shape.name for shape, case in asked}
-    own = {CPU_TIME: Own(lambda case: _CPU[CPU_TIME].cell(case) if _CPU_STILL in case.metrics else NOTHING)}
-    shape_of: KeyColumn = (Column("shape", Kind.NAME, KEY), lambda case: names[id(case)])
+    own = {CPU_TIME: Own(lambda case: _CPU[CPU_TIME].cell(case) if _CPU_STILL in case.metrics else model.NOTHING)}
+    shape_of: KeyColumn = (model.Column("shape", model.Kind.NAME, model.KEY), lambda case: names[id(case)])
     table = figure_table(_SHAPES, [case for _, case in asked], [MODE, shape_of], own, "By shape")
     if len(table.columns) > 2:
         found.append(table)
     shown = {column.name for column in table.columns}
     if said := dict.fromkeys(text for key, text in _SAID.items() if METRICS[key].title in shown):
-        found.append(Paragraph(" ".join(said)))
+        found.append(model.Paragraph(" ".join(said)))
     if notes := _lacking(asked):
-        found.append(Notes(notes))
+        found.append(model.Notes(notes))
     return found
 
 
@@ -206,7 +191,7 @@ def _is_asked(case: Case) -> bool:
     return case.memory is not None or case.energy is not None or _CPU_STILL in case.metrics
 
 
-def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[Note]:
+def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[model.Note]:
     """What could not be measured, each reason once, with the shapes and modes that it is of where those are not all."""
     why: list[tuple[str, str]] = []
     for shape, case in asked:
@@ -216,7 +201,7 @@ def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[Note]:
         if case.energy is not None and "unsupported" in case.energy:
             why.append((f"energy is unsupported: {case.energy['unsupported']}", of))
     return [
-        Note(reason if len(cases) == len(asked) else f"{', '.join(cases)}: {reason}", "!", "unclear")
+        model.Note(reason if len(cases) == len(asked) else f"{', '.join(cases)}: {reason}", "!", "unclear")
         for reason, cases in said_once(why).items()
     ]
 
@@ -224,7 +209,7 @@ def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[Note]:
 TITLE = "Resource usage"
 
 # What each is called, and its blocks: a table with what explains it, or none where a result has nothing of it.
-_COSTS: tuple[tuple[str, Callable[[Result], Sequence[Block]]], ...] = (
+_COSTS: tuple[tuple[str, Callable[[Result], Sequence[model.Block]]], ...] = (
     ("host CPU per {work}", host_blocks),
     ("memory", memory_blocks),
     ("energy", energy_blocks),
@@ -232,7 +217,9 @@ _COSTS: tuple[tuple[str, Callable[[Result], Sequence[Block]]], ...] = (
 )
 
 
-def cost_parts(result: Result) -> list[list[Block]]:
+def cost_parts(result: Result) -> list[list[model.Block]]:
     """A part of a report for each kind of cost that a result has, with its title."""
     per = {"work": _work(result)}
-    return [[Title(f"{TITLE}: {name.format(**per)}"), *blocks] for name, build in _COSTS if (blocks := build(result))]
+    return [
+        [model.Title(f"{TITLE}: {name.format(**per)}"), *blocks] for name, build in _COSTS if (blocks := build(result))
+    ]

@@ -42,27 +42,10 @@ from ortbench.model.modes import (
     TOKEN_PHASES,
 )
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
+from ortbench.report import model
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
 from ortbench.report.composed import sparkline
 from ortbench.report.costs import cost_parts
-from ortbench.report.model import (
-    BAD,
-    KEY,
-    NOTHING,
-    UNCLEAR,
-    Block,
-    Column,
-    Kind,
-    Note,
-    Notes,
-    Paragraph,
-    Report,
-    Table,
-    between,
-    columns,
-    filled,
-    maybe,
-)
 from ortbench.report.phrases import advice, hint, measured_report, not_measured, warnings
 from ortbench.report.placement import on_page, placement_parts, titled
 
@@ -77,30 +60,30 @@ WHAT_A_SEQUENCE_IS = (
 BACK_TO_BACK = "back to back"
 GROWS = "grows"  # in the place of a mean delay that would only say how long the load point lasted
 BY_MODE = (
-    Column("mode", Kind.NAME, KEY),
-    *columns(Kind.NUMBER, "knee", "share of peak", "peak inf/s", group=1),
-    *columns(Kind.WORD, "inf/s by clients", "p99 by clients", group=2),
-    *columns(Kind.NUMBER, "highest rate in SLO", "violated from", group=3),
-    Column("p99 by rate", Kind.WORD, 4),
+    model.Column("mode", model.Kind.NAME, model.KEY),
+    *model.columns(model.Kind.NUMBER, "knee", "share of peak", "peak inf/s", group=1),
+    *model.columns(model.Kind.WORD, "inf/s by clients", "p99 by clients", group=2),
+    *model.columns(model.Kind.NUMBER, "highest rate in SLO", "violated from", group=3),
+    model.Column("p99 by rate", model.Kind.WORD, 4),
 )
 # The same where clients generate sequences.
 BY_MODE_OF_TOKENS = (
-    Column("mode", Kind.NAME, KEY),
-    *columns(Kind.NUMBER, "knee", "share of peak", "peak tokens/s", group=1),
-    *columns(Kind.WORD, "tokens/s by clients", "TTFT p95 by clients", "ITL p95 by clients", group=2),
+    model.Column("mode", model.Kind.NAME, model.KEY),
+    *model.columns(model.Kind.NUMBER, "knee", "share of peak", "peak tokens/s", group=1),
+    *model.columns(model.Kind.WORD, "tokens/s by clients", "TTFT p95 by clients", "ITL p95 by clients", group=2),
 )
 
 
-def load_tables(result: Result) -> list[Table]:
+def load_tables(result: Result) -> list[model.Table]:
     """The tables of a load that have rows: by clients, by rate, by shape, and what the load points come to by mode."""
     found = [closed_table(result), open_table(result), shape_table(result), mode_curves(result)]
     return [table for table in found if table.rows]
 
 
-def closed_table(result: Result) -> Table:
+def closed_table(result: Result) -> model.Table:
     """A row for each mode and number of clients; only columns that hold something."""
-    clients: KeyColumn = (Column("clients", Kind.NUMBER, KEY), lambda case: f"{at(case).value:g}")
-    own = {"SLO": Own(_slo_cell, Kind.WORD)}
+    clients: KeyColumn = (model.Column("clients", model.Kind.NUMBER, model.KEY), lambda case: f"{at(case).value:g}")
+    own = {"SLO": Own(_slo_cell, model.Kind.WORD)}
     if result.generation:
         own[THROUGHPUT] = Own(_rate_cell, header=SEQUENCES)
     return case_table(result, of_kind(result, CONCURRENCY), [MODE, clients], own, CONCURRENCY, "By clients")
@@ -110,16 +93,16 @@ def _rate_cell(case: Case) -> str:
     return units.rate(rate_of(case))
 
 
-def open_table(result: Result) -> Table:
+def open_table(result: Result) -> model.Table:
     """A row for each mode and rate, above those of a mode the same inferences back to back; only columns that hold something."""
     points = of_kind(result, RATE)
     alone = [case for mode in modes_of(result) if (case := result.case(mode)) and case.stats(LATENCY)] if points else []
     cases = sorted([*alone, *points], key=lambda case: modes_of(result).index(case.mode))
     rate: KeyColumn = (
-        Column("rate", Kind.NUMBER, KEY),
+        model.Column("rate", model.Kind.NUMBER, model.KEY),
         lambda case: f"{rate_text(at(case).value)}/s" if case.point else BACK_TO_BACK,
     )
-    own = {"SLO": Own(_slo_cell, Kind.WORD), "queue_delay.mean": Own(_delay_cell)}
+    own = {"SLO": Own(_slo_cell, model.Kind.WORD), "queue_delay.mean": Own(_delay_cell)}
     return case_table(result, cases, [MODE, rate], own, RATE, title="By rate")
 
 
@@ -129,26 +112,26 @@ _MET = {"passed": "met", "failed": "violated", "unclear": CANNOT_TELL}
 
 def _slo_cell(case: Case) -> str:
     found = case.checks.get("slo")
-    return NOTHING if found is None else _MET[found["verdict"]]
+    return model.NOTHING if found is None else _MET[found["verdict"]]
 
 
 def _delay_cell(case: Case) -> str:
     delay = case.stats(QUEUE_DELAY)
-    return NOTHING if delay is None else GROWS if is_full(case) else units.duration(delay.mean)
+    return model.NOTHING if delay is None else GROWS if is_full(case) else units.duration(delay.mean)
 
 
 _MOST_SHAPES = 12  # of a load point that are shown
 _SHAPE_COLUMNS = (
-    Column("load point", Kind.NAME, KEY),
-    Column("shape", Kind.NAME, KEY),
-    Column("inferences", Kind.NUMBER),
-    *columns(Kind.TIME, "latency", "p99", group=1),
-    *columns(Kind.TIME, "apart", "p99 apart", group=2),
-    *columns(Kind.NUMBER, "p99 ratio", "95% CI", group=3),
+    model.Column("load point", model.Kind.NAME, model.KEY),
+    model.Column("shape", model.Kind.NAME, model.KEY),
+    model.Column("inferences", model.Kind.NUMBER),
+    *model.columns(model.Kind.TIME, "latency", "p99", group=1),
+    *model.columns(model.Kind.TIME, "apart", "p99 apart", group=2),
+    *model.columns(model.Kind.NUMBER, "p99 ratio", "95% CI", group=3),
 )
 
 
-def shape_table(result: Result) -> Table:
+def shape_table(result: Result) -> model.Table:
     """A row for each load point and shape, the slowest where there are many, and for all shapes: in the mix and apart; none where there
     is one shape. Of a search for a rate the one that was found."""
     names = result.part.get("shapes", ())
@@ -171,12 +154,16 @@ def shape_table(result: Result) -> Table:
             name,
             str(mixed.n),
             *(cell for it in (mixed, apart) for cell in _typical_and_tail(it, show)),
-            *((change(ratio.value), between(ratio.ci95, change)) if isinstance(ratio, Value) else (NOTHING, NOTHING)),
+            *(
+                (change(ratio.value), model.between(ratio.ci95, change))
+                if isinstance(ratio, Value)
+                else (model.NOTHING, model.NOTHING)
+            ),
         )
         for place, name, mixed, apart, ratio in rows
     )
     title = "By shape" if len(slowest) == len(names) else f"By shape, the {len(slowest)} slowest of {len(names)}"
-    return filled(Table(_SHAPE_COLUMNS, tuple(cells), unit, title=title))
+    return model.filled(model.Table(_SHAPE_COLUMNS, tuple(cells), unit, title=title))
 
 
 def _is_shown(result: Result, case: Case) -> bool:
@@ -185,17 +172,21 @@ def _is_shown(result: Result, case: Case) -> bool:
 
 
 def _typical_and_tail(stats: Stats | None, show: Callable[[float], str]) -> tuple[str, str]:
-    return (NOTHING, NOTHING) if stats is None else (show(stats.median), maybe(percentile(stats, "p99"), show))
+    return (
+        (model.NOTHING, model.NOTHING)
+        if stats is None
+        else (show(stats.median), model.maybe(percentile(stats, "p99"), show))
+    )
 
 
-def mode_curves(result: Result) -> Table:
+def mode_curves(result: Result) -> model.Table:
     """What the load points come to: a row a mode, with curves from nothing to the most of all modes; none where every mode has
     one alone."""
     modes = dict.fromkeys(case.mode for case in in_groups(load_cases(result)))
     rows = tuple(_mode_row(result, mode) for mode in modes)
     headed = BY_MODE_OF_TOKENS if result.generation else BY_MODE
-    table = Table(headed, rows, title="By mode")
-    return filled(table) if any(set(row[1:]) != {NOTHING} for row in rows) else Table(headed, ())
+    table = model.Table(headed, rows, title="By mode")
+    return model.filled(table) if any(set(row[1:]) != {model.NOTHING} for row in rows) else model.Table(headed, ())
 
 
 def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
@@ -205,9 +196,9 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
     tokens = None if peak is None or result.generation is None else peak.value(OUTPUT_TOKENS)
     begun = (
         mode,
-        CANNOT_TELL if is_noisy else NOTHING if knee is None else str(knee["concurrency"]),
-        NOTHING if knee is None or is_noisy else SHARE.text(knee["share_of_peak"]),
-        NOTHING if peak is None or knee is None else units.rate(rate_of(peak) if tokens is None else tokens),
+        CANNOT_TELL if is_noisy else model.NOTHING if knee is None else str(knee["concurrency"]),
+        model.NOTHING if knee is None or is_noisy else SHARE.text(knee["share_of_peak"]),
+        model.NOTHING if peak is None or knee is None else units.rate(rate_of(peak) if tokens is None else tokens),
     )
     if result.generation:
         tails = (_tail_curve(by_clients, result, metric) for metric in TOKEN_PHASES)
@@ -216,8 +207,8 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
         *begun,
         _curve(result, by_clients, THROUGHPUT),
         _curve(result, by_clients, "p99"),
-        NOTHING if rate is None else f"{rate_text(rate['rate'])}/s",
-        NOTHING if rate is None or rate["violated_from"] is None else f"{rate_text(rate['violated_from'])}/s",
+        model.NOTHING if rate is None else f"{rate_text(rate['rate'])}/s",
+        model.NOTHING if rate is None or rate["violated_from"] is None else f"{rate_text(rate['violated_from'])}/s",
         _curve(result, by_rate, "p99"),
     )
 
@@ -225,9 +216,9 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
 def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
     """A curve of a figure over load points, on one scale for all modes; queues that grow are as high as there is room."""
     if len(levels) < 2:
-        return NOTHING
+        return model.NOTHING
     if stat in SAMPLES_FOR and not all(has_figure(it, stat) for it in levels):
-        return NOTHING
+        return model.NOTHING
     others = measured(result, at(levels[0]).kind)
     top = max((figure(it, stat) for it in others if not is_full(it)), default=0.0)
     top = top or max(figure(it, stat) for it in others)
@@ -238,7 +229,7 @@ def _tail_curve(levels: Sequence[Case], result: Result, metric: str) -> str:
     """The same of the p95 of a time of tokens."""
     tails = {id(it): stats.p95 for it in measured(result, CONCURRENCY) if (stats := it.stats(metric))}
     if len(levels) < 2 or any(id(it) not in tails for it in levels):
-        return NOTHING
+        return model.NOTHING
     return sparkline([tails[id(it)] for it in levels], (0, max(tails.values())))
 
 
@@ -248,34 +239,34 @@ def _tail_curve(levels: Sequence[Case], result: Result, metric: str) -> str:
 _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", "utilisation", "late share", "knee")
 
 
-def build(result: Result, folder: str | None = None) -> Report:
+def build(result: Result, folder: str | None = None) -> model.Report:
     tables = load_tables(result)
     said = [
-        Notes(level_failures(result)),
+        model.Notes(level_failures(result)),
         advice(findings(result)),
-        Notes(warnings(result, superseded(result))),
+        model.Notes(warnings(result, superseded(result))),
     ]
-    parts: list[Sequence[Block]] = [titled(table) if len(tables) > 1 else [table] for table in tables]
+    parts: list[Sequence[model.Block]] = [titled(table) if len(tables) > 1 else [table] for table in tables]
     if tables:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
         of_kinds = [WHAT_A_SEQUENCE_IS] if result.generation else of_kinds
         lines = dict.fromkeys([*of_kinds, *(line for table in tables for line in legend(result, table))])
         there = {column.name for table in tables for column in table.columns}
-        parts.append([*map(Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
+        parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
     further = on_page([*cost_parts(result), *placement_parts(result)])
     return measured_report("ortbench load", result, parts, said, further, folder)
 
 
 def _sign(level: Case) -> tuple[str, str]:
-    return ("?", UNCLEAR) if level.status == NOT_MEASURED else ("✗", BAD)
+    return ("?", model.UNCLEAR) if level.status == NOT_MEASURED else ("✗", model.BAD)
 
 
-def level_failures(result: Result) -> list[Note]:
+def level_failures(result: Result) -> list[model.Note]:
     """Why modes and load points have no figures, or none that count."""
     modes = {case.mode for case in result.at_point() if case.status != OK}
     found = not_measured(replace(result, cases=result.at_point()))
     found += [
-        Note(f"{it.mode} {at(it).phrase} {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
+        model.Note(f"{it.mode} {at(it).phrase} {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
         for it in failed(result)
         if it.mode not in modes
     ]

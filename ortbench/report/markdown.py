@@ -11,20 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from ortbench.analysis.findings.finding import Finding
 from ortbench.core.safe_text import visible
-from ortbench.report.model import (
-    Block,
-    Command,
-    Findings,
-    Heading,
-    Kind,
-    Medium,
-    Notes,
-    Paragraph,
-    Report,
-    SideBySide,
-    Table,
-    Title,
-)
+from ortbench.report import model
 
 _MARKUP = re.compile(
     r"""
@@ -58,35 +45,35 @@ def _code(text: str) -> str:
     return f"{fence}{space}{text}{space}{fence}"
 
 
-def markdown(report: Report, verbose: bool = False) -> str:
+def markdown(report: model.Report, verbose: bool = False) -> str:
     """A report as Markdown: every block is followed by an empty line, so that nothing runs into the next one; `verbose`: with all
     findings."""
-    shown = [block for part in report.parts for block in part if Medium.MARKDOWN in block.media]
-    return "\n".join(line for block in (Title(report.title, 1), *shown) for line in (*_lines(block, verbose), ""))
+    shown = [block for part in report.parts for block in part if model.Medium.MARKDOWN in block.media]
+    return "\n".join(line for block in (model.Title(report.title, 1), *shown) for line in (*_lines(block, verbose), ""))
 
 
-def _lines(block: Block, verbose: bool) -> list[str]:
+def _lines(block: model.Block, verbose: bool) -> list[str]:
     match block:
-        case Title():
+        case model.Title():
             return [f"{'#' * block.level} {escaped(block.text)}"]
-        case Heading():
+        case model.Heading():
             return _broken(block.lines)
-        case Paragraph():
+        case model.Paragraph():
             return [escaped(block.text)]
-        case Table():
+        case model.Table():
             return table_lines(block)
-        case SideBySide():
+        case model.SideBySide():
             sides = zip(block.names, block.headings, strict=True)
             lines = _broken([*block.shared, *(f"{name}: {line}" for name, heading in sides for line in heading)])
             lines += ["", *table_lines(block.table)] if block.table is not None and block.table.rows else []
             return lines + [line for it in block.more[:1] for line in ("", f"## {it.title}", "", *table_lines(it))]
-        case Notes():
+        case model.Notes():
             return [f"- {escaped(note.text)}" for note in block.notes]
-        case Findings():
+        case model.Findings():
             found, left = block.shown(verbose)
             lines = [line for it in found for line in (f"- {escaped(it.text)}", *_next(it))]
             return [*lines, *([f"- {escaped(left)}"] if left else [])]
-        case Command():
+        case model.Command():
             return [_code(" ".join(block.words))] if block.words else []
     raise TypeError(block)
 
@@ -101,7 +88,7 @@ def _broken(lines: Iterable[str]) -> list[str]:
     return [f"{escaped(line)}  " for line in lines]
 
 
-def table_lines(table: Table) -> list[str]:
+def table_lines(table: model.Table) -> list[str]:
     """A table, line by line, and what was left out of it after an empty one."""
     rule = ["---" if at == 0 or column.kind in _LEFT else "---:" for at, column in enumerate(table.columns)]
     rows, rest = [*map(_line, table.cut_rows())], " |" * len(table.columns)
@@ -111,7 +98,7 @@ def table_lines(table: Table) -> list[str]:
     return [*lines, "", escaped(table.rest)] if table.rest else lines
 
 
-_LEFT = {Kind.WORDS, Kind.LONG_NAME}
+_LEFT = {model.Kind.WORDS, model.Kind.LONG_NAME}
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -9,67 +9,57 @@ from ortbench.analysis.outputs import EXPECTED, MEASURES, doubt_findings, moved
 from ortbench.model.metrics import metric
 from ortbench.model.result import Result
 from ortbench.model.schema import OutputDistance, OutputsCompared
-from ortbench.report.model import (
-    EVERYWHERE,
-    KEY,
-    PAGE,
-    Block,
-    Column,
-    Findings,
-    Kind,
-    Medium,
-    Paragraph,
-    Table,
-    filled,
-    maybe,
-)
+from ortbench.report import model
 
 _MOST = 5  # outputs of a comparison that have a row
 _COLUMNS = tuple(
-    Column(it.title, Kind.NUMBER, 2 if key in ("cosine", "top1") else 1)
+    model.Column(it.title, model.Kind.NUMBER, 2 if key in ("cosine", "top1") else 1)
     for key in MEASURES
     for it in (metric(f"outputs.{key}"),)
 )
 
 
-def outputs_part(results: Sequence[Result], names: Sequence[str]) -> list[Sequence[Block]]:
+def outputs_part(results: Sequence[Result], names: Sequence[str]) -> list[Sequence[model.Block]]:
     """The outputs that moved, those that moved most first; no part where all are the same to the last bit, or compared with none."""
     found = [(name, result, it) for name, result in zip(names, results, strict=True) for it in result.outputs or ()]
-    return _part(found, len(results) > 1, EVERYWHERE)
+    return _part(found, len(results) > 1, model.EVERYWHERE)
 
 
-def own_outputs(result: Result) -> list[Sequence[Block]]:
+def own_outputs(result: Result) -> list[Sequence[model.Block]]:
     """The same of one result: beside those of other configurations on a page alone, as a comparison shows them elsewhere."""
     found = [("", result, it) for it in result.outputs or ()]
     expected = [it for it in found if it[2]["against"] == EXPECTED]
     others = [it for it in found if it not in expected]
-    return [*_part(expected, False, EVERYWHERE), *_part(others, False, PAGE)]
+    return [*_part(expected, False, model.EVERYWHERE), *_part(others, False, model.PAGE)]
 
 
 def doubt_part(
-    results: Sequence[Result], names: Sequence[str], media: frozenset[Medium] = EVERYWHERE
-) -> list[Sequence[Block]]:
+    results: Sequence[Result], names: Sequence[str], media: frozenset[model.Medium] = model.EVERYWHERE
+) -> list[Sequence[model.Block]]:
     """Which figures are doubtful and what mends it; no part where none are."""
     found: list[Finding] = []
     for name, result in zip(names, results, strict=True):
         found += doubt_findings(result, name if len(results) > 1 else "")
-    return [[Findings(found, media=media)]] if found else []
+    return [[model.Findings(found, media=media)]] if found else []
 
 
 def _part(
-    found: Sequence[tuple[str, Result, OutputsCompared]], named: bool, media: frozenset[Medium]
-) -> list[Sequence[Block]]:
+    found: Sequence[tuple[str, Result, OutputsCompared]], named: bool, media: frozenset[model.Medium]
+) -> list[Sequence[model.Block]]:
     rows = [(name, it["against"], one) for name, _, it in found for one in list(moved(it))[:_MOST]]
     if not rows:
         return []
     more = sum(max(0, len(list(moved(it))) - _MOST) for *_, it in found)
-    headed = (*([Column("outputs of", Kind.WORD, KEY)] if named else []), Column("compared with", Kind.WORD, KEY))
-    columns = (*headed, Column("output", Kind.LONG_NAME, KEY), *_COLUMNS)
+    headed = (
+        *([model.Column("outputs of", model.Kind.WORD, model.KEY)] if named else []),
+        model.Column("compared with", model.Kind.WORD, model.KEY),
+    )
+    columns = (*headed, model.Column("output", model.Kind.LONG_NAME, model.KEY), *_COLUMNS)
     cells = tuple((*([name] if named else []), against, one["name"], *_cells(one)) for name, against, one in rows)
     rest = f"and {more} more that moved less" if more else ""
-    table = Table(columns, cells, title="How far outputs moved", rest=rest, media=media)
-    said = [Paragraph(_SYNTHETIC, media=media)] if any(_is_synthetic(it) for _, it, _ in found) else []
-    return [[filled(table), *said]]
+    table = model.Table(columns, cells, title="How far outputs moved", rest=rest, media=media)
+    said = [model.Paragraph(_SYNTHETIC, media=media)] if any(_is_synthetic(it) for _, it, _ in found) else []
+    return [[model.filled(table), *said]]
 
 
 _SYNTHETIC = "Inputs are synthetic; --input PATH shows how far outputs move with real ones."
@@ -82,4 +72,4 @@ def _is_synthetic(result: Result) -> bool:
 def _cells(one: OutputDistance) -> list[str]:
     values = (one["max_error"], one["mean_error"], one["sqnr"], one["cosine"], one["top1"])
     shown = (metric(f"outputs.{key}").unit.text for key in MEASURES)
-    return [maybe(value, show) for value, show in zip(values, shown, strict=True)]
+    return [model.maybe(value, show) for value, show in zip(values, shown, strict=True)]

@@ -20,48 +20,38 @@ from ortbench.analysis.nodes.nsight import (
 from ortbench.core import units
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import Result, work_of
-from ortbench.report.model import (
-    KEY,
-    MARKDOWN,
-    NOTHING,
-    TERMINAL,
-    Block,
-    Column,
-    Heading,
-    Kind,
-    Note,
-    Notes,
-    Paragraph,
-    Report,
-    SavedIn,
-    Table,
-    columns,
-)
+from ortbench.report import model
 from ortbench.report.phrases import heading, not_measured, remark, warnings
 
-_COLUMNS = (Column("phase", Kind.NAME, KEY), Column("samples"), Column("ortbench", Kind.TIME))
-_RANGE = Column("range", Kind.TIME)
-_GPU = columns(Kind.TIME, "H2D", "D2H", "kernels", group=2)
+_COLUMNS = (
+    model.Column("phase", model.Kind.NAME, model.KEY),
+    model.Column("samples"),
+    model.Column("ortbench", model.Kind.TIME),
+)
+_RANGE = model.Column("range", model.Kind.TIME)
+_GPU = model.columns(model.Kind.TIME, "H2D", "D2H", "kernels", group=2)
 
 
-def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = ()) -> Report:
+def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = ()) -> model.Report:
     """The report of a profiled session, with what Nsight Systems recorded where it did; `remarks` are of this time, and not saved."""
     session, table = profile.session, phase_table(profile)
     about = "Medians of a profiled session, for the timeline and not for comparisons"
     if profile.recording is not None:
         about += "; range: of the NVTX ranges; copies and kernels: of one inference, by the GPU's clock"
-    last: list[Block] = [
-        Notes([*not_measured(session), *map(Note, nsight_says(profile)), *warnings(session)]),
-        Notes([*map(remark, remarks)], media=TERMINAL),
-        Paragraph(f"{about}.", media=TERMINAL),
-        Paragraph("Times of a profiled session: for the timeline, not for comparisons.", media=MARKDOWN),
-        SavedIn(folder),
+    last: list[model.Block] = [
+        model.Notes([*not_measured(session), *map(model.Note, nsight_says(profile)), *warnings(session)]),
+        model.Notes([*map(remark, remarks)], media=model.TERMINAL),
+        model.Paragraph(f"{about}.", media=model.TERMINAL),
+        model.Paragraph("Times of a profiled session: for the timeline, not for comparisons.", media=model.MARKDOWN),
+        model.SavedIn(folder),
     ]
-    measured: list[Sequence[Block]] = [[table]] if table.rows else []
-    return Report(f"ortbench profile: {session.model['path']}", [[Heading(heading(session))], *measured, last])
+    measured: list[Sequence[model.Block]] = [[table]] if table.rows else []
+    return model.Report(
+        f"ortbench profile: {session.model['path']}", [[model.Heading(heading(session))], *measured, last]
+    )
 
 
-def phase_table(profile: Profile) -> Table:
+def phase_table(profile: Profile) -> model.Table:
     """What ortbench timed beside what Nsight Systems recorded: a row a phase, times and sizes of one run."""
     session, recording = profile.session, profile.recording
     medians = [stats.median for case, phase in phases(session) if (stats := case.stats(phase))]
@@ -75,24 +65,24 @@ def phase_table(profile: Profile) -> Table:
         if recording is not None:
             cells += _range_cells(recording.ranges.get(name), case.inferences(phase), scale, gpu)
         rows.append(tuple(cells))
-    return Table((*_COLUMNS, *((_RANGE,) if recording else ()), *(_GPU if gpu else ())), tuple(rows), unit)
+    return model.Table((*_COLUMNS, *((_RANGE,) if recording else ()), *(_GPU if gpu else ())), tuple(rows), unit)
 
 
 def _range_cells(found: Range | None, each: int, scale: float, gpu: bool) -> list[str]:
     """What is known of the ranges of a phase, per inference, of which there are `each` in one range."""
     if found is None:
-        return [NOTHING] * (4 if gpu else 1)
+        return [model.NOTHING] * (4 if gpu else 1)
     n = len(found.durations_ns) * each
     cells = [units.digits(median(found.durations_ns) / each / scale)]
     if gpu:
         cells += [_copies_cell(found.copied(kind), n, scale) for kind in (UP, DOWN)]
-        cells += [units.digits(found.kernels_ns / n / scale) if found.kernels else NOTHING]
+        cells += [units.digits(found.kernels_ns / n / scale) if found.kernels else model.NOTHING]
     return cells
 
 
 def _copies_cell(copies: Copies | None, runs: int, scale: float) -> str:
     if copies is None:
-        return NOTHING
+        return model.NOTHING
     return f"{units.digits(copies.time_ns / runs / scale)} ({units.size(copies.size / runs)})"
 
 

@@ -13,45 +13,31 @@ from ortbench.model.modes import CPU, LATENCY, is_rate
 from ortbench.model.result import UNSUPPORTED, Case, Point, Result
 from ortbench.model.schema import BestShape, Switching
 from ortbench.model.slo import slo_of
+from ortbench.report import model
 from ortbench.report.case_table import MODE, Own, case_table, legend
 from ortbench.report.costs import cost_parts
-from ortbench.report.model import (
-    BAD,
-    KEY,
-    NOTHING,
-    UNCLEAR,
-    Block,
-    Column,
-    Findings,
-    Kind,
-    Note,
-    Notes,
-    Paragraph,
-    Report,
-    Table,
-    between,
-    columns,
-    filled,
-)
 from ortbench.report.outputs import own_outputs
 from ortbench.report.phrases import advice, hint, measured_report, warnings
 from ortbench.report.placement import on_page, placement_parts, titled
 
 BEST, TIE = "best", "as good"
 _MET = {True: "met", False: "violated", None: "too few samples"}
-_SHAPE = Column("shape", Kind.NAME, KEY)
-_SHAPES = (_SHAPE, *columns(Kind.NUMBER, "items", "inputs", "outputs", "first inference", "first vs later", group=1))
+_SHAPE = model.Column("shape", model.Kind.NAME, model.KEY)
+_SHAPES = (
+    _SHAPE,
+    *model.columns(model.Kind.NUMBER, "items", "inputs", "outputs", "first inference", "first vs later", group=1),
+)
 _SWITCHING = (
-    Column("mode", Kind.NAME, KEY),
-    *columns(Kind.NUMBER, "switching", "95% CI", "switching cost", group=1),
-    Column("most with", Kind.WORDS, 2),
+    model.Column("mode", model.Kind.NAME, model.KEY),
+    *model.columns(model.Kind.NUMBER, "switching", "95% CI", "switching cost", group=1),
+    model.Column("most with", model.Kind.WORDS, 2),
 )
 WHAT_SWITCHING_IS = (
     "switching: latency where each inference has another shape, divided by latency with one shape at a time."
 )
 
 
-def mode_table(result: Result) -> Table:
+def mode_table(result: Result) -> model.Table:
     """A row for each mode and shape that was measured; only columns that hold something."""
     # A mode that failed keeps what was measured.
     found = [(case, shape.name) for shape, case in mode_by_mode(result) if case.stats(LATENCY) is not None]
@@ -65,9 +51,10 @@ def mode_table(result: Result) -> Table:
         return names[id(case)]
 
     own = {
-        "best": Own(lambda case: _mark(name(case), best_of(case.mode)), Kind.WORD),
+        "best": Own(lambda case: _mark(name(case), best_of(case.mode)), model.Kind.WORD),
         "SLO": Own(
-            lambda case: NOTHING if slo is None or is_rate(case.mode, LATENCY) else _MET[keeps(case, slo)], Kind.WORD
+            lambda case: model.NOTHING if slo is None or is_rate(case.mode, LATENCY) else _MET[keeps(case, slo)],
+            model.Kind.WORD,
         ),
     }
     return case_table(result, [case for case, _ in found], [MODE, (_SHAPE, name)], own)
@@ -75,14 +62,14 @@ def mode_table(result: Result) -> Table:
 
 def _mark(shape: str, best: BestShape | None) -> str:
     if best is None:
-        return NOTHING
-    return BEST if shape == best["shape"] else TIE if shape in best["ties"] else NOTHING
+        return model.NOTHING
+    return BEST if shape == best["shape"] else TIE if shape in best["ties"] else model.NOTHING
 
 
-def shape_table(result: Result) -> Table:
+def shape_table(result: Result) -> model.Table:
     """The shapes: their items and bytes, and what the first run of each took."""
     rows = tuple(_shape_row(it, result.case(CPU, it.point)) for it in result.shapes if it.inputs)
-    return filled(Table(_SHAPES, rows, title="Shapes"))
+    return model.filled(model.Table(_SHAPES, rows, title="Shapes"))
 
 
 def _shape_row(shape: Point, cpu: Case | None) -> tuple[str, ...]:
@@ -90,55 +77,57 @@ def _shape_row(shape: Point, cpu: Case | None) -> tuple[str, ...]:
     first = shape.first_inference_ns
     return (
         shape.name,
-        NOTHING if shape.items is None else str(shape.items["count"]),
+        model.NOTHING if shape.items is None else str(shape.items["count"]),
         *(units.size(sum(it["bytes"] or 0 for it in tensors)) for tensors in (shape.inputs, shape.outputs)),
-        NOTHING if not first else units.duration(first),
-        NOTHING if not first or not later else RATIO.text(first / later),
+        model.NOTHING if not first else units.duration(first),
+        model.NOTHING if not first or not later else RATIO.text(first / later),
     )
 
 
-def switching_table(result: Result) -> Table:
+def switching_table(result: Result) -> model.Table:
     """What it costs that each call has another shape, by mode."""
-    return filled(Table(_SWITCHING, tuple(map(_switched, result.switching or [])), title="Switching shapes"))
+    return model.filled(
+        model.Table(_SWITCHING, tuple(map(_switched, result.switching or [])), title="Switching shapes")
+    )
 
 
 def _switched(found: Switching) -> tuple[str, ...]:
     worst = max(found["shapes"], key=lambda it: it["ratio"])
-    most = f"{worst['shape']} ({RATIO.text(worst['ratio'])})" if has_a_cost(found) else NOTHING
+    most = f"{worst['shape']} ({RATIO.text(worst['ratio'])})" if has_a_cost(found) else model.NOTHING
     return (
         found["mode"],
         RATIO.text(found["ratio"]),
-        between(found["ci95"], units.digits),
+        model.between(found["ci95"], units.digits),
         units.difference(found["cost_ns"]),
         most,
     )
 
 
-def not_measured(result: Result) -> list[Note]:
+def not_measured(result: Result) -> list[model.Note]:
     """Which modes of which shapes have no figures, or none that count, and why."""
     return [
-        *(Note(text, "✗", BAD) for text in failures(result)),
-        *(Note(text, "–", UNCLEAR) for text in failures(result, UNSUPPORTED)),
+        *(model.Note(text, "✗", model.BAD) for text in failures(result)),
+        *(model.Note(text, "–", model.UNCLEAR) for text in failures(result, UNSUPPORTED)),
     ]
 
 
-def build(result: Result, folder: str | None = None) -> Report:
+def build(result: Result, folder: str | None = None) -> model.Report:
     table, shapes = mode_table(result), shape_table(result)
     found = findings(result)
     off = [it for it in found if it.weight is Weight.DOUBT and table.rows]
-    parts: list[Sequence[Block]] = [[Findings(off)]] if off else []
+    parts: list[Sequence[model.Block]] = [[model.Findings(off)]] if off else []
     if table.rows:
         there = {column.name for it in (table, shapes) for column in it.columns}
         hinted: list[str] = [word for word in ("best", "copy share", "first vs later") if word in there]
-        parts += [[table], [*map(Paragraph, legend(result, table)), hint(*(hinted or ["sync"]))]]
+        parts += [[table], [*map(model.Paragraph, legend(result, table)), hint(*(hinted or ["sync"]))]]
     if shapes.rows:
         parts.append(titled(shapes))
     if (switching := switching_table(result)).rows:
-        parts.append([*titled(switching), Paragraph(WHAT_SWITCHING_IS)])
+        parts.append([*titled(switching), model.Paragraph(WHAT_SWITCHING_IS)])
     further = [*own_outputs(result), *cost_parts(result), *on_page(placement_parts(result))]
     said = [
-        Notes(not_measured(result)),
+        model.Notes(not_measured(result)),
         advice([it for it in found if it not in off]),
-        Notes(warnings(result, superseded(result))),
+        model.Notes(warnings(result, superseded(result))),
     ]
     return measured_report("ortbench", result, parts, said, further, folder)

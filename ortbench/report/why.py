@@ -11,48 +11,34 @@ from ortbench.core.safe_text import capitalized
 from ortbench.core.units import duration
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.schema import ProfiledNode
-from ortbench.report.model import (
-    BAD,
-    GOOD,
-    KEY,
-    NOTHING,
-    PAGE,
-    UNCLEAR,
-    Block,
-    Column,
-    Kind,
-    Note,
-    Notes,
-    Table,
-    Title,
-    columns,
-    maybe,
-)
+from ortbench.report import model
 
 _OPERATORS = 3  # of a change that a row has
 _LEAST = 0.001  # of the difference: less is nothing
-_SHARE = Column("share of difference")
+_SHARE = model.Column("share of difference")
 _COLUMNS = (
-    Column("change", Kind.WORDS, KEY),
+    model.Column("change", model.Kind.WORDS, model.KEY),
     _SHARE,
-    *columns(Kind.TIME, "difference"),
-    *columns(Kind.NUMBER, "95% CI"),
-    *columns(Kind.TIME, "baseline", "candidate"),
-    Column("nodes", Kind.LONG_NAME, 2),
-    Column("on", Kind.WORDS, 2),
-    Column("output", Kind.LONG_NAME, 2),
+    *model.columns(model.Kind.TIME, "difference"),
+    *model.columns(model.Kind.NUMBER, "95% CI"),
+    *model.columns(model.Kind.TIME, "baseline", "candidate"),
+    model.Column("nodes", model.Kind.LONG_NAME, 2),
+    model.Column("on", model.Kind.WORDS, 2),
+    model.Column("output", model.Kind.LONG_NAME, 2),
 )
 
 
-def why_parts(why: Why) -> list[Sequence[Block]]:
+def why_parts(why: Why) -> list[Sequence[model.Block]]:
     confirmed = why.confirmation
-    told = [Note(f"Why: {sentence(why)}", "→", BAD if why.certain and why.ns > 0 else UNCLEAR)]
+    told = [model.Note(f"Why: {sentence(why)}", "→", model.BAD if why.certain and why.ns > 0 else model.UNCLEAR)]
     if confirmed is not None:
-        told.append(Note(capitalized(confirmed.text), "→", GOOD if confirmed.confirmed else UNCLEAR))
-    others = [[Title("What else changed"), Notes([Note(it) for it in why.others])]] if why.others else []
+        told.append(model.Note(capitalized(confirmed.text), "→", model.GOOD if confirmed.confirmed else model.UNCLEAR))
+    others = (
+        [[model.Title("What else changed"), model.Notes([model.Note(it) for it in why.others])]] if why.others else []
+    )
     return [
-        [Title("Why", media=PAGE), Notes(told)],
-        [Title("Changes between nodes"), _table(why), Notes([Note(it) for it in _limits(why)])],
+        [model.Title("Why", media=model.PAGE), model.Notes(told)],
+        [model.Title("Changes between nodes"), _table(why), model.Notes([model.Note(it) for it in _limits(why)])],
         *others,
     ]
 
@@ -62,7 +48,7 @@ def told_in_lines(why: Why) -> str:
     return "\n".join([f"Why: {sentence(why)}", *([why.confirmation.text] if why.confirmation else [])])
 
 
-def _table(why: Why) -> Table:
+def _table(why: Why) -> model.Table:
     shown = [*[it for it in why.changes if it.kind != REST][:MOST], *[it for it in why.changes if it.kind == REST]]
     left = len(why.changes) - len(shown)
     unexplained = why.unexplained_ns
@@ -79,16 +65,16 @@ def _table(why: Why) -> Table:
             _change(it),
             *shares(it.ns),
             signed(it.ns),
-            maybe(it.ci95, lambda ends: " to ".join(map(signed, ends))),
-            cell(it.base_ns) if it.base else NOTHING,
-            cell(it.own_ns) if it.own else NOTHING,
-            *((NOTHING,) * 3 if it.kind == REST else _about(it)),
+            model.maybe(it.ci95, lambda ends: " to ".join(map(signed, ends))),
+            cell(it.base_ns) if it.base else model.NOTHING,
+            cell(it.own_ns) if it.own else model.NOTHING,
+            *((model.NOTHING,) * 3 if it.kind == REST else _about(it)),
         )
         for it in shown
     ]
-    outside = ("outside of nodes", *shares(unexplained), signed(unexplained), *[NOTHING] * 6)
+    outside = ("outside of nodes", *shares(unexplained), signed(unexplained), *[model.NOTHING] * 6)
     base, own = why.profiled_ns
-    ends = maybe(why.profiled_ci95, lambda ends: " to ".join(map(signed, ends)))
+    ends = model.maybe(why.profiled_ci95, lambda ends: " to ".join(map(signed, ends)))
     sum_up = (
         "whole inference",
         *shares(why.profiled),
@@ -96,9 +82,9 @@ def _table(why: Why) -> Table:
         ends,
         cell(base),
         cell(own),
-        *[NOTHING] * 3,
+        *[model.NOTHING] * 3,
     )
-    return Table(
+    return model.Table(
         _COLUMNS if why.is_profiled else tuple(it for it in _COLUMNS if it is not _SHARE),
         (*rows, outside, sum_up),
         unit,
@@ -129,7 +115,7 @@ def _moved(base: Sequence[str], own: Sequence[str]) -> str:
     different = next(((a, b) for a, b in zip(base, own, strict=False) if a != b), None)
     if different is not None and base and own:
         return " → ".join(different)
-    return sides[1] or sides[0] or NOTHING
+    return sides[1] or sides[0] or model.NOTHING
 
 
 def _gives(nodes: Sequence[ProfiledNode]) -> list[str]:
