@@ -52,7 +52,7 @@ from ortbench.model.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.model.result import OK, RUN, Case, Result
+from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import CaseCheck, LinkShare
 
 _VAGUE = 0.5  # an interval that is wider says nothing about a share
@@ -80,11 +80,11 @@ def run_findings(result: Result) -> list[Finding]:
 def _state(result: Result) -> list[Finding]:
     """That the model looks like a step of a loop, whose state other commands feed back."""
     model = result.model
-    loop = suggested(model["path"], model["inputs"], model["outputs"]) if result.kind == RUN else None
-    if loop is None or not loop["sure"]:
+    found = suggested(model["path"], model["inputs"], model["outputs"])
+    if found is None or not found["sure"]:
         return []
-    what = f"The model looks like a step of a loop, {listed([' → '.join(it) for it in loop['patterns']])}"
-    return [Finding(what, "this is one step alone", on_same_ep(result, loop["command"]), Weight.COST)]
+    what = f"The model looks like a step of a loop, {listed([' → '.join(it) for it in found['patterns']])}"
+    return [Finding(what, "this is one step alone", on_same_ep(result, found["command"]), Weight.COST)]
 
 
 def run_headline(result: Result) -> str:
