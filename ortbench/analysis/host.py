@@ -8,7 +8,8 @@ from ortbench.analysis.findings.program import again
 from ortbench.core.ep_names import CAPTURING_EPS
 from ortbench.core.resampling import Rounds, figure_of
 from ortbench.core.stats import FEWEST, Value
-from ortbench.core.units import duration, share
+from ortbench.core.units import digits, duration, share
+from ortbench.model.kinds import KINDS
 from ortbench.model.modes import (
     CPU_CORES,
     CPU_SYSTEM,
@@ -18,12 +19,14 @@ from ortbench.model.modes import (
     ENQUEUE_SHARE,
     LATENCY,
     NO_SPIN,
+    RESIDENT,
     SPIN_SHARE,
     mode_of,
 )
 from ortbench.model.result import OK, Case, Result
 
 HOST_BOUND = 0.9  # of an inference: where submitting takes as much, the device has next to nothing left to do behind it
+_WAITS = 1.3  # CPU cores; a host that waits for an H100 keeps 1.0 to 1.13 busy (reports/gpu-h100)
 COMPUTES = 0.7  # of an inference: a device that computes for less of it waits for the host enough to say so
 # And what it has left at least: less of a wait is the sync's own time, and then it may be the run that waits (proofs of syncs
 # go by as much).
@@ -95,7 +98,20 @@ def _is_spinning(case: Case) -> bool:
 
 
 def host_findings(result: Result) -> list[Finding]:
-    return [*(_waits_for_launches(result) or _host_bound(result)), *_spinning(result)]
+    return [*_in_software(result), *(_waits_for_launches(result) or _host_bound(result)), *_spinning(result)]
+
+
+def _in_software(result: Result) -> list[Finding]:
+    """That a GPU is one that the CPU computes for, which ONNX Runtime does not tell: its host does more than to wait."""
+    case, nodes = result.case(RESIDENT), result.placement["nodes"] or {}
+    cores = None if case is None or case.status != OK else case.value(CPU_CORES)
+    is_alone = [*nodes] == [result.target["ep"]] and not KINDS[result.kind].of_stages
+    if result.target["device"].get("type") != "GPU" or not is_alone or cores is None or cores < _WAITS:
+        return []
+    what = f"The GPU seems to be a software renderer: the CPU computes with {digits(cores)} cores during an inference"
+    return [
+        Finding(what, f"with {RESIDENT}; a host that waits for a GPU keeps one core busy at most", weight=Weight.COST)
+    ]
 
 
 def _waits_for_launches(result: Result) -> list[Finding]:

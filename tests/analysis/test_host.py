@@ -117,6 +117,23 @@ def spinning(mode: str, on: int, off: int, within: int = 0) -> Case:
     return hosted(made, 100, 1 * MS, on, still=(off, 1200 * US, within))
 
 
+def test_a_gpu_that_the_cpu_computes_for_is_none() -> None:
+    """Of each inference `hosted` has its time and its CPU time, ns."""
+    gpu, ep = {"type": "GPU", "name": "GPU", "index": 0}, "SomeExecutionProvider"
+    for cores, nodes, device, told in [
+        (1.13, {ep: 3}, gpu, False),
+        (1.92, {ep: 3}, gpu, True),
+        (1.92, {ep: 3, "CPUExecutionProvider": 1}, gpu, False),
+        (1.92, {ep: 3}, {**gpu, "type": "CPU"}, False),
+    ]:
+        one = hosted(case("device-resident", latency=1000), 10, 10_000, round(cores * 10_000))
+        made = bound(one, ep=ep, device=device)
+        made.placement["nodes"] = nodes
+        what = "The GPU seems to be a software renderer: the CPU computes with 1.92 cores during an inference"
+        more = ": with device-resident; a host that waits for a GPU keeps one core busy at most."
+        assert host_findings(made) == ([f"{what}{more}"] if told else [])
+
+
 def test_how_much_of_the_cpu_time_is_spinning() -> None:
     cpu, device = spinning("cpu-tensors", 2 * MS, 500 * US), spinning("device-tensors", 2 * MS, 1 * MS)
     assert tuple(it.value("spin_share") for it in (cpu, device, resident(1))) == (0.75, 0.5, None)
