@@ -17,18 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
 from ortbench.core.version import __version__
-from ortbench.model import kinds
-from ortbench.model.modes import (
-    CPU,
-    HOST_ACCESSIBLE,
-    LOOPS_DO,
-    MODES_DO,
-    PER_ITEM,
-    SHARED,
-    WHOLE_LOOP,
-    WHOLE_START,
-    mode_of,
-)
+from ortbench.model import kinds, modes
 from ortbench.model.protocol import Opened, Prepared, Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.plan import Plan
@@ -98,18 +87,18 @@ def _of_inferences(mode: str) -> list[str]:
 
 
 def _of_loop(mode: str) -> list[str]:
-    return ["loop_inputs", "loop_cpu" if mode == CPU else "loop_bound", "loop_measure"]
+    return ["loop_inputs", "loop_cpu" if mode == modes.CPU else "loop_bound", "loop_measure"]
 
 
-_NAMES: dict[str, Callable[[str], list[str]]] = {WHOLE_LOOP: _of_loop, WHOLE_START: lambda mode: ["start"]}
+_NAMES: dict[str, Callable[[str], list[str]]] = {modes.WHOLE_LOOP: _of_loop, modes.WHOLE_START: lambda mode: ["start"]}
 
 
 def _own(mode: str) -> str:
-    known = mode_of(mode)
-    return "cpu" if known.of_cpu_tensors else "pipeline" if known.figure == PER_ITEM else "bound"
+    known = modes.mode_of(mode)
+    return "cpu" if known.of_cpu_tensors else "pipeline" if known.figure == modes.PER_ITEM else "bound"
 
 
-_DO = {WHOLE_LOOP: LOOPS_DO}
+_DO = {modes.WHOLE_LOOP: modes.LOOPS_DO}
 
 
 def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
@@ -117,7 +106,7 @@ def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
     cuda = ["cuda-python"] * (found["session"]["stream"] == "cuda-python")
     needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]]), *_packages(found), *cuda]
     said = [
-        _DO.get(plan.work.whole, MODES_DO)[mode],
+        _DO.get(plan.work.whole, modes.MODES_DO)[mode],
         f"Assumes {_assumed(plan, mode)}.",
         f"Needs {', '.join(needs)}; the synchronization was verified with onnxruntime "
         f"{found['session']['onnxruntime']}: verify it again with another version or device.",
@@ -132,8 +121,8 @@ _NEW_INPUTS = "new inputs from the host and outputs back on it in each inference
 
 def _assumed(plan: Plan, mode: str) -> str:
     """What a program relies on: new inputs in each inference, or tensors that stay where they are."""
-    looped = plan.work.whole == WHOLE_LOOP
-    if not mode_of(mode).on_device:
+    looped = plan.work.whole == modes.WHOLE_LOOP
+    if not modes.mode_of(mode).on_device:
         return "that the host may need the state in each step" if looped else _NEW_INPUTS
     if looped:
         return f"that {kinds.LOOP.on_device_needs}; what else a step takes and gives is copied in each step"
@@ -150,7 +139,7 @@ def _in_docstring(text: str) -> str:
 def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> dict[str, Any]:
     (mode,) = plan.modes
     moved = _moved(found, mode)
-    known = mode_of(mode)
+    known = modes.mode_of(mode)
     copying = known.times_copies and not known.is_rate
     waits = [found["wait_download"] if copying else found["wait"]]
     pinned, captures = known.pinned, found["session"]["captures"]
@@ -178,7 +167,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "by_address": found["by_address"],
         "pinned": pinned,
         "has_pinned": found["has_pinned"],
-        "in_place": mode == HOST_ACCESSIBLE,
+        "in_place": mode == modes.HOST_ACCESSIBLE,
         "copies_each_run": copying,
         "waits": found["wait"]["kind"] != RUN,
         "with_options": ", run_options" if plan.target.run_config or known.in_bursts or captures else "",
@@ -191,15 +180,15 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "natively": found["external"] is not None and _is_handed_over_natively(found),
         "packages": _packages(found),
         **_foreign(found),
-        "one_buffer": mode == SHARED.name,
+        "one_buffer": mode == modes.SHARED.name,
         "burst": prepared["inferences_per_sample"] if known.in_bursts else None,
         "depth": plan.loop.depth,
         "rolls": prepared["pipeline"] is not None and prepared["pipeline"]["distinct"] == prepared["pipeline"]["items"],
         "tolerance": _tolerance(found["outputs"]),
         "exact": [it["name"] for it in found["outputs"] if it["tolerance"] is None],
         "nested": any(it["nested"] for it in found["outputs"]),
-        "os_imported": known.figure == PER_ITEM,
-        "started": plan.work.whole == WHOLE_START,
+        "os_imported": known.figure == modes.PER_ITEM,
+        "started": plan.work.whole == modes.WHOLE_START,
         "steps": None,
     }
     if plan.steps and found["loop"]:
@@ -244,7 +233,7 @@ def _is_handed_over_natively(found: Program) -> bool:
 def _moved(found: Program, mode: str) -> str:
     """The one kind of memory that all is in that is not in ordinary host memory because the session wants it there; refused are several."""
     kinds = {it["memory"] for it in (*found["inputs"], *found["outputs"])} - {"stays"}
-    if len(kinds) > 1 and not mode_of(mode).of_cpu_tensors:
+    if len(kinds) > 1 and not modes.mode_of(mode).of_cpu_tensors:
         raise BenchmarkFailed(
             f"the session wants its inputs and outputs in memory of several kinds ({', '.join(sorted(kinds))}), for which no "
             "program is written"
@@ -267,15 +256,15 @@ def _refuse(mode: str, context: dict[str, Any], found: Program) -> None:
             "no program is written for that"
         )
     if context["steps"] is not None:
-        if context["kind"] == "named" and mode != CPU:
+        if context["kind"] == "named" and mode != modes.CPU:
             raise BenchmarkFailed(
                 f"{found['session']['ep']} has no EP device here, and no loop is written for an EP by name"
             )
-        if wait["kind"] == "readback" and not wait["by_token"] and mode != CPU:
+        if wait["kind"] == "readback" and not wait["by_token"] and mode != modes.CPU:
             raise BenchmarkFailed(
                 "nothing but reading all outputs back waits for a run here, and no loop is written for that"
             )
-    if mode_of(mode).figure != PER_ITEM:
+    if modes.mode_of(mode).figure != modes.PER_ITEM:
         return
     if any(it["memory"] == "stays" for it in found["outputs"]):
         raise BenchmarkFailed("an output stays in host memory, and no pipeline is written for such a session")
