@@ -57,21 +57,13 @@ _MODELS = ("model", "baseline_model")
 
 @dataclass(frozen=True)
 class Call:
-    """A call, read.
+    """A call, read."""
 
-    Attributes:
-        given: options.
-        typed: the command that does the same, for results.
-        model: the path of the model, "" where there is none.
-        out: where what is measured is to be saved; None for nowhere.
-        lent: what was given in memory.
-    """
-
-    given: RawOptions
-    typed: tuple[str, ...]
-    model: str
-    out: Path | None
-    lent: Lent
+    given: RawOptions  # options
+    typed: tuple[str, ...]  # the command that does the same, for results
+    model: str  # the path of the model, "" where there is none
+    out: Path | None  # where what is measured is to be saved; None for nowhere
+    lent: Lent  # what was given in memory
 
     def called(self, plan: Plan) -> Plan:
         """A plan whose results call a model from memory by a name, not by its file."""

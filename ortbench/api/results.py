@@ -112,8 +112,8 @@ class Result(_Saved):
             BadInput: there is no such picture of this result.
         """
         with _quiet_matplotlib():
-            from ortbench.report.page.chart_data.charts import charts_of
             from ortbench.report.page.chart_svg.draw import figure
+            from ortbench.report.page.parts import charts_of
 
             found = {it.title: it for it in charts_of(self)}
             if not found:
@@ -249,8 +249,8 @@ class Comparison:
             BadInput: nothing was measured.
         """
         with _quiet_matplotlib():
-            from ortbench.report.page.chart_data.charts import charts_of_many
             from ortbench.report.page.chart_svg.draw import figure
+            from ortbench.report.page.parts import charts_of_many
 
             found = charts_of_many(self.results, self.names)
             if not found:

@@ -11,8 +11,8 @@ from ortbench.jobs.measuring import Measured, measure, new_place
 from ortbench.jobs.publishing import publish_results
 from ortbench.plan.configurations import differ_by_ep, side_names
 from ortbench.plan.ep_options import refuse_unclaimed
+from ortbench.plan.option_types import parse_share
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.parsing import parse_share
 from ortbench.plan.plan import SAME, Observer, Plan
 
 if TYPE_CHECKING:

@@ -17,16 +17,7 @@ _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What is to be written and shown; a path of ``-`` is standard output, None is not wanted.
-
-    Attributes:
-        out: where the run's own folder is made.
-        bandwidth: a sweep to hold the copies against; None for the newest in `out` that fits.
-        check: the library of a plugin EP that is to be checked.
-        json, junit, action_json, bmf, trace, html, markdown: files besides those of the folder.
-        quiet: print nothing but errors.
-        verbose: print all findings, not the first few.
-    """
+    """What is to be written and shown; a path of ``-`` is standard output, None is not wanted."""
 
     out: Path = _written(
         "out", "DIR", "Write the result's folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,

@@ -126,9 +126,8 @@ class Loop:
     """What to measure and for how long: see `ortbench.measure.schedule.StopRule`.
 
     Attributes:
-        warmup: runs of each mode before; None means for `warmup_ns`, what proofs have run counted.
+        warmup: None means for `warmup_ns`, what proofs have run counted.
         phases: which phases to time; None means all that a mode has.
-        depth: how many inferences mode `pipelined` has in flight.
         in_order: for a timeline: one block a phase, mode after mode, inside an NVTX capture range; see
             `ortbench.measure.schedule.InOrder`. Duration and precision do not matter then.
     """
@@ -173,16 +172,9 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP, of single inferences or, with `steps`, of loops, with `start`, of fresh processes, with `soak`, of inferences whose memory is read, or of the
-    models of a `chain`, whose file is `model` then and whose first stage has the `target`; `name` and `note` are for readers. `items` is how many a run has, or the dimension
-    that says so; None looks for one that is called a batch. `called` is what the result has in place of the model's path, where
-    that is a file that soon is gone.
-
-    With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some;
-    with `spin` all is measured once more, shortly, without threads that spin; with `memory`, each mode is weighed in a worker
-    of its own; with `energy`, what runs draw is read. `lock_clocks`: ``base`` or so many MHz.
-    `record_env` are patterns of environment variables that the result has.
-    """
+    """One run of one model on one EP, of single inferences or of what `steps`, `start`, `soak` or a `chain` say; of a chain `model` is
+    its file, and `target` that of its first stage. `items` None looks for a dimension that is called a batch. `called` is what the
+    result has in place of the model's path, where that is a file that soon is gone."""
 
     model: str
     target: Target = field(default_factory=Target)

@@ -26,12 +26,7 @@ SLO = OptionType('"p99=20ms"', text_of, parse_slo)
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep has besides the plans of its shapes.
-
-    Attributes:
-        data: .npz files and folders of test sets, which are the shapes then.
-        slo: what the best shape has to keep.
-    """
+    """What a sweep has besides the plans of its shapes."""
 
     data: tuple[str, ...] = _swept(
         "data", "PATH", "Sweep over real inputs: .npz files, or folders of input_0.pb, ...", panel=INPUT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
+from ortbench.core.parts import made
 from ortbench.model.modes import IN_BURSTS
 from ortbench.plan.list_syntax import CHOICES, REPEATED, SIZES, WHOLES
 from ortbench.plan.list_syntax import SHAPES as SHAPE_LISTS
@@ -94,27 +96,12 @@ def _run_config(entries: dict[str, str], option: str) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """Which EP, on which device, with which session.
+    """Which EP, on which device, with which session: each field is what its option says; None leaves it to the EP or ONNX Runtime.
 
     Attributes:
         ep: ``auto``, a short name, a full EP name, a plugin EP package's name, or one of `POLICIES`, by which ORT chooses.
-        library: path of a plugin EP library that is not a package.
-        device: index among the devices of that EP; None takes its first GPU or NPU.
-        options: EP options.
-        session_config: session configuration entries.
-        intra_op_threads, inter_op_threads: within an operator and between operators; None leaves ORT's default.
-        execution_mode: one of `EXECUTION_MODES`.
-        cpu_mem_arena, mem_pattern: whether the CPU EP has an arena, and whether ORT plans allocations by the first run.
-        optimized_model: where ORT writes the graph that it made of the model, in the session that is measured; None for nowhere.
-        opt_level: graph optimisation level, one of `OPT_LEVELS`.
-        no_cpu_fallback: nodes that stay on the CPU are an error.
-        input_memory: one of `EXTERNAL_LIBRARIES`, in whose memory modes with `external_inputs` have theirs; None for the EP's own.
-        cuda_graph: the runs of modes that can be `captured` are captured once and replayed.
-        stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
-        dynamic_outputs: in modes that can have `dynamic_outputs` they are bound without a shape, and ORT allocates them in each run.
-        engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
-        run_config: entries of the run options of every run.
-        python: the interpreter, or the folder of the virtual environment, whose ONNX Runtime it is; None for ortbench's own.
+        input_memory: of modes with `external_inputs`; the runs of those that can be `captured` `cuda_graph` is for.
+        dynamic_outputs: in modes that can have them outputs are bound without a shape, and ORT allocates them in each run.
         free_dims: by input and axis, such as ``image:0``, the name of a dimension that is symbolic in the copy that is opened.
         several_eps: other EPs run beside it, so that options that say that they are another one's are not refused; see
             `ortbench.plan.ep_options`.
@@ -212,18 +199,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Where inputs come from and how they look.
+    """Where inputs come from and how they look; each field is what its option says.
 
     Attributes:
-        path: an .npz file or a folder with ``input_0.pb`` …; None makes random inputs.
-        expect: an .npz file or a folder with ``output_0.pb`` … to hold the outputs against.
-        shapes: input name → shape.
-        dims: symbolic dimension → size, a number or an expression of others.
-        lengths: name of an input that is a sequence → how many tensors it has.
-        ranges: input name → (low, high), both inclusive for integers.
-        seed: of the random inputs (and of the schedule).
-        rtol, atol: tolerances of the output comparison; None takes the one for each dtype.
-        strict_outputs: outputs that differ by a lower precision that the EP chose are an error too.
+        path: None makes random inputs.
+        ranges: (low, high), both inclusive for integers.
         index_sizes: how many entries integer inputs index into, by name, where it is known before the worker reads the model.
     """
 
@@ -299,13 +279,5 @@ class Inputs:
     index_sizes: dict[str, int] | None = None
 
 
-def target_from(data: dict[str, Any]) -> Target:
-    """The inverse of `asdict` for `Target`."""
-    return Target(**data)
-
-
-def inputs_from(data: dict[str, Any]) -> Inputs:
-    """The inverse of `asdict` for `Inputs`, after JSON turned its tuples into lists."""
-    shapes = {name: tuple(shape) for name, shape in data["shapes"].items()}
-    ranges = {name: (low, high) for name, (low, high) in data["ranges"].items()}
-    return Inputs(**{**data, "shapes": shapes, "ranges": ranges})
+target_from: Callable[[dict[str, Any]], Target] = partial(made, Target)
+inputs_from: Callable[[dict[str, Any]], Inputs] = partial(made, Inputs)

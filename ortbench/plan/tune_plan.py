@@ -42,17 +42,12 @@ class TuneOptions:
 
 @dataclass(frozen=True)
 class Space:
-    """The settings of a search.
+    """The settings of a search."""
 
-    Attributes:
-        given: what all configurations have.
-        values: of each setting the options that each value but the first sets; a value is called as it is shown.
-        cores: that the machine has for it.
-    """
-
-    given: RawOptions
+    given: RawOptions  # what all configurations have
+    # of each setting the options that each value but the first sets; a value is called as it is shown
     values: Mapping[str, Mapping[str, RawOptions]]
-    cores: int
+    cores: int  # that the machine has for it
 
     @property
     def names(self) -> dict[str, list[str]]:

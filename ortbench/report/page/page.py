@@ -25,12 +25,11 @@ from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.history import Told
 from ortbench.report.model import DERIVED, Block, Note, Report, Table
-from ortbench.report.page.chart_data.charts import charts_of
 from ortbench.report.page.chart_data.times import over_time
 from ortbench.report.page.chart_svg.draw import draw
 from ortbench.report.page.chart_svg.sheet import WIDE
 from ortbench.report.page.facts import Fact, facts, overview
-from ortbench.report.page.parts import Drawn, Section, drawn, filled_in, notes, sections, tables
+from ortbench.report.page.parts import Drawn, Section, charts_of, drawn, filled_in, notes, sections, tables
 from ortbench.report.phrases import heading, remark, result_name
 from ortbench.report.run import build
 

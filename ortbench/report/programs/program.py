@@ -22,8 +22,7 @@ from ortbench.model.protocol import Opened, Prepared, Program, ProgramLoop, Prog
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.plan import Plan
 from ortbench.report.programs import literals
-from ortbench.report.programs.literals import by_step, dtype, random_array, shape_by_step
-from ortbench.report.programs.session_lines import LEVELS
+from ortbench.report.programs.literals import LEVELS, by_step, dtype, random_array, shape_by_step
 
 _WIDTH = 100
 RUN = "run"  # the sync that is the run itself
