@@ -253,8 +253,7 @@ _BUNDLED = {
 
 def installed_eps(path: tuple[str, ...] | None = None) -> list[str]:
     """Short names of EPs, and the packages of plugin EPs of this Python, or in some folders, that have none."""
-    folders = [Path(folder) for folder in (sys.path if path is None else path) if folder]
-    capi = next((it for folder in folders if (it := folder / "onnxruntime" / "capi").is_dir()), None)
+    capi = next((it for folder in _folders(path) if (it := folder / "onnxruntime" / "capi").is_dir()), None)
     bundled = [] if capi is None else [name for name, pattern in _BUNDLED.items() if any(capi.glob(pattern))]
     plugins = sorted(it.distribution.replace("_", "-") for it in everywhere(path))
     short = {PACKAGES[ep]: name for name, ep in SHORT_NAMES.items() if ep in PACKAGES}

@@ -73,7 +73,7 @@ def measured(
             attach(results, out or Path(), bandwidth)
 
     names = side_names(plans) if len(plans) > 1 else ()
-    place = new_place(out, plans, plans[0].folder)
+    place = new_place(out, plans, plans[0].part.folder)
     return measure(plans, place, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
 

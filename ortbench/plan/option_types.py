@@ -18,11 +18,6 @@ from ortbench.core.expressions import names_in
 from ortbench.model.modes import ALL_MODES, EVERY, OLD_NAMES, USUAL, no_such
 
 
-def as_given(given: Any, option: str) -> Any:
-    """What a command line gives, as it is."""
-    return given
-
-
 class Entries(NamedTuple):
     """Of a table: how an entry is written. Readers are given the option's name too and raise `BadInput`."""
 
@@ -44,7 +39,9 @@ class OptionType(NamedTuple):
 
     example: str  # how TOML writes one, for the documentation; empty for text
     data: Callable[[Any, str], Any]  # gives what a command line would give, from a value of TOML or Python
-    parse: Callable[[Any, str], Any] = as_given  # gives the value, from what a command line gives: a list if repeatable
+    parse: Callable[[Any, str], Any] = lambda given, option: (
+        given
+    )  # gives the value, from what a command line gives: a list if repeatable
     word: type = str  # what the command line makes of a word
     repeatable: bool = False  # may be given several times
     entries: Entries | None = None  # in place of `data` and `parse`, where TOML has a table
@@ -332,28 +329,8 @@ def _range(name: str, value: Any, option: str) -> str:
     return f"{value[0]},{value[1]}"
 
 
-def _amount(name: str, value: Any, option: str) -> str:
-    return f"{_number(value, option):g}"
-
-
-def _speedup(name: str, value: Any, option: str) -> str:
-    return str(_number(value, option))
-
-
 def _faster(name: str, text: str, option: str) -> float:
     return _TIMES(_mode(name, option), text, option)
-
-
-def _as_text(name: str, text: str, option: str) -> str:
-    return text
-
-
-def _tuple(given: Sequence[str], option: str) -> tuple[str, ...]:
-    return tuple(given)
-
-
-def _place(given: str, option: str) -> Path:
-    return Path(given)
 
 
 def table_of(entries: Entries, example: str, value: str) -> OptionType:
@@ -364,10 +341,12 @@ _PAIR = "key=value"
 _TIMES = parse_above_zero("how many times as fast as cpu-tensors, such as {name}=1.5")
 _MUCH = parse_above_zero("how much of it, such as {name}=1")
 TEXT = OptionType("", text_of)
-TEXTS = OptionType('"text" or a list', texts_of, _tuple, repeatable=True, python="Texts")
+TEXTS = OptionType('"text" or a list', texts_of, lambda given, option: tuple(given), repeatable=True, python="Texts")
 PATHS = TEXTS._replace(example='"path" or a list', is_path=True)
 PATH = OptionType("", text_of, is_path=True, python="Place")
-PLACE = OptionType("", text_of, _place, python="Place")  # where something is written or found that belongs to no suite
+PLACE = OptionType(
+    "", text_of, lambda given, option: Path(given), python="Place"
+)  # where something is written or found that belongs to no suite
 WHOLE = OptionType("1", whole_of, word=int, python="int")
 NUMBER = OptionType("0.5", _number, word=float, python="float")
 FLAG = OptionType("true", _flag, word=bool, python="bool")
@@ -382,7 +361,7 @@ MODE_NAMES = OptionType('"cpu-tensors" or a list', _mode_texts, _mode_names, rep
 MODES_ALONE = MODE_NAMES._replace(data=texts_of, parse=_modes)
 ONE_MODE = OptionType('"cpu-tensors"', text_of, _one_mode)
 PAIRINGS = OptionType('"out=in" or a list', texts_of, parse_pairings, repeatable=True, python="Texts")
-PAIRS = table_of(Entries(_PAIR, _as_text, _pair), '{key = "value"}', "str | float")
+PAIRS = table_of(Entries(_PAIR, lambda name, text, option: text, _pair), '{key = "value"}', "str | float")
 # The name of a dimension may be a sum itself, as exporters write them: only the last = divides.
 DIMS = table_of(Entries(_PAIR, parse_dim, _sizes, last=True), '{name = 8} or {name = "other+1"}', "int | str")
 FREED = table_of(
@@ -397,8 +376,12 @@ SHAPES = table_of(
     "str | Sequence[int]",
 )
 RANGES = table_of(Entries("name:low,high", parse_range, _range, ":", last=True), "{name = [0, 1]}", "Sequence[float]")
-AMOUNTS = table_of(Entries(_PAIR, _MUCH, _amount), "{name = 1}", "float")
-SPEEDUPS = table_of(Entries(_PAIR, _faster, _speedup), "{mode = 1.5}", "float")
+AMOUNTS = table_of(
+    Entries(_PAIR, _MUCH, lambda name, value, option: f"{_number(value, option):g}"), "{name = 1}", "float"
+)
+SPEEDUPS = table_of(
+    Entries(_PAIR, _faster, lambda name, value, option: str(_number(value, option))), "{mode = 1.5}", "float"
+)
 
 
 # Twins: the same option of another side, which can also take back what this side was given

@@ -249,15 +249,15 @@ class Plan:
     @property
     def stages(self) -> tuple[Stage, ...]:
         """Those of a chain, none without one."""
-        return self._part.models
+        return self.part.models
 
     @property
     def work(self) -> Work:
         """What one sample is of."""
-        return self._part.work
+        return self.part.work
 
     @property
-    def _part(self) -> Part:
+    def part(self) -> Part:
         """What a sample is of, as it was asked for."""
         return self.chain or self.steps or self.start or self.soak or Part()
 
@@ -268,21 +268,11 @@ class Plan:
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
-        return {**self._part.request(self.model, asdict(self.target)), "inputs": asdict(self.inputs)}
-
-    @property
-    def opened_by(self) -> str:
-        """The worker's command that opens it."""
-        return self._part.opened_by
-
-    @property
-    def folder(self) -> str:
-        """What the name of its folder begins with."""
-        return self._part.folder
+        return {**self.part.request(self.model, asdict(self.target)), "inputs": asdict(self.inputs)}
 
     def sent(self, request: dict[str, Any]) -> list[tuple[Plan | Stage, dict[str, Any]]]:
         """Each model that is opened, with what `worker_request` has of it."""
-        return [*zip(self.stages, self._part.sent(request), strict=True)] or [(self, request)]
+        return [*zip(self.stages, self.part.sent(request), strict=True)] or [(self, request)]
 
 
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs

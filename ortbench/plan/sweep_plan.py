@@ -75,7 +75,9 @@ def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: C
     be read, fewer than two shapes, or too many."""
     given = {"duration": declared(Loop)["duration_s"].of(SWEPT).default, **given}
     if swept := make(Swept, given).data:
-        _refuse_shapes(given)
+        for it in OF_SHAPES:
+            if it.flag in given:
+                raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
         return _of_data(plan_of(model, given, command, needed), swept)
     options = [it.of(SWEPT) for it in options_of(*PLAN) if SWEPT in it.commands]
     plans = [plan_of(model, side, command, needed) for side in sides_of(given, options, MAX_SHAPES, "shapes")]
@@ -98,12 +100,6 @@ def check_shapes(shapes: Sequence[Shape]) -> None:
 
 
 # Real inputs
-
-
-def _refuse_shapes(given: RawOptions) -> None:
-    for it in OF_SHAPES:
-        if it.flag in given:
-            raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
 
 
 def _of_data(plan: Plan, places: Sequence[str]) -> list[Shape]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +91,7 @@ def space_of(given: RawOptions, cores: int) -> Space:
     values: dict[str, dict[str, RawOptions]] = {
         THREADS: {f"{THREADS}={it}": {THREADS: it} for it in _counts(cores)},
         SPINNING: {_said(it): {_CONFIG: it} for it in _SPINS} if cores > 1 else {},
-        EXECUTION: _parallel([it for it in _counts(cores) if it > 1]),
+        EXECUTION: {f"{PARALLEL} {_INTER}={it}": {EXECUTION: PARALLEL, _INTER: it} for it in _counts(cores) if it > 1},
         ARENA: {f"no {ARENA}": {ARENA: False}},
         PATTERN: {f"no {PATTERN}": {PATTERN: False}},
         LEVEL: {f"{LEVEL}={it}": {LEVEL: it} for it in _LEVELS},
@@ -115,10 +115,6 @@ def space_of(given: RawOptions, cores: int) -> Space:
 def _counts(cores: int) -> list[int]:
     """1, 2, 4 … and all cores."""
     return sorted({1 << bit for bit in range(cores.bit_length())} | {cores})
-
-
-def _parallel(counts: Sequence[int]) -> dict[str, RawOptions]:
-    return {f"{PARALLEL} {_INTER}={it}": {EXECUTION: PARALLEL, _INTER: it} for it in counts}
 
 
 def _said(entries: Mapping[str, str]) -> str:

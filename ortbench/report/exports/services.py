@@ -123,12 +123,9 @@ def _entry(name: str, result: Result, it: Series) -> dict[str, str | float]:
     value, *ends = (found / size for found in values)
     entry: dict[str, str | float] = {"name": f"{name} {what}", "unit": unit, "value": round(value, 6)}
     if ends:
-        entry["range"] = f"± {_decimal(max(abs(end - value) for end in ends))}"
+        off = max(abs(end - value) for end in ends)
+        entry["range"] = "± " + f"{off:.6f}".rstrip("0").rstrip(".")
     return entry | {"extra": _told(_about(it), result)}
-
-
-def _decimal(value: float) -> str:
-    return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def _about(it: Series) -> str:

@@ -254,7 +254,9 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
     lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
     if has_items(results):
         headed = (*headed, model.Column("best items/s"))
-        lines = tuple((*row, _items_cell(result)) for row, result in zip(lines, results, strict=True))
+        best_of = (best_mode(result, "") for result in results)
+        cells = (model.maybe(it and it.items_per_s, units.rate) for it in best_of)
+        lines = tuple((*row, cell) for row, cell in zip(lines, cells, strict=True))
     return Overview(model.filled(model.Table(headed, lines)), said, pictures, compared)
 
 
@@ -358,11 +360,6 @@ def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     if best.claim == NOISY:
         return CANNOT_TELL, times(best.speedup)
     return best.mode if best.is_faster else "none measurably faster", times(best.speedup)
-
-
-def _items_cell(result: Result) -> str:
-    found = best_mode(result, "")
-    return model.NOTHING if found is None else units.rate(found.items_per_s)
 
 
 def _median_cell(case: Case | None) -> str:

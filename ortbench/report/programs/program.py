@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -72,29 +72,26 @@ def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, comman
         keep_trailing_newline=True,
     )
     environment.filters |= {"literal": literals.literal, "listed": literals.listed, "dtype": literals.dtype}
-    names = _NAMES.get(plan.work.whole, _of_inferences)(mode)
     parts = []
-    for name in ("imports", "session", *names):
+    for name in ("imports", "session", *_templates(plan.work.whole, mode)):
         text = environment.get_template(f"{name}.py.j2").render(context)
         parts.append(Part(name, text.strip("\n") + "\n"))
     title = f"{visible(plan.model)} on {found['session']['ep']}, mode {mode}."
     return Written(title, _about(plan, found, command), parts)
 
 
-def _of_inferences(mode: str) -> list[str]:
-    return ["inputs", _own(mode), "measure"]
-
-
-def _of_loop(mode: str) -> list[str]:
-    return ["loop_inputs", "loop_cpu" if mode == modes.CPU else "loop_bound", "loop_measure"]
-
-
-_NAMES: dict[str, Callable[[str], list[str]]] = {modes.WHOLE_LOOP: _of_loop, modes.WHOLE_START: lambda mode: ["start"]}
-
-
-def _own(mode: str) -> str:
+def _templates(whole: str, mode: str) -> list[str]:
+    """The parts of a program that are behind the session."""
+    if whole == modes.WHOLE_START:
+        return ["start"]
+    if whole == modes.WHOLE_LOOP:
+        return ["loop_inputs", "loop_cpu" if mode == modes.CPU else "loop_bound", "loop_measure"]
     known = modes.mode_of(mode)
-    return "cpu" if known.of_cpu_tensors else "pipeline" if known.figure == modes.PER_ITEM else "bound"
+    return [
+        "inputs",
+        "cpu" if known.of_cpu_tensors else "pipeline" if known.figure == modes.PER_ITEM else "bound",
+        "measure",
+    ]
 
 
 _DO = {modes.WHOLE_LOOP: modes.LOOPS_DO}

@@ -145,7 +145,9 @@ class Grid:
     def _drawn(self, width: int) -> list[Text]:
         """The bars on one scale, the longest as long as there is room."""
         scale = max(sum(size for _, size in parts) for parts in self._bars)
-        return [_painted(bar(parts, scale, width)) for parts in self._bars]
+        lines = [bar(parts, scale, width) for parts in self._bars]
+        runs = [[(shown("".join(run)), FILL_STYLES.get(fill, "")) for fill, run in groupby(line)] for line in lines]
+        return [Text.assemble(*parts) for parts in runs]
 
 
 def print_table(screen: Screen, table: model.Table) -> None:
@@ -161,10 +163,6 @@ def _seen(cell: str) -> str:
 
 def _cell(cell: str) -> Text:
     return Text(cell, style=cell.tone if isinstance(cell, model.Cell) else "")
-
-
-def _painted(line: str) -> Text:
-    return Text.assemble(*((shown("".join(run)), FILL_STYLES.get(fill, "")) for fill, run in groupby(line)))
 
 
 _FIGURES = 2  # the last of the groups of columns beside which names must have room

@@ -75,7 +75,7 @@ def _tail(level: Case, stat: str) -> float:
     return max(levels.figure(level, stat), 1)
 
 
-def _tails(it: _Curve, stat: str, rings: Sequence[model.Ring] = ()) -> model.Line:
+def _tails(it: _Curve, stat: str) -> model.Line:
     """Latencies; open marks where the queue grew all the time."""
     points = [(_place(level), _tail(level, stat)) for level in it.points]
     ends = (
@@ -84,7 +84,7 @@ def _tails(it: _Curve, stat: str, rings: Sequence[model.Ring] = ()) -> model.Lin
     )
     full = [point for point, level in zip(points, it.points, strict=True) if levels.is_full(level)]
     tip = f"{it.name}: {stat} {' to '.join(ends)}"
-    return model.Line(it.name, it.look, tuple(points), tip, hollow=tuple(full), rings=tuple(rings))
+    return model.Line(it.name, it.look, tuple(points), tip, hollow=tuple(full), rings=_rings(it, points))
 
 
 def _table(plotted: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
@@ -118,14 +118,14 @@ def by_clients(results: Sequence[Result], names: Sequence[str]) -> model.Chart |
     counts = sorted({_place(level) for it in plotted.curves for level in it.points})
     ticks = tuple((count, f"{count:g}") for count in counts)
     rates = tuple(map(_rates, plotted.curves))
-    tails = tuple(_tails(it, plotted.stat, _rings(it, plotted.stat)) for it in plotted.curves)
+    tails = tuple(_tails(it, plotted.stat) for it in plotted.curves)
     unit = levels.rate_unit(plotted.curves[0].points[0])
     counted = "sequences" if unit == levels.SEQUENCES else "inferences"
     return model.Chart(
         f"Latency and {unit} against clients",
         f"Above lines of {counted} per second over the number of clients, below lines of the {plotted.stat} of latency, one for each mode; a "
         "ring marks the knee.",
-        "; ".join(map(_clients_in_words, plotted.curves)) + ".",
+        "; ".join(_most(it) + ("" if it.knee is None else f", the knee at {it.knee:g}") for it in plotted.curves) + ".",
         _table(plotted, (Column("mode", Kind.NAME), Column("clients")), of_rate=False),
         model.LineChart(
             (
@@ -147,8 +147,7 @@ def _rates(it: _Curve) -> model.Line:
     points = tuple((_place(level), levels.rate_of(level)) for level in it.points)
     inside = ((level, levels.interval(level, THROUGHPUT)) for level in it.points)
     intervals = tuple((_place(level), *ends) for level, ends in inside if ends is not None)
-    rings = tuple(_ring(it, x, y) for x, y in points if x == it.knee)
-    return model.Line(it.name, it.look, points, _most(it), intervals=intervals, rings=rings)
+    return model.Line(it.name, it.look, points, _most(it), intervals=intervals, rings=_rings(it, points))
 
 
 def _most(it: _Curve) -> str:
@@ -158,16 +157,8 @@ def _most(it: _Curve) -> str:
     )
 
 
-def _rings(it: _Curve, stat: str) -> list[model.Ring]:
-    return [_ring(it, _place(level), _tail(level, stat)) for level in it.points if _place(level) == it.knee]
-
-
-def _ring(it: _Curve, x: float, y: float) -> model.Ring:
-    return model.Ring(x, y, f"{it.name}: the knee, {x:g} clients")
-
-
-def _clients_in_words(it: _Curve) -> str:
-    return _most(it) + ("" if it.knee is None else f", the knee at {it.knee:g}")
+def _rings(it: _Curve, points: Sequence[tuple[float, float]]) -> tuple[model.Ring, ...]:
+    return tuple(model.Ring(x, y, f"{it.name}: the knee, {x:g} clients") for x, y in points if x == it.knee)
 
 
 # By rate

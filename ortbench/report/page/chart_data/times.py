@@ -148,7 +148,10 @@ def _in_order(
     for mode, times, ns in found:
         cells = (units.digits(times[name] / scale) if name in times else NOTHING for name in names)
         rows.append((mode, *cells, units.digits(sum(times.values()) / scale), units.digits(ns / scale)))
-        parts = tuple(_stage_part(mode, fills[name], its_ns) for name, its_ns in times.items())
+        parts = tuple(
+            model.Part(fills[name], its_ns, f"{mode}: {name}, {units.duration(its_ns)}", name, units.duration(its_ns))
+            for name, its_ns in times.items()
+        )
         whole = units.duration(ns)
         bars.append(model.Bar(mode, parts, whole, ns, f"{mode}: whole {whole_is}, median {whole}"))
     headed = columns(Kind.TIME, *names, "sum", whole_is)
@@ -159,10 +162,6 @@ def _in_order(
         Table((Column("mode", Kind.NAME), *headed), tuple(rows), unit),
         model.StackedBars(tuple(bars), tuple(fills.values()), f"whole {whole_is}, median"),
     )
-
-
-def _stage_part(mode: str, fill: model.Fill, ns: float) -> model.Part:
-    return model.Part(fill, ns, f"{mode}: {fill.name}, {units.duration(ns)}", fill.name, units.duration(ns))
 
 
 def _stages_in_words(whole_is: str, mode: str, times: dict[str, float], ns: float) -> str:
