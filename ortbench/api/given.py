@@ -41,7 +41,6 @@ _NAMES = {"mode": "modes"}  # always a list
 
 
 def parameter(option: Option) -> str:
-    """What Python calls an option."""
     return _NAMES.get(option.flag, option.parameter)
 
 
@@ -84,7 +83,6 @@ def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[
 
 
 def _read(option: Option, value: Any) -> tuple[Any, Any]:
-    """The words of an option, and its value."""
     kind = option.kind
     if kind.of_options:
         return _baseline(option, value)

@@ -55,8 +55,6 @@ class NotSaved(OrtbenchError):
 
 
 class _Told(Observer):
-    """Tells a callback."""
-
     def __init__(self, tell: Callable[[Progress], object]) -> None:
         self._tell = tell
         self._so_far = Progress()

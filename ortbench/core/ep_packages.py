@@ -40,7 +40,6 @@ class EpPackage(NamedTuple):
 
     @property
     def keys(self) -> set[str]:
-        """Its names, as `key` spells them."""
         return {
             key(name)
             for name in (self.module, self.distribution, self.registered_as, *map(stem, self.libraries))
@@ -87,7 +86,6 @@ def _registered_as(text: bytes) -> str:
 
 
 def _distribution_with(module: str, infos: Iterable[Path]) -> tuple[str, str]:
-    """Name and version of the distribution that has a module."""
     for info in infos:
         listed = b"\n".join(_bytes(info / name) for name in ("RECORD", "top_level.txt"))
         if re.search(rb"^%b(?:/|\.py,|\s*$)" % module.encode(), listed, re.MULTILINE):

@@ -96,7 +96,6 @@ class Rounds:
 
     @property
     def are_enough(self) -> bool:
-        """Whether they give an interval."""
         return self._count >= FEWEST
 
     def figures(self, blocks: Blocks, q: float | None = 0.5) -> Floats:

@@ -68,7 +68,6 @@ class MetricName(NamedTuple):
         return ".".join(filter(None, (self.mode, key, self.statistic))) + (f"@{place}" if place else "")
 
     def fits(self, point: Mapping[str, AxisValue]) -> bool:
-        """Whether a point has the values that are named."""
         return all(axis in point and point[axis] == value for axis, value in self.point)
 
 
@@ -221,7 +220,6 @@ def _quoted_value(value: AxisValue) -> str:
 
 
 def _number(text: str) -> AxisValue:
-    """The number that a text is, or the text."""
     if not _NUMBER.fullmatch(text):
         return text
     if text.lstrip("-").isdecimal():

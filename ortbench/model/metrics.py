@@ -169,7 +169,6 @@ def _count(key: str, title: str, unit: Unit, meaning: str) -> Metric:
 
 
 def _value(key: str, title: str, unit: Unit, better: Better, meaning: str, *also: str) -> Metric:
-    """Of one number."""
     return Metric(key, title, unit, better, Group.TIME, meaning, also=also)
 
 

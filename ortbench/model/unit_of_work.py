@@ -33,7 +33,6 @@ class Work:
         return 1
 
     def phases(self, mode: str) -> tuple[str, ...]:
-        """What can be timed of a mode."""
         known = modes.mode_of(mode)
         return (*known.phases, *PER_BLOCK) if known.of_cpu_tensors else (*known.phases, *modes.COSTS)
 
@@ -136,7 +135,6 @@ class Part:
 
     @property
     def work(self) -> Work:
-        """What one sample is of."""
         return INFERENCE
 
     @property

@@ -67,7 +67,6 @@ class CopyPlan:
     command: tuple[str, ...] = ()
 
     def worker_request(self) -> dict[str, Any]:
-        """What the worker needs to open the EP, as JSON-ready data."""
         return {"target": asdict(self.target), "seed": self.seed}
 
 

@@ -25,7 +25,6 @@ METRICS: OptionType = TEXTS._replace(example='"device-tensors.latency.median" or
 
 
 def _figure(name: str, text: str, option: str) -> float:
-    """What a metric of the outputs is limited to."""
     if name not in _OF_OUTPUTS:
         raise BadInput(f"{option} {name}: choose from {', '.join(_OF_OUTPUTS)}", option)
     if name == _TOP1:

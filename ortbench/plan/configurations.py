@@ -119,7 +119,6 @@ def _ends(paths: Collection[str], least: int) -> dict[str, str]:
 
 
 def differ_by_ep(plans: Sequence[Plan]) -> bool:
-    """Whether every side has an EP of its own."""
     return len({(plan.target.ep, plan.target.library) for plan in plans}) == len(plans)
 
 

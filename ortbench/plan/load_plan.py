@@ -148,7 +148,6 @@ class LoadPlan:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are levels of an open loop."""
         return self.rate is not None or self.file is not None
 
     @property
@@ -158,7 +157,6 @@ class LoadPlan:
 
     @property
     def closed(self) -> tuple[int, ...]:
-        """The numbers of clients of the closed loop's levels."""
         if self.concurrency is None and not self.is_open:
             return usual_concurrency(
                 len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -258,7 +256,6 @@ def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:
 
 
 def settings(load: LoadPlan, seed: int, duration_s: float, stream: Stream | None = None) -> LoadSetup:
-    """How a load is put on, as a result has it."""
     mixed = {"order": stream.order, "shapes": [it.name for it in stream.shapes]} if stream else {}
     arrivals = None if not load.is_open else load.arrivals if load.file is None else FILE
     name = None if load.file is None else Path(load.file).name

@@ -229,14 +229,12 @@ def parse_above_zero(wanted: str) -> Callable[[str, str, str], float]:
 
 
 def text_of(value: Any, option: str = "") -> str:
-    """Text that says something."""
     if not isinstance(value, str) or not value:
         raise BadInput("must be text")
     return value
 
 
 def texts_of(value: Any, option: str = "") -> list[str]:
-    """A text, or a list of them."""
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not values or not all(isinstance(item, str) and item for item in values):
         raise BadInput("must be text or a list of texts")

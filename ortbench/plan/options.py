@@ -46,8 +46,6 @@ Owner = type | Sequence["Option"]
 
 
 class Option(NamedTuple):
-    """One option."""
-
     flag: str  # its long name without the dashes; the key in a suite
     metavar: str  # what stands for its value in the help
     help: str  # a sentence or two
@@ -186,7 +184,6 @@ def twin(one: Option) -> Option:
 
 
 def given_by(values: Iterable[tuple[Option, Any]]) -> dict[str, Any]:
-    """What was given, by options and their values."""
     given: dict[str, Any] = {}
     for it, value in values:
         given |= value if it.kind.of_options else {it.flag: value}
@@ -243,7 +240,6 @@ def seconds(value: float, option: str) -> None:
 
 
 def one_of(choices: Iterable[str]) -> Check:
-    """Of words: one of these."""
 
     def check(value: Any, option: str) -> None:
         if value not in choices:
@@ -268,14 +264,12 @@ def check_text(text: str, what: str, option: str | None = None) -> None:
 
 
 def is_file(value: str, option: str) -> None:
-    """Of files that ONNX Runtime loads."""
     if not Path(value).is_file():
         raise BadInput(f"{option}: no such file: {value}", option)
     is_text(value, option)
 
 
 def exists(value: str, option: str) -> None:
-    """Of what is read."""
     if not Path(value).exists():
         raise BadInput(f"{option}: no such file or folder: {value}", option)
 

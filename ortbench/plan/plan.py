@@ -114,7 +114,6 @@ def wait_quiet() -> Any:
 
 
 def require_quiet() -> Any:
-    """The field for whether it must be quiet."""
     return _measured(
         "require-quiet", "", "Measure only on a quiet machine: end with an error (1) if it is busy.", kind=FLAG,
         default=False, commands=(*CHAINED, "bandwidth"),
@@ -253,12 +252,10 @@ class Plan:
 
     @property
     def work(self) -> Work:
-        """What one sample is of."""
         return self.part.work
 
     @property
     def part(self) -> Part:
-        """What a sample is of, as it was asked for."""
         return self.chain or self.steps or self.start or self.soak or Part()
 
     @property

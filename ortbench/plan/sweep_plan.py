@@ -26,8 +26,6 @@ SLO = OptionType('"p99=20ms"', text_of, parse_slo)
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep has besides the plans of its shapes."""
-
     data: tuple[str, ...] = _swept(
         "data", "PATH", "Sweep over real inputs: .npz files, or folders of input_0.pb, ...", panel=INPUT,
         kind=PATHS, default=(), common=(SWEPT,),
@@ -66,7 +64,6 @@ class Shape:
 
     @property
     def dims(self) -> dict[str, int | str]:
-        """Those of its plan."""
         return self.plan.inputs.dims
 
 

@@ -42,8 +42,6 @@ class TuneOptions:
 
 @dataclass(frozen=True)
 class Space:
-    """The settings of a search."""
-
     given: RawOptions  # what all configurations have
     # of each setting the options that each value but the first sets; a value is called as it is shown
     values: Mapping[str, Mapping[str, RawOptions]]

@@ -36,8 +36,6 @@ from ortbench.report.run import build
 
 @dataclass(frozen=True)
 class Part:
-    """All there is to say about one result."""
-
     name: str
     about: str
     anchor: str

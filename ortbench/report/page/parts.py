@@ -137,7 +137,6 @@ def notes(report: model.Report) -> list[model.Note | Finding]:
 
 
 def tables(report: model.Report) -> list[model.Table]:
-    """The tables that a page shows."""
     return [block for part in report.parts for block in _shown_blocks(part) if isinstance(block, model.Table)]
 
 

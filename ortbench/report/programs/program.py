@@ -215,7 +215,6 @@ def _foreign(found: Program) -> dict[str, Any]:
 
 
 def _packages(found: Program) -> list[str]:
-    """What a program imports besides onnxruntime and numpy."""
     external = found["external"]
     used = {literals.ML_DTYPES} if _foreign(found)["ml_dtypes"] else set()
     return sorted(used | ({external["library"]} - {"numpy"} if external is not None else set()))

@@ -106,7 +106,6 @@ class Grid:
         return all(cell for column in key for cell in self._cells[column])
 
     def _telling(self, columns: Sequence[model.Column]) -> set[int]:
-        """The rows that have something in one of some columns."""
         cells = zip(*(self._cells[column] for column in columns), strict=True)
         return {at for at, row in enumerate(cells) if set(row) != {model.NOTHING}}
 

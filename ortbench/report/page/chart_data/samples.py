@@ -64,7 +64,6 @@ def _stats_cells(samples: model.Samples, scale: float) -> tuple[str, ...]:
 
 
 def samples_of(result: Result) -> Iterator[model.Samples]:
-    """The samples of each mode that times inferences."""
     starts = (start for case, _ in model.measured_cases(result) for _, _, start in case.blocks.get(LATENCY, []))
     begun = min(starts, default=0)  # on the worker's clock
     for case, stats in model.timed_cases(result):

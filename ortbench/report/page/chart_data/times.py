@@ -340,7 +340,6 @@ def over_time(title: str, series: Series) -> model.Chart:
 
 
 def _levels(series: Series, times: list[float]) -> list[model.Line]:
-    """The medians between steps."""
     found, begin = [], 0
     for level in series.levels:
         middle, end = median(it.value for it in level), begin + len(level) - 1

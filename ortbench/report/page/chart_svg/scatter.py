@@ -18,7 +18,6 @@ _LABELLED = 3  # so many marks can have their label beside them
 
 
 def scatter(chart: Scatter, width: int) -> paper.Sheet:
-    """Marks among lines."""
     narrow, marks = paper.is_narrow(width), {it.name: it.look for it in chart.marks}
     entries = [(name, paper.point_mark(**_point(look))) for name, look in marks.items()]
     legend = paper.Legend([*entries, *((line.name, paper.line_mark(line.look)) for line in chart.lines)], width)

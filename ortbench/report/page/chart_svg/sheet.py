@@ -95,7 +95,6 @@ class Sheet:
         self._page.text(x, y, visible(text), **{"fontsize": _TEXT, "va": "baseline", **style})
 
     def add(self, patch: Patch) -> None:
-        """A shape in px."""
         self._page.add_patch(patch)
 
     def line(self, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
@@ -116,7 +115,6 @@ class Sheet:
 
 
 def is_narrow(width: int) -> bool:
-    """Whether a picture of this width, px, is for a phone."""
     return width < (WIDE + NARROW) / 2
 
 
@@ -267,7 +265,6 @@ def upright_axis(axes: Axes, low: float, high: float, show: Callable[[float], st
 
 
 def written(show: Callable[[float], str]) -> FuncFormatter:
-    """Ticks as a function writes them."""
     return FuncFormatter(lambda value, _: show(value))
 
 
