@@ -59,15 +59,8 @@ def _of_one(option: Option, command: str) -> Option:
 
 
 def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[RawOptions, Mapping[str, Any]]:
-    """The options of a call: their values, and the words that a command line would have for them.
-
-    Args:
-        options: of the call, by their names in Python.
-        values: by these names; None, and False of what is off by default, is what was not given.
-
-    Raises:
-        BadInput: a value of another kind than the option takes.
-    """
+    """The options of a call: their values, and the words that a command line would have for them, from values by their names in
+    Python; None, and False of what is off by default, is what was not given. `BadInput`: a value of another kind."""
     found, words = [], {}
     for name, it in options.items():
         value = values.get(name)

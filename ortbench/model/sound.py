@@ -87,17 +87,16 @@ def check_numbers(value: Any, path: Sequence[str | int] = (), signed: bool = Fal
         for key, item in value.items():
             inner = [*path, key]
             if isinstance(item, (list, tuple)) and "ci95" in key:
-                _check_sorted({"its low end": item[0] if len(item) == 2 else None, "its high end": item[-1:]}, inner)
+                if len(item) != 2:
+                    raise Wrong("two numbers are needed", *inner)
+                _check_sorted({"its low end": item[0], "its high end": item[1]}, inner)
             if key == "feedback" and any(len(pair) != 2 for pair in item):
                 raise Wrong("a list of pairs is needed", *inner)
             check_numbers(item, inner, signed or key in _SIGNED)
 
 
 def _check_sorted(values: Mapping[str, Any], path: Sequence[str | int]) -> None:
-    if None in values.values():
-        raise Wrong("two numbers are needed", *path)
-    numbers = {name: value[0] if isinstance(value, (list, tuple)) else value for name, value in values.items()}
-    for (low, below), (high, above) in pairwise(numbers.items()):
+    for (low, below), (high, above) in pairwise(values.items()):
         if below > above:
             raise Wrong(f"{low} is above {high}", *path)
 

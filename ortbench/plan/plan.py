@@ -10,27 +10,7 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import LONGEST_NAME
-from ortbench.model.modes import (
-    ALL_MODES,
-    CHAIN_MODES,
-    CPU,
-    DEPTH,
-    DEVICE,
-    EVERY,
-    HOST_ACCESSIBLE,
-    IN_FLIGHT,
-    LATENCY,
-    LOAD_MODES,
-    LOOP_MODES,
-    MODES,
-    USUAL,
-    USUAL_MODES,
-    WHOLE_CHAIN,
-    WHOLE_LOOP,
-    WHOLE_START,
-    modes_that,
-    no_such,
-)
+from ortbench.model import modes as io_modes
 from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.chain_plan import Chain, Stage
 from ortbench.plan.list_syntax import WHOLES
@@ -87,14 +67,14 @@ def _name(value: str, option: str) -> None:
 
 def _modes(names: tuple[str, ...], option: str) -> None:
     if not names:
-        raise BadInput(f"no mode to measure; choose from {', '.join(MODES)}")
+        raise BadInput(f"no mode to measure; choose from {', '.join(io_modes.MODES)}")
     for name in names:
-        if name not in ALL_MODES:
-            raise BadInput(f"{option} {no_such(name)}", option)
+        if name not in io_modes.ALL_MODES:
+            raise BadInput(f"{option} {io_modes.no_such(name)}", option)
 
 
 def _measure(known: Collection[str]) -> str:
-    return f"Measure these I/O modes: {', '.join(known)}, {EVERY} or {USUAL}."
+    return f"Measure these I/O modes: {', '.join(known)}, {io_modes.EVERY} or {io_modes.USUAL}."
 
 
 def timeout() -> Any:
@@ -158,7 +138,7 @@ class Loop:
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
-        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(IN_FLIGHT)}.", MODE, kind=WHOLE, default=DEPTH, only_live=True,
+        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(io_modes.IN_FLIGHT)}.", MODE, kind=WHOLE, default=io_modes.DEPTH, only_live=True,
         check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     in_order: bool = False
@@ -179,18 +159,18 @@ class Plan:
     target: Target = field(default_factory=Target)
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
-        "mode", "NAME", _measure(MODES), MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
-        shown=f"the first {len(USUAL_MODES)}", commands=(*IN_MODES, "compare", "history", "code"),
+        "mode", "NAME", _measure(io_modes.MODES), MODE, kind=MODE_NAMES, default=io_modes.USUAL_MODES, check=_modes,
+        shown=f"the first {len(io_modes.USUAL_MODES)}", commands=(*IN_MODES, "compare", "history", "code"),
         common=(*OFTEN, "gate"),
         per={
-            "compare": {"help": f"Compare these I/O modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
-            "history": {"help": f"Follow these I/O modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
-            "load": {"help": _measure(LOAD_MODES)},
-            "chain": {"help": _measure(CHAIN_MODES), "shown": "both"},
-            "loop": {"help": _measure(LOOP_MODES), "shown": "all but shared"},
-            "soak": {"help": f"Measure in this I/O mode: {', '.join(MODES)}.", "shown": CPU},
-            "tune": {"help": f"Tune for this I/O mode: {', '.join(MODES)}.", "shown": CPU},
-            "code": {"help": f"Write the program of this I/O mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}", "kind": ONE_MODE},
+            "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY},
+            "history": {"help": f"Follow these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY},
+            "load": {"help": _measure(io_modes.LOAD_MODES)},
+            "chain": {"help": _measure(io_modes.CHAIN_MODES), "shown": "both"},
+            "loop": {"help": _measure(io_modes.LOOP_MODES), "shown": "all but shared"},
+            "soak": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
+            "tune": {"help": f"Tune for this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
+            "code": {"help": f"Write the program of this I/O mode: {', '.join(io_modes.ALL_MODES)}.", "shown": f"{io_modes.HOST_ACCESSIBLE}, else {io_modes.DEVICE}", "kind": ONE_MODE},
         },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
@@ -295,7 +275,7 @@ def check(plan: Plan) -> None:
     ):
         check_values(values)
     target = plan.target
-    copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
+    copying = io_modes.modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
     if plan.measure_copies and not {*copying} & {*plan.modes}:
         reason = f"looks into runs of {' and '.join(copying)}: add one of them with --mode"
         raise BadInput(f"--measure-copies {reason}", "--measure-copies")
@@ -322,15 +302,15 @@ def check(plan: Plan) -> None:
     if target.stream is not None and "user_compute_stream" in {name.rpartition(".")[2] for name in target.options}:
         reason = "makes a stream, and --ep-option user_compute_stream names another: leave one out"
         raise BadInput(f"--stream {reason}", "--stream")
-    bound_as_they_are = modes_that(lambda mode: mode.external_inputs)
+    bound_as_they_are = io_modes.modes_that(lambda mode: mode.external_inputs)
     if target.input_memory is not None and not {*bound_as_they_are} & {*plan.modes}:
         reason = f"is for the modes {' and '.join(bound_as_they_are)}: ask for one of them"
         raise BadInput(f"--input-memory {reason}", "--input-memory")
 
 
 _MODES = {
-    LATENCY: MODES, WHOLE_LOOP: LOOP_MODES, WHOLE_CHAIN: {name: MODES[name] for name in CHAIN_MODES},
-    WHOLE_START: {CPU: MODES[CPU]},
+    io_modes.LATENCY: io_modes.MODES, io_modes.WHOLE_LOOP: io_modes.LOOP_MODES, io_modes.WHOLE_CHAIN: {name: io_modes.MODES[name] for name in io_modes.CHAIN_MODES},
+    io_modes.WHOLE_START: {io_modes.CPU: io_modes.MODES[io_modes.CPU]},
 }  # fmt: skip
 
 
@@ -339,7 +319,7 @@ def _check_loop(plan: Plan) -> None:
     known = _MODES[plan.work.whole]
     for name in plan.modes:
         if name not in known:
-            raise BadInput(f"--mode {no_such(name, known, plan.work.name)}", "--mode")
+            raise BadInput(f"--mode {io_modes.no_such(name, known, plan.work.name)}", "--mode")
     if plan.steps is None:
         check_sizes(plan.inputs.dims, "--dim")
         return
@@ -365,13 +345,9 @@ def check_sizes(dims: Mapping[str, int | str], option: str) -> None:
 
 
 class Observer:
-    """What a run tells while it goes on; the default says nothing.
+    """What a run tells while it goes on; the default says nothing."""
 
-    Attributes:
-        shows_estimates: whether `estimates` is of use, which takes some time between blocks.
-    """
-
-    shows_estimates = False
+    shows_estimates = False  # `estimates` is of use, which takes some time between blocks
 
     def forecast(self, seconds: float) -> None:
         """How long it will take at most, about; called once, when a mode of every model is prepared."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortbench.core.errors import BadInput
 from ortbench.model.slo import Slo, parse_slo
-from ortbench.plan.configurations import side_names, sides_of
+from ortbench.plan.configurations import ends, side_names, sides_of
 from ortbench.plan.list_syntax import alone
 from ortbench.plan.option_types import FLAG, PATHS, OptionType, text_of
 from ortbench.plan.options import INPUT, MEASURED, SWEPT, Option, RawOptions, declared, make, option, options_of
@@ -142,8 +142,6 @@ def _expected(path: Path) -> str | None:
 def _names(paths: Sequence[Path]) -> list[str]:
     """What to call test sets: their own names, with so many folders before them as tell them apart."""
     shown = [path.with_name(path.name.removesuffix(".npz").removesuffix(".inputs")) for path in paths]
-    for count in range(1, max(len(path.parts) for path in shown) + 1):
-        names = ["/".join(path.parts[-count:]) for path in shown]
-        if len(set(names)) == len(names):
-            return names
-    raise BadInput("--data: a set was given twice; give each once", "--data")
+    if (names := ends(shown)) is None:
+        raise BadInput("--data: a set was given twice; give each once", "--data")
+    return names

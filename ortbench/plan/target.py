@@ -12,22 +12,9 @@ from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
 from ortbench.core.parts import made
 from ortbench.model.modes import IN_BURSTS
+from ortbench.plan import option_types as types
 from ortbench.plan.list_syntax import CHOICES, REPEATED, SIZES, WHOLES
 from ortbench.plan.list_syntax import SHAPES as SHAPE_LISTS
-from ortbench.plan.option_types import (
-    DIMS,
-    FLAG,
-    FREED,
-    LENGTHS,
-    NUMBER,
-    PAIRS,
-    PATH,
-    RANGES,
-    SHAPES,
-    SWITCH,
-    TEXTS,
-    WHOLE,
-)
 from ortbench.plan.options import (
     CHAINED,
     INPUT,
@@ -68,7 +55,9 @@ _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would pl
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
 _NO_COPY = {"code": "writes a program for the model as it is: export that with a symbolic dimension"}
-_tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code"))
+_tolerance = partial(
+    _input, kind=types.NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code")
+)
 
 
 def _written(value: str, option: str) -> None:
@@ -111,32 +100,32 @@ class Target:
         "ep", "NAME", _EP, default="auto", suite=False, lists=REPEATED,
         commands=(*_PLACED, "bandwidth"), common=(*OFTEN, "gate"),
         per={
-            **{it: {"kind": TEXTS, "help": f"{_EP} {_SEVERAL}"} for it in SIDE_BY_SIDE},
+            **{it: {"kind": types.TEXTS, "help": f"{_EP} {_SEVERAL}"} for it in SIDE_BY_SIDE},
             "inspect": {"default": None, "help": "Also show on which EP each node would run."},
         },
     )  # fmt: skip
     library: str | None = _runs(
-        "ep-library", "PATH", "Load a plugin EP from this library.", kind=PATH, check=_library, of_ep=True,
+        "ep-library", "PATH", "Load a plugin EP from this library.", kind=types.PATH, check=_library, of_ep=True,
         commands=(*_PLACED, "bandwidth", "devices"),
     )  # fmt: skip
     device: int | None = _runs(
-        "device", "N", "Use this device of the EP.", kind=WHOLE, check=not_negative,
+        "device", "N", "Use this device of the EP.", kind=types.WHOLE, check=not_negative,
         of_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=(*_PLACED, "bandwidth"),
     )  # fmt: skip
     options: dict[str, str] = _runs(
-        "ep-option", "K=V", f"Set an option of the EP. {_COMMA}", kind=PAIRS, default={}, check=is_text, of_ep=True,
+        "ep-option", "K=V", f"Set an option of the EP. {_COMMA}", kind=types.PAIRS, default={}, check=is_text, of_ep=True,
         lists=REPEATED, commands=_PLACED, common=OFTEN,
     )  # fmt: skip
     session_config: dict[str, str] = _runs(
-        "session-config", "K=V", f"Set an entry of the session's configuration. {_COMMA}", kind=PAIRS, default={}, check=is_text,
+        "session-config", "K=V", f"Set an entry of the session's configuration. {_COMMA}", kind=types.PAIRS, default={}, check=is_text,
         lists=REPEATED, commands=_PLACED,
     )  # fmt: skip
     intra_op_threads: int | None = _runs(
-        "intra-op-threads", "N", "Use N threads within an operator.", kind=WHOLE, check=at_least(1, "must be at least one"),
+        "intra-op-threads", "N", "Use N threads within an operator.", kind=types.WHOLE, check=at_least(1, "must be at least one"),
         shown="ONNX Runtime's", lists=WHOLES, commands=OPENED, common=OFTEN,
     )  # fmt: skip
     inter_op_threads: int | None = _runs(
-        "inter-op-threads", "N", f"Use N threads between operators, with --execution-mode {PARALLEL}.", kind=WHOLE,
+        "inter-op-threads", "N", f"Use N threads between operators, with --execution-mode {PARALLEL}.", kind=types.WHOLE,
         check=at_least(1, "must be at least one"), shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
     )  # fmt: skip
     execution_mode: str = _runs(
@@ -144,22 +133,22 @@ class Target:
         check=one_of(EXECUTION_MODES), lists=CHOICES._replace(example=",".join(EXECUTION_MODES)), commands=OPENED,
     )  # fmt: skip
     cpu_mem_arena: bool = _runs(
-        "cpu-mem-arena", "", "Keep freed memory of the CPU EP in an arena.", kind=SWITCH, default=True, commands=OPENED,
+        "cpu-mem-arena", "", "Keep freed memory of the CPU EP in an arena.", kind=types.SWITCH, default=True, commands=OPENED,
     )  # fmt: skip
     mem_pattern: bool = _runs(
-        "mem-pattern", "", "Plan allocations by those of earlier inferences.", kind=SWITCH, default=True, commands=OPENED,
+        "mem-pattern", "", "Plan allocations by those of earlier inferences.", kind=types.SWITCH, default=True, commands=OPENED,
     )  # fmt: skip
     optimized_model: str | None = _runs(
-        "optimized-model", "PATH", "Write the optimised graph to a file.", kind=PATH, check=_written, commands=OPENED,
+        "optimized-model", "PATH", "Write the optimised graph to a file.", kind=types.PATH, check=_written, commands=OPENED,
     )  # fmt: skip
     opt_level: str = _runs(
         "opt-level", "LEVEL", f"Optimise the graph up to a level: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS), lists=CHOICES, commands=_PLACED,
     )  # fmt: skip
     no_cpu_fallback: bool = _runs(
-        "no-cpu-fallback", "", "Fail if nodes fall back to the CPU.", kind=FLAG, default=False
+        "no-cpu-fallback", "", "Fail if nodes fall back to the CPU.", kind=types.FLAG, default=False
     )
     dynamic_outputs: bool = _runs(
-        "dynamic-outputs", "", "Let ONNX Runtime allocate bound outputs in each inference.", kind=FLAG,
+        "dynamic-outputs", "", "Let ONNX Runtime allocate bound outputs in each inference.", kind=types.FLAG,
         default=False, commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     input_memory: str | None = _runs(
@@ -167,7 +156,7 @@ class Target:
         check=one_of(EXTERNAL_LIBRARIES), commands=(*SINGLE, "sweep", "code"), lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
-        "cuda-graph", "", "Capture inferences as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False, commands=(*SINGLE, "sweep", "code"),
+        "cuda-graph", "", "Capture inferences as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=types.FLAG, default=False, commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
@@ -175,24 +164,24 @@ class Target:
         commands=OPENED,
     )  # fmt: skip
     engine_cache: str | None = _runs(
-        "engine-cache", "DIR", "Keep the engines of TensorRT EPs in this folder.", kind=PATH, check=is_text,
+        "engine-cache", "DIR", "Keep the engines of TensorRT EPs in this folder.", kind=types.PATH, check=is_text,
         of_ep=True, commands=_PLACED,
     )  # fmt: skip
     run_config: dict[str, str] = _runs(
-        "run-config", "K=V", f"Set an entry of ONNX Runtime's run options. {_COMMA}", kind=PAIRS, default={},
+        "run-config", "K=V", f"Set an entry of ONNX Runtime's run options. {_COMMA}", kind=types.PAIRS, default={},
         check=_run_config, lists=REPEATED, commands=OPENED,
     )  # fmt: skip
     python: str | None = _runs(
-        "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, lists=REPEATED,
+        "python", "PATH", _PYTHON, kind=types.PATH, check=is_interpreter, lists=REPEATED,
         shown="ortbench's own", commands=(*_PLACED, "chain", "bandwidth", "devices", "doctor"),
         per={
-            **{it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
+            **{it: {"kind": types.TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
             "doctor": {"help": "Check the ONNX Runtime of this interpreter, or environment."},
         },
     )  # fmt: skip
     free_dims: dict[str, str] = _input(
         "free-dim", "X:0=NAME", "Make a fixed dimension symbolic, in a copy of the model.",
-        kind=FREED, default={}, check=is_text, commands=(*LOADED, "inspect"), common=("run", "sweep"), instead=_NO_COPY,
+        kind=types.FREED, default={}, check=is_text, commands=(*LOADED, "inspect"), common=("run", "sweep"), instead=_NO_COPY,
     )  # fmt: skip
     several_eps: bool = False
 
@@ -211,21 +200,21 @@ class Inputs:
         "input",
         "PATH",
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
-        kind=PATH,
+        kind=types.PATH,
         check=exists,
         commands=(*SINGLE, "loop", "load", "start", "soak", "code"),
         common=OFTEN,
         per={"code": {"help": "Read inputs: an .npz whose keys are their names."}},
     )
     expect: str | None = _input(
-        "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=PATH, check=exists,
+        "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.PATH, check=exists,
         commands=(*SINGLE, "loop", "load", "start", "soak", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
         "NAME:1x3x4",
         "Set the shape of an input.",
-        kind=SHAPES,
+        kind=types.SHAPES,
         default={},
         lists=SHAPE_LISTS,
         of_shapes=True,
@@ -236,7 +225,7 @@ class Inputs:
         "dim",
         "NAME=N",
         "Set the size of a symbolic dimension, else 1.",
-        kind=DIMS,
+        kind=types.DIMS,
         default={},
         lists=SIZES,
         of_shapes=True,
@@ -247,20 +236,20 @@ class Inputs:
         "sequence-tensors",
         "NAME=N",
         "Set the number of tensors of a sequence input.",
-        kind=LENGTHS,
+        kind=types.LENGTHS,
         default={},
         lists=SIZES,
         of_shapes=True,
         commands=(*SINGLE, "load", "sweep", "code", "inspect"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
-        "range", "NAME:LO,HI", "Draw a synthetic input from this range.", kind=RANGES, default={}, commands=OPENED
+        "range", "NAME:LO,HI", "Draw a synthetic input from this range.", kind=types.RANGES, default={}, commands=OPENED
     )
     seed: int = _input(
         "seed",
         "N",
         "Seed synthetic inputs and the order of blocks.",
-        kind=WHOLE,
+        kind=types.WHOLE,
         default=0,
         check=not_negative,
         twin=False,
@@ -273,7 +262,7 @@ class Inputs:
     rtol: float | None = _tolerance("rtol", "X", "Set the relative tolerance of the comparison of outputs.")
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
     strict_outputs: bool = _input(
-        "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=FLAG, default=False, twin=False,
+        "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=types.FLAG, default=False, twin=False,
         commands=(*SINGLE, "loop", "load", "chain", "sweep"),
     )  # fmt: skip
     index_sizes: dict[str, int] | None = None
