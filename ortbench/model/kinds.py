@@ -70,17 +70,8 @@ BYTES = Axis("size", "B", whole=True)
 MEMORY = Axis("memory", "")
 
 _COSTS = ("enqueue", "cpu_time", "page_faults", "involuntary_switches", "device_memory", "host_memory", "energy")
-_SOAKED = (
-    "cpu_time",
-    "page_faults",
-    "host_held",
-    "device_held",
-    modes.HOST_GROWTH,
-    modes.DEVICE_GROWTH,
-    "handle_growth",
-    "thread_growth",
-)
 _GROWTHS = (modes.HOST_GROWTH, modes.DEVICE_GROWTH, "handle_growth", "thread_growth")
+_SOAKED = ("cpu_time", "page_faults", "host_held", "device_held", *_GROWTHS)
 _ANYWHERE = ("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "min-speedup")
 _USUAL = _figures(LATENCY)
 _SPEEDUP = ("speedup", "speedup.ci95")

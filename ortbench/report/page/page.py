@@ -224,13 +224,10 @@ def of_result(result: Result) -> str:
         salt = sha256(result_json(result).encode(errors="replace")).hexdigest()[:12]
         picture = Markup(draw(first.drawing, WIDE, salt))
         part = replace(part, picture=picture, label=first.label, caption=first.caption)
-    return _first_part(part)
+    return filled_in("first_part.html.j2", part=part)
 
 
 def of_tables(title: str, tables: Iterable[Table], said: Iterable[str] = ()) -> str:
     """A headline, what is to be said, and tables, as HTML in the same dress, whose style touches nothing else of a page."""
-    return _first_part(FirstPart(title, notes=[*map(Note, said)], tables=list(tables)))
-
-
-def _first_part(part: FirstPart) -> str:
+    part = FirstPart(title, notes=[*map(Note, said)], tables=list(tables))
     return filled_in("first_part.html.j2", part=part)

@@ -39,7 +39,7 @@ def lines(chart: LineChart, width: int) -> paper.Sheet:
     height = round(chart.height * 0.85) if narrow and chart.height > 150 else chart.height
     above = [_ABOVE if panel.name or any(it.text for it in panel.uprights) else 0 for panel in chart.panels]
     below = [_BELOW + (_NAME if panel.axis.name else 0) for panel in chart.panels]
-    apart = _shared(chart.panels)
+    apart = chart.panels[0].axis.kind == "times"  # one axis, below the last panel, is for all
     below = [
         12 if apart and panel is not chart.panels[-1] else it for panel, it in zip(chart.panels, below, strict=True)
     ]
@@ -59,11 +59,6 @@ def lines(chart: LineChart, width: int) -> paper.Sheet:
                 _LEFT + across / 2, top - 10, panel.axis.name, ha="center", fontsize=paper.SMALL, color=paper.MUTED
             )
     return sheet
-
-
-def _shared(panels: Sequence[Panel]) -> bool:
-    """Whether one axis below the last panel is for all."""
-    return panels[0].axis.kind == "times"
 
 
 def _entries(chart: LineChart) -> Iterator[tuple[str, paper.Sample]]:
