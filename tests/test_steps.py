@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
+from ortbench.core.expressions import matched, nearest
 from ortbench.model.modes import USUAL_LOOP_MODES
-from ortbench.model.tensor_patterns import matched, nearest
 from ortbench.plan.loop_plan import Decoder, Steps, steps_from, steps_of
 from ortbench.plan.option_types import parse_pairings
 from ortbench.plan.plan import Plan, check

@@ -10,10 +10,10 @@ from ortbench.core.files import write_or_note
 from ortbench.jobs.measuring import Measured, measure, new_place
 from ortbench.jobs.publishing import publish_results
 from ortbench.plan.configurations import differ_by_ep, side_names
-from ortbench.plan.ep_options import refuse_unclaimed
 from ortbench.plan.option_types import parse_share
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import SAME, Observer, Plan
+from ortbench.plan.target import refuse_unclaimed
 
 if TYPE_CHECKING:
     from ortbench.model.result import Result

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ortbench.core.ep_names import SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
 from ortbench.core.parts import made
+from ortbench.core.safe_text import listed
 from ortbench.model.modes import IN_BURSTS
 from ortbench.plan import option_types as types
 from ortbench.plan.list_syntax import CHOICES, REPEATED, SIZES, WHOLES
@@ -93,7 +96,7 @@ class Target:
         dynamic_outputs: in modes that can have them outputs are bound without a shape, and ORT allocates them in each run.
         free_dims: by input and axis, such as ``image:0``, the name of a dimension that is symbolic in the copy that is opened.
         several_eps: other EPs run beside it, so that options that say that they are another one's are not refused; see
-            `ortbench.plan.ep_options`.
+            `own`.
     """
 
     ep: str = _runs(
@@ -270,3 +273,60 @@ class Inputs:
 
 target_from: Callable[[dict[str, Any]], Target] = partial(made, Target)
 inputs_from: Callable[[dict[str, Any]], Inputs] = partial(made, Inputs)
+
+
+# EP options that say in their name whose they are, as ``ep.cuda.KEY``
+#
+# ONNX Runtime writes an EP's options into the session's configuration as ``ep.<full name in lower case>.KEY``, and CUDA's EP
+# as a library of its own also reads ``ep.cuda.KEY``; documentation has them so. Here both are the option KEY of that EP.
+
+_OPTION = "--ep-option"
+
+
+def prefixes(ep: str) -> tuple[str, ...]:
+    """What the options of an EP, by its full name, may begin with, in small letters: of CUDA's ``ep.cuda.`` and ``ep.cudaexecutionprovider.``."""
+    full = ep.lower()
+    names = (
+        *(short for short, name in SHORT_NAMES.items() if name == ep),
+        full.removesuffix("executionprovider"),
+        full,
+    )
+    return tuple(f"ep.{name}." for name in dict.fromkeys(names))
+
+
+def has_prefix(option: str) -> bool:
+    """Whether an option says whose it is."""
+    return re.match(r"ep\.[^.]+\..", option, re.IGNORECASE) is not None
+
+
+def own(options: Mapping[str, str], ep: str, several_eps: bool = False) -> dict[str, str]:
+    """The options of an EP, by its full name, each as the EP calls it. With `several_eps` those that say that they are another EP's are
+    for that one, which runs beside it. `BadInput`: an option of another EP where there is none, or one in two spellings."""
+    found: dict[str, str] = {}
+    spelt: dict[str, str] = {}
+    for key, value in options.items():
+        ours = [prefix for prefix in prefixes(ep) if key.lower().startswith(prefix) and len(key) > len(prefix)]
+        if not ours and has_prefix(key):
+            if several_eps:
+                continue
+            reason = f"is an option of another EP than {ep}, which runs here: write {prefixes(ep)[0]}KEY or KEY alone"
+            raise BadInput(f"{_OPTION} {key}: {reason}", _OPTION)
+        name = key[max(map(len, ours), default=0) :]
+        if name in spelt:
+            raise BadInput(f"{_OPTION} {spelt[name]} and {key} are the same option of {ep}: give it once", _OPTION)
+        found[name], spelt[name] = value, key
+    return found
+
+
+def with_own(target: Target, ep: str) -> Target:
+    """A target with the options of the EP that runs alone; see `own`."""
+    return replace(target, options=own(target.options, ep, target.several_eps))
+
+
+def refuse_unclaimed(options: Iterable[str], eps: Collection[str]) -> None:
+    """Refuse (`BadInput`) options that are of none of the EPs, by their full names, that run beside each other."""
+    begins = tuple(prefix for ep in eps for prefix in prefixes(ep))
+    for key in options:
+        if has_prefix(key) and not key.lower().startswith(begins):
+            reason = f"is an option of none of the EPs that run here: {listed(list(dict.fromkeys(eps)))}"
+            raise BadInput(f"{_OPTION} {key}: {reason}", _OPTION)
