@@ -115,7 +115,7 @@ class _Strict(TypedDict, total=False):
     strict_outputs: bool
 
 
-class _Inputs(_Sizes, _Expected, total=False):
+class _Inputs(_Expected, total=False):
     input: Place | Arrays | None
 
 
@@ -161,7 +161,7 @@ class _Compared(TypedDict, total=False):
 # Options of each function
 
 
-class RunOptions(_Runs, _SingleInferences, _Inputs, _Strict, _Precise, _Spin, total=False):
+class RunOptions(_Runs, _SingleInferences, _Inputs, _Sizes, _Strict, _Precise, _Spin, total=False):
     """Of `ortbench.run`."""
 
     sequence_tensors: Mapping[str, int] | None
@@ -170,7 +170,7 @@ class RunOptions(_Runs, _SingleInferences, _Inputs, _Strict, _Precise, _Spin, to
     bandwidth: Place | None
 
 
-class LoopOptions(_Runs, _Loop, _Generation, _Inputs, _Strict, _Precise, _Spin):
+class LoopOptions(_Runs, _Loop, _Generation, _Inputs, _Sizes, _Strict, _Precise, _Spin):
     """Of `ortbench.loop`."""
 
 
@@ -180,7 +180,7 @@ class ChainOptions(_Expected, _Strict, _Precise, total=False):
     python: Place | None
 
 
-class StartOptions(_Runs, _Inputs, _Measured, _Iterations, total=False):
+class StartOptions(_Runs, _Inputs, _Sizes, _Measured, _Iterations, total=False):
     """Of `ortbench.start`."""
 
     file_cache: str | None
@@ -193,17 +193,15 @@ class StartOptions(_Runs, _Inputs, _Measured, _Iterations, total=False):
     note: str | None
 
 
-class SoakOptions(_Runs, _Expected, _Shapes, _ShapeOrder, _Results, _Iterations, total=False):
+class SoakOptions(_Runs, _Inputs, _Shapes, _ShapeOrder, _Results, _Iterations, total=False):
     """Of `ortbench.soak`: several sizes are one stream of shapes."""
 
-    input: Place | Arrays | None
     reopen: int | None
 
 
-class LoadOptions(_Runs, _Generation, _Expected, _Shapes, _ShapeOrder, _Strict, _Results, _Load, total=False):
+class LoadOptions(_Runs, _Generation, _Inputs, _Shapes, _ShapeOrder, _Strict, _Results, _Load, total=False):
     """Of `ortbench.load`: several sizes are one stream of shapes."""
 
-    input: Place | Arrays | None
     sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
 
 
@@ -255,7 +253,7 @@ class GateOptions(
     _SingleInferences,
     _Loop,
     _Generation,
-    _Expected,
+    _Inputs,
     _Shapes,
     _ShapeOrder,
     _Strict,
@@ -266,7 +264,6 @@ class GateOptions(
 ):
     """Of `ortbench.gate`: several sizes are one stream of shapes, of a load or a soak."""
 
-    input: Place | Arrays | None
     sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
     reopen: int | None
     model: Model | None

@@ -4,7 +4,7 @@ One handler for all of them. What it does depends on what is at stake:
 
 - Before anything is measured the process ends there and then, and its workers with it: no exception, which an import
   or a library could swallow or turn into something else.
-- In `held` and after `hold` (something is measured, or a file is half written) the signal is noted. `Stopped` is raised
+- In `held` and after `defer_signals` (something is measured, or a file is half written) the signal is noted. `Stopped` is raised
   once, and only where the program waits for a worker (`awaited`) or says that it can be stopped (`heed`); so nothing but
   a wait is ever cut short. What comes later is noted only: the program is ending, and saves what there is.
 

@@ -102,12 +102,6 @@ def _check_sorted(values: Mapping[str, Any], path: Sequence[str | int]) -> None:
 
 
 def _check_case(case: Case, path: list[str | int]) -> None:
-    for key, metric in case.metrics.items():
-        if isinstance(metric, Stats):
-            at = [*path, "metrics", key]
-            if metric.n < 1:
-                raise Wrong(f"a number of at least 1 is needed, not {metric.n}", *at, "n")
-            _check_sorted({name: getattr(metric, name) for name in _ORDER}, at)
     parts = [(case.samples, case.blocks, case.block_medians or {}, path)]
     if case.left_out is not None:
         parts.append((case.left_out["samples"], case.left_out["blocks"], {}, [*path, "left_out"]))
@@ -125,10 +119,13 @@ def _check_case(case: Case, path: list[str | int]) -> None:
         for key in samples.keys() - blocks.keys():
             raise Wrong("they are of no blocks", *at, "samples", key)
     for key, metric in case.metrics.items():
-        if key in case.blocks and isinstance(metric, Stats):
-            taken = sum(n for _, n, _ in case.blocks[key])
-            if metric.n != taken:
-                raise Wrong(f"there are {taken} samples, not {metric.n}", *path, "metrics", key, "n")
+        if isinstance(metric, Stats):
+            at = [*path, "metrics", key]
+            if metric.n < 1:
+                raise Wrong(f"a number of at least 1 is needed, not {metric.n}", *at, "n")
+            _check_sorted({name: getattr(metric, name) for name in _ORDER}, at)
+            if key in case.blocks and metric.n != (taken := sum(n for _, n, _ in case.blocks[key])):
+                raise Wrong(f"there are {taken} samples, not {metric.n}", *at, "n")
 
 
 def _check_points(result: Result, kind: Kind) -> None:

@@ -143,15 +143,14 @@ _ELSE = ("steps", "first-dim")  # those of one that does not
 def steps_of(given: RawOptions, decoder: Decoder | None = None) -> Steps | None:
     """The loop that options describe, or that of a model that generates; None where there is none. `BadInput`: options of a loop
     without what makes it one."""
-    generates = decoder is not None and (not given.get("feedback") or any(it in given for it in GENERATION))
-    if generates:
+    if decoder is not None and (not given.get("feedback") or any(it in given for it in GENERATION)):
         for flag in _ELSE:
             if flag in given:
                 instead = "give --feedback OUT=IN too; a model that generates takes --generate and --prompt-length"
                 raise BadInput(f"--{flag}: {instead}", f"--{flag}")
         refused = {
-            "an encoder": ("context", "measure-memory") if decoder is not None and decoder.encoder else (),
-            "an embedding model": ("measure-memory",) if decoder is not None and decoder.embedding else (),
+            "an encoder": ("context", "measure-memory") if decoder.encoder else (),
+            "an embedding model": ("measure-memory",) if decoder.embedding else (),
         }
         for stage, flags in refused.items():
             for flag in flags:

@@ -153,13 +153,10 @@ def _told(first: str, result: Result) -> str:
 
 def step_summary(markdown: str, environ: Mapping[str, str]) -> bool:
     """Append a report to the summary of a GitHub Actions step, where ``GITHUB_STEP_SUMMARY`` names it; gives whether something was
-    written.
+    written. `BadInput`: the file cannot be written; then nothing of the report is in it.
 
     A step has `SUMMARY_LIMIT` bytes, of which earlier commands may have used some; what does not fit is left out by whole
     lines, and a last line says so, if that fits.
-
-    Raises:
-        BadInput: the file cannot be written; then nothing of the report is in it.
     """
     path = environ.get("GITHUB_STEP_SUMMARY")
     if not path:

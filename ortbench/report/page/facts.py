@@ -119,9 +119,7 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
     count = loop["steps"]
     if result.generation and (ttft := shown.median("time_to_first_token")) is not None:
         yield Fact(
-            "TTFT",
-            units.duration(ttft),
-            f"{shown.mode}, after a prompt of {result.generation['prompt']} tokens",
+            "TTFT", units.duration(ttft), f"{shown.mode}, after a prompt of {result.generation['prompt']} tokens"
         )
         rates = [units.rate(shown.value(f"{it}_tokens_per_s") or 0) for it in ("decode", "prefill")]
         note = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -180,14 +181,10 @@ def charts_of_many(results: Sequence[Result], names: Sequence[str]) -> list[Char
     return [chart for chart in found if chart is not None]
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(NamedTuple):
     """A picture as the template needs it: drawn twice, for a screen and for a phone."""
 
-    title: str
-    label: str
-    caption: str
-    table: model.Table
+    chart: Chart
     wide: Markup
     narrow: Markup
 
@@ -195,4 +192,4 @@ class Drawn:
 def drawn(chart: Chart, salt: str) -> Drawn:
     """Draw a chart; `salt` tells its ids from those of the others of the page."""
     wide, narrow = (Markup(draw(chart.drawing, width, f"{salt} {width}")) for width in (WIDE, NARROW))
-    return Drawn(chart.title, chart.label, chart.caption, model.filled(chart.table), wide, narrow)
+    return Drawn(replace(chart, table=model.filled(chart.table)), wide, narrow)

@@ -141,11 +141,10 @@ def session_lines(target: Mapping[str, Any]) -> tuple[list[str], list[str]]:
             python.append(f"options.{it.attribute} = {f'ort.{scope}.{member}' if member else value}")
             cpp.append(f"options.{_CPP[it.key].format(member or value)};")
         elif it.key in ("session_config", "run_config"):
-            of, add = ("options", "AddConfigEntry") if it.key == "session_config" else ("run_options", "AddConfigEntry")
-            entry = "add_session_config_entry" if it.key == "session_config" else "add_run_config_entry"
+            of = "options" if it.key == "session_config" else "run_options"
             pairs = [f"{json.dumps(key)}, {json.dumps(str(item))}" for key, item in value.items()]
-            python += [f"{of}.{entry}({pair})" for pair in pairs]
-            cpp += [f"{of}.{add}({pair});" for pair in pairs]
+            python += [f"{of}.add_{it.key}_entry({pair})" for pair in pairs]
+            cpp += [f"{of}.AddConfigEntry({pair});" for pair in pairs]
         elif it.key == "ep_options":
             python.append(f"provider_options = {json.dumps(value)}")
             pairs = [f"{{{json.dumps(key)}, {json.dumps(str(item))}}}" for key, item in value.items()]

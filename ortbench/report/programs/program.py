@@ -57,11 +57,7 @@ def is_definition(text: str, next_text: str) -> bool:
 
 def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, command: Sequence[str]) -> Written:
     """Write the program of the one mode of a plan, from what the worker says of the model, of the mode, and of what a program does;
-    `command` asked for it, quoted for a shell.
-
-    Raises:
-        BenchmarkFailed: a program of this kind is not written for such a session.
-    """
+    `command` asked for it, quoted for a shell. `BenchmarkFailed`: for such a session no program of this kind is written."""
     (mode,) = plan.modes
     context = _context(plan, opened, prepared, found)
     environment = Environment(
@@ -140,9 +136,9 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
     waits = [found["wait_download"] if copying else found["wait"]]
     pinned, captures = known.pinned, found["session"]["captures"]
     context: dict[str, Any] = {
+        **found,
         "mode": mode,
         "model": plan.model,
-        "session": found["session"],
         "level": None if plan.target.opt_level == "all" else LEVELS[plan.target.opt_level],
         "target": plan.target,
         "seed": plan.inputs.seed,
@@ -151,28 +147,18 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "inputs": [
             {**it, "made": _made(it, info["range"])} for it, info in zip(found["inputs"], opened["inputs"], strict=True)
         ],
-        "outputs": found["outputs"],
         "kind": moved,
-        "on_host": [it["name"] for it in (*found["inputs"], *found["outputs"]) if it["memory"] == "stays"],
+        "on_host": [it["name"] for it in _tensors(found) if it["memory"] == "stays"],
         "moved_in": any(it["memory"] != "stays" for it in found["inputs"]),
         "moved_out": any(it["memory"] != "stays" for it in found["outputs"]),
-        "wait": found["wait"],
-        "wait_upload": found["wait_upload"],
-        "wait_download": found["wait_download"],
         "needs_word": any(it is not None and it["kind"] == "readback" and it["by_token"] for it in waits),
-        "by_address": found["by_address"],
         "pinned": pinned,
-        "has_pinned": found["has_pinned"],
         "in_place": mode == modes.HOST_ACCESSIBLE,
         "copies_each_run": copying,
         "waits": found["wait"]["kind"] != RUN,
         "with_options": ", run_options" if plan.target.run_config or known.in_bursts or captures else "",
-        "captured": found["captured"],
         # A plain run is never captured.
         "plainly": ", plain_options" if found["captured"] else ", run_options" if captures else "",
-        "dynamic": found["dynamic"],
-        "external": found["external"],
-        "dlpack": found["dlpack"],
         "natively": found["external"] is not None and _is_handed_over_natively(found),
         "packages": _packages(found),
         **_foreign(found),
@@ -227,7 +213,7 @@ def _is_handed_over_natively(found: Program) -> bool:
 
 def _moved(found: Program, mode: str) -> str:
     """The one kind of memory that all is in that is not in ordinary host memory because the session wants it there; refused are several."""
-    kinds = {it["memory"] for it in (*found["inputs"], *found["outputs"])} - {"stays"}
+    kinds = {it["memory"] for it in _tensors(found)} - {"stays"}
     if len(kinds) > 1 and not modes.mode_of(mode).of_cpu_tensors:
         raise BenchmarkFailed(
             f"the session wants its inputs and outputs in memory of several kinds ({', '.join(sorted(kinds))}), for which no "
@@ -301,7 +287,7 @@ def steps_context(steps: Steps, loop: ProgramLoop, opened: Opened, found: Progra
     """
     session = found["session"]
     ranges = {info["name"]: info["range"] for info in opened["inputs"]}
-    by_name = {it["name"]: it for it in (*found["inputs"], *found["outputs"])}
+    by_name = {it["name"]: it for it in _tensors(found)}
     states = []
     for number, (out, into) in enumerate(opened["loop"]["feedback"]):
         shapes = [shape[number] for shape in loop["shapes"]]

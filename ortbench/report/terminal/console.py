@@ -80,12 +80,7 @@ class Screen:
         self._console = console(sys.stdout, self.width)
 
     def text(
-        self,
-        text: str,
-        style: str = "",
-        label: str = "",
-        label_style: str = "",
-        signs: Mapping[str, str] | None = None,
+        self, text: str, style: str = "", label: str = "", label_style: str = "", signs: Mapping[str, str] | None = None
     ) -> None:
         """Print a paragraph, with a hanging indent behind its label where it is longer than a line; `signs` are styles of signs in the
         text that stand by themselves."""

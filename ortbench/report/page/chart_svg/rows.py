@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -69,35 +70,20 @@ def _paint(fill: Fill) -> dict[str, Any]:
     return {"facecolor": face, "edgecolor": edge, "linewidth": 1.2 if fill.hollow else 1.0, "hatch": fill.hatch or None}
 
 
-class _Label(NamedTuple):
-    """What may stand above a part of a bar: how long that takes, where its middle is, px, and what is said."""
-
-    ns: float
-    centre: float
-    short: str
-    long: str
-
-    def text(self, is_long: bool) -> str:
-        return self.long if is_long else self.short
-
-
 def _label(sheet: paper.Sheet, bar: Bar, left: float, y: float, scale: float) -> None:
     """Names and times above the parts of a bar, the times alone where there is no room: of all that fit side by side, the longest."""
-    end, room = 0.0, sheet.width - left
-    labels: list[_Label] = []  # in the order of the bar
-    for part in bar.parts:
-        long = f"{paper.shortened(visible(part.name), room / 3)} {part.said}".strip()
-        labels.append(_Label(part.ns, (end + part.ns / 2) * scale, part.said, long))
-        end += part.ns
-    is_long = _fit([label.long for label in labels], room)
-    kept = sorted(range(len(labels)), key=lambda number: -labels[number].ns)
-    while not _fit([labels[number].text(is_long) for number in kept], room):
+    parts, room = bar.parts, sheet.width - left
+    long = [f"{paper.shortened(visible(part.name), room / 3)} {part.said}".strip() for part in parts]
+    texts = long if _fit(long, room) else [part.said for part in parts]
+    kept = sorted(range(len(parts)), key=lambda number: -parts[number].ns)
+    while not _fit([texts[number] for number in kept], room):
         kept.pop()
-    shown = [labels[number] for number in sorted(kept)]
-    texts = [label.text(is_long) for label in shown]
-    widths = [paper.text_width(text, paper.SMALL) for text in texts]
-    for x, text in zip(paper.labels_apart([label.centre for label in shown], widths, room), texts, strict=True):
-        sheet.text(left + x, y, text, ha="center", fontsize=paper.SMALL, color=paper.MUTED)
+    kept.sort()
+    begins = [0.0, *accumulate(part.ns for part in parts)]
+    centres = [(begins[number] + parts[number].ns / 2) * scale for number in kept]
+    widths = [paper.text_width(texts[number], paper.SMALL) for number in kept]
+    for x, number in zip(paper.labels_apart(centres, widths, room), kept, strict=True):
+        sheet.text(left + x, y, texts[number], ha="center", fontsize=paper.SMALL, color=paper.MUTED)
 
 
 def _fit(texts: Sequence[str], room: float) -> bool:
