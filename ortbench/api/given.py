@@ -12,6 +12,7 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD, setting
 from ortbench.gate.limits import Limits
+from ortbench.model.settings import words_of
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.compare_options import COMPARED
 from ortbench.plan.load_plan import LoadPlan
@@ -143,10 +144,6 @@ def command_line(command: str, positional: Sequence[str], typed: Mapping[str, An
     """The command that does the same, quoted for a shell: what a result says it was measured by."""
     words = ["ortbench", command, *positional]
     for flag, value in typed.items():
-        for word in value if isinstance(value, (list, tuple)) else [value]:
-            words += (
-                [f"--{'' if word else 'no-'}{flag}"]
-                if isinstance(word, bool)
-                else [f"--{flag}", f"{word:g}" if isinstance(word, float) else str(word)]
-            )
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            words += words_of(flag, one)
     return tuple(map(shlex.quote, words))

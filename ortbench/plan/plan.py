@@ -309,9 +309,11 @@ def check(plan: Plan) -> None:
 
 
 _MODES = {
-    io_modes.LATENCY: io_modes.MODES, io_modes.WHOLE_LOOP: io_modes.LOOP_MODES, io_modes.WHOLE_CHAIN: {name: io_modes.MODES[name] for name in io_modes.CHAIN_MODES},
+    io_modes.LATENCY: io_modes.MODES,
+    io_modes.WHOLE_LOOP: io_modes.LOOP_MODES,
+    io_modes.WHOLE_CHAIN: {name: io_modes.MODES[name] for name in io_modes.CHAIN_MODES},
     io_modes.WHOLE_START: {io_modes.CPU: io_modes.MODES[io_modes.CPU]},
-}  # fmt: skip
+}
 
 
 def _check_loop(plan: Plan) -> None:

@@ -92,11 +92,10 @@ class Target:
 
     Attributes:
         ep: ``auto``, a short name, a full EP name, a plugin EP package's name, or one of `POLICIES`, by which ORT chooses.
-        input_memory: of modes with `external_inputs`; the runs of those that can be `captured` `cuda_graph` is for.
+        input_memory: is for modes with `external_inputs`; `cuda_graph` for those whose runs can be `captured`.
         dynamic_outputs: in modes that can have them outputs are bound without a shape, and ORT allocates them in each run.
         free_dims: by input and axis, such as ``image:0``, the name of a dimension that is symbolic in the copy that is opened.
-        several_eps: other EPs run beside it, so that options that say that they are another one's are not refused; see
-            `own`.
+        several_eps: other EPs run beside it, so that options that say that they are another one's are not refused (`own`).
     """
 
     ep: str = _runs(
