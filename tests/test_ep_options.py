@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.ep_options import own, prefixes, refuse_unclaimed
+from ortbench.plan.target import own, prefixes, refuse_unclaimed
 from tests.expect import refusal
 
 CUDA = "CUDAExecutionProvider"

@@ -57,8 +57,8 @@ def columns_of(tree: list[ast.AST]) -> set[str]:
     """The names of the columns that a report's module declares."""
     found = set()
     for node in tree:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Column", "columns"):
-            found |= {*texts(node.args[: 1 if node.func.id == "Column" else None])}
+        if isinstance(node, ast.Call) and (name := ast.unparse(node.func).rpartition(".")[2]) in ("Column", "columns"):
+            found |= {*texts(node.args[: 1 if name == "Column" else None])}
     return {name.strip() for name in found} - {""}  # bars may have no name
 
 

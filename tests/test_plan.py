@@ -12,7 +12,7 @@ import pytest
 
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import MODES, USUAL_MODES
-from ortbench.plan.parsing import parse_dimension, parse_precision, parse_share
+from ortbench.plan.option_types import parse_dimension, parse_precision, parse_share
 from ortbench.plan.plan import Loop, Plan, check
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from
 from tests.expect import refusal

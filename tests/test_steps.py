@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
+from ortbench.core.expressions import matched, nearest
 from ortbench.model.modes import USUAL_LOOP_MODES
-from ortbench.model.tensor_patterns import matched, nearest
 from ortbench.plan.loop_plan import Decoder, Steps, steps_from, steps_of
-from ortbench.plan.parsing import parse_pairings
+from ortbench.plan.option_types import parse_pairings
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, loop_of, plan_of
 from ortbench.plan.target import Inputs, Target

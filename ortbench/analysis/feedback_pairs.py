@@ -9,8 +9,8 @@ from functools import partial
 from itertools import groupby, takewhile
 
 from ortbench.core.errors import BadInput
+from ortbench.core.expressions import matched
 from ortbench.model.schema import SuggestedLoop, Tensor
-from ortbench.model.tensor_patterns import matched
 
 Pair = tuple[Tensor, Tensor]  # an output and the input that takes it
 _Key = tuple[str, ...]

@@ -13,28 +13,13 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from ortbench.analysis.comparing.naming import called
+from ortbench.api import values
 from ortbench.api.given import command_line, given_of, in_python, options_for
 from ortbench.api.memory_inputs import Lent
 from ortbench.api.results import Bandwidth, Comparison, Result, Verdict, read
 from ortbench.api.running import Interrupted, measuring, saved
 from ortbench.api.signatures import takes
-from ortbench.api.values import (
-    BandwidthOptions,
-    ChainOptions,
-    CompareOptions,
-    DevicesOptions,
-    GateOptions,
-    InspectOptions,
-    LoadOptions,
-    LoopOptions,
-    Model,
-    Place,
-    RunOptions,
-    SoakOptions,
-    StartOptions,
-    SweepOptions,
-    Tell,
-)
+from ortbench.api.values import Model, Place, Tell
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.model.protocol import Inspected, Listed
 from ortbench.model.result import Result as StoredResult
@@ -57,21 +42,13 @@ _MODELS = ("model", "baseline_model")
 
 @dataclass(frozen=True)
 class Call:
-    """A call, read.
+    """A call, read."""
 
-    Attributes:
-        given: options.
-        typed: the command that does the same, for results.
-        model: the path of the model, "" where there is none.
-        out: where what is measured is to be saved; None for nowhere.
-        lent: what was given in memory.
-    """
-
-    given: RawOptions
-    typed: tuple[str, ...]
-    model: str
-    out: Path | None
-    lent: Lent
+    given: RawOptions  # options
+    typed: tuple[str, ...]  # the command that does the same, for results
+    model: str  # the path of the model, "" where there is none
+    out: Path | None  # where what is measured is to be saved; None for nowhere
+    lent: Lent  # what was given in memory
 
     def called(self, plan: Plan) -> Plan:
         """A plan whose results call a model from memory by a name, not by its file."""
@@ -79,23 +56,14 @@ class Call:
 
 
 @contextmanager
-def _reading(command: str, values: Mapping[str, Any], *positional: str, model: Any = None) -> Iterator[Call]:
-    """A call's values as options; what is wrong inside the block is said in Python's names.
-
-    Args:
-        command: of the same name.
-        values: by the names of the parameters; those that are no options are left alone.
-        positional: what the command has besides options, in the words of a shell.
-        model: that the command has besides options.
-
-    Raises:
-        BadInput: a value that cannot be.
-    """
+def _reading(command: str, named: Mapping[str, Any], *positional: str, model: Any = None) -> Iterator[Call]:
+    """A call's values, `named` by parameters, as options of the command; what is wrong inside the block is said in Python's names
+    (`BadInput`). `positional` and `model` are what the command has besides options, the former in the words of a shell."""
     options = options_for(command)
     with Lent() as lent:
         try:
             path = "" if model is None else lent.model(model, "model")
-            found = {name: values.get(name) for name in options}
+            found = {name: named.get(name) for name in options}
             found |= {name: lent.arrays(found[name], name) for name in _ARRAYS if name in found}
             if isinstance(own := found.get(_BASELINE), Mapping):
                 lents = {name: lent.arrays(own[name], f"{_BASELINE}[{name!r}]") for name in _ARRAYS if name in own}
@@ -112,8 +80,8 @@ def _reading(command: str, values: Mapping[str, Any], *positional: str, model: A
             raise BenchmarkFailed(str(error)) from None
 
 
-@takes(RunOptions)
-def run(model: Model, *, progress: Tell | None = None, **options: Unpack[RunOptions]) -> Result:
+@takes(values.RunOptions)
+def run(model: Model, *, progress: Tell | None = None, **options: Unpack[values.RunOptions]) -> Result:
     """Measure a model in its I/O modes: what the copies cost.
 
     Returns:
@@ -122,8 +90,8 @@ def run(model: Model, *, progress: Tell | None = None, **options: Unpack[RunOpti
     return _run("run", model, options, progress)
 
 
-@takes(LoopOptions)
-def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[LoopOptions]) -> Result:
+@takes(values.LoopOptions)
+def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[values.LoopOptions]) -> Result:
     """Measure a decoder that generates, or a model in a loop.
 
     Returns:
@@ -132,8 +100,8 @@ def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[LoopOp
     return _run("loop", model, options, progress, loop_of)
 
 
-@takes(StartOptions)
-def start(model: Model, *, progress: Tell | None = None, **options: Unpack[StartOptions]) -> Result:
+@takes(values.StartOptions)
+def start(model: Model, *, progress: Tell | None = None, **options: Unpack[values.StartOptions]) -> Result:
     """Measure the start-up of fresh processes to the first inference.
 
     Returns:
@@ -142,8 +110,8 @@ def start(model: Model, *, progress: Tell | None = None, **options: Unpack[Start
     return _run("start", model, options, progress, start_of)
 
 
-@takes(SoakOptions)
-def soak(model: Model, *, progress: Tell | None = None, **options: Unpack[SoakOptions]) -> Result:
+@takes(values.SoakOptions)
+def soak(model: Model, *, progress: Tell | None = None, **options: Unpack[values.SoakOptions]) -> Result:
     """Measure a model for a long time: whether memory grows.
 
     Returns:
@@ -160,8 +128,8 @@ def _run(
         return _measured(made(call.model, call.given, call.typed), call, tell)
 
 
-@takes(ChainOptions)
-def chain(file: Place, *, progress: Tell | None = None, **options: Unpack[ChainOptions]) -> Result:
+@takes(values.ChainOptions)
+def chain(file: Place, *, progress: Tell | None = None, **options: Unpack[values.ChainOptions]) -> Result:
     """Measure models one after the other: what their links cost.
 
     Stages and links are in a TOML file.
@@ -194,8 +162,8 @@ def _measured(plan: Plan, call: Call, tell: Tell | None) -> Result:
         return _whole(result, launched.interrupted)
 
 
-@takes(LoadOptions)
-def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOptions]) -> Result:
+@takes(values.LoadOptions)
+def load(model: Model, *, progress: Tell | None = None, **options: Unpack[values.LoadOptions]) -> Result:
     """Measure a model under load: clients, or requests at a rate.
 
     Returns:
@@ -213,8 +181,8 @@ def load(model: Model, *, progress: Tell | None = None, **options: Unpack[LoadOp
             return _whole(Result.of(loaded.result, loaded.folder, arrays(loaded.taken[0])), loaded.interrupted)
 
 
-@takes(SweepOptions)
-def sweep(model: Model, *, progress: Tell | None = None, **options: Unpack[SweepOptions]) -> Result:
+@takes(values.SweepOptions)
+def sweep(model: Model, *, progress: Tell | None = None, **options: Unpack[values.SweepOptions]) -> Result:
     """Measure a model over shapes: which has the most items/s.
 
     Returns:
@@ -236,12 +204,7 @@ def sweep(model: Model, *, progress: Tell | None = None, **options: Unpack[Sweep
 
 
 def _whole(found: Measured, interrupted: bool) -> Measured:
-    """What was measured, where nothing cut it off and all of it was saved that was to be.
-
-    Raises:
-        Interrupted: Ctrl-C did.
-        NotSaved: some was not.
-    """
+    """What was measured, where nothing cut it off (`Interrupted`) and all of it was saved that was to be (`NotSaved`)."""
     if interrupted:
         raise Interrupted([found])
     saved(found)
@@ -250,11 +213,7 @@ def _whole(found: Measured, interrupted: bool) -> Measured:
 
 @contextmanager
 def _ended() -> Iterator[None]:
-    """Ctrl-C inside the block is told as what it is to the caller; by then the workers have ended.
-
-    Raises:
-        Interrupted: it came.
-    """
+    """Ctrl-C inside the block is told as what it is to the caller (`Interrupted`); by then the workers have ended."""
     try:
         yield
     except Interrupted:
@@ -263,9 +222,12 @@ def _ended() -> Iterator[None]:
         raise Interrupted from None
 
 
-@takes(GateOptions)
+@takes(values.GateOptions)
 def gate(
-    result: Result | StoredResult | Place | None = None, *, progress: Tell | None = None, **options: Unpack[GateOptions]
+    result: Result | StoredResult | Place | None = None,
+    *,
+    progress: Tell | None = None,
+    **options: Unpack[values.GateOptions],
 ) -> Verdict:
     """Check a model or a stored result in CI: pass or fail.
 
@@ -316,8 +278,10 @@ def _names(result: Any) -> list[str]:
     return [os.fspath(result)] if isinstance(result, (str, os.PathLike)) else ["RESULT.json"]
 
 
-@takes(CompareOptions)
-def compare(results: Sequence[Result | StoredResult | Place] | Place, **options: Unpack[CompareOptions]) -> Comparison:
+@takes(values.CompareOptions)
+def compare(
+    results: Sequence[Result | StoredResult | Place] | Place, **options: Unpack[values.CompareOptions]
+) -> Comparison:
     """Compare results: which differences are real.
 
     Args:
@@ -349,8 +313,8 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
         return Comparison(loaded, names, records, report, why)
 
 
-@takes(BandwidthOptions)
-def bandwidth(*, progress: Tell | None = None, **options: Unpack[BandwidthOptions]) -> Bandwidth:
+@takes(values.BandwidthOptions)
+def bandwidth(*, progress: Tell | None = None, **options: Unpack[values.BandwidthOptions]) -> Bandwidth:
     """Measure how fast tensors are copied to and from a device.
 
     Returns:
@@ -366,8 +330,8 @@ def bandwidth(*, progress: Tell | None = None, **options: Unpack[BandwidthOption
             return _whole(Bandwidth.of(found.result, found.folder), found.interrupted)
 
 
-@takes(DevicesOptions)
-def devices(**options: Unpack[DevicesOptions]) -> Listed:
+@takes(values.DevicesOptions)
+def devices(**options: Unpack[values.DevicesOptions]) -> Listed:
     """List execution providers, their devices, memory and modes.
 
     Of each its memory, its streams and the modes it can do, or why it does not load.
@@ -388,8 +352,8 @@ def devices(**options: Unpack[DevicesOptions]) -> Listed:
         return listed(target.library, target.python, wanted.check)
 
 
-@takes(InspectOptions)
-def inspect(model: Model, **options: Unpack[InspectOptions]) -> Inspected:
+@takes(values.InspectOptions)
+def inspect(model: Model, **options: Unpack[values.InspectOptions]) -> Inspected:
     """Show what a model takes, gives and consists of.
 
     With `ep` also where its nodes would run.

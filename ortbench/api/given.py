@@ -12,6 +12,7 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD, setting
 from ortbench.gate.limits import Limits
+from ortbench.model.settings import words_of
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.compare_options import COMPARED
 from ortbench.plan.load_plan import LoadPlan
@@ -41,7 +42,6 @@ _NAMES = {"mode": "modes"}  # always a list
 
 
 def parameter(option: Option) -> str:
-    """What Python calls an option."""
     return _NAMES.get(option.flag, option.parameter)
 
 
@@ -60,15 +60,8 @@ def _of_one(option: Option, command: str) -> Option:
 
 
 def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[RawOptions, Mapping[str, Any]]:
-    """The options of a call: their values, and the words that a command line would have for them.
-
-    Args:
-        options: of the call, by their names in Python.
-        values: by these names; None, and False of what is off by default, is what was not given.
-
-    Raises:
-        BadInput: a value of another kind than the option takes.
-    """
+    """The options of a call: their values, and the words that a command line would have for them, from values by their names in
+    Python; None, and False of what is off by default, is what was not given. `BadInput`: a value of another kind."""
     found, words = [], {}
     for name, it in options.items():
         value = values.get(name)
@@ -84,7 +77,6 @@ def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[
 
 
 def _read(option: Option, value: Any) -> tuple[Any, Any]:
-    """The words of an option, and its value."""
     kind = option.kind
     if kind.of_options:
         return _baseline(option, value)
@@ -152,10 +144,6 @@ def command_line(command: str, positional: Sequence[str], typed: Mapping[str, An
     """The command that does the same, quoted for a shell: what a result says it was measured by."""
     words = ["ortbench", command, *positional]
     for flag, value in typed.items():
-        for word in value if isinstance(value, (list, tuple)) else [value]:
-            words += (
-                [f"--{'' if word else 'no-'}{flag}"]
-                if isinstance(word, bool)
-                else [f"--{flag}", f"{word:g}" if isinstance(word, float) else str(word)]
-            )
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            words += words_of(flag, one)
     return tuple(map(shlex.quote, words))

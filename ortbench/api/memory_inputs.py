@@ -15,15 +15,11 @@ from ortbench.core.safe_text import plain_name
 
 
 class Lent:
-    """Files for models and arrays that a call was given as such; a context manager, at whose end they are gone.
-
-    Attributes:
-        called: by the path of a file what results, commands and messages call it.
-    """
+    """Files for models and arrays that a call was given as such; a context manager, at whose end they are gone."""
 
     def __init__(self) -> None:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self.called: dict[str, str] = {}
+        self.called: dict[str, str] = {}  # by the path of a file what results, commands and messages call it
 
     def __enter__(self) -> Lent:
         return self
@@ -53,15 +49,8 @@ class Lent:
         return self.called.get(value, value) if isinstance(value, str) else value
 
     def model(self, model: Any, option: str) -> str:
-        """The path of a model's file.
-
-        Args:
-            model: its path, its bytes, or an `onnx.ModelProto`.
-            option: what messages call it.
-
-        Raises:
-            BadInput: it is none of these, or is too large for protobuf.
-        """
+        """The path of a model's file, from its path, its bytes, or an `onnx.ModelProto`; `option` is what messages call it. `BadInput`:
+        it is none of these, or is too large for protobuf."""
         if isinstance(model, (str, os.PathLike)):
             return os.fspath(model)
         name, content = "model", model
@@ -79,11 +68,7 @@ class Lent:
         return str(path)
 
     def arrays(self, value: Any, option: str) -> Any:
-        """The path of an .npz file with arrays by name; anything but a mapping is given back as it is.
-
-        Raises:
-            BadInput: a value that is no array.
-        """
+        """The path of an .npz file with arrays by name; anything but a mapping is given back as it is; `BadInput`: it is no array."""
         return self._arrays(value, option, option) if isinstance(value, Mapping) else value
 
     def several(self, value: Any, option: str) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -111,16 +109,15 @@ class Result(_Saved):
         Raises:
             BadInput: there is no such picture of this result.
         """
-        with _quiet_matplotlib():
-            from ortbench.report.page.chart_data.charts import charts_of
-            from ortbench.report.page.chart_svg.draw import figure
+        from ortbench.report.page.chart_svg.draw import figure
+        from ortbench.report.page.parts import charts_of
 
-            found = {it.title: it for it in charts_of(self)}
-            if not found:
-                raise BadInput("there is no picture of it: nothing was measured")
-            if picture is not None and picture not in found:
-                raise BadInput(f"picture {picture!r}: there is no such one; there are {', '.join(map(repr, found))}")
-            return figure(found[picture or next(iter(found))].drawing)
+        found = {it.title: it for it in charts_of(self)}
+        if not found:
+            raise BadInput("there is no picture of it: nothing was measured")
+        if picture is not None and picture not in found:
+            raise BadInput(f"picture {picture!r}: there is no such one; there are {', '.join(map(repr, found))}")
+        return figure(found[picture or next(iter(found))].drawing)
 
     def markdown(self) -> str:
         """The report as Markdown, as ``table.md`` has it."""
@@ -145,10 +142,9 @@ class Result(_Saved):
         files.save(self, Path(path))
 
     def _repr_html_(self) -> str:
-        with _quiet_matplotlib():
-            from ortbench.report.page.page import of_result
+        from ortbench.report.page.page import of_result
 
-            return of_result(self)
+        return of_result(self)
 
     def __repr__(self) -> str:
         return f"<ortbench.Result {in_a_line(self)}>"
@@ -248,14 +244,13 @@ class Comparison:
         Raises:
             BadInput: nothing was measured.
         """
-        with _quiet_matplotlib():
-            from ortbench.report.page.chart_data.charts import charts_of_many
-            from ortbench.report.page.chart_svg.draw import figure
+        from ortbench.report.page.chart_svg.draw import figure
+        from ortbench.report.page.parts import charts_of_many
 
-            found = charts_of_many(self.results, self.names)
-            if not found:
-                raise BadInput("there is no picture of it: nothing was measured")
-            return figure(found[0].drawing)
+        found = charts_of_many(self.results, self.names)
+        if not found:
+            raise BadInput("there is no picture of it: nothing was measured")
+        return figure(found[0].drawing)
 
     def markdown(self) -> str:
         """The report as Markdown."""
@@ -297,11 +292,10 @@ class Bandwidth(_Saved):
         """
         if not measured(self):
             raise BadInput("there is no picture of it: nothing was measured")
-        with _quiet_matplotlib():
-            from ortbench.report.page.chart_data.copies import bandwidth_curve
-            from ortbench.report.page.chart_svg.draw import figure
+        from ortbench.report.page.chart_data.copies import bandwidth_curve
+        from ortbench.report.page.chart_svg.draw import figure
 
-            return figure(bandwidth_curve(self))
+        return figure(bandwidth_curve(self))
 
     def markdown(self) -> str:
         """The report as Markdown, as ``table.md`` has it."""
@@ -341,23 +335,10 @@ def read(path: str | PathLike[str]) -> Result:
     return Result.of(result, file.parent, saved_samples(file.parent) if KINDS[result.kind].samples else None)
 
 
-@contextmanager
-def _quiet_matplotlib() -> Iterator[None]:
-    """Where Matplotlib keeps its font cache, which it tells when it is imported, is nothing to print."""
-    logger = logging.getLogger("matplotlib")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
 def _page(results: Sequence[Result], names: Sequence[str]) -> str:
-    with _quiet_matplotlib():
-        from ortbench.report.page.page import build_page
+    from ortbench.report.page.page import build_page
 
-        return build_page(results, names)
+    return build_page(results, names)
 
 
 def _markdown(report: Report) -> str:
@@ -368,12 +349,11 @@ def _markdown(report: Report) -> str:
 
 def _tables_of(report: Report, said: Sequence[str] | None = None) -> str:
     """A report's tables as HTML, below its title and what is to be said, by default its notes."""
-    with _quiet_matplotlib():
-        from ortbench.report.model import Notes, SideBySide, Table
-        from ortbench.report.page.page import of_tables
+    from ortbench.report.model import Notes, SideBySide, Table
+    from ortbench.report.page.page import of_tables
 
-        blocks = [block for part in report.parts for block in part]
-        tables = [block for block in blocks if isinstance(block, Table)]
-        tables += [block.table for block in blocks if isinstance(block, SideBySide) and block.table is not None]
-        notes = [note.text for block in blocks if isinstance(block, Notes) for note in block.notes]
-        return of_tables(report.title, tables, notes if said is None else said)
+    blocks = [block for part in report.parts for block in part]
+    tables = [block for block in blocks if isinstance(block, Table)]
+    tables += [block.table for block in blocks if isinstance(block, SideBySide) and block.table is not None]
+    notes = [note.text for block in blocks if isinstance(block, Notes) for note in block.notes]
+    return of_tables(report.title, tables, notes if said is None else said)

@@ -55,8 +55,6 @@ class NotSaved(OrtbenchError):
 
 
 class _Told(Observer):
-    """Tells a callback."""
-
     def __init__(self, tell: Callable[[Progress], object]) -> None:
         self._tell = tell
         self._so_far = Progress()
@@ -83,10 +81,6 @@ def measuring(tell: Callable[[Progress], object] | None) -> Iterator[Observer]:
 
 
 def saved(result: Any) -> None:
-    """Whether all files of a result were written, which is to be asked inside `measuring`.
-
-    Raises:
-        NotSaved: some were not.
-    """
+    """Raise `NotSaved` where not all files of a result were written, which is to be asked inside `measuring`."""
     if lines := files.not_written():
         raise NotSaved("; ".join(lines), result)

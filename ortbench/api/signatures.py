@@ -69,7 +69,6 @@ def takes(owner: type) -> Callable[[F], F]:
 
 
 def _said(name: str, type_: str, option: Option, options: Mapping[str, Option]) -> str:
-    """What there is to know of an option, in sentences."""
     text = _OUT if name == "out" else option.help
     if "Arrays" in type_:
         text += " Or arrays by name."

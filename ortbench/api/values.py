@@ -29,11 +29,8 @@ Tell: TypeAlias = Callable[[Progress], object]
 # Options of several functions
 
 
-class _Python(TypedDict, total=False):
+class _Library(TypedDict, total=False):
     python: Place | None
-
-
-class _Library(_Python, total=False):
     ep_library: Place | None
 
 
@@ -71,10 +68,6 @@ class _SingleInferences(TypedDict, total=False):
     items: int | str | None
 
 
-class _Modes(TypedDict, total=False):
-    modes: Texts | None
-
-
 class _Loop(TypedDict, total=False):
     feedback: Texts | None
     steps: int | None
@@ -92,15 +85,12 @@ class _Generation(TypedDict, total=False):
 
 
 class _Load(TypedDict, total=False):
+    slo: str | None
     concurrency: int | str | Sequence[int] | None
     rate: float | str | Sequence[float] | None
     arrivals: Place | None
     sessions: str | None
     workers: int | None
-
-
-class _Slo(TypedDict, total=False):
-    slo: str | None
 
 
 class _Sizes(TypedDict, total=False):
@@ -117,10 +107,6 @@ class _ShapeOrder(TypedDict, total=False):
     shape_order: str | None
 
 
-class _Lengths(TypedDict, total=False):
-    sequence_tensors: Mapping[str, int] | None
-
-
 class _Expected(TypedDict, total=False):
     expect: Place | Arrays | None
 
@@ -129,7 +115,7 @@ class _Strict(TypedDict, total=False):
     strict_outputs: bool
 
 
-class _Inputs(_Sizes, _Expected, total=False):
+class _Inputs(_Expected, total=False):
     input: Place | Arrays | None
 
 
@@ -146,7 +132,8 @@ class _Iterations(TypedDict, total=False):
     iterations: int | None
 
 
-class _Results(_Measured, _Modes, total=False):
+class _Results(_Measured, total=False):
+    modes: Texts | None
     rtol: float | None
     atol: float | None
     warmup: int | None
@@ -174,23 +161,26 @@ class _Compared(TypedDict, total=False):
 # Options of each function
 
 
-class RunOptions(_Runs, _SingleInferences, _Inputs, _Strict, _Lengths, _Precise, _Spin, total=False):
+class RunOptions(_Runs, _SingleInferences, _Inputs, _Sizes, _Strict, _Precise, _Spin, total=False):
     """Of `ortbench.run`."""
 
+    sequence_tensors: Mapping[str, int] | None
     measure_nodes: bool
     measure_copies: bool
     bandwidth: Place | None
 
 
-class LoopOptions(_Runs, _Loop, _Generation, _Inputs, _Strict, _Precise, _Spin):
+class LoopOptions(_Runs, _Loop, _Generation, _Inputs, _Sizes, _Strict, _Precise, _Spin):
     """Of `ortbench.loop`."""
 
 
-class ChainOptions(_Python, _Expected, _Strict, _Precise):
+class ChainOptions(_Expected, _Strict, _Precise, total=False):
     """Of `ortbench.chain`."""
 
+    python: Place | None
 
-class StartOptions(_Runs, _Inputs, _Measured, _Iterations, total=False):
+
+class StartOptions(_Runs, _Inputs, _Sizes, _Measured, _Iterations, total=False):
     """Of `ortbench.start`."""
 
     file_cache: str | None
@@ -203,23 +193,22 @@ class StartOptions(_Runs, _Inputs, _Measured, _Iterations, total=False):
     note: str | None
 
 
-class SoakOptions(_Runs, _Expected, _Shapes, _ShapeOrder, _Results, _Iterations, total=False):
+class SoakOptions(_Runs, _Inputs, _Shapes, _ShapeOrder, _Results, _Iterations, total=False):
     """Of `ortbench.soak`: several sizes are one stream of shapes."""
 
-    input: Place | Arrays | None
     reopen: int | None
 
 
-class LoadOptions(_Runs, _Generation, _Expected, _Shapes, _ShapeOrder, _Strict, _Results, _Load, _Slo, total=False):
+class LoadOptions(_Runs, _Generation, _Inputs, _Shapes, _ShapeOrder, _Strict, _Results, _Load, total=False):
     """Of `ortbench.load`: several sizes are one stream of shapes."""
 
-    input: Place | Arrays | None
     sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
 
 
-class SweepOptions(_Runs, _SingleInferences, _Shapes, _Strict, _Precise, _Spin, _Slo, total=False):
+class SweepOptions(_Runs, _SingleInferences, _Shapes, _Strict, _Precise, _Spin, total=False):
     """Of `ortbench.sweep`: several sizes are shapes of their own."""
 
+    slo: str | None
     sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
     data: Place | Sequence[Place | Arrays] | None
 
@@ -264,19 +253,17 @@ class GateOptions(
     _SingleInferences,
     _Loop,
     _Generation,
-    _Expected,
+    _Inputs,
     _Shapes,
     _ShapeOrder,
     _Strict,
     _Results,
     _Load,
-    _Slo,
     _Compared,
     total=False,
 ):
     """Of `ortbench.gate`: several sizes are one stream of shapes, of a load or a soak."""
 
-    input: Place | Arrays | None
     sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
     reopen: int | None
     model: Model | None
@@ -299,9 +286,10 @@ class GateOptions(
     why: bool | None
 
 
-class CompareOptions(_Compared, _Modes, total=False):
+class CompareOptions(_Compared, total=False):
     """Of `ortbench.compare`."""
 
+    modes: Texts | None
     equivalence_margin: float | str | None
     why: bool | None
 
@@ -319,7 +307,8 @@ class DevicesOptions(_Library, total=False):
     check: Place | None
 
 
-class InspectOptions(_Session, _Sizes, _Lengths, total=False):
+class InspectOptions(_Session, _Sizes, total=False):
     """Of `ortbench.inspect`."""
 
+    sequence_tensors: Mapping[str, int] | None
     free_dim: Mapping[str, str] | None

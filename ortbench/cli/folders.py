@@ -11,9 +11,9 @@ import typer
 from ortbench.cli.options import command_line, takes
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name, visible
+from ortbench.plan.option_types import parse_age
 from ortbench.plan.options import WRITTEN, RawOptions, make
 from ortbench.plan.output_options import REPORTS, OutputOptions
-from ortbench.plan.parsing import parse_age
 
 
 @takes(OutputOptions)

@@ -31,37 +31,36 @@ def run(given: RawOptions, model: Model) -> None:
     """An I/O mode is a way to pass inputs and get outputs: see 'ortbench explain mode'.
     Results are folders in reports/.
     """
-    _measure(model, given, "run")
+    _measure(given, partial(plan_of, model, command=command_line()), "run")
 
 
 @takes(*PLAN, OutputOptions)
 def loop(given: RawOptions, model: ModelOrFolder) -> None:
     """A decoder generates tokens; with --feedback, outputs are inputs of the next step, as a recurrent state is."""
-    _measure(model, given, "loop", loop_of)
+    _measure(given, partial(loop_of, model, command=command_line()), "loop")
 
 
 @takes(*PLAN, OutputOptions)
 def start(given: RawOptions, model: Model) -> None:
     """Each start is a program that imports onnxruntime, creates the session and runs the model."""
-    _measure(model, given, "start", start_of)
+    _measure(given, partial(start_of, model, command=command_line()), "start")
 
 
 @takes(*PLAN, OutputOptions)
 def soak(given: RawOptions, model: Model) -> None:
     """Several shapes (--dim NAME=16,64,512) are one stream of inferences. Ctrl-C ends it and keeps everything."""
-    _measure(model, given, "soak", soak_of)
+    _measure(given, partial(soak_of, model, command=command_line()))
 
 
-def _measure(model: str, given: RawOptions, command: str, plan_of: Callable[..., Plan] = plan_of) -> None:
-    """Carry a command out that measures several settings side by side."""
+def _measure(given: RawOptions, planned: Callable[[RawOptions], Plan], command: str = "") -> None:
+    """Carry a command out; one that is named measures lists of settings side by side."""
     check_amount(given)
     from ortbench.jobs import run as job
     from ortbench.jobs.publishing import check_wanted
 
     wanted = make(OutputOptions, given)
     check_wanted(wanted)
-    planned = partial(plan_of, model, command=command_line())
-    plans = tried(planned(given)) if command == "soak" else side_plans(given, command, planned)  # lists are its shapes
+    plans = side_plans(given, command, planned) if command else tried(planned(given))
     refuse_json(plans, wanted)
     for plan in plans:
         check(plan)
@@ -73,16 +72,9 @@ def chain(
     given: RawOptions, file: Annotated[Path, typer.Argument(metavar="FILE", help="The chain, a TOML file.")]
 ) -> None:
     """A TOML file names the models and which output is which input of a later one."""
-    check_amount(given)
-    from ortbench.jobs import run as job
-    from ortbench.jobs.publishing import check_wanted
     from ortbench.suite import chain_file
 
-    wanted = make(OutputOptions, given)
-    check_wanted(wanted)
-    plan = chain_file.plan_of(file, os.environ, given, command_line())
-    check(plan)
-    raise SystemExit(job.run([plan], wanted))
+    _measure(given, partial(chain_file.plan_of, file, os.environ, command=command_line()))
 
 
 @takes(*PLAN, OutputOptions)

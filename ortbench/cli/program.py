@@ -35,41 +35,27 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _do(param: typer.CallbackParam, asked: bool) -> None:
+    """Do what one of the program's own options says, and exit."""
+    if not asked:
+        return
+    if param.name == "version":
         print(f"ortbench {__version__}")
-        raise typer.Exit
-
-
-def _install_completion(asked: bool) -> None:
-    if asked:
+    else:
         from ortbench.cli import completion
 
-        completion.install()
-        raise typer.Exit
-
-
-def _show_completion(asked: bool) -> None:
-    if asked:
-        from ortbench.cli import completion
-
-        completion.show()
-        raise typer.Exit
+        completion.install() if param.name == "install_completion" else completion.show()
+    raise typer.Exit
 
 
 @app.callback()
 def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help=OWN["--version"])
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_do, is_eager=True, help=OWN["--version"])] = False,
     install_completion: Annotated[
-        bool,
-        typer.Option(
-            "--install-completion", callback=_install_completion, is_eager=True, help=OWN["--install-completion"]
-        ),
+        bool, typer.Option("--install-completion", callback=_do, is_eager=True, help=OWN["--install-completion"])
     ] = False,
     show_completion: Annotated[
-        bool, typer.Option("--show-completion", callback=_show_completion, is_eager=True, help=OWN["--show-completion"])
+        bool, typer.Option("--show-completion", callback=_do, is_eager=True, help=OWN["--show-completion"])
     ] = False,
 ) -> None:
     """Options of every command."""

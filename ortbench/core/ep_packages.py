@@ -40,7 +40,6 @@ class EpPackage(NamedTuple):
 
     @property
     def keys(self) -> set[str]:
-        """Its names, as `key` spells them."""
         return {
             key(name)
             for name in (self.module, self.distribution, self.registered_as, *map(stem, self.libraries))
@@ -87,7 +86,6 @@ def _registered_as(text: bytes) -> str:
 
 
 def _distribution_with(module: str, infos: Iterable[Path]) -> tuple[str, str]:
-    """Name and version of the distribution that has a module."""
     for info in infos:
         listed = b"\n".join(_bytes(info / name) for name in ("RECORD", "top_level.txt"))
         if re.search(rb"^%b(?:/|\.py,|\s*$)" % module.encode(), listed, re.MULTILINE):
@@ -253,8 +251,7 @@ _BUNDLED = {
 
 def installed_eps(path: tuple[str, ...] | None = None) -> list[str]:
     """Short names of EPs, and the packages of plugin EPs of this Python, or in some folders, that have none."""
-    folders = [Path(folder) for folder in (sys.path if path is None else path) if folder]
-    capi = next((it for folder in folders if (it := folder / "onnxruntime" / "capi").is_dir()), None)
+    capi = next((it for folder in _folders(path) if (it := folder / "onnxruntime" / "capi").is_dir()), None)
     bundled = [] if capi is None else [name for name, pattern in _BUNDLED.items() if any(capi.glob(pattern))]
     plugins = sorted(it.distribution.replace("_", "-") for it in everywhere(path))
     short = {PACKAGES[ep]: name for name, ep in SHORT_NAMES.items() if ep in PACKAGES}

@@ -138,7 +138,6 @@ def discard_marked(folder: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """A file's SHA-256 in hexadecimal."""
     return str(digest(path).hexdigest())
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from os import urandom
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 SOMETIMES = {"sometimes": True}  # metadata of a field whose key files have only where its value is not the default
 UNKNOWN = "_unknown_keys"  # the attribute of a part that was read, for the keys of the file that its type does not have
@@ -33,14 +35,14 @@ def keys_of(part: Any) -> dict[str, Any]:
     } | unknown
 
 
-def plain(data: Any) -> Any:
-    """Parts as dicts and lists."""
+def plain(data: Any, numbers: Callable[[Any], Any] = list) -> Any:
+    """Parts as dicts and lists; `numbers` gives what stands for a list of them."""
     if is_dataclass(data):
         data = keys_of(data)
     if isinstance(data, dict):
-        return {key: plain(item) for key, item in data.items()}
+        return {key: plain(item, numbers) for key, item in data.items()}
     if isinstance(data, (list, tuple)):
-        return list(data) if _numbers(data) else [plain(item) for item in data]
+        return numbers(data) if _are_numbers(data) else [plain(item, numbers) for item in data]
     return data
 
 
@@ -49,22 +51,31 @@ def text(data: Any) -> str:
     folded: list[str] = []
     mark = urandom(16).hex()  # which no text of the data is
 
-    def fold(value: Any) -> Any:
-        if is_dataclass(value):
-            value = keys_of(value)
-        if isinstance(value, dict):
-            return {key: fold(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            if value and _numbers(value):
-                folded.append(json.dumps(value, allow_nan=False))
-                return f"{mark}{len(folded) - 1}"
-            return [fold(item) for item in value]
-        return value
+    def fold(values: Any) -> str:
+        folded.append(json.dumps(values, allow_nan=False))
+        return f"{mark}{len(folded) - 1}"
 
-    indented = json.dumps(fold(data), indent=2, ensure_ascii=False, allow_nan=False)
+    indented = json.dumps(plain(data, fold), indent=2, ensure_ascii=False, allow_nan=False)
     return re.sub(rf'"{mark}(\d+)"', lambda match: folded[int(match[1])], indented) + "\n"
 
 
-def _numbers(values: Any) -> bool:
+def made(kind: Any, data: Any) -> Any:
+    """The inverse of `dataclasses.asdict`, after JSON turned tuples into lists: a value of a type, by the hints of dataclasses."""
+    origin, inner = get_origin(kind), [it for it in get_args(kind) if it not in (NoneType, Ellipsis)]
+    if data is None:
+        return None
+    if origin in (Union, UnionType):
+        return data if inner[1:] else made(inner[0], data)
+    if origin is tuple:
+        return tuple(made(inner[at] if inner[1:] else inner[0], it) for at, it in enumerate(data))
+    if origin is dict:
+        return {key: made(inner[1], it) for key, it in data.items()}
+    if hasattr(kind, "__dataclass_fields__"):
+        hints = get_type_hints(kind)
+        return kind(**{key: made(hints[key], it) for key, it in data.items()})
+    return kind(*data) if hasattr(kind, "_fields") else data
+
+
+def _are_numbers(values: Any) -> bool:
     """Whether all are numbers, by the types that there are: asking each of 200,000 samples takes as long as writing them."""
     return all(issubclass(it, (int, float)) for it in set(map(type, values)))

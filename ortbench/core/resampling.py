@@ -57,12 +57,9 @@ class Ratio(NamedTuple):
 
 
 def ratio_of(over: Blocks, under: Blocks, q: float | None = 0.5, least: float = 1) -> Ratio:
-    """A quantile of all samples of `over` (or the `MEAN`) by that of `under`, in the rounds that both have.
+    """A quantile of all samples of `over` (or the `MEAN`) by that of `under`, in the rounds that both have; `ValueError` without any.
 
     Blocks of the same round were taken at about the same time. A figure below `least`, such as the clock's step, counts as that.
-
-    Raises:
-        ValueError: they have no round in common.
     """
     import numpy as np
 
@@ -96,7 +93,6 @@ class Rounds:
 
     @property
     def are_enough(self) -> bool:
-        """Whether they give an interval."""
         return self._count >= FEWEST
 
     def figures(self, blocks: Blocks, q: float | None = 0.5) -> Floats:

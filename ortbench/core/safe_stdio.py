@@ -6,6 +6,7 @@ as it would have. A gate that fails still fails, and files are written all the s
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -43,16 +44,10 @@ class _Forgiving(io.RawIOBase):
                 return self._raw.write(data)
             except OSError as error:
                 self._lost = True
-                if not isinstance(error, BrokenPipeError) and not _has_hung_up(error):
+                # else the reader of a pipe or the terminal is gone, and nobody is left to be told
+                if error.errno not in (errno.EPIPE, errno.EIO):
                     files.note(self._called, error)
         return memoryview(data).nbytes
-
-
-def _has_hung_up(error: OSError) -> bool:
-    """Whether a terminal is gone; nobody is left to be told."""
-    import errno
-
-    return error.errno == errno.EIO
 
 
 def to_the_end(carry_out: Callable[[], int]) -> NoReturn:

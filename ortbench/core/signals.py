@@ -4,7 +4,7 @@ One handler for all of them. What it does depends on what is at stake:
 
 - Before anything is measured the process ends there and then, and its workers with it: no exception, which an import
   or a library could swallow or turn into something else.
-- In `held` and after `hold` (something is measured, or a file is half written) the signal is noted. `Stopped` is raised
+- In `held` and after `defer_signals` (something is measured, or a file is half written) the signal is noted. `Stopped` is raised
   once, and only where the program waits for a worker (`awaited`) or says that it can be stopped (`heed`); so nothing but
   a wait is ever cut short. What comes later is noted only: the program is ending, and saves what there is.
 
@@ -29,21 +29,13 @@ class Stopped(KeyboardInterrupt):
 
 
 class _State:
-    """Of this process: there is one handler of a signal, whatever wants to know of it.
+    """Of this process: there is one handler of a signal, whatever wants to know of it."""
 
-    Attributes:
-        signal: the first that came.
-        raised: `Stopped` was raised for it.
-        holding: how many reasons there are not to end at once.
-        awaiting: the program waits for a worker.
-        to_end: what ends with the process.
-    """
-
-    signal: int | None = None
-    raised = False
-    holding = 0
-    awaiting = False
-    to_end: set[Callable[[], None]] = set()  # noqa: RUF012 - there is one state
+    signal: int | None = None  # the first that came
+    raised = False  # `Stopped` was raised for it
+    holding = 0  # how many reasons there are not to end at once
+    awaiting = False  # the program waits for a worker
+    to_end: set[Callable[[], None]] = set()  # noqa: RUF012 - what ends with the process, of which there is one state
 
 
 _state = _State()

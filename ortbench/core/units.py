@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _TIME_UNITS = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
 _SIZE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
@@ -14,8 +14,12 @@ def time_unit(most: float) -> tuple[str, float]:
 
     A duration that is shown alone goes by it: 45.9 ms and never 45930 µs.
     """
+    return _fitting(most, _TIME_UNITS)
+
+
+def _fitting(value: float, units: Sequence[tuple[str, float]]) -> tuple[str, float]:
     # A hair below a unit already rounds up to it: 999.96 µs reads 1.00 ms.
-    return next((unit for unit in _TIME_UNITS if abs(most) >= unit[1] * 0.9995), _TIME_UNITS[-1])
+    return next((unit for unit in units if abs(value) >= unit[1] * 0.9995), units[-1])
 
 
 # In the unit of a table no figure is less than the one, and none is more than the other.
@@ -63,10 +67,8 @@ def difference(ns: float) -> str:
 
 def energy(joules: float) -> str:
     """An energy, for example ``4.21 mJ``."""
-    for name, size in (("J", 1.0), ("mJ", 1e-3)):
-        if abs(joules) >= size * 0.9995:
-            return f"{digits(joules / size)} {name}"
-    return f"{digits(joules / 1e-6, most=2)} µJ"
+    name, size = _fitting(joules, (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6)))
+    return f"{digits(joules / size, most=2 if size == 1e-6 else 12)} {name}"
 
 
 def seconds(ns: float) -> str:
@@ -116,7 +118,5 @@ def count(number: float, noun: str) -> str:
 
 def rate(per_second: float) -> str:
     """A count per second with three significant digits: ``114``, ``1.24k``, ``154k`` or ``70.5M``."""
-    for letter, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if per_second >= unit * 0.9995:
-            return f"{digits(per_second / unit)}{letter}"
-    return digits(per_second)
+    letter, unit = _fitting(per_second, (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0)))
+    return f"{digits(per_second / unit)}{letter}"

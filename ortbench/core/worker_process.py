@@ -20,19 +20,11 @@ SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 
 class WorkerProcess:
-    """A process that answers requests.
-
-    Args:
-        line: of another interpreter than this one.
-
-    Attributes:
-        started_ns: on the clock of `time.perf_counter_ns`.
-        stderr: what it prints.
-    """
+    """A process that answers requests; `line` is of another interpreter than this one."""
 
     def __init__(self, line: Sequence[str] = (), env: dict[str, str] | None = None) -> None:
         self.started_ns = time.perf_counter_ns()
-        self.stderr = nameless_file()
+        self.stderr = nameless_file()  # what it prints
         with signals.held():  # what started is known to be ended
             self.popen = subprocess.Popen(
                 line or [sys.executable, SCRIPT],

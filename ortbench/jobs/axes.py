@@ -14,7 +14,7 @@ from ortbench.jobs.publishing import check_wanted, publish, publish_results
 from ortbench.jobs.run import publish_sides
 from ortbench.measure.process import open_copies, open_session
 from ortbench.plan.configurations import side_names
-from ortbench.plan.ep_options import refuse_unclaimed
+from ortbench.plan.target import refuse_unclaimed
 
 if TYPE_CHECKING:
     from ortbench.model.result import Result

@@ -13,7 +13,7 @@ from ortbench.analysis.comparing.series import Selection
 from ortbench.analysis.why.explain import Why, explain, why_data
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.safe_text import visible
-from ortbench.jobs.publishing import check_place, check_wanted, json_text, page_of, publish, quieten_matplotlib, write
+from ortbench.jobs.publishing import check_place, check_wanted, json_text, page_of, publish, write
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.plan.compare_options import Compared
@@ -113,7 +113,6 @@ def report(places: Sequence[Path], html: str | None) -> None:
     place = html or str(_page_of(places))
     check_place(place, "--html")
     results = [load(path) for path in paths]
-    quieten_matplotlib()
     if write(place, page_of(results, called(results, paths)), "--html") and place != "-":
         print(visible(f"Saved in {place}"))
 

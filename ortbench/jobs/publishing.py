@@ -62,7 +62,6 @@ def publish(
                 print()
             print_report(report, wanted.verbose)
     if wanted.html is not None and page is not None:
-        quieten_matplotlib()
         write(wanted.html, page(), "--html")
 
 
@@ -190,13 +189,6 @@ def summarise_job(markdown: str) -> None:
             step_summary(markdown, os.environ)
         except BadInput as error:
             files.note("the job summary", str(error))
-
-
-def quieten_matplotlib() -> None:
-    """Before it is imported: where it keeps its font cache, which it tells then, is no business of a benchmark's user."""
-    import logging
-
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
 def json_text(data: Any) -> str:

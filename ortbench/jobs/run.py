@@ -10,10 +10,10 @@ from ortbench.core.files import write_or_note
 from ortbench.jobs.measuring import Measured, measure, new_place
 from ortbench.jobs.publishing import publish_results
 from ortbench.plan.configurations import differ_by_ep, side_names
-from ortbench.plan.ep_options import refuse_unclaimed
+from ortbench.plan.option_types import parse_share
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.parsing import parse_share
 from ortbench.plan.plan import SAME, Observer, Plan
+from ortbench.plan.target import refuse_unclaimed
 
 if TYPE_CHECKING:
     from ortbench.model.result import Result
@@ -73,7 +73,7 @@ def measured(
             attach(results, out or Path(), bandwidth)
 
     names = side_names(plans) if len(plans) > 1 else ()
-    place = new_place(out, plans, plans[0].folder)
+    place = new_place(out, plans, plans[0].part.folder)
     return measure(plans, place, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
 

@@ -315,7 +315,7 @@ def _interrupted(folder: Path) -> int:
 def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: OutputOptions) -> int:
     from ortbench.analysis.findings.best_advice import bests
     from ortbench.report.chores import left_out
-    from ortbench.report.programs.session_lines import session_lines
+    from ortbench.report.programs.literals import session_lines
 
     for it in bests(done.results, done.names):
         name = None if it.number is None else done.names[it.number]

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ortbench.analysis.loads.load_levels import ClosedLoopBlock, Requests
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
-from ortbench.core.int_codec import pack, unpack
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.soaks.stream import shape_requests
-from ortbench.model.protocol import LoadBlock, LoadClients, LoadRuns, LoadServed
+from ortbench.model.protocol import LoadBlock, LoadClients, LoadRuns, LoadServed, pack, unpack
 from ortbench.model.schema import OWN, PROCESS
 from ortbench.plan.soak_plan import begun_by
 

@@ -259,7 +259,7 @@ def open_worker(plan: Plan) -> Client:
     """A fresh worker that has been sent what it is to open."""
     freed_path(plan)  # what cannot be freed needs no worker
     client = _started_for(plan)
-    client.send(plan.opened_by, **request_of(plan))
+    client.send(plan.part.opened_by, **request_of(plan))
     return client
 
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from ortbench.model import modes
 from ortbench.model.metrics import LATENCY, NAME, Figure, figure
-from ortbench.model.modes import (
-    DEVICE_GROWTH,
-    HOST_GROWTH,
-    OUTPUT_TOKENS,
-    SECOND_INFERENCE,
-    START_MEMORY,
-    START_PARTS,
-    WHOLE_START,
-)
 
 
 class Axis(NamedTuple):
@@ -78,17 +70,8 @@ BYTES = Axis("size", "B", whole=True)
 MEMORY = Axis("memory", "")
 
 _COSTS = ("enqueue", "cpu_time", "page_faults", "involuntary_switches", "device_memory", "host_memory", "energy")
-_SOAKED = (
-    "cpu_time",
-    "page_faults",
-    "host_held",
-    "device_held",
-    HOST_GROWTH,
-    DEVICE_GROWTH,
-    "handle_growth",
-    "thread_growth",
-)
-_GROWTHS = (HOST_GROWTH, DEVICE_GROWTH, "handle_growth", "thread_growth")
+_GROWTHS = (modes.HOST_GROWTH, modes.DEVICE_GROWTH, "handle_growth", "thread_growth")
+_SOAKED = ("cpu_time", "page_faults", "host_held", "device_held", *_GROWTHS)
 _ANYWHERE = ("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "min-speedup")
 _USUAL = _figures(LATENCY)
 SPEEDUP = ("speedup", "speedup.ci95")
@@ -157,11 +140,11 @@ LOAD = Kind(
     "load", "a load", "inference",
     (
         View(
-            compared=_figures(OUTPUT_TOKENS, *_TOKEN_TIMES, "throughput", LATENCY, "latency.p99"),
-            several=_figures(OUTPUT_TOKENS, *_TOKEN_TIMES[:2], "throughput"), gated=_figures("throughput"),
+            compared=_figures(modes.OUTPUT_TOKENS, *_TOKEN_TIMES, "throughput", LATENCY, "latency.p99"),
+            several=_figures(modes.OUTPUT_TOKENS, *_TOKEN_TIMES[:2], "throughput"), gated=_figures("throughput"),
             history=_figures("throughput"), axis=CONCURRENCY.name,
             columns=(
-                (OUTPUT_TOKENS, "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),
+                (modes.OUTPUT_TOKENS, "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),
                 ("inter_token_latency", "inter_token_latency.p95"), ("prefill_slowdown", "prefill_slowdown.ci95"),
                 ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("SLO",), ("cpu_cores", "gil_wait"), ("fairness",),
                 ("sm_clock",),
@@ -212,9 +195,9 @@ BANDWIDTH = Kind(
 START = Kind(
     "start", "starts", "start",
     (View(
-        compared=_figures(WHOLE_START, *START_PARTS, SECOND_INFERENCE, START_MEMORY),
-        several=_figures(WHOLE_START, "start.session", START_MEMORY), gated=_figures(WHOLE_START), history=_figures(WHOLE_START),
-        columns=(_tails(WHOLE_START), (f"{WHOLE_START}.n",), START_PARTS, (SECOND_INFERENCE, START_MEMORY)),
+        compared=_figures(modes.WHOLE_START, *modes.START_PARTS, modes.SECOND_INFERENCE, modes.START_MEMORY),
+        several=_figures(modes.WHOLE_START, "start.session", modes.START_MEMORY), gated=_figures(modes.WHOLE_START), history=_figures(modes.WHOLE_START),
+        columns=(_tails(modes.WHOLE_START), (f"{modes.WHOLE_START}.n",), modes.START_PARTS, (modes.SECOND_INFERENCE, modes.START_MEMORY)),
     ),),
     charts=("starts", "distribution", "drift"),
     advice=("placement", "start", "engine"),

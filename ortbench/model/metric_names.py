@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ortbench.core.errors import BadInput
@@ -68,7 +68,6 @@ class MetricName(NamedTuple):
         return ".".join(filter(None, (self.mode, key, self.statistic))) + (f"@{place}" if place else "")
 
     def fits(self, point: Mapping[str, AxisValue]) -> bool:
-        """Whether a point has the values that are named."""
         return all(axis in point and point[axis] == value for axis, value in self.point)
 
 
@@ -129,7 +128,8 @@ def _statistic(found: Metric, rest: Sequence[str]) -> str:
     if not found.sampled:
         raise ValueError(f"{key} is one number and has no statistics, so {rest[0]!r} does not fit; write {key}")
     if not _is_statistic(rest[0]):
-        raise ValueError(f"{key} has no statistic {rest[0]!r}{_close(rest[0], GATED)}; there are {', '.join(GATED)}")
+        near = "".join(f" (did you mean {it}?)" for it in _nearest(rest[0], GATED)[:1])
+        raise ValueError(f"{key} has no statistic {rest[0]!r}{near}; there are {', '.join(GATED)}")
     if rest[1:]:
         raise ValueError(f"{rest[1]!r} does not fit behind a statistic; write {key}.{rest[0]}")
     return _ALSO.get(rest[0], rest[0])
@@ -156,11 +156,6 @@ def _nearest(word: str, names: Iterable[str]) -> list[str]:
     from difflib import get_close_matches  # for messages alone
 
     return get_close_matches(word, list(names), n=3)
-
-
-def _close(word: str, names: Collection[str]) -> str:
-    near = _nearest(word, names)
-    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _point(places: Sequence[str]) -> tuple[tuple[str, AxisValue], ...]:
@@ -221,7 +216,6 @@ def _quoted_value(value: AxisValue) -> str:
 
 
 def _number(text: str) -> AxisValue:
-    """The number that a text is, or the text."""
     if not _NUMBER.fullmatch(text):
         return text
     if text.lstrip("-").isdecimal():

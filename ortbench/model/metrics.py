@@ -54,18 +54,6 @@ class Unit(NamedTuple):
         return name, partial(units.time, unit=size)
 
 
-def _times(value: float) -> str:
-    return f"{units.digits(value)}×"
-
-
-def _percent(value: float) -> str:
-    return f"{units.digits(value * 100)}%"
-
-
-def _per_second(value: float) -> str:
-    return f"{units.size(value)}/s"
-
-
 def _per_1000(show: Callable[[float], str], value: float) -> str:
     return f"{show(value)}/1,000 inf"
 
@@ -79,17 +67,13 @@ def _small(value: float) -> str:
     return units.digits(value) if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.2e}"
 
 
-def _decibel(value: float) -> str:
-    return f"{value:.{0 if abs(value) >= 99.95 else 1}f}"
-
-
 def _rate(symbol: str, measure: str = "throughput", suffix: str = "_per_s") -> Unit:
     return Unit(symbol, suffix, measure, units.rate, symbol)
 
 
 TIME = Unit("ns", "_ns", "latency", units.duration, scale=units.table_unit, least=1)
 SIZE = Unit("B", "_bytes", "size", units.size, least=1)
-BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", _per_second)
+BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", lambda value: f"{units.size(value)}/s")
 INFERENCES = _rate("inf/s")._replace(spelled="inferences/s")
 ITEMS, STEPS, REQUESTS = map(_rate, ("items/s", "steps/s", "requests/s"))
 PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS, OUTPUT_TOKENS = (
@@ -102,8 +86,8 @@ INFERENCES_PER_J = _rate("inf/J", "efficiency", "")._replace(spelled="inferences
 ITEMS_PER_J = _rate("items/J", "efficiency", "")
 GROWTH = Unit("B/1000 inf", "_bytes_per_1000", "growth", partial(_per_1000, units.size), least=1000)
 COUNTED_GROWTH = Unit("1/1000 inf", "_per_1000", "growth", partial(_per_1000, units.digits), least=0.01)
-SHARE = Unit("1", "", "share", _percent)
-RATIO = Unit("1", "", "ratio", _times)
+SHARE = Unit("1", "", "share", lambda value: f"{units.digits(value * 100)}%")
+RATIO = Unit("1", "", "ratio", lambda value: f"{units.digits(value)}×")
 SIMILARITY = Unit("1", "", "similarity", partial(_fixed, decimals=5))
 INDEX = Unit("1", "", "index", units.digits)
 NUMBER = Unit("1", "", "value", _small)
@@ -111,7 +95,7 @@ COUNT = Unit("1", "", "count", units.digits, least=0.01)
 FAULTS = COUNT._replace(least=10)  # of 4 kB pages, which take an inference some µs
 CORES = Unit("cores", "_cores", "cores", units.digits, "cores")
 CLOCK = Unit("MHz", "_mhz", "clock", partial(_fixed, decimals=0), "MHz")
-DECIBEL = Unit("dB", "_db", "sqnr", _decibel, "dB")
+DECIBEL = Unit("dB", "_db", "sqnr", lambda value: f"{value:.{0 if abs(value) >= 99.95 else 1}f}", "dB")
 PLAIN = Unit("", "", "value", units.digits)
 
 
@@ -185,7 +169,6 @@ def _count(key: str, title: str, unit: Unit, meaning: str) -> Metric:
 
 
 def _value(key: str, title: str, unit: Unit, better: Better, meaning: str, *also: str) -> Metric:
-    """Of one number."""
     return Metric(key, title, unit, better, Group.TIME, meaning, also=also)
 
 

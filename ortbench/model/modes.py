@@ -114,7 +114,6 @@ class Mode:
 
     @property
     def times_copies(self) -> bool:
-        """Whether its copies are phases of their own."""
         return "h2d" in self.phases
 
     def timed_as(self, phase: str) -> str:

@@ -4,43 +4,16 @@ Requests are documented in `ortbench.worker.worker`. Durations are integer nanos
 `time.perf_counter_ns`, which both processes share.
 """
 
-from typing import Any, TypedDict
+import base64
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from ortbench.model.schema import (
-    Arena,
-    CaseSync,
-    ChainLink,
-    ChainStage,
-    Depth,
-    Device,
-    Direction,
-    EngineCache,
-    EpOfSession,
-    External,
-    Freed,
-    Graph,
-    InnerCopies,
-    LinkTimes,
-    Loop,
-    LoopBytes,
-    Memory,
-    NodeMemory,
-    Nodes,
-    NotRequired,
-    Once,
-    OutputDistance,
-    Place,
-    Placement,
-    Places,
-    ProcessReading,
-    Runtime,
-    StageBytes,
-    SuggestedLoop,
-    Sync,
-    Tensor,
-    Warned,
-    ZeroCopy,
-)
+from ortbench.model import schema
+from ortbench.model.schema import NotRequired
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Stage = tuple[str, int, int]  # name, start and duration; from JSON it is a list
 
@@ -51,15 +24,15 @@ class LoadedEp(TypedDict):
     ep: str
     library: str | None
     version: str | None
-    notes: list[Warned]
+    notes: list[schema.Warned]
 
 
 class OpenedEp(LoadedEp):
     """A loaded EP, its device and memory, and what it runs with."""
 
-    device: Device
-    memory: Memory
-    runtime: Runtime
+    device: schema.Device
+    memory: schema.Memory
+    runtime: schema.Runtime
 
 
 class Opened(OpenedEp):
@@ -68,26 +41,26 @@ class Opened(OpenedEp):
     None."""
 
     ep_options: dict[str, str]
-    eps: list[EpOfSession]
-    placement: Placement
+    eps: list[schema.EpOfSession]
+    placement: schema.Placement
     unsupported: str | None
-    inputs: list[Tensor]
-    outputs: list[Tensor]
+    inputs: list[schema.Tensor]
+    outputs: list[schema.Tensor]
     guessed_dims: list[str]
     expected: "HeldOutputs | None"  # the outputs beside the expected ones, where there are some
     session_ns: int
-    engine_cache: EngineCache | None
+    engine_cache: schema.EngineCache | None
     first_inference_ns: int
     stages: list[Stage]
-    loop: NotRequired[Loop]
+    loop: NotRequired[schema.Loop]
     chain: NotRequired["OpenedChain"]
 
 
 class OpenedChain(TypedDict):
     """``open_chain``: also the stages and links, and which of the stages is the ``main`` one, of which the EP is."""
 
-    stages: list[ChainStage]
-    links: list[ChainLink]
+    stages: list[schema.ChainStage]
+    links: list[schema.ChainLink]
     main: int
 
 
@@ -109,17 +82,17 @@ class Prepared(TypedDict):
 
     bytes_in: int | None
     bytes_out: int | None
-    sync: CaseSync
-    zero_copy: ZeroCopy | None
-    external: External | None
-    graph: Graph | None
-    places: Places
-    pipeline: Depth | None
+    sync: schema.CaseSync
+    zero_copy: schema.ZeroCopy | None
+    external: schema.External | None
+    graph: schema.Graph | None
+    places: schema.Places
+    pipeline: schema.Depth | None
     inferences_per_sample: int | None
     estimates_ns: dict[str, float | None]
     stages: list[Stage]
-    loop: NotRequired[LoopBytes]
-    chain: NotRequired[list[StageBytes]]
+    loop: NotRequired[schema.LoopBytes]
+    chain: NotRequired[list[schema.StageBytes]]
 
 
 class LoadClients(TypedDict):
@@ -131,7 +104,7 @@ class LoadClients(TypedDict):
 
 
 class LoadBlock(TypedDict):
-    """What clients did from ``at_ns`` on: when the runs of each started and ended, packed (`ortbench.core.int_codec`); what ended a
+    """What clients did from ``at_ns`` on: when the runs of each started and ended, packed (`pack`); what ended a
     client early and what is wrong with the outputs of one, in words; CPU time of the worker and time by the clock. Of loops also what
     the ``steps`` of all runs took, and when they started, packed; else empty."""
 
@@ -177,7 +150,7 @@ class Samples(TypedDict):
     enqueues: NotRequired[list[int]]
     cpu: NotRequired[CpuTime]
     counts: NotRequired[dict[str, int]]
-    reading: NotRequired[ProcessReading]  # ``soak_block``: what the worker's process holds then
+    reading: NotRequired[schema.ProcessReading]  # ``soak_block``: what the worker's process holds then
 
 
 class TracedSamples(Samples):
@@ -192,7 +165,7 @@ class FreedCopy(TypedDict):
     """``free_dims``: where the copy is, and what was done in it."""
 
     path: str
-    freed: Freed
+    freed: schema.Freed
 
 
 class Saved(TypedDict):
@@ -213,7 +186,7 @@ class HeldOutputs(Held):
 
     relative: float | None
     accepts: str | None
-    distances: list[OutputDistance]
+    distances: list[schema.OutputDistance]
 
 
 class Finished(Held):
@@ -221,9 +194,9 @@ class Finished(Held):
     kind, that have come to return before the device is done; of a chain also what copies of its links take alone, of a loop that
     generates what the choice of a token does."""
 
-    once: Once | None
+    once: schema.Once | None
     early: list[str]
-    links: NotRequired[list[LinkTimes]]
+    links: NotRequired[list[schema.LinkTimes]]
     next_token_ns: NotRequired[int]
 
 
@@ -250,7 +223,7 @@ class Recorded(TypedDict):
 class ProfiledNodes(TypedDict):
     """``nodes``: what is found, and for a timeline the last of the runs."""
 
-    found: Nodes
+    found: schema.Nodes
     profile: Recorded | None
 
 
@@ -274,9 +247,9 @@ class Weighed(TypedDict):
 class WeighedArenas(TypedDict):
     """``arenas``: of each EP that tells, by an ONNX Runtime of this version; where they were asked for, the nodes that hold most."""
 
-    arenas: list[Arena]
+    arenas: list[schema.Arena]
     version: str
-    nodes: list[NodeMemory] | None
+    nodes: list[schema.NodeMemory] | None
 
 
 class Stretched(TypedDict):
@@ -369,7 +342,7 @@ class Program(TypedDict):
     by_address: bool
     captured: bool
     dynamic: bool
-    external: Place | None
+    external: schema.Place | None
     dlpack: bool
     loop: ProgramLoop | None
 
@@ -395,7 +368,7 @@ class CopyEp(OpenedEp):
 class CopyEstimate(TypedDict):
     """About what a copy of a size takes, None without a warm-up."""
 
-    direction: Direction
+    direction: schema.Direction
     bytes: int
     ns: float | None
 
@@ -403,8 +376,8 @@ class CopyEstimate(TypedDict):
 class CopiesProved(TypedDict):
     """``bandwidth_prove``: what ends a copy in either direction, and about what copies of each size take."""
 
-    h2d: Sync
-    d2h: Sync
+    h2d: schema.Sync
+    d2h: schema.Sync
     estimates: list[CopyEstimate]
 
 
@@ -421,8 +394,8 @@ class Streams(TypedDict):
 class EpDevice(TypedDict):
     """A device of an EP; ``modes``: each with None, or why it cannot be done there."""
 
-    hardware: Device
-    memory: Memory
+    hardware: schema.Device
+    memory: schema.Memory
     streams: Streams
     modes: dict[str, str | None]
 
@@ -465,9 +438,9 @@ class Listed(TypedDict):
     those of a library's devices, one after the other."""
 
     eps: list[ListedEp]
-    runtime: Runtime
+    runtime: schema.Runtime
     abilities: list[Ability]
-    warnings: NotRequired[list[Warned]]
+    warnings: NotRequired[list[schema.Warned]]
     checks: NotRequired[list[list[Check]]]
 
 
@@ -484,18 +457,35 @@ class Inspected(Content):
     ``loop`` is added by the side that asks: what looks like its state, or null; and ``freed`` where it is of a copy."""
 
     path: str
-    inputs: list[Tensor]
-    outputs: list[Tensor]
+    inputs: list[schema.Tensor]
+    outputs: list[schema.Tensor]
     bytes_in: int | None
     bytes_out: int | None
     guessed_dims: list[str]
     not_run: str | None
-    freed: NotRequired[Freed]
-    loop: NotRequired[SuggestedLoop | None]
+    freed: NotRequired[schema.Freed]
+    loop: NotRequired[schema.SuggestedLoop | None]
     ep: NotRequired[str]
-    device: NotRequired[Device]
-    memory: NotRequired[Memory]
+    device: NotRequired[schema.Device]
+    memory: NotRequired[schema.Memory]
     modes: NotRequired[dict[str, str | None]]
-    placement: NotRequired[Placement]
-    copies: NotRequired[InnerCopies | None]
-    warnings: NotRequired[list[Warned]]
+    placement: NotRequired[schema.Placement]
+    copies: NotRequired[schema.InnerCopies | None]
+    warnings: NotRequired[list[schema.Warned]]
+
+
+# Many whole numbers as a short text: JSON would take ten times as long. NumPy is loaded when needed.
+
+
+def pack(numbers: "Sequence[int] | NDArray[np.int64]") -> str:
+    """Whole numbers of 64 bits, shape (n,), as base64 of their little-endian bytes."""
+    import numpy as np
+
+    return base64.b64encode(np.asarray(numbers, dtype="<i8").tobytes()).decode()
+
+
+def unpack(text: str) -> "NDArray[np.int64]":
+    """The inverse of `pack`: shape (n,), int64."""
+    import numpy as np
+
+    return np.frombuffer(base64.b64decode(text), dtype="<i8").astype(np.int64)

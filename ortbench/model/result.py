@@ -28,50 +28,8 @@ from typing import Any, Final, Literal
 
 from ortbench.core.parts import SOMETIMES
 from ortbench.core.stats import Metric, Stats, Value
+from ortbench.model import schema
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, WHOLES, stage_in
-from ortbench.model.schema import (
-    Axis,
-    Best,
-    CaseCheck,
-    CaseMemory,
-    CaseSync,
-    Chain,
-    Depth,
-    Downsampled,
-    Energy,
-    Environment,
-    Generation,
-    HostTime,
-    Items,
-    Knee,
-    LatencyBounds,
-    LeftOut,
-    Link,
-    LoadBlock,
-    LoadSetup,
-    Loop,
-    LoopBytes,
-    MachineNoise,
-    Model,
-    Nodes,
-    OutputsCompared,
-    Placement,
-    Places,
-    Recorded,
-    Setup,
-    Slo,
-    Soak,
-    StageBytes,
-    Start,
-    Stopped,
-    Sweep,
-    Switching,
-    Target,
-    Tensor,
-    Throttled,
-    Tool,
-    Warned,
-)
 from ortbench.model.unit_of_work import INFERENCE, ChainWork, LoopWork, StartWork, Work
 
 SCHEMA_VERSION = 2
@@ -134,29 +92,29 @@ class Case:
     status: Status = OK
     reason: str | None = None
     point: dict[str, int | float | str] = field(default_factory=dict)
-    checks: dict[str, CaseCheck] = field(default_factory=dict)
+    checks: dict[str, schema.CaseCheck] = field(default_factory=dict)
     metrics: dict[str, Metric] = field(default_factory=dict)
     speedup: Value | None = None
     noisy: bool = field(default=False, metadata=SOMETIMES)
     samples: dict[str, list[int | float]] = field(default_factory=dict)
     blocks: dict[str, list[list[int]]] = field(default_factory=dict)
     block_medians: dict[str, list[int]] | None = None
-    downsampled: Downsampled | None = None
-    left_out: LeftOut | None = None
-    places: Places | None = None
-    sync: CaseSync | None = None
+    downsampled: schema.Downsampled | None = None
+    left_out: schema.LeftOut | None = None
+    places: schema.Places | None = None
+    sync: schema.CaseSync | None = None
     inferences_per_sample: int | None = None
-    host: HostTime | None = None
-    recorded: Recorded | None = None
-    memory: CaseMemory | None = None
-    energy: Energy | None = None
-    pipeline: Depth | None = None
+    host: schema.HostTime | None = None
+    recorded: schema.Recorded | None = None
+    memory: schema.CaseMemory | None = None
+    energy: schema.Energy | None = None
+    pipeline: schema.Depth | None = None
     steps_ns: list[int] | None = None
-    step_bytes: LoopBytes | None = None
-    stage_bytes: dict[str, StageBytes] | None = None
-    load_blocks: list[LoadBlock] | None = None
+    step_bytes: schema.LoopBytes | None = None
+    stage_bytes: dict[str, schema.StageBytes] | None = None
+    load_blocks: list[schema.LoadBlock] | None = None
     queue_delay_ci95: list[int] | None = None
-    latency_bounds: dict[str, LatencyBounds] | None = None
+    latency_bounds: dict[str, schema.LatencyBounds] | None = None
 
     @property
     def whole(self) -> str:
@@ -244,9 +202,9 @@ class Point:
     point: dict[str, int | float | str]
     shape: dict[str, int]
     data: str | None = None
-    inputs: list[Tensor] = field(default_factory=list)
-    outputs: list[Tensor] = field(default_factory=list)
-    items: Items | None = None
+    inputs: list[schema.Tensor] = field(default_factory=list)
+    outputs: list[schema.Tensor] = field(default_factory=list)
+    items: schema.Items | None = None
     first_inference_ns: int | None = None
 
 
@@ -262,43 +220,43 @@ def empty() -> Any:
 class Result:
     """One run. Its parts are empty until the model is open; without it a result is neither saved nor read."""
 
-    tool: Tool
+    tool: schema.Tool
     created: str
     command: list[str]
-    environment: Environment = field(default_factory=empty)
-    model: Model = field(default_factory=empty)
-    target: Target = field(default_factory=empty)
-    placement: Placement = field(default_factory=empty)
-    setup: Setup = field(default_factory=empty)
-    stopped: Stopped | None = None
+    environment: schema.Environment = field(default_factory=empty)
+    model: schema.Model = field(default_factory=empty)
+    target: schema.Target = field(default_factory=empty)
+    placement: schema.Placement = field(default_factory=empty)
+    setup: schema.Setup = field(default_factory=empty)
+    stopped: schema.Stopped | None = None
     took_ns: int | None = None
-    warnings: list[Warned] = field(default_factory=list)
+    warnings: list[schema.Warned] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
-    nodes: Nodes | None = None
-    link: Link | None = None
+    nodes: schema.Nodes | None = None
+    link: schema.Link | None = None
     note: str | None = None
     name: str | None = None
-    items: Items | None = None
-    throttled: Throttled | None = None
-    noise: MachineNoise | None = field(default=None, metadata=SOMETIMES)
-    outputs: list[OutputsCompared] | None = field(default=None, metadata=SOMETIMES)
+    items: schema.Items | None = None
+    throttled: schema.Throttled | None = None
+    noise: schema.MachineNoise | None = field(default=None, metadata=SOMETIMES)
+    outputs: list[schema.OutputsCompared] | None = field(default=None, metadata=SOMETIMES)
     kind: str = RUN
-    axes: list[Axis] = field(default_factory=list)
-    loop: Loop | None = None
-    chain: Chain | None = None
-    load: LoadSetup | None = None
-    knee: dict[str, Knee | None] | None = None
-    slo: Slo | None = None
-    sweep: Sweep | None = None
+    axes: list[schema.Axis] = field(default_factory=list)
+    loop: schema.Loop | None = None
+    chain: schema.Chain | None = None
+    load: schema.LoadSetup | None = None
+    knee: dict[str, schema.Knee | None] | None = None
+    slo: schema.Slo | None = None
+    sweep: schema.Sweep | None = None
     shapes: list[Point] = field(default_factory=list)
-    switching: list[Switching] | None = None
-    best: Best | None = None
-    start: Start | None = None
-    soak: Soak | None = None
+    switching: list[schema.Switching] | None = None
+    best: schema.Best | None = None
+    start: schema.Start | None = None
+    soak: schema.Soak | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
-    def generation(self) -> Generation | None:
+    def generation(self) -> schema.Generation | None:
         """Of a loop that generates, what it is given and gives; else None."""
         return self.loop.get("generation") if isinstance(self.loop, dict) else None
 
@@ -328,7 +286,7 @@ class Result:
 
     def warn(self, code: str, message: str) -> None:
         """Add a warning unless it is there already."""
-        warning: Warned = {"code": code, "message": message}
+        warning: schema.Warned = {"code": code, "message": message}
         if warning not in self.warnings:
             self.warnings.append(warning)
 

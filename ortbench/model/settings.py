@@ -44,19 +44,22 @@ OF_START = (
 OF_SOAK = (Setting("order", "order of shapes", "shape-order"), Setting("reopened", "session reopened after", "reopen"))
 
 
+def words_of(option: str, value: Any) -> list[str]:
+    """What sets an option, by its long name, on a command line."""
+    if isinstance(value, bool):
+        return [f"--{'' if value else 'no-'}{option}"]
+    return [f"--{option}", f"{value:g}" if isinstance(value, float) else str(value)]
+
+
 def typed(settings: Iterable[Setting], recorded: Mapping[str, Any]) -> list[str]:
     """The words that set on a command line what a result recorded of settings, those that are not the default."""
     words: list[str] = []
     for it in settings:
         value = recorded.get(it.key, it.default)
         if isinstance(value, Mapping):
-            words += [word for key, item in value.items() for word in (f"--{it.option}", f"{key}={item}")]
+            words += [word for key, item in value.items() for word in words_of(it.option, f"{key}={item}")]
         elif value != it.default:
-            words += (
-                [f"--{'' if value else 'no-'}{it.option}"]
-                if isinstance(value, bool)
-                else [f"--{it.option}", str(value)]
-            )
+            words += words_of(it.option, value)
     return words
 
 

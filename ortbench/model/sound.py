@@ -87,28 +87,21 @@ def check_numbers(value: Any, path: Sequence[str | int] = (), signed: bool = Fal
         for key, item in value.items():
             inner = [*path, key]
             if isinstance(item, (list, tuple)) and "ci95" in key:
-                _check_sorted({"its low end": item[0] if len(item) == 2 else None, "its high end": item[-1:]}, inner)
+                if len(item) != 2:
+                    raise Wrong("two numbers are needed", *inner)
+                _check_sorted({"its low end": item[0], "its high end": item[1]}, inner)
             if key == "feedback" and any(len(pair) != 2 for pair in item):
                 raise Wrong("a list of pairs is needed", *inner)
             check_numbers(item, inner, signed or key in _SIGNED)
 
 
 def _check_sorted(values: Mapping[str, Any], path: Sequence[str | int]) -> None:
-    if None in values.values():
-        raise Wrong("two numbers are needed", *path)
-    numbers = {name: value[0] if isinstance(value, (list, tuple)) else value for name, value in values.items()}
-    for (low, below), (high, above) in pairwise(numbers.items()):
+    for (low, below), (high, above) in pairwise(values.items()):
         if below > above:
             raise Wrong(f"{low} is above {high}", *path)
 
 
 def _check_case(case: Case, path: list[str | int]) -> None:
-    for key, metric in case.metrics.items():
-        if isinstance(metric, Stats):
-            at = [*path, "metrics", key]
-            if metric.n < 1:
-                raise Wrong(f"a number of at least 1 is needed, not {metric.n}", *at, "n")
-            _check_sorted({name: getattr(metric, name) for name in _ORDER}, at)
     parts = [(case.samples, case.blocks, case.block_medians or {}, path)]
     if case.left_out is not None:
         parts.append((case.left_out["samples"], case.left_out["blocks"], {}, [*path, "left_out"]))
@@ -126,10 +119,13 @@ def _check_case(case: Case, path: list[str | int]) -> None:
         for key in samples.keys() - blocks.keys():
             raise Wrong("they are of no blocks", *at, "samples", key)
     for key, metric in case.metrics.items():
-        if key in case.blocks and isinstance(metric, Stats):
-            taken = sum(n for _, n, _ in case.blocks[key])
-            if metric.n != taken:
-                raise Wrong(f"there are {taken} samples, not {metric.n}", *path, "metrics", key, "n")
+        if isinstance(metric, Stats):
+            at = [*path, "metrics", key]
+            if metric.n < 1:
+                raise Wrong(f"a number of at least 1 is needed, not {metric.n}", *at, "n")
+            _check_sorted({name: getattr(metric, name) for name in _ORDER}, at)
+            if key in case.blocks and metric.n != (taken := sum(n for _, n, _ in case.blocks[key])):
+                raise Wrong(f"there are {taken} samples, not {metric.n}", *at, "n")
 
 
 def _check_points(result: Result, kind: Kind) -> None:

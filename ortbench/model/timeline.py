@@ -60,8 +60,6 @@ class ClientRuns(NamedTuple):
 
 @dataclass(frozen=True)
 class LoadBlock:
-    """A block of a level of load."""
-
     # mode, name, round: which; the name says the level
     mode: str
     name: str

@@ -6,24 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ortbench.model import modes
 from ortbench.model.metrics import PER_BLOCK
-from ortbench.model.modes import (
-    COSTS,
-    LATENCY,
-    LOOP_PHASES,
-    SECOND_INFERENCE,
-    STAGE,
-    START_MEMORY,
-    START_PARTS,
-    STEP,
-    TOKEN_PHASES,
-    WHOLE_CHAIN,
-    WHOLE_LOOP,
-    WHOLE_START,
-    mode_of,
-    stage_in,
-    stage_phase,
-)
 
 
 @dataclass(frozen=True)
@@ -34,8 +18,8 @@ class Work:
     stages: tuple[str, ...] = ()  # the names of those of a chain, else none
     tokens: bool = False  # the steps of a loop give tokens
     kind: ClassVar[str] = "run"  # of the results
-    whole: ClassVar[str] = LATENCY  # what all of it is called where its parts are too
-    part: ClassVar[str] = STEP  # under which name the samples of its parts are
+    whole: ClassVar[str] = modes.LATENCY  # what all of it is called where its parts are too
+    part: ClassVar[str] = modes.STEP  # under which name the samples of its parts are
     name: ClassVar[str] = "single inferences"  # what it is, in a message
 
     @property
@@ -49,15 +33,14 @@ class Work:
         return 1
 
     def phases(self, mode: str) -> tuple[str, ...]:
-        """What can be timed of a mode."""
-        known = mode_of(mode)
-        return (*known.phases, *PER_BLOCK) if known.of_cpu_tensors else (*known.phases, *COSTS)
+        known = modes.mode_of(mode)
+        return (*known.phases, *PER_BLOCK) if known.of_cpu_tensors else (*known.phases, *modes.COSTS)
 
     def lacks(self, metric: str) -> str:
         """Why no mode has a metric, where that is so of this work; else nothing."""
-        if metric in LOOP_PHASES:
+        if metric in modes.LOOP_PHASES:
             return "single inferences have no steps; say what is fed back with --feedback OUT=IN"
-        if metric == WHOLE_CHAIN or stage_in(metric):
+        if metric == modes.WHOLE_CHAIN or modes.stage_in(metric):
             return f"{self.name} have no stages, which chains have"
         return ""
 
@@ -75,41 +58,41 @@ class Work:
 
     def part_at(self, index: int) -> tuple[str, dict[str, Any]]:
         """What a part is called, and its numbers, by its place among the parts of all samples of a block."""
-        return STEP, {STEP: index % self.count, "iteration": index}
+        return modes.STEP, {modes.STEP: index % self.count, "iteration": index}
 
 
 class _OfParts(Work):
     def phases(self, mode: str) -> tuple[str, ...]:
-        return (LATENCY, *self.parts, *PER_BLOCK)
+        return (modes.LATENCY, *self.parts, *PER_BLOCK)
 
     def lacks(self, metric: str) -> str:
         return "" if metric in self.phases("") else f"{self.name} has {', '.join(self.phases('')[1:])} only"
 
 
 class LoopWork(_OfParts):
-    kind = whole = WHOLE_LOOP
+    kind = whole = modes.WHOLE_LOOP
     name = "a loop"
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return (*LOOP_PHASES, *TOKEN_PHASES) if self.tokens else LOOP_PHASES
+        return (*modes.LOOP_PHASES, *modes.TOKEN_PHASES) if self.tokens else modes.LOOP_PHASES
 
     @property
     def count(self) -> int:
         return self.steps or 1
 
     def per_sample(self, metric: str) -> int | None:
-        return {STEP: self.steps, TOKEN_PHASES[1]: self.count - 1 if self.tokens else None}.get(metric)
+        return {modes.STEP: self.steps, modes.TOKEN_PHASES[1]: self.count - 1 if self.tokens else None}.get(metric)
 
 
 class ChainWork(_OfParts):
-    kind = whole = WHOLE_CHAIN
-    part = STAGE
+    kind = whole = modes.WHOLE_CHAIN
+    part = modes.STAGE
     name = "a chain"
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return (WHOLE_CHAIN, *map(stage_phase, self.stages))
+        return (modes.WHOLE_CHAIN, *map(modes.stage_phase, self.stages))
 
     @property
     def count(self) -> int:
@@ -123,22 +106,22 @@ class ChainWork(_OfParts):
 
     def part_at(self, index: int) -> tuple[str, dict[str, Any]]:
         number = index % self.count
-        return self.stages[number], {STAGE: number, "iteration": index // self.count}
+        return self.stages[number], {modes.STAGE: number, "iteration": index // self.count}
 
 
 class StartWork(_OfParts):
     """A start: a fresh process, from before it exists to its second inference."""
 
     kind = "start"
-    whole = WHOLE_START
+    whole = modes.WHOLE_START
     name = "a start"
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return (WHOLE_START, *START_PARTS, SECOND_INFERENCE, START_MEMORY)
+        return (modes.WHOLE_START, *modes.START_PARTS, modes.SECOND_INFERENCE, modes.START_MEMORY)
 
     def phases(self, mode: str) -> tuple[str, ...]:
-        return (LATENCY, *self.parts)
+        return (modes.LATENCY, *self.parts)
 
 
 INFERENCE = Work()
@@ -152,7 +135,6 @@ class Part:
 
     @property
     def work(self) -> Work:
-        """What one sample is of."""
         return INFERENCE
 
     @property

@@ -39,17 +39,7 @@ _swept = partial(option, panel=MEASURED, commands=("bandwidth",), suite=False)
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """One sweep of one EP's copies.
-
-    Attributes:
-        target: the EP and its device; the rest of it needs a session, which a sweep has not.
-        min_bytes, max_bytes: the smallest and the largest copy.
-        duration_s: longest measurement, all sizes together.
-        iterations: measure exactly so many copies of each size instead; None measures until it knows enough.
-        seed: of the data and of the order of blocks.
-        timeout_s: longest wait for one answer of the worker.
-        command: what was typed.
-    """
+    """One sweep of one EP's copies; a session's part of the `target` is not used."""
 
     target: Target = field(default_factory=Target)
     min_bytes: int = _swept(
@@ -77,7 +67,6 @@ class CopyPlan:
     command: tuple[str, ...] = ()
 
     def worker_request(self) -> dict[str, Any]:
-        """What the worker needs to open the EP, as JSON-ready data."""
         return {"target": asdict(self.target), "seed": self.seed}
 
 

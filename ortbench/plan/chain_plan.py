@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
+from ortbench.core.parts import made
 from ortbench.model.unit_of_work import ChainWork, Part, Work
-from ortbench.plan.loop_plan import Steps, steps_from
-from ortbench.plan.target import Inputs, Target, inputs_from, target_from
+from ortbench.plan.loop_plan import Steps
+from ortbench.plan.target import Inputs, Target
 
 
 class End(NamedTuple):
@@ -23,12 +25,7 @@ class End(NamedTuple):
 
 @dataclass(frozen=True)
 class Link:
-    """An output of a stage that is an input of another.
-
-    Attributes:
-        source, to: its ends.
-        where: which place of the file gives each of them, for messages, by the names of the keys: ``from`` and ``to``.
-    """
+    """An output of a stage that is an input of another; `where` the file gives its ends, for messages, by the keys ``from`` and ``to``."""
 
     source: End
     to: End
@@ -40,15 +37,8 @@ class Link:
 
 @dataclass(frozen=True)
 class Stage:
-    """A model of a chain.
-
-    Attributes:
-        name: what links call it; without a dot.
-        model: its path.
-        target, inputs: the session, and what no link gives.
-        steps: how often it runs, and what is fed back; once and nothing for a stage that is no loop.
-        where: which place of the file gives each of its keys, for messages; under ``""`` the stage itself.
-    """
+    """A model of a chain, by the path of its file; `inputs` are what no link gives, `where` the file gives its keys, for messages
+    (under ``""`` the stage itself)."""
 
     name: str
     model: str
@@ -82,35 +72,12 @@ class Chain(Part):
         return found
 
 
-def chain_from(data: Mapping[str, Any]) -> Chain:
-    """The inverse of `dataclasses.asdict` for `Chain`, after JSON turned its tuples into lists."""
-    stages = tuple(
-        Stage(
-            it["name"],
-            it["model"],
-            target_from(it["target"]),
-            inputs_from(it["inputs"]),
-            steps_from(it["steps"]),
-            it["where"],
-        )
-        for it in data["stages"]
-    )
-    links = tuple(Link(End(*it["source"]), End(*it["to"]), it["where"]) for it in data["links"])
-    return Chain(stages, links)
+chain_from: Callable[[dict[str, Any]], Chain] = partial(made, Chain)
 
 
 def in_order(names: Sequence[str], links: Iterable[Link]) -> tuple[list[str], list[str]]:
-    """Stages in an order in which each comes behind those that it takes something of; as they were given where that is all
-    the same.
-
-    Args:
-        names: of the stages.
-        links: between them.
-
-    Returns:
-        The order, and none; or, where there is no order, what there is of one and a circle of stages, its first one again
-        at its end.
-    """
+    """Stages, by name, in an order in which each comes behind those that it takes something of, and as they were given where that is
+    all the same; and none. Where there is no order: what there is of one, and a circle of stages, its first one again at its end."""
     before: dict[str, list[str]] = {name: [] for name in names}
     for link in links:
         before[link.to.stage].append(link.source.stage)

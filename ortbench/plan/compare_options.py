@@ -11,10 +11,9 @@ from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.metrics import METRICS as METRICS_KNOWN
 from ortbench.model.metrics import Group
 from ortbench.model.modes import ALL_MODES, EVERY, named_modes, no_such
-from ortbench.plan.option_types import SHARE, SWITCH, TEXTS, Entries, OptionType, table_of
+from ortbench.plan.option_types import SHARE, SWITCH, TEXTS, Entries, OptionType, finite, parse_share, table_of
 from ortbench.plan.options import COMPARED as PANEL
 from ortbench.plan.options import LIMIT, Option, RawOptions
-from ortbench.plan.parsing import finite, parse_share
 from ortbench.plan.plan import SAME
 
 
@@ -26,7 +25,6 @@ METRICS: OptionType = TEXTS._replace(example='"device-tensors.latency.median" or
 
 
 def _figure(name: str, text: str, option: str) -> float:
-    """What a metric of the outputs is limited to."""
     if name not in _OF_OUTPUTS:
         raise BadInput(f"{option} {name}: choose from {', '.join(_OF_OUTPUTS)}", option)
     if name == _TOP1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -98,28 +98,26 @@ def ep_names(plans: Sequence[Plan]) -> list[str]:
         if plan.target.library and plan.target.ep == "auto":
             libraries.setdefault(name, set()).add(plan.target.library)
     others = {plan.target.ep for plan in plans}
-    called = {
-        path: end for name, alike in libraries.items() for path, end in _ends(alike, 2 if name in others else 1).items()
-    }
+    called: dict[str, str] = {}
+    for name, alike in libraries.items():
+        whole = [Path(os.path.abspath(path)).with_suffix("") for path in alike]
+        called |= zip(alike, ends(whole, 2 if name in others else 1) or alike, strict=True)
     return [
         called.get(plan.target.library or "", name) if plan.target.ep == "auto" else name
         for name, plan in zip(names, plans, strict=True)
     ]
 
 
-def _ends(paths: Collection[str], least: int) -> dict[str, str]:
-    """The ends of some paths, at least so many parts of each and without the suffix, as long as tells all of them apart; else the
-    paths."""
-    parts = {path: Path(os.path.abspath(path)).with_suffix("").parts for path in paths}
-    for length in range(least, max(map(len, parts.values())) + 1):
-        ends = {path: "/".join(it[-length:]) for path, it in parts.items()}
-        if len(set(ends.values())) == len(ends):
-            return ends
-    return {path: path for path in paths}
+def ends(paths: Sequence[Path], least: int = 1) -> list[str] | None:
+    """The ends of some paths, at least so many parts of each, as long as tells all of them apart; None where nothing does."""
+    for length in range(least, max(len(path.parts) for path in paths) + 1):
+        found = ["/".join(path.parts[-length:]) for path in paths]
+        if len(set(found)) == len(found):
+            return found
+    return None
 
 
 def differ_by_ep(plans: Sequence[Plan]) -> bool:
-    """Whether every side has an EP of its own."""
     return len({(plan.target.ep, plan.target.library) for plan in plans}) == len(plans)
 
 

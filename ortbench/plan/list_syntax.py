@@ -25,15 +25,11 @@ def alone(value: Any) -> list[Any]:
 
 
 class Listed(NamedTuple):
-    """How several values of an option are written.
+    """How several values of an option are written."""
 
-    Attributes:
-        example: a list, for the help; "" where the option is repeated instead.
-        each: gives the parts, from what a command line gives or, of a table, the text of an entry; takes what messages call
-            it and the option's name too, and raises `BadInput` for what is no list.
-    """
-
-    example: str
+    example: str  # a list, for the help; "" where the option is repeated instead
+    # gives the parts, from what a command line gives or, of a table, the text of an entry; takes what messages call it and the
+    # option's name too, and raises `BadInput` for what is no list
     each: Callable[[Any, str, str], Sequence[Any]]
 
 

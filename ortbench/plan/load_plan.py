@@ -16,9 +16,8 @@ from ortbench.model.modes import LATENCY as INFERENCE
 from ortbench.model.modes import LOAD_MODES
 from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import LATENCY, parse_limits
-from ortbench.plan.option_types import TEXT, TIME, WHOLE
+from ortbench.plan.option_types import TEXT, TIME, WHOLE, finite
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, one_of, option, seconds
-from ortbench.plan.parsing import finite
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
 from ortbench.plan.plan_builder import generates, live_duration_s, loop_of, plan_of, streamed
@@ -112,14 +111,10 @@ class LoadPlan:
     """The load that is put on a model.
 
     Attributes:
-        concurrency: how many clients the levels of a closed loop have; None for none, or where there is no `rate` either for
-            the usual numbers.
-        rate: requests per second of the levels of an open loop, or ``auto`` for the highest that keeps the `slo`.
-        arrivals: ``poisson``, ``uniform``, or a file of timestamps in seconds, one a line, whose rate `rate` replaces.
-        sessions: ``shared``, ``own`` or ``process``: what the clients have each.
-        slo: the most that statistics of the latency may be, ns.
-        workers: how many serve an open loop.
-        duration_s: of a level; None for 2 s or, with a file and no other rate, for all of it.
+        concurrency: None for none, or where there is no `rate` either for the usual numbers.
+        arrivals: the `rate` replaces that of a file of timestamps, s, one a line.
+        slo: by statistic, ns.
+        duration_s: None for 2 s or, with a file and no other rate, for all of it.
     """
 
     concurrency: tuple[int, ...] | None = _put(
@@ -153,7 +148,6 @@ class LoadPlan:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are levels of an open loop."""
         return self.rate is not None or self.file is not None
 
     @property
@@ -163,7 +157,6 @@ class LoadPlan:
 
     @property
     def closed(self) -> tuple[int, ...]:
-        """The numbers of clients of the closed loop's levels."""
         if self.concurrency is None and not self.is_open:
             return usual_concurrency(
                 len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -263,7 +256,6 @@ def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:
 
 
 def settings(load: LoadPlan, seed: int, duration_s: float, stream: Stream | None = None) -> LoadSetup:
-    """How a load is put on, as a result has it."""
     mixed = {"order": stream.order, "shapes": [it.name for it in stream.shapes]} if stream else {}
     arrivals = None if not load.is_open else load.arrivals if load.file is None else FILE
     name = None if load.file is None else Path(load.file).name

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import INDEX, names_in
+from ortbench.core.parts import made
 from ortbench.model.unit_of_work import LoopWork, Part, Work
 from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, PATH, TEXTS, WHOLE
@@ -30,98 +31,57 @@ _generating = partial(_steps, commands=("loop", "load", "gate", "profile"), comm
 
 @dataclass(frozen=True)
 class Encoder:
-    """The model that runs once in front of a decoder.
+    """The model that runs once in front of a decoder."""
 
-    Attributes:
-        model: its path.
-        links: patterns of its outputs and the decoder's inputs that take them, beside those of one name.
-        start: the token with which the decoder begins.
-    """
-
-    model: str
+    model: str  # its path
+    # patterns of its outputs and the decoder's inputs that take them, beside those of one name
     links: tuple[tuple[str, str], ...] = ()
-    start: int = 0
+    start: int = 0  # the token with which the decoder begins
 
 
 @dataclass(frozen=True)
 class Features:
-    """What gives an embedding model the features of an image or a sound, once before the first step.
+    """What gives an embedding model the features of an image or a sound, once before the first step."""
 
-    Attributes:
-        name: ``vision`` or ``speech``.
-        model: its path; "" where it is not one model.
-        links: patterns of its outputs and the embedding model's inputs that take them.
-        token: that stands in the prompt for each of the features; None where the file has none.
-    """
-
-    name: str
-    model: str = ""
-    links: tuple[tuple[str, str], ...] = ()
-    token: int | None = None
+    name: str  # ``vision`` or ``speech``
+    model: str = ""  # its path; "" where it is not one model
+    links: tuple[tuple[str, str], ...] = ()  # patterns of its outputs and the embedding model's inputs that take them
+    token: int | None = None  # that stands in the prompt for each of the features; None where the file has none
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """The model that gives a decoder's inputs of token ids in every step.
+    """The model that gives a decoder's inputs of token ids in every step."""
 
-    Attributes:
-        model: its path.
-        links: patterns of its outputs and the decoder's inputs that take them, beside those of one name.
-        ids: the name of its input of token ids, where the file has it.
-        special: tokens that stand for images and sounds.
-        features: what runs before, where its inputs are given.
-    """
-
-    model: str
+    model: str  # its path
+    # patterns of its outputs and the decoder's inputs that take them, beside those of one name
     links: tuple[tuple[str, str], ...] = ()
-    ids: str = ""
-    special: tuple[int, ...] = ()
-    features: tuple[Features, ...] = ()
+    ids: str = ""  # the name of its input of token ids, where the file has it
+    special: tuple[int, ...] = ()  # tokens that stand for images and sounds
+    features: tuple[Features, ...] = ()  # what runs before, where its inputs are given
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """What is known of a model that generates before it is loaded; its own names say the rest.
+    """What is known of a model that generates before it is loaded; its own names say the rest."""
 
-    Attributes:
-        said_by: the file that says so; "" for none.
-        feedback: as of `Steps`, where the file has some.
-        names: of its inputs and of its logits, by what they are.
-        context: how many tokens it can hold.
-        shared: its cache has a fixed length, so that past and present can be one buffer.
-        heads, head_size: of its keys and values.
-        encoder: what runs once in front of it; None for nothing.
-        embedding: what runs in front of it in each step; None for nothing.
-        providers: the EPs that it asks for, as `Target.ep` names them, with their options.
-    """
-
-    said_by: str = ""
-    feedback: tuple[tuple[str, str], ...] = ()
-    names: dict[str, str] = field(default_factory=dict)
-    context: int | None = None
-    shared: bool = False
-    heads: int | None = None
+    said_by: str = ""  # the file that says so; "" for none
+    feedback: tuple[tuple[str, str], ...] = ()  # as of `Steps`, where the file has some
+    names: dict[str, str] = field(default_factory=dict)  # of its inputs and of its logits, by what they are
+    context: int | None = None  # how many tokens it can hold
+    shared: bool = False  # its cache has a fixed length, so that past and present can be one buffer
+    heads: int | None = None  # of its keys and values
     head_size: int | None = None
-    encoder: Encoder | None = None
-    embedding: Embedding | None = None
+    encoder: Encoder | None = None  # what runs once in front of it; None for nothing
+    embedding: Embedding | None = None  # what runs in front of it in each step; None for nothing
+    # the EPs that it asks for, as `Target.ep` names them, with their options
     providers: tuple[tuple[str, dict[str, str]], ...] = ()
 
 
 @dataclass(frozen=True)
 class Steps(Part):
-    """A loop.
-
-    Attributes:
-        feedback: patterns of an output and the input that takes it in the next step; ``*`` stands for the same text in both.
-        count: how many steps there are.
-        first_dims: sizes of dimensions in the first step.
-        fill: input name → the value of all its elements, an expression of dimensions, ``step`` and ``index``.
-        keep: outputs that stay on the device.
-        resident: inputs that are uploaded only once.
-        prompt_length, generate, tokens: of a model that generates; its first step takes the prompt, and each gives a token.
-        context: how many tokens its cache holds before.
-        decoder: what is known of that model; None of a loop that generates nothing.
-    """
+    """A loop; `decoder` is what is known of a model that generates, None of a loop that generates nothing. Its first step takes the
+    prompt, and each gives a token."""
 
     feedback: tuple[tuple[str, str], ...] = _steps(
         "feedback", "OUT=IN", "Feed an output to an input of the next step; * matches in both.",
@@ -183,15 +143,14 @@ _ELSE = ("steps", "first-dim")  # those of one that does not
 def steps_of(given: RawOptions, decoder: Decoder | None = None) -> Steps | None:
     """The loop that options describe, or that of a model that generates; None where there is none. `BadInput`: options of a loop
     without what makes it one."""
-    generates = decoder is not None and (not given.get("feedback") or any(it in given for it in GENERATION))
-    if generates:
+    if decoder is not None and (not given.get("feedback") or any(it in given for it in GENERATION)):
         for flag in _ELSE:
             if flag in given:
                 instead = "give --feedback OUT=IN too; a model that generates takes --generate and --prompt-length"
                 raise BadInput(f"--{flag}: {instead}", f"--{flag}")
         refused = {
-            "an encoder": ("context", "measure-memory") if decoder is not None and decoder.encoder else (),
-            "an embedding model": ("measure-memory",) if decoder is not None and decoder.embedding else (),
+            "an encoder": ("context", "measure-memory") if decoder.encoder else (),
+            "an embedding model": ("measure-memory",) if decoder.embedding else (),
         }
         for stage, flags in refused.items():
             for flag in flags:
@@ -206,29 +165,4 @@ def steps_of(given: RawOptions, decoder: Decoder | None = None) -> Steps | None:
     return None
 
 
-def steps_from(data: Mapping[str, Any]) -> Steps:
-    """The inverse of `dataclasses.asdict` for `Steps`, after JSON turned its tuples into lists."""
-    decoder = data.get("decoder")
-    if decoder is not None:
-        encoder = decoder["encoder"]
-        if encoder is not None:
-            encoder = Encoder(**{**encoder, "links": _pairs(encoder["links"])})
-        embedding = decoder["embedding"]
-        if embedding is not None:
-            features = (Features(**{**it, "links": _pairs(it["links"])}) for it in embedding["features"])
-            tuples = {"special": tuple(embedding["special"]), "features": tuple(features)}
-            embedding = Embedding(**{**embedding, **tuples, "links": _pairs(embedding["links"])})
-        providers = tuple((ep, options) for ep, options in decoder["providers"])
-        made = {
-            "feedback": _pairs(decoder["feedback"]),
-            "encoder": encoder,
-            "embedding": embedding,
-            "providers": providers,
-        }
-        decoder = Decoder(**{**decoder, **made})
-    made = {"feedback": _pairs(data["feedback"]), "keep": tuple(data["keep"]), "resident": tuple(data["resident"])}
-    return Steps(**{**data, **made, "decoder": decoder})
-
-
-def _pairs(feedback: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((out, into) for out, into in feedback)
+steps_from: Callable[[dict[str, Any]], Steps] = partial(made, Steps)

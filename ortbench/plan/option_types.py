@@ -1,12 +1,14 @@
 """Kinds of options: how the value of each is read, from the words of a command line and from the data of TOML or Python. Pure.
 
-Data is written as a command line would have it (`data`, `Entries.text`) and read like that (`parse`, `Entries.item`).
+Data is written as a command line would have it (`data`, `Entries.text`) and read like that (`parse`, `Entries.item`). What is no
+value of an option raises `BadInput`.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,44 +16,16 @@ from typing import Any, NamedTuple
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import names_in
 from ortbench.model.modes import ALL_MODES, EVERY, OLD_NAMES, USUAL, no_such
-from ortbench.plan.parsing import (
-    parse_above_zero,
-    parse_clock,
-    parse_dim,
-    parse_freed,
-    parse_items,
-    parse_length,
-    parse_pairings,
-    parse_precision,
-    parse_range,
-    parse_shape,
-    parse_share,
-    parse_size,
-    parse_time,
-)
-
-
-def as_given(given: Any, option: str) -> Any:
-    """What a command line gives, as it is."""
-    return given
 
 
 class Entries(NamedTuple):
-    """Of a table: how an entry is written. Readers are given the option's name too and raise `BadInput`.
+    """Of a table: how an entry is written. Readers are given the option's name too and raise `BadInput`."""
 
-    Attributes:
-        form: of a word, for messages.
-        item: the value, from the name and the text behind it.
-        text: the text, from the name and the value in TOML or Python.
-        joint: what stands between both.
-        last: the last joint divides a word, as names may have some.
-    """
-
-    form: str
-    item: Callable[[str, str, str], Any]
-    text: Callable[[str, Any, str], str]
-    joint: str = "="
-    last: bool = False
+    form: str  # of a word, for messages
+    item: Callable[[str, str, str], Any]  # the value, from the name and the text behind it
+    text: Callable[[str, Any, str], str]  # the text, from the name and the value in TOML or Python
+    joint: str = "="  # what stands between both
+    last: bool = False  # the last joint divides a word, as names may have some
 
     def split(self, word: str, option: str) -> tuple[str, str]:
         name, joint, text = word.rpartition(self.joint) if self.last else word.partition(self.joint)
@@ -61,43 +35,206 @@ class Entries(NamedTuple):
 
 
 class OptionType(NamedTuple):
-    """What an option takes. Each reader is also given the option's name, and raises `BadInput` for what it cannot read.
+    """What an option takes. Each reader is also given the option's name, and raises `BadInput` for what it cannot read."""
 
-    Attributes:
-        example: how TOML writes one, for the documentation; empty for text.
-        data: gives what a command line would give, from a value of TOML or Python.
-        parse: gives the value, from what a command line gives: of a repeatable option a list.
-        word: what the command line makes of a word.
-        repeatable: may be given several times.
-        entries: in place of `data` and `parse`, where TOML has a table.
-        is_path: a suite writes it relative to its file.
-        of_options: its value is of other options, by their names: a command has these as if each had been given.
-        python: the type of what a call from Python gives, see `ortbench.api.values`.
-    """
+    example: str  # how TOML writes one, for the documentation; empty for text
+    data: Callable[[Any, str], Any]  # gives what a command line would give, from a value of TOML or Python
+    parse: Callable[[Any, str], Any] = lambda given, option: (
+        given
+    )  # gives the value, from what a command line gives: a list if repeatable
+    word: type = str  # what the command line makes of a word
+    repeatable: bool = False  # may be given several times
+    entries: Entries | None = None  # in place of `data` and `parse`, where TOML has a table
+    is_path: bool = False  # a suite writes it relative to its file
+    of_options: bool = False  # its value is of other options, by their names: as if each of these had been given
+    python: str = "str"  # the type of what a call from Python gives, see `ortbench.api.values`
 
-    example: str
-    data: Callable[[Any, str], Any]
-    parse: Callable[[Any, str], Any] = as_given
-    word: type = str
-    repeatable: bool = False
-    entries: Entries | None = None
-    is_path: bool = False
-    of_options: bool = False
-    python: str = "str"
+
+# Texts as the values that they stand for: of options, and by name and text of the entries of tables
+
+
+def finite(text: str) -> float:
+    """The finite number that a text is; NaN for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def parse_shape(name: str, text: str, option: str) -> tuple[int, ...]:
+    """``1x3x224x224``, or an empty text for a scalar."""
+    parts = re.split(r"[x,]", text) if text else []
+    return tuple(parse_dimension(part, f"{option} {f'{name}:{text}'!r}", option) for part in parts)
+
+
+def parse_dim(name: str, text: str, option: str) -> int | str:
+    """``8``, or an expression such as ``past+1`` as it is."""
+    if names_in(text):
+        return text
+    return 0 if re.fullmatch("0+", text, re.ASCII) else parse_dimension(text, f"{option} {name}={text}", option)
+
+
+def parse_freed(name: str, text: str, option: str) -> str:
+    """The name that a dimension of an input, such as ``image:0``, gets."""
+    where = f"{option} {name}={text}"
+    if not re.fullmatch(r".+:\d+", name, re.ASCII):
+        raise BadInput(f"{where}: write it as input:axis=name, such as image:0=batch", option)
+    if not text.isidentifier():
+        raise BadInput(f"{where}: {text!r} is no name for a dimension, such as batch", option)
+    return text
+
+
+def parse_pairings(items: Iterable[str], option: str = "--feedback") -> tuple[tuple[str, str], ...]:
+    """``out=in`` items as pairs; a * in one stands for the same text as that in the other."""
+    found = []
+    for item in items:
+        one, equals, other = item.partition("=")
+        if not equals or not one or not other:
+            raise BadInput(f"{option} {item!r}: write it as output=input", option)
+        if one.count("*") != other.count("*"):
+            raise BadInput(f"{option} {item!r}: there are as many * on one side as on the other", option)
+        found.append((one, other))
+    return tuple(found)
+
+
+def parse_length(name: str, text: str, option: str) -> int:
+    """How many tensors there are."""
+    if not re.fullmatch(r"\d+", text, re.ASCII):
+        raise BadInput(f"{option} {name}={text}: {text!r} is not a number of tensors", option)
+    return int(text)
+
+
+def parse_dimension(text: str, where: str, option: str | None = None) -> int:
+    """A dimension's size, as it is written in a place that messages name."""
+    if not re.fullmatch(r"-?\d+", text, re.ASCII):
+        several = (
+            ", and one is taken here: 'ortbench run' and 'ortbench sweep' take several, a suite's 'shapes' gates each"
+        )
+        is_list = re.fullmatch(r"\d+((,|\.\.)\d+)+", text, re.ASCII)
+        raise BadInput(f"{where}: {text!r} is not a whole number{several if is_list else ''}", option)
+    size = int(text)
+    if size < 0:
+        raise BadInput(f"{where}: a dimension cannot be negative", option)
+    if size == 0:
+        raise BadInput(
+            f"{where}: a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input", option
+        )
+    return size
+
+
+def parse_clock(text: str, option: str = "--lock-clocks") -> int | str:
+    """``1200`` as 1200, in MHz; ``base`` as it is."""
+    if text == "base":
+        return text
+    if not re.fullmatch(r"\d+", text, re.ASCII) or not 0 < int(text) < 100_000:
+        raise BadInput(f"{option} {text!r}: write base, or a number of MHz such as 1200", option)
+    return int(text)
+
+
+def parse_items(text: str, option: str = "--items") -> int | str:
+    """``8`` as 8, ``batch`` as it is: how many items a run has, or the dimension whose size that is."""
+    try:
+        float(text)
+    except ValueError:
+        if not text:
+            raise BadInput(f"{option} {text!r}: write a number, or the name of a dimension", option) from None
+        return text
+    if not re.fullmatch(r"\d+", text, re.ASCII) or not int(text):
+        raise BadInput(f"{option} {text}: write a whole number above zero, or the name of a dimension", option)
+    return int(text)
+
+
+def parse_range(name: str, text: str, option: str) -> tuple[float, float]:
+    """``0,1.5``, both included."""
+    item = f"{name}:{text}"
+    low, _, high = text.partition(",")
+    try:
+        bounds = (float(low), float(high))
+    except ValueError:
+        raise BadInput(f"{option} {item!r}: write it as name:low,high", option) from None
+    if not all(map(math.isfinite, bounds)):
+        raise BadInput(f"{option} {item!r}: both ends must be finite numbers", option)
+    if not bounds[0] <= bounds[1]:
+        raise BadInput(f"{option} {item!r}: low is above high", option)
+    return bounds
+
+
+def parse_share(text: str, option: str) -> float:
+    """``1%`` or ``0.01`` as 0.01."""
+    try:
+        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 10:
+        raise BadInput(f"{option} {text!r}: write a share above zero such as 1% or 0.01", option)
+    return value
+
+
+_BYTES: dict[str, int] = {"": 1, "b": 1} | {
+    f"{letter}{unit}": int(base**power)
+    for unit, base in (("b", 1000), ("ib", 1024))
+    for power, letter in enumerate("kmgt", 1)
+}
+
+
+def parse_size(text: str, option: str) -> int:
+    """``2GB``, ``512MiB`` or ``4096`` in bytes: kB, MB, GB, TB are decimal, KiB, MiB, GiB, TiB binary; case does not matter."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", text.strip(), re.ASCII | re.IGNORECASE)
+    if not found or found[2].lower() not in _BYTES:
+        raise BadInput(f"{option} {text!r}: write a size such as 2GB, 512MiB or a number of bytes", option)
+    return round(float(found[1]) * _BYTES[found[2].lower()])
+
+
+def parse_precision(text: str, option: str = "--precision") -> float:
+    """As `parse_share`; 0 is a precision that is never reached."""
+    return 0.0 if text.strip() in ("0", "0%", "0.0") else parse_share(text, option)
+
+
+_SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def parse_age(text: str, option: str) -> float:
+    """``12h``, ``7d`` or ``2w`` in seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text, re.ASCII)
+    if not found:
+        raise BadInput(f"{option} {text!r}: write it as 12h, 7d or 2w", option)
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def parse_time(text: str, option: str) -> float:
+    """``60s``, ``5min`` (or ``5m``), ``2h`` or a number of seconds, in seconds."""
+    found = re.fullmatch(r"(\S+?) ?(s|m|min|h|)", text.strip(), re.ASCII)
+    value = finite(found[1]) if found else math.nan
+    if not found or math.isnan(value):
+        raise BadInput(f"{option} {text!r}: write it as 60s, 5min or 2h", option)
+    if not 0 < value < 1e6:
+        raise BadInput(f"{option} {text}: must be above zero seconds", option)
+    return value * {"s": 1, "m": 60, "h": 3600}.get(found[2][:1], 1)
+
+
+def parse_above_zero(wanted: str) -> Callable[[str, str, str], float]:
+    """A reader of numbers above zero; `wanted` is what to write instead, with the name of the entry as ``{name}``."""
+
+    def parse(name: str, text: str, option: str) -> float:
+        value = finite(text)
+        if not value > 0:
+            raise BadInput(f"{option} {name}={text}: write {wanted.format(name=name)}", option)
+        return value
+
+    return parse
 
 
 # Values of TOML and Python
 
 
 def text_of(value: Any, option: str = "") -> str:
-    """Text that says something."""
     if not isinstance(value, str) or not value:
         raise BadInput("must be text")
     return value
 
 
 def texts_of(value: Any, option: str = "") -> list[str]:
-    """A text, or a list of them."""
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not values or not all(isinstance(item, str) and item for item in values):
         raise BadInput("must be text or a list of texts")
@@ -190,28 +327,8 @@ def _range(name: str, value: Any, option: str) -> str:
     return f"{value[0]},{value[1]}"
 
 
-def _amount(name: str, value: Any, option: str) -> str:
-    return f"{_number(value, option):g}"
-
-
-def _speedup(name: str, value: Any, option: str) -> str:
-    return str(_number(value, option))
-
-
 def _faster(name: str, text: str, option: str) -> float:
     return _TIMES(_mode(name, option), text, option)
-
-
-def _as_text(name: str, text: str, option: str) -> str:
-    return text
-
-
-def _tuple(given: Sequence[str], option: str) -> tuple[str, ...]:
-    return tuple(given)
-
-
-def _place(given: str, option: str) -> Path:
-    return Path(given)
 
 
 def table_of(entries: Entries, example: str, value: str) -> OptionType:
@@ -222,10 +339,12 @@ _PAIR = "key=value"
 _TIMES = parse_above_zero("how many times as fast as cpu-tensors, such as {name}=1.5")
 _MUCH = parse_above_zero("how much of it, such as {name}=1")
 TEXT = OptionType("", text_of)
-TEXTS = OptionType('"text" or a list', texts_of, _tuple, repeatable=True, python="Texts")
+TEXTS = OptionType('"text" or a list', texts_of, lambda given, option: tuple(given), repeatable=True, python="Texts")
 PATHS = TEXTS._replace(example='"path" or a list', is_path=True)
 PATH = OptionType("", text_of, is_path=True, python="Place")
-PLACE = OptionType("", text_of, _place, python="Place")  # where something is written or found that belongs to no suite
+PLACE = OptionType(
+    "", text_of, lambda given, option: Path(given), python="Place"
+)  # where something is written or found that belongs to no suite
 WHOLE = OptionType("1", whole_of, word=int, python="int")
 NUMBER = OptionType("0.5", _number, word=float, python="float")
 FLAG = OptionType("true", _flag, word=bool, python="bool")
@@ -240,7 +359,7 @@ MODE_NAMES = OptionType('"cpu-tensors" or a list', _mode_texts, _mode_names, rep
 MODES_ALONE = MODE_NAMES._replace(data=texts_of, parse=_modes)
 ONE_MODE = OptionType('"cpu-tensors"', text_of, _one_mode)
 PAIRINGS = OptionType('"out=in" or a list', texts_of, parse_pairings, repeatable=True, python="Texts")
-PAIRS = table_of(Entries(_PAIR, _as_text, _pair), '{key = "value"}', "str | float")
+PAIRS = table_of(Entries(_PAIR, lambda name, text, option: text, _pair), '{key = "value"}', "str | float")
 # The name of a dimension may be a sum itself, as exporters write them: only the last = divides.
 DIMS = table_of(Entries(_PAIR, parse_dim, _sizes, last=True), '{name = 8} or {name = "other+1"}', "int | str")
 FREED = table_of(
@@ -255,8 +374,12 @@ SHAPES = table_of(
     "str | Sequence[int]",
 )
 RANGES = table_of(Entries("name:low,high", parse_range, _range, ":", last=True), "{name = [0, 1]}", "Sequence[float]")
-AMOUNTS = table_of(Entries(_PAIR, _MUCH, _amount), "{name = 1}", "float")
-SPEEDUPS = table_of(Entries(_PAIR, _faster, _speedup), "{mode = 1.5}", "float")
+AMOUNTS = table_of(
+    Entries(_PAIR, _MUCH, lambda name, value, option: f"{_number(value, option):g}"), "{name = 1}", "float"
+)
+SPEEDUPS = table_of(
+    Entries(_PAIR, _faster, lambda name, value, option: str(_number(value, option))), "{mode = 1.5}", "float"
+)
 
 
 # Twins: the same option of another side, which can also take back what this side was given

@@ -46,49 +46,26 @@ Owner = type | Sequence["Option"]
 
 
 class Option(NamedTuple):
-    """One option.
-
-    Attributes:
-        flag: its long name without the dashes; the key in a suite.
-        metavar: what stands for its value in the help.
-        help: a sentence or two.
-        panel: one of `PANELS`.
-        kind: what it takes.
-        default: of its field.
-        shown: the default in words, where the field's says nothing.
-        check: refuses a value by itself.
-        commands: that take it.
-        common: the commands whose ``--help`` shows it; where there are many options, ``--help-all`` alone shows the others.
-        per: by command, what is declared otherwise there.
-        suite: whether a suite has it.
-        only_live: says how to measure, so that it is nothing for a result that has been measured.
-        twin: the baseline of a live gate can have another one, by ``--baseline-set``.
-        lists: how `ortbench run` takes several values, each for a side of its own; None without.
-        of_shapes: says how inputs look, so that a sweep and a soak take several values too, each for a shape of its own.
-        of_ep: means something for the EP alone that it was given for.
-        short: a name of one letter.
-        instead: by command that does not take it although one might think so, what to do in its place.
-    """
-
-    flag: str
-    metavar: str
-    help: str
-    panel: str
-    kind: OptionType = TEXT
-    default: Any = None
-    shown: str | None = None
-    check: Check | None = None
-    commands: tuple[str, ...] = LOADED
+    flag: str  # its long name without the dashes; the key in a suite
+    metavar: str  # what stands for its value in the help
+    help: str  # a sentence or two
+    panel: str  # one of `PANELS`
+    kind: OptionType = TEXT  # what it takes
+    default: Any = None  # of its field
+    shown: str | None = None  # the default in words, where the field's says nothing
+    check: Check | None = None  # refuses a value by itself
+    commands: tuple[str, ...] = LOADED  # that take it
+    # the commands whose ``--help`` shows it; where there are many options, ``--help-all`` alone shows the others
     common: tuple[str, ...] = ()
-    per: Mapping[str, Mapping[str, Any]] = {}
-    suite: bool = True
-    only_live: bool = False
-    twin: bool = False
-    lists: Listed | None = None
-    of_shapes: bool = False
-    of_ep: bool = False
-    short: str | None = None
-    instead: Mapping[str, str] = {}
+    per: Mapping[str, Mapping[str, Any]] = {}  # by command, what is declared otherwise there
+    suite: bool = True  # whether a suite has it
+    only_live: bool = False  # says how to measure, so that it is nothing for a result that has been measured
+    twin: bool = False  # the baseline of a live gate can have another one, by ``--baseline-set``
+    lists: Listed | None = None  # how `ortbench run` takes several values, each for a side of its own; None without
+    of_shapes: bool = False  # says how inputs look, so that a sweep and a soak take several values, each for a shape
+    of_ep: bool = False  # means something for the EP alone that it was given for
+    short: str | None = None  # a name of one letter
+    instead: Mapping[str, str] = {}  # by command that does not take it, what to do in its place
 
     @property
     def name(self) -> str:
@@ -207,7 +184,6 @@ def twin(one: Option) -> Option:
 
 
 def given_by(values: Iterable[tuple[Option, Any]]) -> dict[str, Any]:
-    """What was given, by options and their values."""
     given: dict[str, Any] = {}
     for it, value in values:
         given |= value if it.kind.of_options else {it.flag: value}
@@ -264,7 +240,6 @@ def seconds(value: float, option: str) -> None:
 
 
 def one_of(choices: Iterable[str]) -> Check:
-    """Of words: one of these."""
 
     def check(value: Any, option: str) -> None:
         if value not in choices:
@@ -289,14 +264,12 @@ def check_text(text: str, what: str, option: str | None = None) -> None:
 
 
 def is_file(value: str, option: str) -> None:
-    """Of files that ONNX Runtime loads."""
     if not Path(value).is_file():
         raise BadInput(f"{option}: no such file: {value}", option)
     is_text(value, option)
 
 
 def exists(value: str, option: str) -> None:
-    """Of what is read."""
     if not Path(value).exists():
         raise BadInput(f"{option}: no such file or folder: {value}", option)
 

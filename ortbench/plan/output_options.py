@@ -12,21 +12,24 @@ from ortbench.plan.options import MEASURED, OFTEN, RUNS, WRITTEN, is_file, optio
 REPORTS = Path("reports")
 
 _MEASURES = ("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "profile", "bandwidth", "tune")
+_REPORTED = (
+    "run",
+    "loop",
+    "chain",
+    "load",
+    "sweep",
+    "start",
+    "soak",
+    "gate",
+    "suite",
+    "suite merge",
+)  # those with reports for CI
 _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
 
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What is to be written and shown; a path of ``-`` is standard output, None is not wanted.
-
-    Attributes:
-        out: where the run's own folder is made.
-        bandwidth: a sweep to hold the copies against; None for the newest in `out` that fits.
-        check: the library of a plugin EP that is to be checked.
-        json, junit, action_json, bmf, trace, html, markdown: files besides those of the folder.
-        quiet: print nothing but errors.
-        verbose: print all findings, not the first few.
-    """
+    """What is to be written and shown; a path of ``-`` is standard output, None is not wanted."""
 
     out: Path = _written(
         "out", "DIR", "Write the result's folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,
@@ -45,20 +48,16 @@ class OutputOptions:
         commands=(*_MEASURES, "suite", "suite merge", "compare", "history", "doctor", "devices", "inspect"), common=(*OFTEN, "gate"),
     )  # fmt: skip
     junit: str | None = _written(
-        "junit",
-        "PATH",
-        "Write JUnit XML, for CI systems.",
-        commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "suite", "suite merge"),
-        common=("gate", "chain"),
+        "junit", "PATH", "Write JUnit XML, for CI systems.", commands=_REPORTED, common=("gate", "chain")
     )
     action_json: str | None = _written(
         "action-json", "PATH", "Write JSON for github-action-benchmark (customSmallerIsBetter).",
-        commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "suite", "suite merge"),
+        commands=_REPORTED,
         per={"gate": {"help": "Write the candidate's JSON for github-action-benchmark."}},
     )  # fmt: skip
     bmf: str | None = _written(
         "bmf", "PATH", "Write Bencher's metric format.",
-        commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "suite", "suite merge"),
+        commands=_REPORTED,
         per={"gate": {"help": "Write the candidate's metrics in Bencher's format."}},
     )  # fmt: skip
     trace: str | None = _written(
@@ -69,7 +68,7 @@ class OutputOptions:
     )
     html: str | None = _written(
         "html", "PATH", "Write the report as HTML; '-' is standard output.",
-        commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "suite", "suite merge", "compare", "report", "history", "tune"), common=OFTEN,
+        commands=(*_REPORTED, "compare", "report", "history", "tune"), common=OFTEN,
         per={"report": {
             "help": "Write the page here; '-' is standard output.",
             "shown": "report.html, beside the result or in the folder, or for several in the working directory",

@@ -10,27 +10,7 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import LONGEST_NAME
-from ortbench.model.modes import (
-    ALL_MODES,
-    CHAIN_MODES,
-    CPU,
-    DEPTH,
-    DEVICE,
-    EVERY,
-    HOST_ACCESSIBLE,
-    IN_FLIGHT,
-    LATENCY,
-    LOAD_MODES,
-    LOOP_MODES,
-    MODES,
-    USUAL,
-    USUAL_MODES,
-    WHOLE_CHAIN,
-    WHOLE_LOOP,
-    WHOLE_START,
-    modes_that,
-    no_such,
-)
+from ortbench.model import modes as io_modes
 from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.chain_plan import Chain, Stage
 from ortbench.plan.list_syntax import WHOLES
@@ -87,14 +67,14 @@ def _name(value: str, option: str) -> None:
 
 def _modes(names: tuple[str, ...], option: str) -> None:
     if not names:
-        raise BadInput(f"no mode to measure; choose from {', '.join(MODES)}")
+        raise BadInput(f"no mode to measure; choose from {', '.join(io_modes.MODES)}")
     for name in names:
-        if name not in ALL_MODES:
-            raise BadInput(f"{option} {no_such(name)}", option)
+        if name not in io_modes.ALL_MODES:
+            raise BadInput(f"{option} {io_modes.no_such(name)}", option)
 
 
 def _measure(known: Collection[str]) -> str:
-    return f"Measure these I/O modes: {', '.join(known)}, {EVERY} or {USUAL}."
+    return f"Measure these I/O modes: {', '.join(known)}, {io_modes.EVERY} or {io_modes.USUAL}."
 
 
 def timeout() -> Any:
@@ -114,7 +94,6 @@ def wait_quiet() -> Any:
 
 
 def require_quiet() -> Any:
-    """The field for whether it must be quiet."""
     return _measured(
         "require-quiet", "", "Measure only on a quiet machine: end with an error (1) if it is busy.", kind=FLAG,
         default=False, commands=(*CHAINED, "bandwidth"),
@@ -126,9 +105,8 @@ class Loop:
     """What to measure and for how long: see `ortbench.measure.schedule.StopRule`.
 
     Attributes:
-        warmup: runs of each mode before; None means for `warmup_ns`, what proofs have run counted.
+        warmup: None means for `warmup_ns`, what proofs have run counted.
         phases: which phases to time; None means all that a mode has.
-        depth: how many inferences mode `pipelined` has in flight.
         in_order: for a timeline: one block a phase, mode after mode, inside an NVTX capture range; see
             `ortbench.measure.schedule.InOrder`. Duration and precision do not matter then.
     """
@@ -160,7 +138,7 @@ class Loop:
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
-        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(IN_FLIGHT)}.", MODE, kind=WHOLE, default=DEPTH, only_live=True,
+        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(io_modes.IN_FLIGHT)}.", MODE, kind=WHOLE, default=io_modes.DEPTH, only_live=True,
         check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     in_order: bool = False
@@ -173,33 +151,26 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP, of single inferences or, with `steps`, of loops, with `start`, of fresh processes, with `soak`, of inferences whose memory is read, or of the
-    models of a `chain`, whose file is `model` then and whose first stage has the `target`; `name` and `note` are for readers. `items` is how many a run has, or the dimension
-    that says so; None looks for one that is called a batch. `called` is what the result has in place of the model's path, where
-    that is a file that soon is gone.
-
-    With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some;
-    with `spin` all is measured once more, shortly, without threads that spin; with `memory`, each mode is weighed in a worker
-    of its own; with `energy`, what runs draw is read. `lock_clocks`: ``base`` or so many MHz.
-    `record_env` are patterns of environment variables that the result has.
-    """
+    """One run of one model on one EP, of single inferences or of what `steps`, `start`, `soak` or a `chain` say; of a chain `model` is
+    its file, and `target` that of its first stage. `items` None looks for a dimension that is called a batch. `called` is what the
+    result has in place of the model's path, where that is a file that soon is gone."""
 
     model: str
     target: Target = field(default_factory=Target)
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
-        "mode", "NAME", _measure(MODES), MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
-        shown=f"the first {len(USUAL_MODES)}", commands=(*IN_MODES, "compare", "history", "code"),
+        "mode", "NAME", _measure(io_modes.MODES), MODE, kind=MODE_NAMES, default=io_modes.USUAL_MODES, check=_modes,
+        shown=f"the first {len(io_modes.USUAL_MODES)}", commands=(*IN_MODES, "compare", "history", "code"),
         common=(*OFTEN, "gate"),
         per={
-            "compare": {"help": f"Compare these I/O modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
-            "history": {"help": f"Follow these I/O modes: {', '.join(ALL_MODES)}.", "shown": EVERY},
-            "load": {"help": _measure(LOAD_MODES)},
-            "chain": {"help": _measure(CHAIN_MODES), "shown": "both"},
-            "loop": {"help": _measure(LOOP_MODES), "shown": "all but shared"},
-            "soak": {"help": f"Measure in this I/O mode: {', '.join(MODES)}.", "shown": CPU},
-            "tune": {"help": f"Tune for this I/O mode: {', '.join(MODES)}.", "shown": CPU},
-            "code": {"help": f"Write the program of this I/O mode: {', '.join(ALL_MODES)}.", "shown": f"{HOST_ACCESSIBLE}, else {DEVICE}", "kind": ONE_MODE},
+            "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY},
+            "history": {"help": f"Follow these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY},
+            "load": {"help": _measure(io_modes.LOAD_MODES)},
+            "chain": {"help": _measure(io_modes.CHAIN_MODES), "shown": "both"},
+            "loop": {"help": _measure(io_modes.LOOP_MODES), "shown": "all but shared"},
+            "soak": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
+            "tune": {"help": f"Tune for this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
+            "code": {"help": f"Write the program of this I/O mode: {', '.join(io_modes.ALL_MODES)}.", "shown": f"{io_modes.HOST_ACCESSIBLE}, else {io_modes.DEVICE}", "kind": ONE_MODE},
         },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
@@ -257,16 +228,14 @@ class Plan:
     @property
     def stages(self) -> tuple[Stage, ...]:
         """Those of a chain, none without one."""
-        return self._part.models
+        return self.part.models
 
     @property
     def work(self) -> Work:
-        """What one sample is of."""
-        return self._part.work
+        return self.part.work
 
     @property
-    def _part(self) -> Part:
-        """What a sample is of, as it was asked for."""
+    def part(self) -> Part:
         return self.chain or self.steps or self.start or self.soak or Part()
 
     @property
@@ -276,21 +245,11 @@ class Plan:
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
-        return {**self._part.request(self.model, asdict(self.target)), "inputs": asdict(self.inputs)}
-
-    @property
-    def opened_by(self) -> str:
-        """The worker's command that opens it."""
-        return self._part.opened_by
-
-    @property
-    def folder(self) -> str:
-        """What the name of its folder begins with."""
-        return self._part.folder
+        return {**self.part.request(self.model, asdict(self.target)), "inputs": asdict(self.inputs)}
 
     def sent(self, request: dict[str, Any]) -> list[tuple[Plan | Stage, dict[str, Any]]]:
         """Each model that is opened, with what `worker_request` has of it."""
-        return [*zip(self.stages, self._part.sent(request), strict=True)] or [(self, request)]
+        return [*zip(self.stages, self.part.sent(request), strict=True)] or [(self, request)]
 
 
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
@@ -316,7 +275,7 @@ def check(plan: Plan) -> None:
     ):
         check_values(values)
     target = plan.target
-    copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
+    copying = io_modes.modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
     if plan.measure_copies and not {*copying} & {*plan.modes}:
         reason = f"looks into runs of {' and '.join(copying)}: add one of them with --mode"
         raise BadInput(f"--measure-copies {reason}", "--measure-copies")
@@ -343,16 +302,18 @@ def check(plan: Plan) -> None:
     if target.stream is not None and "user_compute_stream" in {name.rpartition(".")[2] for name in target.options}:
         reason = "makes a stream, and --ep-option user_compute_stream names another: leave one out"
         raise BadInput(f"--stream {reason}", "--stream")
-    bound_as_they_are = modes_that(lambda mode: mode.external_inputs)
+    bound_as_they_are = io_modes.modes_that(lambda mode: mode.external_inputs)
     if target.input_memory is not None and not {*bound_as_they_are} & {*plan.modes}:
         reason = f"is for the modes {' and '.join(bound_as_they_are)}: ask for one of them"
         raise BadInput(f"--input-memory {reason}", "--input-memory")
 
 
 _MODES = {
-    LATENCY: MODES, WHOLE_LOOP: LOOP_MODES, WHOLE_CHAIN: {name: MODES[name] for name in CHAIN_MODES},
-    WHOLE_START: {CPU: MODES[CPU]},
-}  # fmt: skip
+    io_modes.LATENCY: io_modes.MODES,
+    io_modes.WHOLE_LOOP: io_modes.LOOP_MODES,
+    io_modes.WHOLE_CHAIN: {name: io_modes.MODES[name] for name in io_modes.CHAIN_MODES},
+    io_modes.WHOLE_START: {io_modes.CPU: io_modes.MODES[io_modes.CPU]},
+}
 
 
 def _check_loop(plan: Plan) -> None:
@@ -360,7 +321,7 @@ def _check_loop(plan: Plan) -> None:
     known = _MODES[plan.work.whole]
     for name in plan.modes:
         if name not in known:
-            raise BadInput(f"--mode {no_such(name, known, plan.work.name)}", "--mode")
+            raise BadInput(f"--mode {io_modes.no_such(name, known, plan.work.name)}", "--mode")
     if plan.steps is None:
         check_sizes(plan.inputs.dims, "--dim")
         return
@@ -386,13 +347,9 @@ def check_sizes(dims: Mapping[str, int | str], option: str) -> None:
 
 
 class Observer:
-    """What a run tells while it goes on; the default says nothing.
+    """What a run tells while it goes on; the default says nothing."""
 
-    Attributes:
-        shows_estimates: whether `estimates` is of use, which takes some time between blocks.
-    """
-
-    shows_estimates = False
+    shows_estimates = False  # `estimates` is of use, which takes some time between blocks
 
     def forecast(self, seconds: float) -> None:
         """How long it will take at most, about; called once, when a mode of every model is prepared."""

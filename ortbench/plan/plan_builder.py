@@ -178,7 +178,6 @@ def live_duration_s(given: RawOptions) -> float:
 
 
 def weighing(plan: Plan, needs_memory: bool) -> Plan:
-    """The plan with memory measured where a gate needs it."""
     return replace(plan, memory=plan.memory or needs_memory)
 
 
@@ -212,5 +211,4 @@ def library_apart(given: RawOptions, prefix: str = "") -> RawOptions:
 
 
 def is_library(ep: str) -> bool:
-    """Whether an EP is named by the path of its library."""
     return ep.endswith(_LIBRARY_SUFFIXES) or os.sep in ep

@@ -6,7 +6,7 @@ What modes were called, and which options added some, is in `ortbench.model.mode
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ortbench.model.modes import USUAL, WERE_ADDED_BY
 from ortbench.plan.options import BASELINE_SET, Option
@@ -30,42 +30,35 @@ _BASELINE = "baseline-"
 
 def option_now(flag: str, known: Mapping[str, Option]) -> str | None:
     """What to type in place of an option, of those that a command has; None where it has no other name."""
-    if flag in WERE_ADDED_BY and "mode" in known:
-        return " ".join(f"--mode {name}" for name in _modes(flag, known))
-    if (key := _of_baseline(flag, known)) is not None:
-        return f"--{BASELINE_SET} {key}=VALUE"
-    new = OPTIONS.get(flag)
-    return f"--{new}" if new in known else None
+    return _now(
+        flag, known, lambda modes: " ".join(f"--mode {it}" for it in modes), f"--{BASELINE_SET} {{}}=VALUE", "--{}"
+    )
 
 
 def key_now(key: str, known: Mapping[str, Option]) -> str | None:
     """What to write in place of a key, of those that a table of a suite has; None where it has no other name."""
-    if key in WERE_ADDED_BY and "mode" in known:
-        return f"mode = {json.dumps(_modes(key, known))}"
-    if (own := _of_baseline(key, known)) is not None:
-        return f"{BASELINE_SET}.{own}"
-    new = OPTIONS.get(key)
-    return new if new in known else None
+    return _now(key, known, lambda modes: f"mode = {json.dumps(modes)}", f"{BASELINE_SET}.{{}}", "{}")
 
 
 def parameter_now(name: str, known: Mapping[str, Option]) -> str | None:
     """What to write in Python in place of a parameter, of those that a function has; None where it has no other name."""
     flag, flags = name.replace("_", "-"), {it.flag: it for it in known.values()}
-    if flag in WERE_ADDED_BY and "mode" in flags:
-        return f"modes={_modes(flag, flags)}"
-    if (own := _of_baseline(flag, flags)) is not None:
-        return f'baseline_set={{"{own.replace("-", "_")}": …}}'
-    new = OPTIONS.get(flag)
-    return new.replace("-", "_") if new in flags else None
+    return _now(flag, flags, "modes={}".format, 'baseline_set={{"{}": …}}', "{}", lambda it: it.replace("-", "_"))
 
 
-def _modes(flag: str, known: Mapping[str, Option]) -> list[str]:
-    """The modes that an option added: the usual ones are named too where several can be."""
-    return [*([USUAL] if known["mode"].kind.repeatable else []), *WERE_ADDED_BY[flag]]
-
-
-def _of_baseline(flag: str, known: Mapping[str, Option]) -> str | None:
-    if BASELINE_SET not in known or not flag.startswith(_BASELINE):
-        return None
-    own = flag.removeprefix(_BASELINE)
-    return OPTIONS.get(own, own)
+def _now(
+    flag: str,
+    known: Mapping[str, Option],
+    modes: Callable[[list[str]], str],
+    baseline: str,
+    option: str,
+    spelt: Callable[[str], str] = str,
+) -> str | None:
+    """What stands for modes that an option added, the usual ones too where several can be, an option of a baseline, or any other."""
+    if flag in WERE_ADDED_BY and "mode" in known:
+        return modes([*([USUAL] if known["mode"].kind.repeatable else []), *WERE_ADDED_BY[flag]])
+    if BASELINE_SET in known and flag.startswith(_BASELINE):
+        own = flag.removeprefix(_BASELINE)
+        return baseline.format(spelt(OPTIONS.get(own, own)))
+    new = OPTIONS.get(flag, "")
+    return option.format(spelt(new)) if new in known else None

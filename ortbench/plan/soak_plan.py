@@ -22,8 +22,6 @@ SOAKED = Option("soak", "", "Inferences for long, while memory is read.", MEASUR
 
 
 class Shape(NamedTuple):
-    """One of the shapes: what to call it, and its inputs."""
-
     name: str
     inputs: Inputs
 

@@ -21,12 +21,7 @@ STARTED = Option("start", "", "Starts of fresh processes.", MEASURED, FLAG, comm
 
 @dataclass(frozen=True)
 class Starts(Part):
-    """Fresh processes, one after the other.
-
-    Attributes:
-        file_cache: whether the system has the model's files in memory.
-        compile_cache: whether the EP has what it compiled in an earlier process; None where it is to keep nothing.
-    """
+    """Fresh processes, one after the other; the EP keeps nothing where `compile_cache` is None."""
 
     file_cache: str = _cache(
         "file-cache", "STATE", "Have the model's files in the system's cache (warm) or not (cold).", default=WARM

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortbench.core.errors import BadInput
 from ortbench.model.slo import Slo, parse_slo
-from ortbench.plan.configurations import side_names, sides_of
+from ortbench.plan.configurations import ends, side_names, sides_of
 from ortbench.plan.list_syntax import alone
 from ortbench.plan.option_types import FLAG, PATHS, OptionType, text_of
 from ortbench.plan.options import INPUT, MEASURED, SWEPT, Option, RawOptions, declared, make, option, options_of
@@ -26,13 +26,6 @@ SLO = OptionType('"p99=20ms"', text_of, parse_slo)
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep has besides the plans of its shapes.
-
-    Attributes:
-        data: .npz files and folders of test sets, which are the shapes then.
-        slo: what the best shape has to keep.
-    """
-
     data: tuple[str, ...] = _swept(
         "data", "PATH", "Sweep over real inputs: .npz files, or folders of input_0.pb, ...", panel=INPUT,
         kind=PATHS, default=(), common=(SWEPT,),
@@ -71,7 +64,6 @@ class Shape:
 
     @property
     def dims(self) -> dict[str, int | str]:
-        """Those of its plan."""
         return self.plan.inputs.dims
 
 
@@ -80,7 +72,9 @@ def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: C
     be read, fewer than two shapes, or too many."""
     given = {"duration": declared(Loop)["duration_s"].of(SWEPT).default, **given}
     if swept := make(Swept, given).data:
-        _refuse_shapes(given)
+        for it in OF_SHAPES:
+            if it.flag in given:
+                raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
         return _of_data(plan_of(model, given, command, needed), swept)
     options = [it.of(SWEPT) for it in options_of(*PLAN) if SWEPT in it.commands]
     plans = [plan_of(model, side, command, needed) for side in sides_of(given, options, MAX_SHAPES, "shapes")]
@@ -103,12 +97,6 @@ def check_shapes(shapes: Sequence[Shape]) -> None:
 
 
 # Real inputs
-
-
-def _refuse_shapes(given: RawOptions) -> None:
-    for it in OF_SHAPES:
-        if it.flag in given:
-            raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
 
 
 def _of_data(plan: Plan, places: Sequence[str]) -> list[Shape]:
@@ -154,8 +142,6 @@ def _expected(path: Path) -> str | None:
 def _names(paths: Sequence[Path]) -> list[str]:
     """What to call test sets: their own names, with so many folders before them as tell them apart."""
     shown = [path.with_name(path.name.removesuffix(".npz").removesuffix(".inputs")) for path in paths]
-    for count in range(1, max(len(path.parts) for path in shown) + 1):
-        names = ["/".join(path.parts[-count:]) for path in shown]
-        if len(set(names)) == len(names):
-            return names
-    raise BadInput("--data: a set was given twice; give each once", "--data")
+    if (names := ends(shown)) is None:
+        raise BadInput("--data: a set was given twice; give each once", "--data")
+    return names

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ortbench.core.ep_names import SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
+from ortbench.core.parts import made
+from ortbench.core.safe_text import listed
 from ortbench.model.modes import IN_BURSTS
+from ortbench.plan import option_types as types
 from ortbench.plan.list_syntax import CHOICES, REPEATED, SIZES, WHOLES
 from ortbench.plan.list_syntax import SHAPES as SHAPE_LISTS
-from ortbench.plan.option_types import (
-    DIMS,
-    FLAG,
-    FREED,
-    LENGTHS,
-    NUMBER,
-    PAIRS,
-    PATH,
-    RANGES,
-    SHAPES,
-    SWITCH,
-    TEXTS,
-    WHOLE,
-)
 from ortbench.plan.options import (
     CHAINED,
     INPUT,
@@ -66,7 +58,9 @@ _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would pl
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
 _NO_COPY = {"code": "writes a program for the model as it is: export that with a symbolic dimension"}
-_tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code"))
+_tolerance = partial(
+    _input, kind=types.NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code")
+)
 
 
 def _written(value: str, option: str) -> None:
@@ -94,62 +88,46 @@ def _run_config(entries: dict[str, str], option: str) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """Which EP, on which device, with which session.
+    """Which EP, on which device, with which session: each field is what its option says; None leaves it to the EP or ONNX Runtime.
 
     Attributes:
         ep: ``auto``, a short name, a full EP name, a plugin EP package's name, or one of `POLICIES`, by which ORT chooses.
-        library: path of a plugin EP library that is not a package.
-        device: index among the devices of that EP; None takes its first GPU or NPU.
-        options: EP options.
-        session_config: session configuration entries.
-        intra_op_threads, inter_op_threads: within an operator and between operators; None leaves ORT's default.
-        execution_mode: one of `EXECUTION_MODES`.
-        cpu_mem_arena, mem_pattern: whether the CPU EP has an arena, and whether ORT plans allocations by the first run.
-        optimized_model: where ORT writes the graph that it made of the model, in the session that is measured; None for nowhere.
-        opt_level: graph optimisation level, one of `OPT_LEVELS`.
-        no_cpu_fallback: nodes that stay on the CPU are an error.
-        input_memory: one of `EXTERNAL_LIBRARIES`, in whose memory modes with `external_inputs` have theirs; None for the EP's own.
-        cuda_graph: the runs of modes that can be `captured` are captured once and replayed.
-        stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
-        dynamic_outputs: in modes that can have `dynamic_outputs` they are bound without a shape, and ORT allocates them in each run.
-        engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
-        run_config: entries of the run options of every run.
-        python: the interpreter, or the folder of the virtual environment, whose ONNX Runtime it is; None for ortbench's own.
+        input_memory: is for modes with `external_inputs`; `cuda_graph` for those whose runs can be `captured`.
+        dynamic_outputs: in modes that can have them outputs are bound without a shape, and ORT allocates them in each run.
         free_dims: by input and axis, such as ``image:0``, the name of a dimension that is symbolic in the copy that is opened.
-        several_eps: other EPs run beside it, so that options that say that they are another one's are not refused; see
-            `ortbench.plan.ep_options`.
+        several_eps: other EPs run beside it, so that options that say that they are another one's are not refused (`own`).
     """
 
     ep: str = _runs(
         "ep", "NAME", _EP, default="auto", suite=False, lists=REPEATED,
         commands=(*_PLACED, "bandwidth"), common=(*OFTEN, "gate"),
         per={
-            **{it: {"kind": TEXTS, "help": f"{_EP} {_SEVERAL}"} for it in SIDE_BY_SIDE},
+            **{it: {"kind": types.TEXTS, "help": f"{_EP} {_SEVERAL}"} for it in SIDE_BY_SIDE},
             "inspect": {"default": None, "help": "Also show on which EP each node would run."},
         },
     )  # fmt: skip
     library: str | None = _runs(
-        "ep-library", "PATH", "Load a plugin EP from this library.", kind=PATH, check=_library, of_ep=True,
+        "ep-library", "PATH", "Load a plugin EP from this library.", kind=types.PATH, check=_library, of_ep=True,
         commands=(*_PLACED, "bandwidth", "devices"),
     )  # fmt: skip
     device: int | None = _runs(
-        "device", "N", "Use this device of the EP.", kind=WHOLE, check=not_negative,
+        "device", "N", "Use this device of the EP.", kind=types.WHOLE, check=not_negative,
         of_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=(*_PLACED, "bandwidth"),
     )  # fmt: skip
     options: dict[str, str] = _runs(
-        "ep-option", "K=V", f"Set an option of the EP. {_COMMA}", kind=PAIRS, default={}, check=is_text, of_ep=True,
+        "ep-option", "K=V", f"Set an option of the EP. {_COMMA}", kind=types.PAIRS, default={}, check=is_text, of_ep=True,
         lists=REPEATED, commands=_PLACED, common=OFTEN,
     )  # fmt: skip
     session_config: dict[str, str] = _runs(
-        "session-config", "K=V", f"Set an entry of the session's configuration. {_COMMA}", kind=PAIRS, default={}, check=is_text,
+        "session-config", "K=V", f"Set an entry of the session's configuration. {_COMMA}", kind=types.PAIRS, default={}, check=is_text,
         lists=REPEATED, commands=_PLACED,
     )  # fmt: skip
     intra_op_threads: int | None = _runs(
-        "intra-op-threads", "N", "Use N threads within an operator.", kind=WHOLE, check=at_least(1, "must be at least one"),
+        "intra-op-threads", "N", "Use N threads within an operator.", kind=types.WHOLE, check=at_least(1, "must be at least one"),
         shown="ONNX Runtime's", lists=WHOLES, commands=OPENED, common=OFTEN,
     )  # fmt: skip
     inter_op_threads: int | None = _runs(
-        "inter-op-threads", "N", f"Use N threads between operators, with --execution-mode {PARALLEL}.", kind=WHOLE,
+        "inter-op-threads", "N", f"Use N threads between operators, with --execution-mode {PARALLEL}.", kind=types.WHOLE,
         check=at_least(1, "must be at least one"), shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
     )  # fmt: skip
     execution_mode: str = _runs(
@@ -157,22 +135,22 @@ class Target:
         check=one_of(EXECUTION_MODES), lists=CHOICES._replace(example=",".join(EXECUTION_MODES)), commands=OPENED,
     )  # fmt: skip
     cpu_mem_arena: bool = _runs(
-        "cpu-mem-arena", "", "Keep freed memory of the CPU EP in an arena.", kind=SWITCH, default=True, commands=OPENED,
+        "cpu-mem-arena", "", "Keep freed memory of the CPU EP in an arena.", kind=types.SWITCH, default=True, commands=OPENED,
     )  # fmt: skip
     mem_pattern: bool = _runs(
-        "mem-pattern", "", "Plan allocations by those of earlier inferences.", kind=SWITCH, default=True, commands=OPENED,
+        "mem-pattern", "", "Plan allocations by those of earlier inferences.", kind=types.SWITCH, default=True, commands=OPENED,
     )  # fmt: skip
     optimized_model: str | None = _runs(
-        "optimized-model", "PATH", "Write the optimised graph to a file.", kind=PATH, check=_written, commands=OPENED,
+        "optimized-model", "PATH", "Write the optimised graph to a file.", kind=types.PATH, check=_written, commands=OPENED,
     )  # fmt: skip
     opt_level: str = _runs(
         "opt-level", "LEVEL", f"Optimise the graph up to a level: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS), lists=CHOICES, commands=_PLACED,
     )  # fmt: skip
     no_cpu_fallback: bool = _runs(
-        "no-cpu-fallback", "", "Fail if nodes fall back to the CPU.", kind=FLAG, default=False
+        "no-cpu-fallback", "", "Fail if nodes fall back to the CPU.", kind=types.FLAG, default=False
     )
     dynamic_outputs: bool = _runs(
-        "dynamic-outputs", "", "Let ONNX Runtime allocate bound outputs in each inference.", kind=FLAG,
+        "dynamic-outputs", "", "Let ONNX Runtime allocate bound outputs in each inference.", kind=types.FLAG,
         default=False, commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     input_memory: str | None = _runs(
@@ -180,7 +158,7 @@ class Target:
         check=one_of(EXTERNAL_LIBRARIES), commands=(*SINGLE, "sweep", "code"), lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
-        "cuda-graph", "", "Capture inferences as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False, commands=(*SINGLE, "sweep", "code"),
+        "cuda-graph", "", "Capture inferences as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=types.FLAG, default=False, commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
@@ -188,42 +166,35 @@ class Target:
         commands=OPENED,
     )  # fmt: skip
     engine_cache: str | None = _runs(
-        "engine-cache", "DIR", "Keep the engines of TensorRT EPs in this folder.", kind=PATH, check=is_text,
+        "engine-cache", "DIR", "Keep the engines of TensorRT EPs in this folder.", kind=types.PATH, check=is_text,
         of_ep=True, commands=_PLACED,
     )  # fmt: skip
     run_config: dict[str, str] = _runs(
-        "run-config", "K=V", f"Set an entry of ONNX Runtime's run options. {_COMMA}", kind=PAIRS, default={},
+        "run-config", "K=V", f"Set an entry of ONNX Runtime's run options. {_COMMA}", kind=types.PAIRS, default={},
         check=_run_config, lists=REPEATED, commands=OPENED,
     )  # fmt: skip
     python: str | None = _runs(
-        "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, lists=REPEATED,
+        "python", "PATH", _PYTHON, kind=types.PATH, check=is_interpreter, lists=REPEATED,
         shown="ortbench's own", commands=(*_PLACED, "chain", "bandwidth", "devices", "doctor"),
         per={
-            **{it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
+            **{it: {"kind": types.TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
             "doctor": {"help": "Check the ONNX Runtime of this interpreter, or environment."},
         },
     )  # fmt: skip
     free_dims: dict[str, str] = _input(
         "free-dim", "X:0=NAME", "Make a fixed dimension symbolic, in a copy of the model.",
-        kind=FREED, default={}, check=is_text, commands=(*LOADED, "inspect"), common=("run", "sweep"), instead=_NO_COPY,
+        kind=types.FREED, default={}, check=is_text, commands=(*LOADED, "inspect"), common=("run", "sweep"), instead=_NO_COPY,
     )  # fmt: skip
     several_eps: bool = False
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Where inputs come from and how they look.
+    """Where inputs come from and how they look; each field is what its option says.
 
     Attributes:
-        path: an .npz file or a folder with ``input_0.pb`` …; None makes random inputs.
-        expect: an .npz file or a folder with ``output_0.pb`` … to hold the outputs against.
-        shapes: input name → shape.
-        dims: symbolic dimension → size, a number or an expression of others.
-        lengths: name of an input that is a sequence → how many tensors it has.
-        ranges: input name → (low, high), both inclusive for integers.
-        seed: of the random inputs (and of the schedule).
-        rtol, atol: tolerances of the output comparison; None takes the one for each dtype.
-        strict_outputs: outputs that differ by a lower precision that the EP chose are an error too.
+        path: None makes random inputs.
+        ranges: (low, high), both inclusive for integers.
         index_sizes: how many entries integer inputs index into, by name, where it is known before the worker reads the model.
     """
 
@@ -231,21 +202,21 @@ class Inputs:
         "input",
         "PATH",
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
-        kind=PATH,
+        kind=types.PATH,
         check=exists,
         commands=(*SINGLE, "loop", "load", "start", "soak", "code"),
         common=OFTEN,
         per={"code": {"help": "Read inputs: an .npz whose keys are their names."}},
     )
     expect: str | None = _input(
-        "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=PATH, check=exists,
+        "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.PATH, check=exists,
         commands=(*SINGLE, "loop", "load", "start", "soak", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
         "NAME:1x3x4",
         "Set the shape of an input.",
-        kind=SHAPES,
+        kind=types.SHAPES,
         default={},
         lists=SHAPE_LISTS,
         of_shapes=True,
@@ -256,7 +227,7 @@ class Inputs:
         "dim",
         "NAME=N",
         "Set the size of a symbolic dimension, else 1.",
-        kind=DIMS,
+        kind=types.DIMS,
         default={},
         lists=SIZES,
         of_shapes=True,
@@ -267,20 +238,20 @@ class Inputs:
         "sequence-tensors",
         "NAME=N",
         "Set the number of tensors of a sequence input.",
-        kind=LENGTHS,
+        kind=types.LENGTHS,
         default={},
         lists=SIZES,
         of_shapes=True,
         commands=(*SINGLE, "load", "sweep", "code", "inspect"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
-        "range", "NAME:LO,HI", "Draw a synthetic input from this range.", kind=RANGES, default={}, commands=OPENED
+        "range", "NAME:LO,HI", "Draw a synthetic input from this range.", kind=types.RANGES, default={}, commands=OPENED
     )
     seed: int = _input(
         "seed",
         "N",
         "Seed synthetic inputs and the order of blocks.",
-        kind=WHOLE,
+        kind=types.WHOLE,
         default=0,
         check=not_negative,
         twin=False,
@@ -293,19 +264,68 @@ class Inputs:
     rtol: float | None = _tolerance("rtol", "X", "Set the relative tolerance of the comparison of outputs.")
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
     strict_outputs: bool = _input(
-        "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=FLAG, default=False, twin=False,
+        "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=types.FLAG, default=False, twin=False,
         commands=(*SINGLE, "loop", "load", "chain", "sweep"),
     )  # fmt: skip
     index_sizes: dict[str, int] | None = None
 
 
-def target_from(data: dict[str, Any]) -> Target:
-    """The inverse of `asdict` for `Target`."""
-    return Target(**data)
+target_from: Callable[[dict[str, Any]], Target] = partial(made, Target)
+inputs_from: Callable[[dict[str, Any]], Inputs] = partial(made, Inputs)
 
 
-def inputs_from(data: dict[str, Any]) -> Inputs:
-    """The inverse of `asdict` for `Inputs`, after JSON turned its tuples into lists."""
-    shapes = {name: tuple(shape) for name, shape in data["shapes"].items()}
-    ranges = {name: (low, high) for name, (low, high) in data["ranges"].items()}
-    return Inputs(**{**data, "shapes": shapes, "ranges": ranges})
+# EP options that say in their name whose they are, as ``ep.cuda.KEY``
+#
+# ONNX Runtime writes an EP's options into the session's configuration as ``ep.<full name in lower case>.KEY``, and CUDA's EP
+# as a library of its own also reads ``ep.cuda.KEY``; documentation has them so. Here both are the option KEY of that EP.
+
+_OPTION = "--ep-option"
+
+
+def prefixes(ep: str) -> tuple[str, ...]:
+    """What the options of an EP, by its full name, may begin with, in small letters: of CUDA's ``ep.cuda.`` and ``ep.cudaexecutionprovider.``."""
+    full = ep.lower()
+    names = (
+        *(short for short, name in SHORT_NAMES.items() if name == ep),
+        full.removesuffix("executionprovider"),
+        full,
+    )
+    return tuple(f"ep.{name}." for name in dict.fromkeys(names))
+
+
+def has_prefix(option: str) -> bool:
+    """Whether an option says whose it is."""
+    return re.match(r"ep\.[^.]+\..", option, re.IGNORECASE) is not None
+
+
+def own(options: Mapping[str, str], ep: str, several_eps: bool = False) -> dict[str, str]:
+    """The options of an EP, by its full name, each as the EP calls it. With `several_eps` those that say that they are another EP's are
+    for that one, which runs beside it. `BadInput`: an option of another EP where there is none, or one in two spellings."""
+    found: dict[str, str] = {}
+    spelt: dict[str, str] = {}
+    for key, value in options.items():
+        ours = [prefix for prefix in prefixes(ep) if key.lower().startswith(prefix) and len(key) > len(prefix)]
+        if not ours and has_prefix(key):
+            if several_eps:
+                continue
+            reason = f"is an option of another EP than {ep}, which runs here: write {prefixes(ep)[0]}KEY or KEY alone"
+            raise BadInput(f"{_OPTION} {key}: {reason}", _OPTION)
+        name = key[max(map(len, ours), default=0) :]
+        if name in spelt:
+            raise BadInput(f"{_OPTION} {spelt[name]} and {key} are the same option of {ep}: give it once", _OPTION)
+        found[name], spelt[name] = value, key
+    return found
+
+
+def with_own(target: Target, ep: str) -> Target:
+    """A target with the options of the EP that runs alone; see `own`."""
+    return replace(target, options=own(target.options, ep, target.several_eps))
+
+
+def refuse_unclaimed(options: Iterable[str], eps: Collection[str]) -> None:
+    """Refuse (`BadInput`) options that are of none of the EPs, by their full names, that run beside each other."""
+    begins = tuple(prefix for ep in eps for prefix in prefixes(ep))
+    for key in options:
+        if has_prefix(key) and not key.lower().startswith(begins):
+            reason = f"is an option of none of the EPs that run here: {listed(list(dict.fromkeys(eps)))}"
+            raise BadInput(f"{_OPTION} {key}: {reason}", _OPTION)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,17 +42,10 @@ class TuneOptions:
 
 @dataclass(frozen=True)
 class Space:
-    """The settings of a search.
-
-    Attributes:
-        given: what all configurations have.
-        values: of each setting the options that each value but the first sets; a value is called as it is shown.
-        cores: that the machine has for it.
-    """
-
-    given: RawOptions
+    given: RawOptions  # what all configurations have
+    # of each setting the options that each value but the first sets; a value is called as it is shown
     values: Mapping[str, Mapping[str, RawOptions]]
-    cores: int
+    cores: int  # that the machine has for it
 
     @property
     def names(self) -> dict[str, list[str]]:
@@ -96,7 +89,7 @@ def space_of(given: RawOptions, cores: int) -> Space:
     values: dict[str, dict[str, RawOptions]] = {
         THREADS: {f"{THREADS}={it}": {THREADS: it} for it in _counts(cores)},
         SPINNING: {_said(it): {_CONFIG: it} for it in _SPINS} if cores > 1 else {},
-        EXECUTION: _parallel([it for it in _counts(cores) if it > 1]),
+        EXECUTION: {f"{PARALLEL} {_INTER}={it}": {EXECUTION: PARALLEL, _INTER: it} for it in _counts(cores) if it > 1},
         ARENA: {f"no {ARENA}": {ARENA: False}},
         PATTERN: {f"no {PATTERN}": {PATTERN: False}},
         LEVEL: {f"{LEVEL}={it}": {LEVEL: it} for it in _LEVELS},
@@ -120,10 +113,6 @@ def space_of(given: RawOptions, cores: int) -> Space:
 def _counts(cores: int) -> list[int]:
     """1, 2, 4 … and all cores."""
     return sorted({1 << bit for bit in range(cores.bit_length())} | {cores})
-
-
-def _parallel(counts: Sequence[int]) -> dict[str, RawOptions]:
-    return {f"{PARALLEL} {_INTER}={it}": {EXECUTION: PARALLEL, _INTER: it} for it in counts}
 
 
 def _said(entries: Mapping[str, str]) -> str:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ortbench.core.errors import OrtbenchError, Unsupported
-from ortbench.plan.ep_options import with_own
-from ortbench.plan.target import Target, inputs_from, target_from
+from ortbench.plan.target import Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs import files, model_file
 from ortbench.worker.inputs.model_file import of_model
 from ortbench.worker.modes import external_inputs

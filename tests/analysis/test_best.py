@@ -12,7 +12,7 @@ from ortbench.model.modes import CPU, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
 from ortbench.report.comparison import setting_notes
-from ortbench.report.programs.session_lines import session_lines
+from ortbench.report.programs.literals import session_lines
 from tests.expect import there
 from tests.results import US, measured, noise_of, result_of, steady
 

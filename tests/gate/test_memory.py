@@ -12,7 +12,7 @@ from ortbench.gate.stored import check_stored
 from ortbench.gate.verdict import Verdict
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Case, Result
-from ortbench.plan.parsing import parse_size
+from ortbench.plan.option_types import parse_size
 from tests.expect import refusal
 from tests.results import broken, measured, result_of, steady, weighed
 from tests.typed import typed

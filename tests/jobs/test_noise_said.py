@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ortbench.model.result import Result
-from ortbench.plan.parsing import parse_time
+from ortbench.plan.option_types import parse_time
 from ortbench.report.page.page import build_page
 from tests.conftest import Ran, ortbench
 from tests.jobs.test_suite_run import suite

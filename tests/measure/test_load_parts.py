@@ -16,9 +16,9 @@ import pytest
 
 from ortbench.analysis.loads.load_levels import ClosedLoopBlock, LoadSamples
 from ortbench.core.errors import BadInput
-from ortbench.core.int_codec import pack, unpack
 from ortbench.jobs.load_samples import FILE_NAME, read, write
 from ortbench.measure.client_pool import LockWatch
+from ortbench.model.protocol import pack, unpack
 from tests.queues import MS, served, steady
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")

@@ -141,13 +141,11 @@ class Process:
         return self._last_tid
 
     def slice(self, track: int, category: str, span: Span) -> None:
-        """Something on a track."""
         event = {"ph": "X", "name": span.name, "cat": category, "pid": self._pid, "tid": track}
         event |= {"ts": self._us(span.start_ns), "dur": span.duration_ns / 1000}
         self.events.append({**event, "args": span.args} if span.args else event)
 
     def mark(self, track: int, category: str, name: str, at_ns: int, **args: Any) -> None:
-        """A point in time on a track."""
         event = {"ph": "i", "s": "t", "name": name, "cat": category, "pid": self._pid, "tid": track}
         self.events.append({**event, "ts": self._us(at_ns), "args": args})
 

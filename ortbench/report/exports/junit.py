@@ -18,38 +18,16 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ortbench.analysis.comparing.series import value_of
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.loads.levels import (
-    SEQUENCES,
-    at,
-    by_name,
-    is_measured,
-    latency_of,
-    load_cases,
-    rate_of,
-    rate_unit,
-    tail_of,
-)
+from ortbench.analysis.loads import levels
 from ortbench.analysis.memory import figure
 from ortbench.core.errors import one_line
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.stats import Stats
 from ortbench.core.units import duration, energy, rate, size
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.model import modes
 from ortbench.model.metrics import PER_BLOCK, TIME, known_or_plain
 from ortbench.model.metrics import figure as figure_of
-from ortbench.model.modes import (
-    ENERGY,
-    ENQUEUE,
-    LATENCY,
-    MEMORY_SIDES,
-    STEP,
-    THROUGHPUT,
-    WHOLE_CHAIN,
-    WHOLE_LOOP,
-    WHOLE_START,
-    is_rate,
-    mode_of,
-)
 from ortbench.model.result import LOAD, OK, SWEEP, UNSUPPORTED, Case, Result
 
 ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gate.contests`
@@ -92,11 +70,11 @@ def _outcome_of_case(group: str, case: Case) -> Outcome:
     if case.status != OK:
         verdict = SKIPPED if case.status == UNSUPPORTED else ERROR
         return Outcome(group, case.mode, verdict, case.reason or "no reason is known", 0.0)
-    stats = case.stats(LATENCY)
+    stats = case.stats(modes.LATENCY)
     if stats is None:  # interrupted before its turn; green would say that it works
         return Outcome(group, case.mode, ERROR, "nothing was measured", 0.0)
     low, high = map(duration, stats.ci95)
-    text = f"{duration(stats.median)} (95% CI {low} to {high}), median of {samples_text(case, LATENCY, stats)}"
+    text = f"{duration(stats.median)} (95% CI {low} to {high}), median of {samples_text(case, modes.LATENCY, stats)}"
     if costs := _costs(case):
         text += f"\n{', '.join(costs)}"
     return Outcome(group, case.mode, PASSED, text, stats.median / 1e9)
@@ -104,10 +82,10 @@ def _outcome_of_case(group: str, case: Case) -> Outcome:
 
 def _costs(case: Case) -> list[str]:
     """What a run costs besides its time, as far as it is known."""
-    enqueue, spent, joules = case.median(ENQUEUE), cpu_time_ns(case), case.value(ENERGY)
+    enqueue, spent, joules = case.median(modes.ENQUEUE), cpu_time_ns(case), case.value(modes.ENERGY)
     found = [] if enqueue is None else [f"enqueue {duration(enqueue)}"]
     found += [] if spent is None else [f"CPU time {duration(spent)}"]
-    found += [f"{side} memory {size(held)}" for side in MEMORY_SIDES if (held := figure(case, side)) is not None]
+    found += [f"{side} memory {size(held)}" for side in modes.MEMORY_SIDES if (held := figure(case, side)) is not None]
     return found if joules is None else [*found, f"energy per inference {energy(joules)}"]
 
 
@@ -125,24 +103,26 @@ def _outcomes_of_sweep(group: str, result: Result) -> list[Outcome]:
 
 def _outcomes_of_load(group: str, result: Result) -> list[Outcome]:
     """One outcome a level; of a mode that came to none, one for it."""
-    levels = load_cases(result)
-    known = {level.mode for level in levels}
+    found = levels.load_cases(result)
+    known = {level.mode for level in found}
     missing = [_outcome_of_case(group, case) for case in result.at_point() if case.mode not in known]
-    return [*missing, *(_outcome_of_level(group, level) for level in levels)]
+    return [*missing, *(_outcome_of_level(group, level) for level in found)]
 
 
 _OUTCOMES: dict[str, Callable[[str, Result], list[Outcome]]] = {LOAD: _outcomes_of_load, SWEEP: _outcomes_of_sweep}
 
 
 def _outcome_of_level(group: str, level: Case) -> Outcome:
-    name = f"{level.mode} {at(level).phrase}"
-    if not is_measured(level):
+    name = f"{level.mode} {levels.at(level).phrase}"
+    if not levels.is_measured(level):
         return Outcome(group, name, ERROR, level.reason or "no reason is known", 0.0)
-    latency, inside = latency_of(level), level.metrics[THROUGHPUT].ci95
+    latency, inside = levels.latency_of(level), level.metrics[modes.THROUGHPUT].ci95
     sure = "" if inside is None else f" (95% CI {rate(inside[0])} to {rate(inside[1])})"
-    tails = ", ".join(f"{it} {duration(by_name(latency, it))}" for it in dict.fromkeys(["p50", tail_of(level)]))
-    unit = rate_unit(level)
-    text = f"{rate(rate_of(level))} {unit}{sure}, {tails}, of {latency.n} {'sequences' if unit == SEQUENCES else 'inferences'}"
+    tails = ", ".join(
+        f"{it} {duration(levels.by_name(latency, it))}" for it in dict.fromkeys(["p50", levels.tail_of(level)])
+    )
+    unit = levels.rate_unit(level)
+    text = f"{rate(levels.rate_of(level))} {unit}{sure}, {tails}, of {latency.n} {'sequences' if unit == levels.SEQUENCES else 'inferences'}"
     return Outcome(group, name, PASSED, text, latency.median / 1e9)
 
 
@@ -150,22 +130,22 @@ def samples_text(case: Case, phase: str, stats: Stats) -> str:
     """How many samples there are, and what of."""
     if phase in PER_BLOCK:
         return f"{stats.n} blocks"
-    if phase == ENQUEUE and mode_of(case.mode).in_bursts:
+    if phase == modes.ENQUEUE and modes.mode_of(case.mode).in_bursts:
         return f"{stats.n} bursts, time per inference"
-    if case.pipeline is not None and is_rate(case.mode, phase):
+    if case.pipeline is not None and modes.is_rate(case.mode, phase):
         return f"{stats.n} rounds with {case.pipeline['depth']} inferences in flight, time per inference"
-    if is_rate(case.mode, phase):
+    if modes.is_rate(case.mode, phase):
         return f"{stats.n} bursts of {case.inferences_per_sample} inferences, time per inference"
-    if phase == STEP:
+    if phase == modes.STEP:
         return f"{stats.n} steps"
     return f"{stats.n} {_SAMPLES[case.whole](case)}"
 
 
 _SAMPLES: dict[str, Callable[[Case], str]] = {
-    LATENCY: lambda case: "samples",
-    WHOLE_LOOP: lambda case: f"loops of {len(case.steps_ns or ())} steps",
-    WHOLE_CHAIN: lambda case: f"chains of {len(case.stages)} stages",
-    WHOLE_START: lambda case: "starts",
+    modes.LATENCY: lambda case: "samples",
+    modes.WHOLE_LOOP: lambda case: f"loops of {len(case.steps_ns or ())} steps",
+    modes.WHOLE_CHAIN: lambda case: f"chains of {len(case.stages)} stages",
+    modes.WHOLE_START: lambda case: "starts",
 }
 
 

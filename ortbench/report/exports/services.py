@@ -123,12 +123,9 @@ def _entry(name: str, result: Result, it: Series) -> dict[str, str | float]:
     value, *ends = (found / size for found in values)
     entry: dict[str, str | float] = {"name": f"{name} {what}", "unit": unit, "value": round(value, 6)}
     if ends:
-        entry["range"] = f"± {_decimal(max(abs(end - value) for end in ends))}"
+        off = max(abs(end - value) for end in ends)
+        entry["range"] = "± " + f"{off:.6f}".rstrip("0").rstrip(".")
     return entry | {"extra": _told(_about(it), result)}
-
-
-def _decimal(value: float) -> str:
-    return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def _about(it: Series) -> str:
@@ -156,13 +153,10 @@ def _told(first: str, result: Result) -> str:
 
 def step_summary(markdown: str, environ: Mapping[str, str]) -> bool:
     """Append a report to the summary of a GitHub Actions step, where ``GITHUB_STEP_SUMMARY`` names it; gives whether something was
-    written.
+    written. `BadInput`: the file cannot be written; then nothing of the report is in it.
 
     A step has `SUMMARY_LIMIT` bytes, of which earlier commands may have used some; what does not fit is left out by whole
     lines, and a last line says so, if that fits.
-
-    Raises:
-        BadInput: the file cannot be written; then nothing of the report is in it.
     """
     path = environ.get("GITHUB_STEP_SUMMARY")
     if not path:

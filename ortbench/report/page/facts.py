@@ -23,23 +23,7 @@ from ortbench.analysis.findings.slo_advice import found_text, requests_text, slo
 from ortbench.analysis.findings.speedups import condition, is_on_host, kept_tensors, on_device
 from ortbench.analysis.findings.sweep_advice import best_shapes
 from ortbench.analysis.items import best_mode
-from ortbench.analysis.loads.levels import (
-    CONCURRENCY,
-    RATE,
-    asked_of,
-    at,
-    best_level,
-    by_name,
-    interval,
-    is_full,
-    kept,
-    knee_of,
-    latency_of,
-    measured,
-    rate_of,
-    rate_text,
-    tail_of,
-)
+from ortbench.analysis.loads import levels
 from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside
 from ortbench.analysis.sweep import has_a_cost
 from ortbench.core import units
@@ -47,25 +31,11 @@ from ortbench.model.kinds import KINDS
 from ortbench.model.modes import ALL_MODES, COPY_TIME, CPU, LATENCY, STEP, THROUGHPUT, is_rate
 from ortbench.model.result import LOAD, LOOP, OK, START, SWEEP, Case, Result
 from ortbench.model.schema import Loop
+from ortbench.report import model
 from ortbench.report.comparison import legend, setting_notes
 from ortbench.report.comparison import tables as side_by_side
-from ortbench.report.model import (
-    DERIVED,
-    NOTHING,
-    Block,
-    Column,
-    Findings,
-    Kind,
-    Note,
-    Paragraph,
-    Table,
-    columns,
-    filled,
-    maybe,
-)
 from ortbench.report.outputs import doubt_part, outputs_part
-from ortbench.report.page.chart_data.charts import charts_of_many
-from ortbench.report.page.parts import Drawn, Section, drawn, sections
+from ortbench.report.page.parts import Drawn, Section, charts_of_many, drawn, sections
 from ortbench.report.phrases import best_note, has_items, heading, remark
 
 
@@ -91,7 +61,9 @@ def _of_times(result: Result) -> Iterator[Fact]:
     if copied and cpu is not None and cpu.value(COPY_TIME) is not None:
         took, total = units.duration(cpu.value(COPY_TIME) or 0), units.duration(cpu.median(LATENCY) or 0)
         name = "Copies of inputs and outputs" if copies_inside(result) else "Copies"
-        yield Fact(name, f"{DERIVED}{units.share(copied)}", f"of the latency of {CPU}: {DERIVED}{took} of {total}")
+        yield Fact(
+            name, f"{model.DERIVED}{units.share(copied)}", f"of the latency of {CPU}: {model.DERIVED}{took} of {total}"
+        )
     best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
     if best is not None:
         yield Fact("Fastest mode", _speedup(best), _fastest_note(result, best))
@@ -147,9 +119,7 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
     count = loop["steps"]
     if result.generation and (ttft := shown.median("time_to_first_token")) is not None:
         yield Fact(
-            "TTFT",
-            units.duration(ttft),
-            f"{shown.mode}, after a prompt of {result.generation['prompt']} tokens",
+            "TTFT", units.duration(ttft), f"{shown.mode}, after a prompt of {result.generation['prompt']} tokens"
         )
         rates = [units.rate(shown.value(f"{it}_tokens_per_s") or 0) for it in ("decode", "prefill")]
         note = (
@@ -179,40 +149,42 @@ _MOST = "Most inferences/s"
 def _of_load(result: Result) -> Iterator[Fact]:
     """The figures of a load: the most inferences/s of both groups of modes, the knee, the highest rate that meets the SLO, latency
     at a rate."""
-    best, kept_there = best_level(result), best_level(result, on_device=True)
+    best, kept_there = levels.best_level(result), levels.best_level(result, on_device=True)
     for name, level in ((_MOST, best), (kept_tensors(result), kept_there)):
-        if level is None or (best is not None and name != _MOST and rate_of(level) <= rate_of(best)):
+        if level is None or (best is not None and name != _MOST and levels.rate_of(level) <= levels.rate_of(best)):
             continue
-        sure = within(interval(level, THROUGHPUT), units.rate)
+        sure = within(levels.interval(level, THROUGHPUT), units.rate)
         yield Fact(
             named(result, name),
-            units.rate(rate_of(level)),
-            f"{level.mode} {at(level).phrase}{sure}{condition(result, level.mode)}"
+            units.rate(levels.rate_of(level)),
+            f"{level.mode} {levels.at(level).phrase}{sure}{condition(result, level.mode)}"
             + (f"; {NOISY} which mode completes the most" if is_noisy_peak(result, level) else ""),
         )
     if best is not None:
-        own = measured(result, CONCURRENCY, best.mode)
-        knee = knee_of(own)
+        own = levels.measured(result, levels.CONCURRENCY, best.mode)
+        knee = levels.knee_of(own)
         if knee is not None and noisy_knee(result, best.mode) is None:
-            bend = next(level for level in own if at(level).value == knee["concurrency"])
+            bend = next(level for level in own if levels.at(level).value == knee["concurrency"])
             found = bend.value("scaling")
             many = "" if found in (None, 1) else named(result, f", {times(found or 1)} the inferences/s of one client")
             yield Fact(
-                "Knee", at(bend).text, f"{units.share(knee['share_of_peak'])} of the peak with {best.mode}{many}"
+                "Knee", levels.at(bend).text, f"{units.share(knee['share_of_peak'])} of the peak with {best.mode}{many}"
             )
-    rates = kept(result)
+    rates = levels.kept(result)
     if rates:
         mode = max(rates, key=lambda name: rates[name]["rate"])
-        asked = asked_of(result) or {}
+        asked = levels.asked_of(result) or {}
         met = f"{mode} meets {slo_text(asked)} {found_text(rates[mode])}; {requests_text(rates[mode], asked)}"
-        yield Fact("Highest rate", f"{rate_text(rates[mode]['rate'])} requests/s", f"{met}{condition(result, mode)}")
+        yield Fact(
+            "Highest rate", f"{levels.rate_text(rates[mode]['rate'])} requests/s", f"{met}{condition(result, mode)}"
+        )
         return
-    opened = [level for level in measured(result, RATE) if not is_full(level)]
+    opened = [level for level in levels.measured(result, levels.RATE) if not levels.is_full(level)]
     if opened:
-        level = max(opened, key=lambda it: at(it).value)
-        latency, stat = latency_of(level), tail_of(level)
-        note = f"{level.mode} {at(level).phrase}, median {units.duration(latency.median)}"
-        yield Fact(f"{stat} latency", units.duration(by_name(latency, stat)), note)
+        level = max(opened, key=lambda it: levels.at(it).value)
+        latency, stat = levels.latency_of(level), levels.tail_of(level)
+        note = f"{level.mode} {levels.at(level).phrase}, median {units.duration(latency.median)}"
+        yield Fact(f"{stat} latency", units.duration(levels.by_name(latency, stat)), note)
 
 
 def _of_sweep(result: Result) -> Iterator[Fact]:
@@ -246,8 +218,8 @@ class Overview:
     """Several results side by side: a row for each, pictures of all, or of each model in a column of its own, and those that may be
     compared."""
 
-    table: Table
-    notes: list[Note | Finding]
+    table: model.Table
+    notes: list[model.Note | Finding]
     pictures: list[list[Drawn]]
     sections: list[Section]
 
@@ -265,45 +237,47 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
     ]
     said[:0] = told
     if len(groups) > 1:
-        said.append(Note(_why_apart(results, groups)))
+        said.append(model.Note(_why_apart(results, groups)))
     said += [*setting_notes(results, names, best), *best_note(results, names)]
     pictures = _multiples(results, names, len(groups) > 1)
     if {result.kind for result in results} == {LOAD}:
         return Overview(_loads(results, names), said, pictures, compared)
     headed = (
-        Column("result", Kind.NAME),
-        Column("EP", Kind.WORD),
-        *columns(
-            Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "speedup on device", *modes
+        model.Column("result", model.Kind.NAME),
+        model.Column("EP", model.Kind.WORD),
+        *model.columns(
+            model.Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "speedup on device", *modes
         ),
     )
     lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
     if has_items(results):
-        headed = (*headed, Column("best items/s"))
-        lines = tuple((*row, _items_cell(result)) for row, result in zip(lines, results, strict=True))
-    return Overview(filled(Table(headed, lines)), said, pictures, compared)
+        headed = (*headed, model.Column("best items/s"))
+        best_of = (best_mode(result, "") for result in results)
+        cells = (model.maybe(it and it.items_per_s, units.rate) for it in best_of)
+        lines = tuple((*row, cell) for row, cell in zip(lines, cells, strict=True))
+    return Overview(model.filled(model.Table(headed, lines)), said, pictures, compared)
 
 
 def _compared(
     results: Sequence[Result], names: Sequence[str], groups: Sequence[Sequence[int]]
-) -> tuple[list[Section], list[Note | Finding]]:
+) -> tuple[list[Section], list[model.Note | Finding]]:
     """The tables of results that may be compared, a group a model or shape, and what there is to say of them."""
     made: list[Section] = []
-    said: list[Note | Finding] = []
+    said: list[model.Note | Finding] = []
     several = len(groups) > 1
     for numbers in groups:
         own, called = [results[number] for number in numbers], [names[number] for number in numbers]
         for part in doubt_part(own, called):
-            said += [finding for block in part if isinstance(block, Findings) for finding in block.findings]
+            said += [finding for block in part if isinstance(block, model.Findings) for finding in block.findings]
         if len(own) < 2:
             continue
         tables = side_by_side(own, called, _SAME, in_order=False)
-        parts: list[Sequence[Block]] = [[it] for it in tables[:-1]]
-        parts += [[it, Paragraph(legend(own, _SAME))] for it in tables[-1:]]
+        parts: list[Sequence[model.Block]] = [[it] for it in tables[:-1]]
+        parts += [[it, model.Paragraph(legend(own, _SAME))] for it in tables[-1:]]
         titled = sections([*parts, *outputs_part(own, called)])
         made += [replace(it, title=f"{it.title}: {_about(own[0])}") for it in titled] if several else titled
         said += [
-            Note(f"{called[0]} → {name}: {'; '.join(changed)}")
+            model.Note(f"{called[0]} → {name}: {'; '.join(changed)}")
             for name, result in zip(called[1:], own[1:], strict=True)
             if (changed := changes(own[0], result))
         ]
@@ -343,20 +317,26 @@ def _multiples(results: Sequence[Result], names: Sequence[str], apart: bool) -> 
     return [*kinds.values()]
 
 
-def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
+def _loads(results: Sequence[Result], names: Sequence[str]) -> model.Table:
     """A row for each load: the most runs/s, with which mode and how many clients, and the highest rate that keeps the SLO."""
     headed = (
-        Column("result", Kind.NAME),
-        Column("EP", Kind.WORD),
-        *columns(Kind.NUMBER, "peak inf/s", "mode", "clients", "highest rate in SLO"),
+        model.Column("result", model.Kind.NAME),
+        model.Column("EP", model.Kind.WORD),
+        *model.columns(model.Kind.NUMBER, "peak inf/s", "mode", "clients", "highest rate in SLO"),
     )
     rows = []
     for name, result in zip(names, results, strict=True):
-        best, rates = best_level(result), kept(result)
-        most = (NOTHING,) * 3 if best is None else (units.rate(rate_of(best)), best.mode, f"{at(best).value:g}")
+        best, rates = levels.best_level(result), levels.kept(result)
+        most = (
+            (model.NOTHING,) * 3
+            if best is None
+            else (units.rate(levels.rate_of(best)), best.mode, f"{levels.at(best).value:g}")
+        )
         rate = max((it["rate"] for it in rates.values()), default=None)
-        rows.append((name, short(result.target["ep"]), *most, NOTHING if rate is None else f"{units.rate(rate)}/s"))
-    return filled(Table(headed, tuple(rows)))
+        rows.append(
+            (name, short(result.target["ep"]), *most, model.NOTHING if rate is None else f"{units.rate(rate)}/s")
+        )
+    return model.filled(model.Table(headed, tuple(rows)))
 
 
 def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
@@ -365,7 +345,7 @@ def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
     return (
         name,
         short(result.target["ep"]),
-        NOTHING if share is None else f"{DERIVED}{units.share(share)}",
+        model.NOTHING if share is None else f"{model.DERIVED}{units.share(share)}",
         *(cell for on_device in (False, True) for cell in _fastest_cells(result, on_device)),
         *(_median_cell(by_mode.get(mode)) for mode in modes),
     )
@@ -374,21 +354,16 @@ def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
 def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     best = fastest(result, on_device)
     if best is None:
-        return NOTHING, NOTHING
+        return model.NOTHING, model.NOTHING
     if best.claim == NOISY:
         return CANNOT_TELL, times(best.speedup)
     return best.mode if best.is_faster else "none measurably faster", times(best.speedup)
 
 
-def _items_cell(result: Result) -> str:
-    found = best_mode(result, "")
-    return NOTHING if found is None else units.rate(found.items_per_s)
-
-
 def _median_cell(case: Case | None) -> str:
     if case is None:
-        return NOTHING
+        return model.NOTHING
     if case.status != OK:
         return case.status
     median = case.median(LATENCY)
-    return maybe(median, units.duration)
+    return model.maybe(median, units.duration)

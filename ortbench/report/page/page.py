@@ -25,20 +25,17 @@ from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.history import Told
 from ortbench.report.model import DERIVED, Block, Note, Report, Table
-from ortbench.report.page.chart_data.charts import charts_of
 from ortbench.report.page.chart_data.times import over_time
 from ortbench.report.page.chart_svg.draw import draw
 from ortbench.report.page.chart_svg.sheet import WIDE
 from ortbench.report.page.facts import Fact, facts, overview
-from ortbench.report.page.parts import Drawn, Section, drawn, filled_in, notes, sections, tables
+from ortbench.report.page.parts import Drawn, Section, charts_of, drawn, filled_in, notes, sections, tables
 from ortbench.report.phrases import heading, remark, result_name
 from ortbench.report.run import build
 
 
 @dataclass(frozen=True)
 class Part:
-    """All there is to say about one result."""
-
     name: str
     about: str
     anchor: str
@@ -227,13 +224,10 @@ def of_result(result: Result) -> str:
         salt = sha256(result_json(result).encode(errors="replace")).hexdigest()[:12]
         picture = Markup(draw(first.drawing, WIDE, salt))
         part = replace(part, picture=picture, label=first.label, caption=first.caption)
-    return _first_part(part)
+    return filled_in("first_part.html.j2", part=part)
 
 
 def of_tables(title: str, tables: Iterable[Table], said: Iterable[str] = ()) -> str:
     """A headline, what is to be said, and tables, as HTML in the same dress, whose style touches nothing else of a page."""
-    return _first_part(FirstPart(title, notes=[*map(Note, said)], tables=list(tables)))
-
-
-def _first_part(part: FirstPart) -> str:
+    part = FirstPart(title, notes=[*map(Note, said)], tables=list(tables))
     return filled_in("first_part.html.j2", part=part)

@@ -6,36 +6,28 @@ Jinja2 fills the templates beside it; the only place that imports it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding
 from ortbench.core.safe_text import visible_lines
-from ortbench.report.model import (
-    BAD,
-    UNCLEAR,
-    Block,
-    Column,
-    Findings,
-    Kind,
-    Medium,
-    Note,
-    Notes,
-    Paragraph,
-    Report,
-    Table,
-    Title,
-    filled,
-)
+from ortbench.model.kinds import KINDS
+from ortbench.model.result import Result
+from ortbench.report import model
+from ortbench.report.page.chart_data.copies import bandwidth
+from ortbench.report.page.chart_data.curves import by_clients, by_rate, rates_by_size, times_by_size
 from ortbench.report.page.chart_data.model import Chart
+from ortbench.report.page.chart_data.samples import distribution, drift, memory
+from ortbench.report.page.chart_data.times import latencies, link_costs, phases, stage_times, start_parts, step_times
 from ortbench.report.page.chart_svg.draw import draw
 from ortbench.report.page.chart_svg.sheet import NARROW, PALETTE, WIDE
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
-_CLASSES = {BAD: "bad", UNCLEAR: "warn"}  # of notes, by their tones
+_CLASSES = {model.BAD: "bad", model.UNCLEAR: "warn"}  # of notes, by their tones
 
 
 def filled_in(template: str, **values: object) -> str:
@@ -54,7 +46,7 @@ def filled_in(template: str, **values: object) -> str:
     environment.filters["followed"] = _followed
     environment.filters["unbroken"] = _unbroken
     environment.tests["flush_left"] = _is_flush_left
-    environment.tests["in_words"] = lambda column: column.kind is Kind.WORDS
+    environment.tests["in_words"] = lambda column: column.kind is model.Kind.WORDS
     text: str = environment.get_template(template).render(palette=PALETTE, **values)
     return text
 
@@ -69,7 +61,7 @@ def _tied(text: str) -> str:
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
-def _followed(note: Note) -> str:
+def _followed(note: model.Note) -> str:
     """What to do next after a note, of which a page needs not say that there is a page."""
     return note.next if isinstance(note, Finding) and not note.next.startswith(SEE_PAGE) else ""
 
@@ -83,9 +75,9 @@ def _unbroken(command: str) -> Markup:
     return Markup(" ").join(words)
 
 
-def _is_flush_left(column: Column) -> bool:
+def _is_flush_left(column: model.Column) -> bool:
     """Whether a column of a table is aligned left; that of the rows' names, which are headings, needs not be told so."""
-    return column.kind in (Kind.WORD, Kind.WORDS, Kind.LONG_NAME)
+    return column.kind in (model.Kind.WORD, model.Kind.WORDS, model.Kind.LONG_NAME)
 
 
 @dataclass(frozen=True)
@@ -93,12 +85,12 @@ class Section:
     """A titled table with what stands above it and behind it; without columns it holds words and what they mean."""
 
     title: str
-    table: Table | None
+    table: model.Table | None
     paragraphs: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
 
 
-def sections(parts: Iterable[Sequence[Block]]) -> list[Section]:
+def sections(parts: Iterable[Sequence[model.Block]]) -> list[Section]:
     """A section for each table of a report's parts that a page shows, and for a title without any.
 
     What is said stands above the next table of its part, or below the last; of a part without any, below the table before.
@@ -108,13 +100,13 @@ def sections(parts: Iterable[Sequence[Block]]) -> list[Section]:
         title, own, said = "", len(found), list[str]()
         for block in _shown_blocks(part):
             match block:
-                case Title():
+                case model.Title():
                     title = block.text
-                case Paragraph():
+                case model.Paragraph():
                     said.append(block.text)
-                case Notes() if title:
+                case model.Notes() if title:
                     said += [f"{note.text}." for note in block.notes]
-                case Table() if block.rows:
+                case model.Table() if block.rows:
                     found.append(
                         Section(
                             block.title if len(found) > own or not title else title,
@@ -131,37 +123,68 @@ def sections(parts: Iterable[Sequence[Block]]) -> list[Section]:
     return found
 
 
-def notes(report: Report) -> list[Note | Finding]:
+def notes(report: model.Report) -> list[model.Note | Finding]:
     """What a page says of a report before its tables: all findings, and the notes that belong to no section."""
     shown = [list(_shown_blocks(part)) for part in report.parts]
-    plain = [part for part in shown if not any(isinstance(block, Title) for block in part)]
-    found: list[Note | Finding] = []
+    plain = [part for part in shown if not any(isinstance(block, model.Title) for block in part)]
+    found: list[model.Note | Finding] = []
     for block in (block for part in plain for block in part):
         match block:
-            case Notes():
+            case model.Notes():
                 found += block.notes
-            case Findings():
+            case model.Findings():
                 found += block.findings
     return found
 
 
-def tables(report: Report) -> list[Table]:
-    """The tables that a page shows."""
-    return [block for part in report.parts for block in _shown_blocks(part) if isinstance(block, Table)]
+def tables(report: model.Report) -> list[model.Table]:
+    return [block for part in report.parts for block in _shown_blocks(part) if isinstance(block, model.Table)]
 
 
-def _shown_blocks(part: Sequence[Block]) -> Iterator[Block]:
-    return (block for block in part if Medium.PAGE in block.media)
+def _shown_blocks(part: Sequence[model.Block]) -> Iterator[model.Block]:
+    return (block for block in part if model.Medium.PAGE in block.media)
 
 
-@dataclass(frozen=True)
-class Drawn:
+# Charts, by the keys that kinds have
+
+_OF_ONE: dict[str, Callable[[Result], Chart | None]] = {
+    "phases": phases,
+    "steps": step_times,
+    "stages": stage_times,
+    "links": link_costs,
+    "starts": start_parts,
+    "distribution": distribution,
+    "drift": drift,
+    "memory": memory,
+    "rates_by_size": rates_by_size,
+    "times_by_size": times_by_size,
+}
+_OF_MANY: dict[str, Callable[[Sequence[Result], Sequence[str]], Chart | None]] = {
+    "latencies": latencies,
+    "bandwidth": bandwidth,
+    "by_clients": by_clients,
+    "by_rate": by_rate,
+}
+
+
+def charts_of(result: Result) -> list[Chart]:
+    """The charts of one result, as many as it has samples for."""
+    keys = KINDS[result.kind].charts
+    found = (_OF_ONE[key](result) if key in _OF_ONE else _OF_MANY[key]([result], [""]) for key in keys)
+    return [chart for chart in found if chart is not None]
+
+
+def charts_of_many(results: Sequence[Result], names: Sequence[str]) -> list[Chart]:
+    """The charts that hold several results side by side."""
+    wanted = {key for result in results for key in KINDS[result.kind].charts_of_many}
+    found = (made(results, names) for key, made in _OF_MANY.items() if key in wanted)
+    return [chart for chart in found if chart is not None]
+
+
+class Drawn(NamedTuple):
     """A picture as the template needs it: drawn twice, for a screen and for a phone."""
 
-    title: str
-    label: str
-    caption: str
-    table: Table
+    chart: Chart
     wide: Markup
     narrow: Markup
 
@@ -169,4 +192,4 @@ class Drawn:
 def drawn(chart: Chart, salt: str) -> Drawn:
     """Draw a chart; `salt` tells its ids from those of the others of the page."""
     wide, narrow = (Markup(draw(chart.drawing, width, f"{salt} {width}")) for width in (WIDE, NARROW))
-    return Drawn(chart.title, chart.label, chart.caption, filled(chart.table), wide, narrow)
+    return Drawn(replace(chart, table=model.filled(chart.table)), wide, narrow)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,24 +17,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
 from ortbench.core.version import __version__
-from ortbench.model import kinds
-from ortbench.model.modes import (
-    CPU,
-    HOST_ACCESSIBLE,
-    LOOPS_DO,
-    MODES_DO,
-    PER_ITEM,
-    SHARED,
-    WHOLE_LOOP,
-    WHOLE_START,
-    mode_of,
-)
+from ortbench.model import kinds, modes
 from ortbench.model.protocol import Opened, Prepared, Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.plan import Plan
 from ortbench.report.programs import literals
-from ortbench.report.programs.literals import by_step, dtype, random_array, shape_by_step
-from ortbench.report.programs.session_lines import LEVELS
+from ortbench.report.programs.literals import LEVELS, by_step, dtype, random_array, shape_by_step
 
 _WIDTH = 100
 RUN = "run"  # the sync that is the run itself
@@ -69,11 +57,7 @@ def is_definition(text: str, next_text: str) -> bool:
 
 def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, command: Sequence[str]) -> Written:
     """Write the program of the one mode of a plan, from what the worker says of the model, of the mode, and of what a program does;
-    `command` asked for it, quoted for a shell.
-
-    Raises:
-        BenchmarkFailed: a program of this kind is not written for such a session.
-    """
+    `command` asked for it, quoted for a shell. `BenchmarkFailed`: for such a session no program of this kind is written."""
     (mode,) = plan.modes
     context = _context(plan, opened, prepared, found)
     environment = Environment(
@@ -84,32 +68,29 @@ def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, comman
         keep_trailing_newline=True,
     )
     environment.filters |= {"literal": literals.literal, "listed": literals.listed, "dtype": literals.dtype}
-    names = _NAMES.get(plan.work.whole, _of_inferences)(mode)
     parts = []
-    for name in ("imports", "session", *names):
+    for name in ("imports", "session", *_templates(plan.work.whole, mode)):
         text = environment.get_template(f"{name}.py.j2").render(context)
         parts.append(Part(name, text.strip("\n") + "\n"))
     title = f"{visible(plan.model)} on {found['session']['ep']}, mode {mode}."
     return Written(title, _about(plan, found, command), parts)
 
 
-def _of_inferences(mode: str) -> list[str]:
-    return ["inputs", _own(mode), "measure"]
+def _templates(whole: str, mode: str) -> list[str]:
+    """The parts of a program that are behind the session."""
+    if whole == modes.WHOLE_START:
+        return ["start"]
+    if whole == modes.WHOLE_LOOP:
+        return ["loop_inputs", "loop_cpu" if mode == modes.CPU else "loop_bound", "loop_measure"]
+    known = modes.mode_of(mode)
+    return [
+        "inputs",
+        "cpu" if known.of_cpu_tensors else "pipeline" if known.figure == modes.PER_ITEM else "bound",
+        "measure",
+    ]
 
 
-def _of_loop(mode: str) -> list[str]:
-    return ["loop_inputs", "loop_cpu" if mode == CPU else "loop_bound", "loop_measure"]
-
-
-_NAMES: dict[str, Callable[[str], list[str]]] = {WHOLE_LOOP: _of_loop, WHOLE_START: lambda mode: ["start"]}
-
-
-def _own(mode: str) -> str:
-    known = mode_of(mode)
-    return "cpu" if known.of_cpu_tensors else "pipeline" if known.figure == PER_ITEM else "bound"
-
-
-_DO = {WHOLE_LOOP: LOOPS_DO}
+_DO = {modes.WHOLE_LOOP: modes.LOOPS_DO}
 
 
 def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
@@ -117,7 +98,7 @@ def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
     cuda = ["cuda-python"] * (found["session"]["stream"] == "cuda-python")
     needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]]), *_packages(found), *cuda]
     said = [
-        _DO.get(plan.work.whole, MODES_DO)[mode],
+        _DO.get(plan.work.whole, modes.MODES_DO)[mode],
         f"Assumes {_assumed(plan, mode)}.",
         f"Needs {', '.join(needs)}; the synchronization was verified with onnxruntime "
         f"{found['session']['onnxruntime']}: verify it again with another version or device.",
@@ -132,8 +113,8 @@ _NEW_INPUTS = "new inputs from the host and outputs back on it in each inference
 
 def _assumed(plan: Plan, mode: str) -> str:
     """What a program relies on: new inputs in each inference, or tensors that stay where they are."""
-    looped = plan.work.whole == WHOLE_LOOP
-    if not mode_of(mode).on_device:
+    looped = plan.work.whole == modes.WHOLE_LOOP
+    if not modes.mode_of(mode).on_device:
         return "that the host may need the state in each step" if looped else _NEW_INPUTS
     if looped:
         return f"that {kinds.LOOP.on_device_needs}; what else a step takes and gives is copied in each step"
@@ -150,14 +131,14 @@ def _in_docstring(text: str) -> str:
 def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> dict[str, Any]:
     (mode,) = plan.modes
     moved = _moved(found, mode)
-    known = mode_of(mode)
+    known = modes.mode_of(mode)
     copying = known.times_copies and not known.is_rate
     waits = [found["wait_download"] if copying else found["wait"]]
     pinned, captures = known.pinned, found["session"]["captures"]
     context: dict[str, Any] = {
+        **found,
         "mode": mode,
         "model": plan.model,
-        "session": found["session"],
         "level": None if plan.target.opt_level == "all" else LEVELS[plan.target.opt_level],
         "target": plan.target,
         "seed": plan.inputs.seed,
@@ -166,40 +147,30 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "inputs": [
             {**it, "made": _made(it, info["range"])} for it, info in zip(found["inputs"], opened["inputs"], strict=True)
         ],
-        "outputs": found["outputs"],
         "kind": moved,
-        "on_host": [it["name"] for it in (*found["inputs"], *found["outputs"]) if it["memory"] == "stays"],
+        "on_host": [it["name"] for it in _tensors(found) if it["memory"] == "stays"],
         "moved_in": any(it["memory"] != "stays" for it in found["inputs"]),
         "moved_out": any(it["memory"] != "stays" for it in found["outputs"]),
-        "wait": found["wait"],
-        "wait_upload": found["wait_upload"],
-        "wait_download": found["wait_download"],
         "needs_word": any(it is not None and it["kind"] == "readback" and it["by_token"] for it in waits),
-        "by_address": found["by_address"],
         "pinned": pinned,
-        "has_pinned": found["has_pinned"],
-        "in_place": mode == HOST_ACCESSIBLE,
+        "in_place": mode == modes.HOST_ACCESSIBLE,
         "copies_each_run": copying,
         "waits": found["wait"]["kind"] != RUN,
         "with_options": ", run_options" if plan.target.run_config or known.in_bursts or captures else "",
-        "captured": found["captured"],
         # A plain run is never captured.
         "plainly": ", plain_options" if found["captured"] else ", run_options" if captures else "",
-        "dynamic": found["dynamic"],
-        "external": found["external"],
-        "dlpack": found["dlpack"],
         "natively": found["external"] is not None and _is_handed_over_natively(found),
         "packages": _packages(found),
         **_foreign(found),
-        "one_buffer": mode == SHARED.name,
+        "one_buffer": mode == modes.SHARED.name,
         "burst": prepared["inferences_per_sample"] if known.in_bursts else None,
         "depth": plan.loop.depth,
         "rolls": prepared["pipeline"] is not None and prepared["pipeline"]["distinct"] == prepared["pipeline"]["items"],
         "tolerance": _tolerance(found["outputs"]),
         "exact": [it["name"] for it in found["outputs"] if it["tolerance"] is None],
         "nested": any(it["nested"] for it in found["outputs"]),
-        "os_imported": known.figure == PER_ITEM,
-        "started": plan.work.whole == WHOLE_START,
+        "os_imported": known.figure == modes.PER_ITEM,
+        "started": plan.work.whole == modes.WHOLE_START,
         "steps": None,
     }
     if plan.steps and found["loop"]:
@@ -230,7 +201,6 @@ def _foreign(found: Program) -> dict[str, Any]:
 
 
 def _packages(found: Program) -> list[str]:
-    """What a program imports besides onnxruntime and numpy."""
     external = found["external"]
     used = {literals.ML_DTYPES} if _foreign(found)["ml_dtypes"] else set()
     return sorted(used | ({external["library"]} - {"numpy"} if external is not None else set()))
@@ -243,8 +213,8 @@ def _is_handed_over_natively(found: Program) -> bool:
 
 def _moved(found: Program, mode: str) -> str:
     """The one kind of memory that all is in that is not in ordinary host memory because the session wants it there; refused are several."""
-    kinds = {it["memory"] for it in (*found["inputs"], *found["outputs"])} - {"stays"}
-    if len(kinds) > 1 and not mode_of(mode).of_cpu_tensors:
+    kinds = {it["memory"] for it in _tensors(found)} - {"stays"}
+    if len(kinds) > 1 and not modes.mode_of(mode).of_cpu_tensors:
         raise BenchmarkFailed(
             f"the session wants its inputs and outputs in memory of several kinds ({', '.join(sorted(kinds))}), for which no "
             "program is written"
@@ -267,15 +237,15 @@ def _refuse(mode: str, context: dict[str, Any], found: Program) -> None:
             "no program is written for that"
         )
     if context["steps"] is not None:
-        if context["kind"] == "named" and mode != CPU:
+        if context["kind"] == "named" and mode != modes.CPU:
             raise BenchmarkFailed(
                 f"{found['session']['ep']} has no EP device here, and no loop is written for an EP by name"
             )
-        if wait["kind"] == "readback" and not wait["by_token"] and mode != CPU:
+        if wait["kind"] == "readback" and not wait["by_token"] and mode != modes.CPU:
             raise BenchmarkFailed(
                 "nothing but reading all outputs back waits for a run here, and no loop is written for that"
             )
-    if mode_of(mode).figure != PER_ITEM:
+    if modes.mode_of(mode).figure != modes.PER_ITEM:
         return
     if any(it["memory"] == "stays" for it in found["outputs"]):
         raise BenchmarkFailed("an output stays in host memory, and no pipeline is written for such a session")
@@ -317,7 +287,7 @@ def steps_context(steps: Steps, loop: ProgramLoop, opened: Opened, found: Progra
     """
     session = found["session"]
     ranges = {info["name"]: info["range"] for info in opened["inputs"]}
-    by_name = {it["name"]: it for it in (*found["inputs"], *found["outputs"])}
+    by_name = {it["name"]: it for it in _tensors(found)}
     states = []
     for number, (out, into) in enumerate(opened["loop"]["feedback"]):
         shapes = [shape[number] for shape in loop["shapes"]]

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import IO
 
@@ -71,26 +71,16 @@ def console(stream: IO[str], width: int | None = None) -> Console:
 
 
 class Screen:
-    """Standard output.
-
-    Attributes:
-        width: the longest line, in cells.
-        endless: whether it has no edge.
-    """
+    """Standard output."""
 
     def __init__(self) -> None:
         fallback = 80 if sys.stdout.isatty() else _ENDLESS
-        self.width = max(_NARROWEST, shutil.get_terminal_size((fallback, 24)).columns)
-        self.endless = self.width >= _ENDLESS
+        self.width = max(_NARROWEST, shutil.get_terminal_size((fallback, 24)).columns)  # of the longest line, cells
+        self.endless = self.width >= _ENDLESS  # it has no edge
         self._console = console(sys.stdout, self.width)
 
     def text(
-        self,
-        text: str,
-        style: str = "",
-        label: str = "",
-        label_style: str = "",
-        signs: Mapping[str, str] | None = None,
+        self, text: str, style: str = "", label: str = "", label_style: str = "", signs: Mapping[str, str] | None = None
     ) -> None:
         """Print a paragraph, with a hanging indent behind its label where it is longer than a line; `signs` are styles of signs in the
         text that stand by themselves."""
@@ -160,10 +150,16 @@ def wrapped(text: str, width: int) -> list[str]:
     Lines end at spaces, but not between a number and its unit, nor in an interval that a line has room for; a word that is longer than
     a line goes on in the next one, if possible after a ``/``, ``-``, ``_`` or ``.`` of it.
     """
+    words = (it for part in _BREAK.split(text) for it in ([part] if cell_len(part) <= width else part.split(" ")))
+    return _filled(([word] if cell_len(word) <= width else _pieces(word, width) for word in words), width)
+
+
+def _filled(words: Iterable[Sequence[str]], width: int) -> list[str]:
+    """Words, each in the pieces into which it may be broken, in as few lines as they need."""
     lines = [""]
-    for word in (it for part in _BREAK.split(text) for it in ([part] if cell_len(part) <= width else part.split(" "))):
+    for pieces in words:
         space = " " if lines[-1] else ""
-        for piece in [word] if cell_len(word) <= width else _pieces(word, width):
+        for piece in pieces:
             if cell_len(lines[-1] + space + piece) <= width:
                 lines[-1] += space + piece
             else:
@@ -180,16 +176,7 @@ def lines_of_words(words: Sequence[str], width: int) -> list[str]:
             parts[-1] += f" {word}"
         else:
             parts.append(word)
-    if any(cell_len(part) > width for part in parts):
-        return []
-    lines = [""]
-    for word in parts:
-        space = " " if lines[-1] else ""
-        if cell_len(lines[-1] + space + word) <= width:
-            lines[-1] += space + word
-        else:
-            lines.append(word)
-    return lines
+    return [] if any(cell_len(part) > width for part in parts) else _filled([[part] for part in parts], width)
 
 
 def _pieces(word: str, width: int) -> list[str]:

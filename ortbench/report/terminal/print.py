@@ -10,38 +10,16 @@ from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ortbench.report import model
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, bar
-from ortbench.report.model import (
-    KEY,
-    NOTHING,
-    UNCLEAR,
-    WIDE,
-    Block,
-    Cell,
-    Column,
-    Conclusion,
-    Findings,
-    Heading,
-    Hint,
-    Kind,
-    Medium,
-    Notes,
-    Paragraph,
-    Report,
-    SavedIn,
-    SideBySide,
-    Table,
-    Title,
-    numbers,
-)
 from ortbench.report.terminal.console import Screen, shown, wrapped
 
 NARROW = 19  # characters of a long name; with so few every table of nodes fits 80 columns
 _GAP = 2  # cells between two columns
 _BAR_LEAST, _BAR_MOST, _BAR_ENDLESS = 12, 60, 24  # cells of the longest bar; the last where lines have no end
 _NAME_LEAST = 22  # cells that are left to a long name beside its figures: no mode has a longer one
-_BARS = Column(SPLIT, Kind.WORD)
-_FLUSH_RIGHT = {Kind.NUMBER, Kind.TIME}
+_BARS = model.Column(SPLIT, model.Kind.WORD)
+_FLUSH_RIGHT = {model.Kind.NUMBER, model.Kind.TIME}
 FILL_STYLES = {
     **dict.fromkeys((FILLS["h2d"], FILLS["d2h"], FILLS[COPIES]), "copy"),
     **dict.fromkeys((FILLS["inference"], FILLS[PER_RUN]), "inference"),
@@ -72,16 +50,16 @@ def stacked(
 
 
 class Grid:
-    def __init__(self, table: Table, screen: Screen) -> None:
+    def __init__(self, table: model.Table, screen: Screen) -> None:
         self._screen = screen
-        self._lay_out(table, WIDE)
+        self._lay_out(table, model.WIDE)
         if (
-            any(column.kind is Kind.LONG_NAME for column in table.columns)
+            any(column.kind is model.Kind.LONG_NAME for column in table.columns)
             and self._width([*self._cells]) > screen.width
         ):
             self._lay_out(table, NARROW)
 
-    def _lay_out(self, table: Table, longest: int) -> None:
+    def _lay_out(self, table: model.Table, longest: int) -> None:
         """Its cells and their widths, with so many characters of long names at most."""
         rows = table.cut_rows(longest)
         self._unit = shown(table.unit)
@@ -95,13 +73,13 @@ class Grid:
             self._cells = {_BARS: [""] * len(rows), **self._cells}
             self._widths[_BARS] = _BAR_LEAST
 
-    def _unit_of(self, column: Column) -> str:
-        return self._unit if column.kind is Kind.TIME else ""
+    def _unit_of(self, column: model.Column) -> str:
+        return self._unit if column.kind is model.Kind.TIME else ""
 
-    def _group(self, number: int) -> list[Column]:
+    def _group(self, number: int) -> list[model.Column]:
         return [column for column in self._cells if column.group == number]
 
-    def _width(self, columns: Sequence[Column]) -> int:
+    def _width(self, columns: Sequence[model.Column]) -> int:
         """How wide some of its columns are side by side, with a short bar if it is among them."""
         return sum(self._widths[column] for column in columns) + _GAP * (len(columns) - 1)
 
@@ -111,8 +89,8 @@ class Grid:
 
     def print(self) -> None:
         """Print it; names in the last of the columns that every part begins with are folded where there is no room."""
-        key = self._group(KEY)
-        groups = [self._group(number) for number in sorted({column.group for column in self._cells} - {KEY})]
+        key = self._group(model.KEY)
+        groups = [self._group(number) for number in sorted({column.group for column in self._cells} - {model.KEY})]
         room = self._screen.width - max(self._width([*key[:-1], *group]) for group in groups) - _GAP
         self._widths[key[-1]] = width = min(self._widths[key[-1]], max(room, _NAME_LEAST))
         self._cells[key[-1]] = ["\n".join(wrapped(cell, width)) for cell in self._cells[key[-1]]]
@@ -123,16 +101,15 @@ class Grid:
             rows = self._telling(columns[len(key) :]) if number and self._is_named(key) else None
             self._print_part(columns, _BAR_ENDLESS if self._screen.endless else min(left, _BAR_MOST), rows)
 
-    def _is_named(self, key: Sequence[Column]) -> bool:
+    def _is_named(self, key: Sequence[model.Column]) -> bool:
         """Whether each row has its whole name, so that it stands without those above it."""
         return all(cell for column in key for cell in self._cells[column])
 
-    def _telling(self, columns: Sequence[Column]) -> set[int]:
-        """The rows that have something in one of some columns."""
+    def _telling(self, columns: Sequence[model.Column]) -> set[int]:
         cells = zip(*(self._cells[column] for column in columns), strict=True)
-        return {at for at, row in enumerate(cells) if set(row) != {NOTHING}}
+        return {at for at, row in enumerate(cells) if set(row) != {model.NOTHING}}
 
-    def _print_part(self, columns: Sequence[Column], bar_width: int, only: Collection[int] | None) -> None:
+    def _print_part(self, columns: Sequence[model.Column], bar_width: int, only: Collection[int] | None) -> None:
         """Print some of its columns, of all rows or of some, with a light rule above each group of rows that has a title."""
         cells = [self._drawn(bar_width) if it is _BARS else map(_cell, self._cells[it]) for it in columns]
         rows = list(zip(*cells, strict=True))
@@ -147,10 +124,10 @@ class Grid:
             self._screen.show(self._rich(columns, shown_rows, bar_width, headed=not number))
 
     def _rich(
-        self, columns: Sequence[Column], rows: Sequence[Sequence[Text]], bar_width: int, *, headed: bool
+        self, columns: Sequence[model.Column], rows: Sequence[Sequence[Text]], bar_width: int, *, headed: bool
     ) -> RichTable:
         rich = RichTable(box=None, pad_edge=False, header_style="heading", padding=(0, 1), show_header=headed)
-        has_times = bool(self._unit) and any(column.kind is Kind.TIME for column in columns)
+        has_times = bool(self._unit) and any(column.kind is model.Kind.TIME for column in columns)
         for column in columns:
             heading = f"{shown(column.name)}\n{self._unit_of(column)}" if has_times else shown(column.name)
             rich.add_column(
@@ -167,10 +144,12 @@ class Grid:
     def _drawn(self, width: int) -> list[Text]:
         """The bars on one scale, the longest as long as there is room."""
         scale = max(sum(size for _, size in parts) for parts in self._bars)
-        return [_painted(bar(parts, scale, width)) for parts in self._bars]
+        lines = [bar(parts, scale, width) for parts in self._bars]
+        runs = [[(shown("".join(run)), FILL_STYLES.get(fill, "")) for fill, run in groupby(line)] for line in lines]
+        return [Text.assemble(*parts) for parts in runs]
 
 
-def print_table(screen: Screen, table: Table) -> None:
+def print_table(screen: Screen, table: model.Table) -> None:
     """Print a table, and below it what was left out."""
     Grid(table, screen).print()
     if table.rest:
@@ -178,80 +157,76 @@ def print_table(screen: Screen, table: Table) -> None:
 
 
 def _seen(cell: str) -> str:
-    return Cell(shown(cell), cell.tone) if isinstance(cell, Cell) else shown(cell)
+    return model.Cell(shown(cell), cell.tone) if isinstance(cell, model.Cell) else shown(cell)
 
 
 def _cell(cell: str) -> Text:
-    return Text(cell, style=cell.tone if isinstance(cell, Cell) else "")
-
-
-def _painted(line: str) -> Text:
-    return Text.assemble(*((shown("".join(run)), FILL_STYLES.get(fill, "")) for fill, run in groupby(line)))
+    return Text(cell, style=cell.tone if isinstance(cell, model.Cell) else "")
 
 
 _FIGURES = 2  # the last of the groups of columns beside which names must have room
 
 
-def print_report(report: Report, verbose: bool = False) -> None:
+def print_report(report: model.Report, verbose: bool = False) -> None:
     """Print a report to standard output, with an empty line between its parts; `verbose`: with all findings."""
     screen, begun = Screen(), False
     for part in report.parts:
-        blocks = [block for block in part if Medium.TERMINAL in block.media and not _is_empty(block)]
+        blocks = [block for block in part if model.Medium.TERMINAL in block.media and not _is_empty(block)]
         if blocks and begun:
             screen.blank()
         for number, block in enumerate(blocks):
-            if number and isinstance(block, Title):
+            if number and isinstance(block, model.Title):
                 screen.blank()
             _print(screen, block, verbose)
         begun = begun or bool(blocks)
 
 
-def _is_empty(block: Block) -> bool:
+def _is_empty(block: model.Block) -> bool:
     match block:
-        case Table():
+        case model.Table():
             return not block.rows
-        case Notes():
+        case model.Notes():
             return not block.notes
-        case Findings():
+        case model.Findings():
             return not block.findings
-        case SavedIn():
+        case model.SavedIn():
             return block.folder is None
     return False
 
 
-def _print(screen: Screen, block: Block, verbose: bool) -> None:
+def _print(screen: Screen, block: model.Block, verbose: bool) -> None:
     match block:
-        case Title():
+        case model.Title():
             screen.text(block.text, style="heading")
-        case Heading():
+        case model.Heading():
             for line in block.lines:
                 screen.text(line)
-        case Paragraph():
+        case model.Paragraph():
             screen.text(block.text, signs=FILL_STYLES if block.fills else None)
-        case Hint():
+        case model.Hint():
             if not screen.endless:
                 screen.text(block.text)
-        case Table():
+        case model.Table():
             print_table(screen, block)
-        case SideBySide():
+        case model.SideBySide():
             _print_side_by_side(screen, block)
-        case Notes():
+        case model.Notes():
             for note in block.notes:
                 screen.text(note.text, label=f"{note.sign} ", label_style=note.tone)
-        case Findings():
+        case model.Findings():
             _print_findings(screen, block, verbose)
-        case Conclusion():
+        case model.Conclusion():
             style = block.tone or "heading"
             screen.text(block.text, label=block.label, style=style, label_style=style)
-        case SavedIn():
+        case model.SavedIn():
             screen.text(f"Saved in {block.folder}")
 
 
-def _print_findings(screen: Screen, block: Findings, verbose: bool) -> None:
+def _print_findings(screen: Screen, block: model.Findings, verbose: bool) -> None:
     """Print findings, what to do next below each; a command stands on a line of its own, to be copied."""
     found, left = block.shown(verbose)
     for it in found:
-        screen.text(it.text, label="! " if it.tone == UNCLEAR else "• ", label_style=it.tone)
+        screen.text(it.text, label="! " if it.tone == model.UNCLEAR else "• ", label_style=it.tone)
         if it.next:
             show = screen.command if it.is_command else screen.text
             show(it.next, label="  Next: ", label_style="heading")
@@ -259,7 +234,7 @@ def _print_findings(screen: Screen, block: Findings, verbose: bool) -> None:
         screen.text(left, label="  ")
 
 
-def _print_side_by_side(screen: Screen, block: SideBySide) -> None:
+def _print_side_by_side(screen: Screen, block: model.SideBySide) -> None:
     """Print what each of several results is of, after what the table calls it, and the table."""
     labels, grid, more = block.names, None, block.more[:1]
     if block.table is not None and block.numbered is not None:
@@ -267,7 +242,7 @@ def _print_side_by_side(screen: Screen, block: SideBySide) -> None:
         grid = Grid(block.table, screen)
         mistakable = len({column.name for column in columns}) < len(columns)  # a result that is called as a column is
         if mistakable or not grid.fits(_FIGURES):
-            labels, more = numbers(len(block.names)), block.more[1:]
+            labels, more = model.numbers(len(block.names)), block.more[1:]
             grid = Grid(block.numbered, screen)
     indent = max(map(cell_len, map(shown, labels))) + 2
     for line in block.shared:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput, OrtbenchError
-from ortbench.plan.ep_options import with_own
-from ortbench.plan.target import Inputs, Target, inputs_from, target_from
+from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs.model_file import sentence
 from ortbench.worker.proofs import outputs
 from ortbench.worker.session import first_run, providers, session

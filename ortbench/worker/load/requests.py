@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ortbench.core.int_codec import pack, unpack
+from ortbench.model.protocol import pack, unpack
 from ortbench.plan.target import inputs_from
 from ortbench.worker.inputs import model_file
 from ortbench.worker.load.calling import ProcessTurn, Runs, Served, ThreadTurn, Turn, keep_calling, serve

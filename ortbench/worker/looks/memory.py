@@ -22,8 +22,7 @@ from ortbench.analysis.memory import Event, arenas, heaviest, together
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.model.modes import LATENCY
 from ortbench.plan.chain_plan import Chain
-from ortbench.plan.ep_options import with_own
-from ortbench.plan.target import Inputs, Target
+from ortbench.plan.target import Inputs, Target, with_own
 from ortbench.worker.looks.nodes import KERNEL_TIME, recorded
 from ortbench.worker.modes.base import Mode
 from ortbench.worker.opened import Opened, opened_of

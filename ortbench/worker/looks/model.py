@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench.core.errors import BadInput, OrtbenchError, Unsupported, one_line
-from ortbench.plan.ep_options import with_own
-from ortbench.plan.target import Inputs, Target
+from ortbench.plan.target import Inputs, Target, with_own
 from ortbench.worker.inputs.arrays import resolve_shapes
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes

@@ -26,8 +26,7 @@ from ortbench.analysis.nodes.node_times import Timed, as_run, counted, summary
 from ortbench.analysis.nodes.node_times import outline as without_times
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
-from ortbench.plan.ep_options import with_own
-from ortbench.plan.target import Inputs, Target
+from ortbench.plan.target import Inputs, Target, with_own
 from ortbench.worker.inputs.model_file import read as read_model
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.session import first_run, placement, providers, session

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from ortbench.analysis.freed import TO_FREE
 from ortbench.core.errors import BadInput, OrtbenchError, from_data, to_data
-from ortbench.model.tensor_patterns import expanded, nearest
+from ortbench.core.expressions import expanded, nearest
 from ortbench.plan.chain_plan import Chain, End, Link, Stage
-from ortbench.plan.ep_options import with_own
-from ortbench.plan.target import POLICIES, Inputs
+from ortbench.plan.target import POLICIES, Inputs, with_own
 from ortbench.worker.inputs.files import load_chain
 from ortbench.worker.loops import data as loops
 from ortbench.worker.loops.data import LoopData

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ortbench.core.errors import BadInput
-from ortbench.model.tensor_patterns import matched, nearest
+from ortbench.core.expressions import matched, nearest
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import files

@@ -14,8 +14,8 @@ import numpy as np
 
 from ortbench.analysis.feedback_pairs import TOKEN_IDS
 from ortbench.core.errors import BadInput
+from ortbench.core.expressions import expanded
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT, SHARED
-from ortbench.model.tensor_patterns import expanded
 from ortbench.plan.chain_plan import Chain, End, Link, Stage
 from ortbench.plan.loop_plan import Embedding, Encoder, Features, Steps
 from ortbench.worker.inputs import arrays as input_arrays

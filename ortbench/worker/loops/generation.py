@@ -16,7 +16,7 @@ import numpy as np
 
 from ortbench.analysis.feedback_pairs import TOKEN_IDS, by_name
 from ortbench.core.errors import BadInput
-from ortbench.model.tensor_patterns import expanded
+from ortbench.core.expressions import expanded
 from ortbench.plan.loop_plan import Decoder, Steps
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session.session import Model

@@ -15,8 +15,7 @@ import onnxruntime as ort
 from ortbench.analysis.packages import MISNAMED, SHARED
 from ortbench.core.ep_names import CPU_EP, NO_DEVICE, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
-from ortbench.plan.ep_options import own
-from ortbench.plan.target import POLICIES, Target
+from ortbench.plan.target import POLICIES, Target, own
 from ortbench.worker.messages import in_its_words
 from ortbench.worker.session import distributions, memory_trial
 from ortbench.worker.session.ep_by_name import loaded_name, misnamed, named, shared

@@ -8,26 +8,7 @@ from typing import NamedTuple
 
 from ortbench.analysis.findings.load_advice import noisy_knee
 from ortbench.analysis.findings.slo_advice import slo_text
-from ortbench.analysis.loads.levels import (
-    CONCURRENCY,
-    P50,
-    RATE,
-    SEQUENCES,
-    asked_of,
-    figure,
-    has_figure,
-    interval,
-    is_full,
-    kept,
-    knee_of,
-    latency_of,
-    measured,
-    modes_of,
-    rate_of,
-    rate_text,
-    rate_unit,
-)
-from ortbench.analysis.loads.levels import at as level_at
+from ortbench.analysis.loads import levels
 from ortbench.analysis.sweep import differing_dims, is_noisy
 from ortbench.core import units
 from ortbench.core.stats import Value
@@ -35,18 +16,7 @@ from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, THROUGHPUT
 from ortbench.model.result import LOAD, Case, Result
 from ortbench.model.slo import Slo, slo_of
 from ortbench.report.model import NOTHING, Column, Kind, Table, between, columns
-from ortbench.report.page.chart_data.model import (
-    Axis,
-    Chart,
-    Limit,
-    Line,
-    LineChart,
-    Look,
-    Panel,
-    Ring,
-    Upright,
-    look_of,
-)
+from ortbench.report.page.chart_data import model
 
 _TAILS = ("p99", "p95", "p50", "mean")  # what a line of latencies can be of, the usual one first
 
@@ -62,8 +32,8 @@ class _Curve(NamedTuple):
     knee: float | None
 
     @property
-    def look(self) -> Look:
-        return look_of(self.mode, self.number)
+    def look(self) -> model.Look:
+        return model.look_of(self.mode, self.number)
 
 
 class _Load(NamedTuple):
@@ -75,92 +45,97 @@ class _Load(NamedTuple):
     slo_ns: int | None
 
     @property
-    def limits(self) -> tuple[Limit, ...]:
-        return () if self.slo_ns is None else (Limit(self.slo_ns, f"SLO: {self.slo}"),)
+    def limits(self) -> tuple[model.Limit, ...]:
+        return () if self.slo_ns is None else (model.Limit(self.slo_ns, f"SLO: {self.slo}"),)
 
 
 def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load | None:
     """None where no mode has two load points."""
-    asked = [asked_of(result) or {} for result in results if result.kind == LOAD]
+    asked = [levels.asked_of(result) or {} for result in results if result.kind == LOAD]
     limits = asked[0] if asked and all(it == asked[0] for it in asked) else {}
     curves = []
     for number, (name, result) in enumerate(zip(names, results, strict=True)):
-        for mode in modes_of(result):
-            if len(points := measured(result, kind, mode)) > 1:
-                is_told = kind == CONCURRENCY and noisy_knee(result, mode) is None
-                knee = knee_of(points) if is_told else None
+        for mode in levels.modes_of(result):
+            if len(points := levels.measured(result, kind, mode)) > 1:
+                is_told = kind == levels.CONCURRENCY and noisy_knee(result, mode) is None
+                knee = levels.knee_of(points) if is_told else None
                 called = f"{name}: {mode}" if len(results) > 1 else mode
                 curves.append(_Curve(called, mode, number, result, points, knee and knee["concurrency"]))
     points = [level for it in curves for level in it.points]
     wanted = [*(name for name in _TAILS if name in limits), "p99", "p95"]
-    stat = next((name for name in wanted if all(has_figure(level, name) for level in points)), P50)
+    stat = next((name for name in wanted if all(levels.has_figure(level, name) for level in points)), levels.P50)
     return _Load(curves, stat, slo_text(limits), limits.get(stat)) if curves else None
 
 
 def _place(level: Case) -> float:
-    return level_at(level).value
+    return levels.at(level).value
 
 
 def _tail(level: Case, stat: str) -> float:
-    return max(figure(level, stat), 1)
+    return max(levels.figure(level, stat), 1)
 
 
-def _tails(it: _Curve, stat: str, rings: Sequence[Ring] = ()) -> Line:
+def _tails(it: _Curve, stat: str) -> model.Line:
     """Latencies; open marks where the queue grew all the time."""
     points = [(_place(level), _tail(level, stat)) for level in it.points]
     ends = (
-        f"{units.duration(figure(level, stat))} at {rate_text(_place(level))}"
+        f"{units.duration(levels.figure(level, stat))} at {levels.rate_text(_place(level))}"
         for level in (it.points[0], it.points[-1])
     )
-    full = [point for point, level in zip(points, it.points, strict=True) if is_full(level)]
+    full = [point for point, level in zip(points, it.points, strict=True) if levels.is_full(level)]
     tip = f"{it.name}: {stat} {' to '.join(ends)}"
-    return Line(it.name, it.look, tuple(points), tip, hollow=tuple(full), rings=tuple(rings))
+    return model.Line(it.name, it.look, tuple(points), tip, hollow=tuple(full), rings=_rings(it, points))
 
 
 def _table(plotted: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
     every = [(it.name, level) for it in plotted.curves for level in it.points]
-    unit, scale = units.time_unit(max(figure(level, plotted.stat) for _, level in every))
+    unit, scale = units.time_unit(max(levels.figure(level, plotted.stat) for _, level in every))
     rows = []
     for name, level in every:
-        inside = interval(level, THROUGHPUT)
+        inside = levels.interval(level, THROUGHPUT)
         rows.append(
             (
                 name,
-                f"{rate_text(_place(level))}/s" if of_rate else f"{_place(level):g}",
-                units.rate(rate_of(level)),
+                f"{levels.rate_text(_place(level))}/s" if of_rate else f"{_place(level):g}",
+                units.rate(levels.rate_of(level)),
                 between(inside, units.rate),
-                units.time(latency_of(level).median, scale),
-                *([] if plotted.stat == P50 else [units.time(figure(level, plotted.stat), scale)]),
+                units.time(levels.latency_of(level).median, scale),
+                *([] if plotted.stat == levels.P50 else [units.time(levels.figure(level, plotted.stat), scale)]),
             )
         )
-    times = columns(Kind.TIME, LATENCY, *([] if plotted.stat == P50 else [plotted.stat]))
-    return Table((*heads, *columns(Kind.NUMBER, rate_unit(every[0][1]), "95% CI"), *times), tuple(rows), unit)
+    times = columns(Kind.TIME, LATENCY, *([] if plotted.stat == levels.P50 else [plotted.stat]))
+    return Table((*heads, *columns(Kind.NUMBER, levels.rate_unit(every[0][1]), "95% CI"), *times), tuple(rows), unit)
 
 
 # By clients
 
 
-def by_clients(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
+def by_clients(results: Sequence[Result], names: Sequence[str]) -> model.Chart | None:
     """Inferences per second and latency against clients; None where no mode has two load points."""
-    plotted = _load(results, names, CONCURRENCY)
+    plotted = _load(results, names, levels.CONCURRENCY)
     if plotted is None:
         return None
     counts = sorted({_place(level) for it in plotted.curves for level in it.points})
     ticks = tuple((count, f"{count:g}") for count in counts)
     rates = tuple(map(_rates, plotted.curves))
-    tails = tuple(_tails(it, plotted.stat, _rings(it, plotted.stat)) for it in plotted.curves)
-    unit = rate_unit(plotted.curves[0].points[0])
-    counted = "sequences" if unit == SEQUENCES else "inferences"
-    return Chart(
+    tails = tuple(_tails(it, plotted.stat) for it in plotted.curves)
+    unit = levels.rate_unit(plotted.curves[0].points[0])
+    counted = "sequences" if unit == levels.SEQUENCES else "inferences"
+    return model.Chart(
         f"Latency and {unit} against clients",
         f"Above lines of {counted} per second over the number of clients, below lines of the {plotted.stat} of latency, one for each mode; a "
         "ring marks the knee.",
-        "; ".join(map(_clients_in_words, plotted.curves)) + ".",
+        "; ".join(_most(it) + ("" if it.knee is None else f", the knee at {it.knee:g}") for it in plotted.curves) + ".",
         _table(plotted, (Column("mode", Kind.NAME), Column("clients")), of_rate=False),
-        LineChart(
+        model.LineChart(
             (
-                Panel(rates, Axis("sizes", ticks=ticks), "{:g}".format, unit),
-                Panel(tails, Axis("sizes", "clients", ticks), name=f"{plotted.stat} of latency", limits=plotted.limits),
+                model.Panel(rates, model.Axis("sizes", ticks=ticks), "{:g}".format, unit),
+                model.Panel(
+                    tails,
+                    model.Axis("sizes", "clients", ticks),
+                    name=f"{plotted.stat} of latency",
+                    limits=plotted.limits,
+                ),
             ),
             height=200,
             ring="knee",
@@ -168,56 +143,49 @@ def by_clients(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
     )
 
 
-def _rates(it: _Curve) -> Line:
-    points = tuple((_place(level), rate_of(level)) for level in it.points)
-    inside = ((level, interval(level, THROUGHPUT)) for level in it.points)
+def _rates(it: _Curve) -> model.Line:
+    points = tuple((_place(level), levels.rate_of(level)) for level in it.points)
+    inside = ((level, levels.interval(level, THROUGHPUT)) for level in it.points)
     intervals = tuple((_place(level), *ends) for level, ends in inside if ends is not None)
-    rings = tuple(_ring(it, x, y) for x, y in points if x == it.knee)
-    return Line(it.name, it.look, points, _most(it), intervals=intervals, rings=rings)
+    return model.Line(it.name, it.look, points, _most(it), intervals=intervals, rings=_rings(it, points))
 
 
 def _most(it: _Curve) -> str:
-    best = max(it.points, key=rate_of)
-    return f"{it.name}: at most {units.rate(rate_of(best))} {rate_unit(best)}, with {_place(best):g} clients"
+    best = max(it.points, key=levels.rate_of)
+    return (
+        f"{it.name}: at most {units.rate(levels.rate_of(best))} {levels.rate_unit(best)}, with {_place(best):g} clients"
+    )
 
 
-def _rings(it: _Curve, stat: str) -> list[Ring]:
-    return [_ring(it, _place(level), _tail(level, stat)) for level in it.points if _place(level) == it.knee]
-
-
-def _ring(it: _Curve, x: float, y: float) -> Ring:
-    return Ring(x, y, f"{it.name}: the knee, {x:g} clients")
-
-
-def _clients_in_words(it: _Curve) -> str:
-    return _most(it) + ("" if it.knee is None else f", the knee at {it.knee:g}")
+def _rings(it: _Curve, points: Sequence[tuple[float, float]]) -> tuple[model.Ring, ...]:
+    return tuple(model.Ring(x, y, f"{it.name}: the knee, {x:g} clients") for x, y in points if x == it.knee)
 
 
 # By rate
 
 
-def by_rate(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
+def by_rate(results: Sequence[Result], names: Sequence[str]) -> model.Chart | None:
     """Latency against requests a second; None where no mode has two load points."""
-    plotted = _load(results, names, RATE)
+    plotted = _load(results, names, levels.RATE)
     if plotted is None:
         return None
     lines = []
     for it in plotted.curves:
-        if plotted.stat != P50:
-            medians = tuple((_place(level), max(latency_of(level).median, 1)) for level in it.points)
-            lines.append(Line("p50", it.look._replace(marker="", thin=True), medians))
+        if plotted.stat != levels.P50:
+            medians = tuple((_place(level), max(levels.latency_of(level).median, 1)) for level in it.points)
+            lines.append(model.Line("p50", it.look._replace(marker="", thin=True), medians))
         lines.append(_tails(it, plotted.stat))
-    return Chart(
+    return model.Chart(
         "Latency against rate",
         f"Lines of the {plotted.stat} of latency, and thin ones of its median, over requests per second, one for each mode; at open marks "
         "the queue grew all the time.",
         "; ".join(_rate_in_words(it, plotted) for it in plotted.curves) + ".",
         _table(plotted, (Column("mode", Kind.NAME), Column("rate")), of_rate=True),
-        LineChart(
+        model.LineChart(
             (
-                Panel(
+                model.Panel(
                     tuple(lines),
-                    Axis("rates", "requests/s"),
+                    model.Axis("rates", "requests/s"),
                     name=f"{plotted.stat} of latency",
                     limits=plotted.limits,
                     uprights=tuple(up for it in plotted.curves if (up := _highest(it, plotted.slo)) is not None),
@@ -229,22 +197,22 @@ def by_rate(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
     )
 
 
-def _highest(it: _Curve, slo: str) -> Upright | None:
+def _highest(it: _Curve, slo: str) -> model.Upright | None:
     """Where the highest rate that keeps the SLO is."""
-    found = kept(it.result).get(it.mode)
+    found = levels.kept(it.result).get(it.mode)
     if found is None:
         return None
-    tip = f"{it.name}: {slo} up to {rate_text(found['rate'])} requests/s"
+    tip = f"{it.name}: {slo} up to {levels.rate_text(found['rate'])} requests/s"
     beyond = found["violated_from"]
-    return Upright(found["rate"], it.look.colour, tip, span=None if beyond is None else (found["rate"], beyond))
+    return model.Upright(found["rate"], it.look.colour, tip, span=None if beyond is None else (found["rate"], beyond))
 
 
 def _rate_in_words(it: _Curve, plotted: _Load) -> str:
     first, last = it.points[0], it.points[-1]
-    ends = f"{plotted.stat} {units.duration(figure(first, plotted.stat))} at {rate_text(_place(first))} requests/s"
-    ends += f", {units.duration(figure(last, plotted.stat))} at {rate_text(_place(last))}"
-    found = kept(it.result).get(it.mode)
-    limit = "" if found is None else f"; {plotted.slo} up to {rate_text(found['rate'])} requests/s"
+    ends = f"{plotted.stat} {units.duration(levels.figure(first, plotted.stat))} at {levels.rate_text(_place(first))} requests/s"
+    ends += f", {units.duration(levels.figure(last, plotted.stat))} at {levels.rate_text(_place(last))}"
+    found = levels.kept(it.result).get(it.mode)
+    limit = "" if found is None else f"; {plotted.slo} up to {levels.rate_text(found['rate'])} requests/s"
     return f"{it.name}: {ends}{limit}"
 
 
@@ -279,26 +247,26 @@ class _Places(NamedTuple):
     lines: tuple[tuple[str, tuple[int | None, ...]], ...]
 
     @property
-    def axis(self) -> Axis:
+    def axis(self) -> model.Axis:
         at = range(len(self.names)) if self.sizes is None else self.sizes
         ticks = tuple((float(place), name) for place, name in zip(at, self.names, strict=True))
-        return Axis("places" if self.sizes is None else "sizes", self.name, ticks)
+        return model.Axis("places" if self.sizes is None else "sizes", self.name, ticks)
 
 
-def rates_by_size(result: Result) -> Chart | None:
+def rates_by_size(result: Result) -> model.Chart | None:
     """Items a second; None of what is no sweep, or one whose shapes all have as many items."""
     counts = {it.items["count"] for it in result.shapes if it.items is not None}
     return _chart(result, rates=True, slo=None) if len(counts) > 1 else None
 
 
-def times_by_size(result: Result) -> Chart | None:
+def times_by_size(result: Result) -> model.Chart | None:
     """The time of a call: what an SLO is of, where there is one and runs enough to tell; None of what is no sweep."""
     slo = slo_of(result.sweep)
     found = None if slo is None else _chart(result, rates=False, slo=slo)
     return found or _chart(result, rates=False, slo=None)
 
 
-def _chart(result: Result, rates: bool, slo: Slo | None) -> Chart | None:
+def _chart(result: Result, rates: bool, slo: Slo | None) -> model.Chart | None:
     places = _places(result)
     modes = [mode for mode in ALL_MODES if rates or not is_rate(mode, LATENCY)]
     made = (_shape_curve(result, mode, of, numbers, rates, slo) for mode in modes for of, numbers in places.lines)
@@ -321,26 +289,26 @@ def _chart(result: Result, rates: bool, slo: Slo | None) -> Chart | None:
         for at, name in enumerate(places.names)
     )
     lines = tuple(_line(it, places, show) for it in curves)
-    limits = () if slo is None else (Limit(slo.limit_ns, f"limit ({slo})"),)
-    return Chart(
+    limits = () if slo is None else (model.Limit(slo.limit_ns, f"limit ({slo})"),)
+    return model.Chart(
         title,
         f"Lines of {what} over the shapes of a sweep, one for {each}{marked}{limit}.",
         f"{'; '.join(_in_words(it, places, show, rates) for it in curves)}.",
         Table((Column("shape", Kind.NAME), *columns(Kind.NUMBER, *(it.name for it in curves))), rows),
-        LineChart((Panel(lines, places.axis, units.rate if rates else None, limits=limits),), ring=marks),
+        model.LineChart((model.Panel(lines, places.axis, units.rate if rates else None, limits=limits),), ring=marks),
     )
 
 
-def _line(curve: _ShapeCurve, places: _Places, show: Callable[[float], str]) -> Line:
+def _line(curve: _ShapeCurve, places: _Places, show: Callable[[float], str]) -> model.Line:
     at = [x for x, _ in places.axis.ticks]
     there = [(x, it) for x, it in zip(at, curve.values, strict=True) if it is not None]
-    rings: tuple[Ring, ...] = ()
+    rings: tuple[model.Ring, ...] = ()
     if curve.best is not None and (best := curve.values[curve.best]) is not None:
         tip = f"{curve.name}, best: {places.names[curve.best]}, {show(best[0])}"
-        rings = (Ring(at[curve.best], best[0], tip),)
-    return Line(
+        rings = (model.Ring(at[curve.best], best[0], tip),)
+    return model.Line(
         curve.mode,
-        look_of(curve.mode),
+        model.look_of(curve.mode),
         tuple((x, nan if it is None else it[0]) for x, it in zip(at, curve.values, strict=True)),
         f"{curve.name}: {show(there[0][1][0])} to {show(there[-1][1][0])}",
         # Sets of inputs stand side by side: nothing lies between them that a line could be of, nor where a shape has failed.

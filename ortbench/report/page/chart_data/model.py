@@ -93,8 +93,6 @@ class Ring(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points, with what may be around it."""
-
     name: str  # in the legend; lines of one name look alike
     look: Look
     points: tuple[tuple[float, float], ...]  # from left to right; nan where there is none
@@ -139,8 +137,6 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines over one axis."""
-
     lines: tuple[Line, ...]  # any number
     axis: Axis  # below them
     show: Callable[[float], str] | None = None  # what prints a value; None of times, ns

@@ -15,20 +15,7 @@ from ortbench.core.stats import SAMPLES_FOR, Stats
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import Case, Result
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
-from ortbench.report.page.chart_data.model import (
-    Axis,
-    Chart,
-    Histograms,
-    Limit,
-    Line,
-    LineChart,
-    Look,
-    Panel,
-    Samples,
-    measured_cases,
-    timed_cases,
-    what_is_timed,
-)
+from ortbench.report.page.chart_data import model
 
 _QUARTERS = 4
 _SLOW = 1.5  # how many times its mode's median a run takes that is called slow
@@ -37,9 +24,9 @@ _PARTS = 150  # of that band
 _SLOWEST = 100
 
 
-def distribution(result: Result) -> Chart | None:
+def distribution(result: Result) -> model.Chart | None:
     """How the samples of each mode that times inferences are distributed; None where there are none."""
-    modes, one = tuple(samples_of(result)), what_is_timed([result])
+    modes, one = tuple(samples_of(result)), model.what_is_timed([result])
     if not modes:
         return None
     halves = [f"{it.mode} {units.duration(it.stats.median)}{_p95_in_words(it.stats)}" for it in modes]
@@ -52,12 +39,12 @@ def distribution(result: Result) -> Chart | None:
     unit, scale = units.time_unit(max(it.stats.median for it in modes))
     names = ("min", "median", "95% CI", "p90", "p95", "p99", "max", "std dev")
     headed = (Column("mode", Kind.NAME), Column("samples"), *columns(Kind.TIME, *names))
-    return Chart(
+    return model.Chart(
         f"Distribution of the time per {one}",
         f"Histograms of the time of one {one}, one for each mode, with lines at the median and at the p95.",
         said,
         Table(headed, tuple(_stats_cells(it, scale) for it in modes), unit),
-        Histograms(modes),
+        model.Histograms(modes),
     )
 
 
@@ -65,7 +52,7 @@ def _p95_in_words(stats: Stats) -> str:
     return f" and {units.duration(stats.p95)}" if stats.n >= SAMPLES_FOR["p95"] else " (too few samples for a p95)"
 
 
-def _stats_cells(samples: Samples, scale: float) -> tuple[str, ...]:
+def _stats_cells(samples: model.Samples, scale: float) -> tuple[str, ...]:
     stats = samples.stats
     low, high = (units.digits(ns / scale) for ns in stats.ci95)
     tails = [
@@ -76,14 +63,13 @@ def _stats_cells(samples: Samples, scale: float) -> tuple[str, ...]:
     return (samples.mode, str(stats.n), shown[0], shown[1], f"{low}–{high}", shown[2], *tails, *shown[3:])
 
 
-def samples_of(result: Result) -> Iterator[Samples]:
-    """The samples of each mode that times inferences."""
-    starts = (start for case, _ in measured_cases(result) for _, _, start in case.blocks.get(LATENCY, []))
+def samples_of(result: Result) -> Iterator[model.Samples]:
+    starts = (start for case, _ in model.measured_cases(result) for _, _, start in case.blocks.get(LATENCY, []))
     begun = min(starts, default=0)  # on the worker's clock
-    for case, stats in timed_cases(result):
+    for case, stats in model.timed_cases(result):
         ns = np.asarray(case.samples.get(LATENCY, []), dtype=np.int64)
         if ns.size:
-            yield Samples(case.mode, ns, _since(case, ns, begun), stats)
+            yield model.Samples(case.mode, ns, _since(case, ns, begun), stats)
 
 
 def _since(case: Case, ns: NDArray[np.int64], start: int) -> NDArray[np.float64]:
@@ -107,9 +93,9 @@ def edge_of(stats: Stats) -> float:
 # By time
 
 
-def drift(result: Result) -> Chart | None:
+def drift(result: Result) -> model.Chart | None:
     """The samples of each mode by time; None where it is not known when they were taken, or there is but one."""
-    modes, one = tuple(it for it in samples_of(result) if it.seconds.size), what_is_timed([result])
+    modes, one = tuple(it for it in samples_of(result) if it.seconds.size), model.what_is_timed([result])
     if not any(it.seconds.any() for it in modes):
         return None
     changes = [f"{it.mode} {_percent(ends[1] / ends[0])}" for it in modes if (ends := _ends(it))]
@@ -124,13 +110,13 @@ def drift(result: Result) -> Chart | None:
         *columns(Kind.NUMBER, "slowest at (s)", "over 1.5× median"),
     )
     many = any(it.ns.size > _MANY for it in modes)
-    return Chart(
+    return model.Chart(
         f"Time per {one} during the measurement",
         f"The time of every {one} by when it was measured, one panel for each mode, all on one time axis.",
         f"{said if changes else 'Too few samples to tell drift.'} {slow or 'None'} of {count} {one}s took more than {_SLOW:g}× "
         "the median of their mode.",
         Table(headed, tuple(_drift_cells(it, scale) for it in modes), unit),
-        LineChart(
+        model.LineChart(
             _panels(modes),
             height=84,
             band="middle 90 % over time",
@@ -140,7 +126,7 @@ def drift(result: Result) -> Chart | None:
     )
 
 
-def _panels(modes: tuple[Samples, ...]) -> tuple[Panel, ...]:
+def _panels(modes: tuple[model.Samples, ...]) -> tuple[model.Panel, ...]:
     """All panels reach equally far above and below their medians, so that what hits all modes looks alike in all."""
     medians = [max(it.stats.median, 1) for it in modes]
     lowest = min(it.stats.min / median for it, median in zip(modes, medians, strict=True))
@@ -151,7 +137,7 @@ def _panels(modes: tuple[Samples, ...]) -> tuple[Panel, ...]:
     return tuple(_panel(it, median, span, end) for it, median in zip(modes, medians, strict=True))
 
 
-def _panel(it: Samples, median: float, span: tuple[float, float], end: float) -> Panel:
+def _panel(it: model.Samples, median: float, span: tuple[float, float], end: float) -> model.Panel:
     seconds, ns, lines = it.seconds, it.ns, []
     low, top = (each * median for each in span)
     if ns.size > _MANY:
@@ -160,24 +146,24 @@ def _panel(it: Samples, median: float, span: tuple[float, float], end: float) ->
         ends = [tuple(map(float, np.quantile(ns[part], (0.05, 0.5, 0.95)))) for part in parts]
         middle = tuple((float(seconds[part].mean()) * 1e9, ends[at][1]) for at, part in enumerate(parts))
         band = tuple((low, high) for low, _, high in ends)
-        lines = [Line("median over time", Look("accent"), middle, band=band)]
+        lines = [model.Line("median over time", model.Look("accent"), middle, band=band)]
         shown = np.sort(np.argsort(ns, kind="stable")[-_SLOWEST:])
         seconds, ns = seconds[shown], ns[shown]
     inside = ns <= top
     said = f"p50 {units.duration(median)}, max {units.duration(it.stats.max)}"  # short: a phone has no place for more
-    return Panel(
+    return model.Panel(
         tuple(lines),
-        Axis("times", ticks=((0, "0"), (end * 1e9, ""))),
+        model.Axis("times", ticks=((0, "0"), (end * 1e9, ""))),
         name=it.mode,
         said=said,
         span=(low, top),
-        limits=(Limit(it.stats.median, "median of all", dashed=False),),
+        limits=(model.Limit(it.stats.median, "median of all", dashed=False),),
         dots=np.column_stack([seconds * 1e9, ns])[inside],
         beyond=tuple((seconds[~inside] * 1e9).tolist()),
     )
 
 
-def _ends(samples: Samples) -> tuple[float, float] | None:
+def _ends(samples: model.Samples) -> tuple[float, float] | None:
     """The medians of the first and of the last quarter of the samples, ns; None with too few."""
     size = samples.ns.size // _QUARTERS
     if size < 2:
@@ -186,7 +172,7 @@ def _ends(samples: Samples) -> tuple[float, float] | None:
     return (first, last) if first > 0 else None
 
 
-def _slow(samples: Samples) -> int:
+def _slow(samples: model.Samples) -> int:
     return int(np.count_nonzero(samples.ns > _SLOW * samples.stats.median))
 
 
@@ -195,7 +181,7 @@ def _percent(ratio: float) -> str:
     return f"{'+' if change > 0 else '−' if change < 0 else '±'}{abs(change):g} %"
 
 
-def _drift_cells(samples: Samples, scale: float) -> tuple[str, ...]:
+def _drift_cells(samples: model.Samples, scale: float) -> tuple[str, ...]:
     ends = _ends(samples)
     moved = (NOTHING,) * 3
     if ends is not None:
@@ -205,23 +191,27 @@ def _drift_cells(samples: Samples, scale: float) -> tuple[str, ...]:
     return (samples.mode, *moved, units.digits(longest), units.digits(after), str(_slow(samples)))
 
 
-def memory(result: Result) -> Chart | None:
+def memory(result: Result) -> model.Chart | None:
     """What the process of a soak holds over its inferences; None with fewer than two readings."""
     found = [it for it in grown(result.part) if it.is_memory and len(it.points) > 1]
     if not found:
         return None
     rows = [(it.title, f"{at:.0f}", units.size(held)) for it in found for at, held in (it.points[0], it.points[-1])]
-    return Chart(
+    return model.Chart(
         "Memory over inferences",
         "A line of the memory that the process holds over its inferences, one for the host and one for the device.",
         "; ".join(f"{name}: {text}" for name, text in verdicts(result.part)) + ".",
         Table((Column("memory", Kind.NAME), *columns(Kind.NUMBER, "inferences", "held")), tuple(rows)),
-        LineChart(tuple(map(_held, found)), height=200),
+        model.LineChart(tuple(map(_held, found)), height=200),
     )
 
 
-def _held(it: Grown) -> Panel:
+def _held(it: Grown) -> model.Panel:
     least, most = min(held for _, held in it.points), max(held for _, held in it.points)
     room = max((most - least) / 10, TOLERANCE)
-    line = Line(it.title, Look("inference"), tuple(it.points), f"{it.title}: {units.size(least)} to {units.size(most)}")
-    return Panel((line,), Axis("rates", "inferences"), units.size, it.title, span=(max(least - room, 0), most + room))
+    line = model.Line(
+        it.title, model.Look("inference"), tuple(it.points), f"{it.title}: {units.size(least)} to {units.size(most)}"
+    )
+    return model.Panel(
+        (line,), model.Axis("rates", "inferences"), units.size, it.title, span=(max(least - room, 0), most + room)
+    )

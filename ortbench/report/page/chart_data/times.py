@@ -15,36 +15,18 @@ from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES, INFERENCE, PER_RUN, WHOLE, Segment, segments_of
 from ortbench.report.history import day, mode_cell, verdict
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, between, columns
-from ortbench.report.page.chart_data.model import (
-    FEW,
-    Axis,
-    Bar,
-    Chart,
-    DotRows,
-    Fill,
-    Line,
-    LineChart,
-    Look,
-    Panel,
-    Part,
-    StackedBars,
-    Upright,
-    look_of,
-    measured_cases,
-    timed_cases,
-    what_is_timed,
-)
+from ortbench.report.page.chart_data import model
 
 # Phases
 
 _FILLS = {
-    (H2D, False): Fill("H2D", "h2d", "////"),
-    (INFERENCE, False): Fill(INFERENCE, "inference"),
-    (D2H, False): Fill("D2H", "d2h", "\\\\\\\\"),
-    (PER_RUN, False): Fill(PER_RUN, "inference", "||||", hollow=True),
-    (WHOLE, False): Fill(WHOLE, "inference", hollow=True),
-    (COPIES, True): Fill(f"{DERIVED} copies, both directions (derived)", "copies", "xxxx", hollow=True),
-    (INFERENCE, True): Fill(f"{DERIVED} inference (derived)", "inference", "--", hollow=True),
+    (H2D, False): model.Fill("H2D", "h2d", "////"),
+    (INFERENCE, False): model.Fill(INFERENCE, "inference"),
+    (D2H, False): model.Fill("D2H", "d2h", "\\\\\\\\"),
+    (PER_RUN, False): model.Fill(PER_RUN, "inference", "||||", hollow=True),
+    (WHOLE, False): model.Fill(WHOLE, "inference", hollow=True),
+    (COPIES, True): model.Fill(f"{DERIVED} copies, both directions (derived)", "copies", "xxxx", hollow=True),
+    (INFERENCE, True): model.Fill(f"{DERIVED} inference (derived)", "inference", "--", hollow=True),
 }
 _ALONE = {
     INFERENCE: "Inference only",
@@ -53,9 +35,9 @@ _ALONE = {
 }
 
 
-def phases(result: Result) -> Chart | None:
+def phases(result: Result) -> model.Chart | None:
     """Where the time of an inference goes, mode by mode; None where nothing was measured."""
-    found = [(case, segments_of(case), total.median) for case, total in measured_cases(result)]
+    found = [(case, segments_of(case), total.median) for case, total in model.measured_cases(result)]
     if not found:
         return None
     said = [_phases_in_words(*it) for it in found if len(it[1]) > 1]
@@ -68,12 +50,12 @@ def phases(result: Result) -> Chart | None:
     times = columns(Kind.TIME, METRICS[H2D].title, INFERENCE, METRICS[D2H].title, COPIES, "sum", LATENCY)
     rows = tuple((case.mode, *_phase_cells(parts, scale), units.digits(ns / scale)) for case, parts, ns in found)
     used = {(part.kind, part.derived) for _, parts, _ in found for part in parts if part.ns}
-    return Chart(
+    return model.Chart(
         "Breakdown of latency",
         "Stacked bars, one for each mode: H2D, inference and D2H, and a mark for the whole inference.",
         " ".join(said),
         Table((Column("mode", Kind.NAME), *times), rows, unit),
-        StackedBars(
+        model.StackedBars(
             tuple(_phase_bar(*it) for it in found),
             tuple(fill for key, fill in _FILLS.items() if key in used),
             "whole inference, median",
@@ -81,15 +63,17 @@ def phases(result: Result) -> Chart | None:
     )
 
 
-def _phase_bar(case: Case, segments: Sequence[Segment], ns: float) -> Bar:
+def _phase_bar(case: Case, segments: Sequence[Segment], ns: float) -> model.Bar:
     parts = []
     for it in filter(lambda segment: segment.ns, segments):
         fill, value = _FILLS[it.kind, it.derived], f"{DERIVED if it.derived else ''}{units.duration(it.ns)}"
         said = "" if it.kind == WHOLE else value
         name = fill.name if it.kind in (H2D, D2H) else it.kind
-        parts.append(Part(fill, it.ns, f"{case.mode}: {fill.name}, {value}", name, said))
+        parts.append(model.Part(fill, it.ns, f"{case.mode}: {fill.name}, {value}", name, said))
     what = "time per inference" if is_rate(case.mode, LATENCY) else "whole inference"
-    return Bar(case.mode, tuple(parts), units.duration(ns), ns, f"{case.mode}: {what}, median {units.duration(ns)}")
+    return model.Bar(
+        case.mode, tuple(parts), units.duration(ns), ns, f"{case.mode}: {what}, median {units.duration(ns)}"
+    )
 
 
 def _phases_in_words(case: Case, segments: Sequence[Segment], ns: float) -> str:
@@ -123,38 +107,40 @@ def _phase_cell(it: Segment | None, scale: float) -> str:
 _COLOURS = ("h2d", "d2h", "accent", "copies", "inference")
 _HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||")
 _LINKS = {
-    True: Fill("saved, since it stays on the device", "accent"),
-    False: Fill("copied in every mode", "copies", "xxxx", hollow=True),
+    True: model.Fill("saved, since it stays on the device", "accent"),
+    False: model.Fill("copied in every mode", "copies", "xxxx", hollow=True),
 }
 _MOST = 12  # links that have a bar
 
 
-def stage_times(result: Result) -> Chart | None:
+def stage_times(result: Result) -> model.Chart | None:
     """How long each stage of a chain takes, mode by mode; None where no stages were measured."""
     found = [
         (case.mode, {name: stats.median for name, stats in case.stages.items()}, total.median)
-        for case, total in measured_cases(result)
+        for case, total in model.measured_cases(result)
         if case.stages
     ]
     return _in_order(found, "chain", "stages")
 
 
-def start_parts(result: Result) -> Chart | None:
+def start_parts(result: Result) -> model.Chart | None:
     """How long each part of a start takes, from the start of the process to the first answer; None where nothing was measured."""
     found = [
         (case.mode, {METRICS[part].title: ns for part in START_PARTS if (ns := case.median(part))}, total.median)
-        for case, total in measured_cases(result)
+        for case, total in model.measured_cases(result)
     ]
     return _in_order(found, "start", "parts")
 
 
-def _in_order(found: Sequence[tuple[str, dict[str, float], float]], whole_is: str, parts_are: str) -> Chart | None:
+def _in_order(
+    found: Sequence[tuple[str, dict[str, float], float]], whole_is: str, parts_are: str
+) -> model.Chart | None:
     """Of each mode the parts of a whole, one after the other, and the whole, ns."""
     if not found:
         return None
     names = list(dict.fromkeys(name for _, times, _ in found for name in times))
     fills = {
-        name: Fill(name, _COLOURS[at % len(_COLOURS)], _HATCHES[at // len(_COLOURS) % len(_HATCHES)])
+        name: model.Fill(name, _COLOURS[at % len(_COLOURS)], _HATCHES[at // len(_COLOURS) % len(_HATCHES)])
         for at, name in enumerate(names)
     }
     unit, scale = units.time_unit(max(ns for *_, ns in found))
@@ -162,31 +148,30 @@ def _in_order(found: Sequence[tuple[str, dict[str, float], float]], whole_is: st
     for mode, times, ns in found:
         cells = (units.digits(times[name] / scale) if name in times else NOTHING for name in names)
         rows.append((mode, *cells, units.digits(sum(times.values()) / scale), units.digits(ns / scale)))
-        parts = tuple(_stage_part(mode, fills[name], its_ns) for name, its_ns in times.items())
+        parts = tuple(
+            model.Part(fills[name], its_ns, f"{mode}: {name}, {units.duration(its_ns)}", name, units.duration(its_ns))
+            for name, its_ns in times.items()
+        )
         whole = units.duration(ns)
-        bars.append(Bar(mode, parts, whole, ns, f"{mode}: whole {whole_is}, median {whole}"))
+        bars.append(model.Bar(mode, parts, whole, ns, f"{mode}: whole {whole_is}, median {whole}"))
     headed = columns(Kind.TIME, *names, "sum", whole_is)
-    return Chart(
+    return model.Chart(
         f"Breakdown of the {whole_is}",
         f"Stacked bars, one for each mode: the {parts_are} in their order, and a mark for the whole {whole_is}.",
         " ".join(_stages_in_words(whole_is, *it) for it in found),
         Table((Column("mode", Kind.NAME), *headed), tuple(rows), unit),
-        StackedBars(tuple(bars), tuple(fills.values()), f"whole {whole_is}, median"),
+        model.StackedBars(tuple(bars), tuple(fills.values()), f"whole {whole_is}, median"),
     )
 
 
-def _stage_part(mode: str, fill: Fill, ns: float) -> Part:
-    return Part(fill, ns, f"{mode}: {fill.name}, {units.duration(ns)}", fill.name, units.duration(ns))
-
-
 def _stages_in_words(whole_is: str, mode: str, times: dict[str, float], ns: float) -> str:
-    longest = sorted(times, key=lambda name: -times[name])[:FEW]
+    longest = sorted(times, key=lambda name: -times[name])[: model.FEW]
     said = ", ".join(f"{name} {units.duration(its_ns)}" for name, its_ns in times.items() if name in longest)
-    most = f"the longest of {len(times)}: " if len(times) > FEW else ""
+    most = f"the longest of {len(times)}: " if len(times) > model.FEW else ""
     return f"{mode}: {most}{said}; whole {whole_is} {units.duration(ns)}."
 
 
-def link_costs(result: Result) -> Chart | None:
+def link_costs(result: Result) -> model.Chart | None:
     """What the copies of each link take through the host, those that take longest first; None where that is not known."""
     known = [
         (f"{link['from']} → {link['to']}", ns, link["stays"])
@@ -199,21 +184,21 @@ def link_costs(result: Result) -> Chart | None:
     said = []
     for there, about in ((True, "Copies saved by staying on the device"), (False, "Copied in every mode")):
         own = [f"{name} {units.duration(ns)}" for name, ns, stays in found if stays == there]
-        said += [f"{about}: {first_of(own, FEW)}."] if own else []
+        said += [f"{about}: {first_of(own, model.FEW)}."] if own else []
     said.append("Each copy is timed alone; what all copies cost is the difference between the modes.")
     rows = tuple((name, units.duration(ns), "stays" if stays else "copied") for name, ns, stays in found)
     bars = tuple(
-        Bar(name, (Part(_LINKS[stays], ns, f"{name}: {time}, {_LINKS[stays].name}"),), time)
+        model.Bar(name, (model.Part(_LINKS[stays], ns, f"{name}: {time}, {_LINKS[stays].name}"),), time)
         for name, ns, stays in found[:_MOST]
         for time in [units.duration(ns)]
     )
     left_out = len(found) - len(bars)
-    return Chart(
+    return model.Chart(
         "Copies of links through the host",
         "Bars, one for each link: the time of its copies to and from the host in a chain.",
         " ".join(said),
         Table((Column("link", Kind.NAME), Column("through the host"), Column("on the device", Kind.WORD)), rows),
-        StackedBars(
+        model.StackedBars(
             bars,
             tuple(fill for there, fill in _LINKS.items() if any(stays == there for *_, stays in found)),
             rest=f"and {left_out} more, in the table" if left_out else "",
@@ -226,9 +211,9 @@ def link_costs(result: Result) -> Chart | None:
 _ROWS = 16  # of the table, so that a long loop does not fill the page
 
 
-def step_times(result: Result) -> Chart | None:
+def step_times(result: Result) -> model.Chart | None:
     """How long each step of a loop takes, mode by mode; None where no times of steps are known."""
-    found = [(case, case.steps_ns) for case, _ in measured_cases(result) if case.steps_ns]
+    found = [(case, case.steps_ns) for case, _ in model.measured_cases(result) if case.steps_ns]
     if not found:
         return None
     apart = is_first_apart(result)
@@ -245,22 +230,22 @@ def step_times(result: Result) -> Chart | None:
     said = "; ".join(_steps_in_words(case, ns, apart) for case, ns in found)
     first = "; the first step is a point by itself" if apart else ""
     lines = tuple(line for case, ns in found for line in _step_lines(case.mode, ns, apart))
-    return Chart(
+    return model.Chart(
         "Time of each step",
         f"Lines of the median time of each step over its number, one for each mode{first}.",
         f"Medians of a step: {said}.",
         Table((Column("step", Kind.NAME), *headed), rows, unit),
-        LineChart((Panel(lines, Axis("whole", "step")),)),
+        model.LineChart((model.Panel(lines, model.Axis("whole", "step")),)),
     )
 
 
-def _step_lines(mode: str, ns: Sequence[int], apart: bool) -> list[Line]:
+def _step_lines(mode: str, ns: Sequence[int], apart: bool) -> list[model.Line]:
     """The steps as a line, to which none leads from a first one that has a shape of its own."""
     points = tuple((float(at), float(max(it, 1))) for at, it in enumerate(ns))
     begins = int(apart and len(ns) > 1)
     tip = f"{mode}: {units.duration(ns[begins])} to {units.duration(ns[-1])}"
-    first = [Line(mode, look_of(mode), points[:1], f"{mode}, first step: {units.duration(ns[0])}")] * begins
-    return [*first, Line(mode, look_of(mode), points[begins:], tip)]
+    first = [model.Line(mode, model.look_of(mode), points[:1], f"{mode}, first step: {units.duration(ns[0])}")] * begins
+    return [*first, model.Line(mode, model.look_of(mode), points[begins:], tip)]
 
 
 def _steps_in_words(case: Case, ns: Sequence[int], apart: bool) -> str:
@@ -284,39 +269,39 @@ def _from_to(ns: Sequence[int]) -> str:
 # Several results
 
 
-def latencies(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
+def latencies(results: Sequence[Result], names: Sequence[str]) -> model.Chart | None:
     """The median inference of every mode of every result; None where nothing was measured."""
     rows = tuple(
         (name, found)
         for name, result in zip(names, results, strict=True)
-        if (found := tuple((case.mode, stats.median) for case, stats in timed_cases(result)))
+        if (found := tuple((case.mode, stats.median) for case, stats in model.timed_cases(result)))
     )
     if not rows:
         return None
-    one = what_is_timed(results)
+    one = model.what_is_timed(results)
     shortest = [(name, *min(found, key=lambda it: it[1])) for name, found in rows]
     said = [f"{name} {units.duration(ns)} with {mode}" for name, mode, ns in shortest]
     order = sorted(range(len(said)), key=lambda number: shortest[number][2])
-    told = "; ".join(said) if len(said) <= FEW else f"from {said[order[0]]} to {said[order[-1]]}"
+    told = "; ".join(said) if len(said) <= model.FEW else f"from {said[order[0]]} to {said[order[-1]]}"
     modes = tuple(dict.fromkeys(mode for _, found in rows for mode, _ in found))
     cells = tuple(
         (name, *(units.duration(by_mode[mode]) if mode in by_mode else NOTHING for mode in modes))
         for name, found in rows
         for by_mode in [dict(found)]
     )
-    return Chart(
+    return model.Chart(
         f"Time per {one} by result",
         f"Dots for the median of one {one}, a row for each result, a shape for each mode.",
         f"Shortest medians: {told}.",
         Table((Column("result", Kind.NAME), *columns(Kind.NUMBER, *modes)), cells),
-        DotRows(rows),
+        model.DotRows(rows),
     )
 
 
 _BESIDE = 0.03  # of the highest value that the axis shows above and below at least
 
 
-def over_time(title: str, series: Series) -> Chart:
+def over_time(title: str, series: Series) -> model.Chart:
     """A point for each result of a series; what a pointer over a step shows is its size."""
     figures, show = series.figures, series.key.metric.unit.text
     times = [it.run.at.timestamp() for it in figures]
@@ -327,17 +312,17 @@ def over_time(title: str, series: Series) -> Chart:
     for step in series.steps:
         it = figures[step.at]
         tip = f"{verdict(series, step.size)} since {day(it.run.at)}, ratio {units.change(step.size.ratio)}"
-        uprights.append(Upright(times[step.at], "accent", tip, units.ratio(step.size.ratio)))
+        uprights.append(model.Upright(times[step.at], "accent", tip, units.ratio(step.size.ratio)))
         said.append(tip)
     ends = f"{show(figures[0].value)} to {show(figures[-1].value)}"
     points = tuple((at, it.value) for at, it in zip(times, figures, strict=True))
-    lines = [Line("median", Look("h2d", "o"), points, ends, dense=True, band=tuple(map(_ends_of, figures)))]
+    lines = [model.Line("median", model.Look("h2d", "o"), points, ends, dense=True, band=tuple(map(_ends_of, figures)))]
     lines += _levels(series, times) if series.steps else []
     low, high = min(_ends_of(it)[0] for it in figures), max(_ends_of(it)[1] for it in figures)
     room = max((high - low) / 12, high * _BESIDE, 1e-9)
-    panel = Panel(
+    panel = model.Panel(
         tuple(lines),
-        Axis("days"),
+        model.Axis("days"),
         None if series.key.metric.unit is TIME else show,
         span=(max(low - room, 0), high + room),  # so that a step of some percent is seen
         uprights=tuple(uprights),
@@ -345,23 +330,22 @@ def over_time(title: str, series: Series) -> Chart:
     steps = (
         "; horizontal lines are medians between change points, vertical lines the change points" if series.steps else ""
     )
-    return Chart(
+    return model.Chart(
         title,
         f"A line of the median of each result over time, in a band of its 95 % interval{steps}.",
         f"{'; '.join(said)}.",
         _history_table(series),
-        LineChart((panel,), height=220, band="95 % interval", upright="step"),
+        model.LineChart((panel,), height=220, band="95 % interval", upright="step"),
     )
 
 
-def _levels(series: Series, times: list[float]) -> list[Line]:
-    """The medians between steps."""
+def _levels(series: Series, times: list[float]) -> list[model.Line]:
     found, begin = [], 0
     for level in series.levels:
         middle, end = median(it.value for it in level), begin + len(level) - 1
         days = f"from {day(level[0].run.at)} to {day(level[-1].run.at)}"
         tip = f"{series.key.metric.unit.text(middle)} {days}"
-        found.append(Line("level", Look("ink"), ((times[begin], middle), (times[end], middle)), tip))
+        found.append(model.Line("level", model.Look("ink"), ((times[begin], middle), (times[end], middle)), tip))
         begin = end + 1
     return found
 

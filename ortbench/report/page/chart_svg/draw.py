@@ -5,7 +5,6 @@ Every chart is drawn in CSS pixels at two widths, for a screen and for a phone, 
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,9 +18,6 @@ from ortbench.report.page.chart_svg.lines import lines
 from ortbench.report.page.chart_svg.rows import bars, dots, histograms
 from ortbench.report.page.chart_svg.scatter import scatter
 from ortbench.report.page.chart_svg.sheet import MARGIN, PALETTE, PAPER, STYLE, WIDE, Sheet, standalone
-
-# Its font cache and configuration folder are no business of a benchmark's user.
-logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
 def draw(drawing: Drawing, width: int, salt: str) -> str:

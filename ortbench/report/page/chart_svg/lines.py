@@ -12,30 +12,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
 from ortbench.report.page.chart_data.model import Axis, Limit, Line, LineChart, Panel
-from ortbench.report.page.chart_svg.sheet import (
-    ACCENT,
-    COLOURS,
-    INK,
-    MUTED,
-    PAPER,
-    SMALL,
-    Legend,
-    Sample,
-    Sheet,
-    add_dots,
-    is_narrow,
-    labels_apart,
-    level_mark,
-    line_mark,
-    patch_mark,
-    point_mark,
-    styled,
-    text_width,
-    times_to,
-    upright_axis,
-    upright_mark,
-    written,
-)
+from ortbench.report.page.chart_svg import sheet as paper
 
 _LEFT, _RIGHT = 68, {True: 22, False: 14}  # px
 _ABOVE, _BELOW, _NAME = 26, 28, 18  # px, of a panel: what stands above it, its axis, the axis' name
@@ -46,27 +23,27 @@ _RING: dict[str, Any] = {
     "marker": "o",
     "markersize": 17,
     "markerfacecolor": "none",
-    "markeredgecolor": INK,
+    "markeredgecolor": paper.INK,
     "markeredgewidth": 1.4,
     "linestyle": "none",
     "clip_on": False,
 }
-_BEYOND: dict[str, Any] = {"marker": "^", "color": COLOURS["d2h"], "markersize": 7, "markeredgewidth": 0}
+_BEYOND: dict[str, Any] = {"marker": "^", "color": paper.COLOURS["d2h"], "markersize": 7, "markeredgewidth": 0}
 _DASHED: dict[str, Any] = {"linewidth": 1.3, "linestyle": (0, (4, 3))}
 
 
-def lines(chart: LineChart, width: int) -> Sheet:
-    narrow = is_narrow(width)
-    legend = Legend(list(_entries(chart)), width)
-    ends = max((text_width(it.end, SMALL) for panel in chart.panels for it in panel.lines), default=0)
+def lines(chart: LineChart, width: int) -> paper.Sheet:
+    narrow = paper.is_narrow(width)
+    legend = paper.Legend(list(_entries(chart)), width)
+    ends = max((paper.text_width(it.end, paper.SMALL) for panel in chart.panels for it in panel.lines), default=0)
     height = round(chart.height * 0.85) if narrow and chart.height > 150 else chart.height
     above = [_ABOVE if panel.name or any(it.text for it in panel.uprights) else 0 for panel in chart.panels]
     below = [_BELOW + (_NAME if panel.axis.name else 0) for panel in chart.panels]
-    apart = _shared(chart.panels)
+    apart = chart.panels[0].axis.kind == "times"  # one axis, below the last panel, is for all
     below = [
         12 if apart and panel is not chart.panels[-1] else it for panel, it in zip(chart.panels, below, strict=True)
     ]
-    sheet = Sheet(width, legend.height + height * len(above) + sum(above) + sum(below))
+    sheet = paper.Sheet(width, legend.height + height * len(above) + sum(above) + sum(below))
     legend.draw(sheet)
     top, across = legend.height, width - _LEFT - _RIGHT[narrow] - ends
     for panel, over, under in zip(chart.panels, above, below, strict=True):
@@ -78,50 +55,47 @@ def lines(chart: LineChart, width: int) -> Sheet:
         _above(sheet, axes, panel, top - 8, width - _RIGHT[narrow])
         top += height + under
         if panel.axis.name:
-            sheet.text(_LEFT + across / 2, top - 10, panel.axis.name, ha="center", fontsize=SMALL, color=MUTED)
+            sheet.text(
+                _LEFT + across / 2, top - 10, panel.axis.name, ha="center", fontsize=paper.SMALL, color=paper.MUTED
+            )
     return sheet
 
 
-def _shared(panels: Sequence[Panel]) -> bool:
-    """Whether one axis below the last panel is for all."""
-    return panels[0].axis.kind == "times"
-
-
-def _entries(chart: LineChart) -> Iterator[tuple[str, Sample]]:
+def _entries(chart: LineChart) -> Iterator[tuple[str, paper.Sample]]:
     every = list(chain.from_iterable(panel.lines for panel in chart.panels))
     named = {it.name: it.look for it in sorted(every, key=lambda it: it.look.thin)}
     limits = {it.name: it for panel in chart.panels for it in panel.limits}
     if any(panel.dots.size for panel in chart.panels):
-        yield chart.dots, point_mark(marker="o", color=ACCENT, markersize=5, markeredgewidth=0)
-    yield from ((name, line_mark(look)) for name, look in named.items())
+        yield chart.dots, paper.point_mark(marker="o", color=paper.ACCENT, markersize=5, markeredgewidth=0)
+    yield from ((name, paper.line_mark(look)) for name, look in named.items())
     bands = [it for it in every if it.band]
     if bands:
-        yield chart.band, patch_mark(facecolor=COLOURS[bands[0].look.colour], alpha=0.3, linewidth=0)
+        yield chart.band, paper.patch_mark(facecolor=paper.COLOURS[bands[0].look.colour], alpha=0.3, linewidth=0)
     if any(it.rings for it in every):
-        yield chart.ring, point_mark(**{**_RING, "markersize": 13})
+        yield chart.ring, paper.point_mark(**{**_RING, "markersize": 13})
     if any(it.hollow for it in every):
-        style = {"marker": "o", "markerfacecolor": PAPER, "markeredgecolor": INK, "markersize": 8}
-        yield chart.hollow, point_mark(**style)
-    yield from ((name, level_mark(**_level(it))) for name, it in limits.items())
+        style = {"marker": "o", "markerfacecolor": paper.PAPER, "markeredgecolor": paper.INK, "markersize": 8}
+        yield chart.hollow, paper.point_mark(**style)
+    yield from ((name, paper.level_mark(**_level(it))) for name, it in limits.items())
     uprights = [it for panel in chart.panels for it in panel.uprights]
     if uprights and chart.upright:
-        yield chart.upright, upright_mark(color=COLOURS[uprights[0].colour], **_DASHED)
+        yield chart.upright, paper.upright_mark(color=paper.COLOURS[uprights[0].colour], **_DASHED)
     if any(panel.beyond for panel in chart.panels):
-        yield chart.beyond, point_mark(**_BEYOND)
+        yield chart.beyond, paper.point_mark(**_BEYOND)
 
 
 def _level(it: Limit) -> dict[str, Any]:
-    return {"color": INK, **_DASHED} if it.dashed else {"color": INK, "linewidth": 1}
+    return {"color": paper.INK, **_DASHED} if it.dashed else {"color": paper.INK, "linewidth": 1}
 
 
 # What is in a panel
 
 
-def _panel(sheet: Sheet, axes: Axes, panel: Panel) -> None:
+def _panel(sheet: paper.Sheet, axes: Axes, panel: Panel) -> None:
     for it in panel.limits:
         axes.axhline(it.y, zorder=1.5, **_level(it))
     for upright in panel.uprights:
-        colour, at = COLOURS[upright.colour], _x(panel, upright.x)
+        colour, at = paper.COLOURS[upright.colour], _x(panel, upright.x)
         if upright.span is not None:
             axes.axvspan(*(_x(panel, end) for end in upright.span), color=colour, alpha=0.15, linewidth=0)
         sheet.tip(axes.axvline(at, color=colour, **_DASHED), upright.tip)
@@ -129,7 +103,7 @@ def _panel(sheet: Sheet, axes: Axes, panel: Panel) -> None:
         _line(sheet, axes, panel, line)
     _name_ends(axes, panel.lines)
     if panel.dots.size:
-        add_dots(axes, panel.dots, size=5 if len(panel.dots) < 250 else 3.4)
+        paper.add_dots(axes, panel.dots, size=5 if len(panel.dots) < 250 else 3.4)
     if panel.beyond:
         low, high = axes.get_ylim()
         axes.plot(panel.beyond, [high - (high - low) * 0.05] * len(panel.beyond), linestyle="none", **_BEYOND)
@@ -139,8 +113,8 @@ def _x(panel: Panel, x: float) -> float:
     return x / _SECONDS if panel.axis.kind == "days" else x
 
 
-def _line(sheet: Sheet, axes: Axes, panel: Panel, line: Line) -> None:
-    style, count = styled(line.look), len(line.points)
+def _line(sheet: paper.Sheet, axes: Axes, panel: Panel, line: Line) -> None:
+    style, count = paper.styled(line.look), len(line.points)
     colour = style["color"]
     x, y = [_x(panel, at) for at, _ in line.points], [value for _, value in line.points]
     if line.band:
@@ -158,7 +132,9 @@ def _line(sheet: Sheet, axes: Axes, panel: Panel, line: Line) -> None:
     if line.tip:
         sheet.tip(drawn, line.tip)
     if line.hollow:
-        axes.plot(*zip(*line.hollow, strict=True), **styled(line.look._replace(hollow=True)) | {"linestyle": "none"})
+        axes.plot(
+            *zip(*line.hollow, strict=True), **paper.styled(line.look._replace(hollow=True)) | {"linestyle": "none"}
+        )
     for ring in line.rings:
         (around,) = axes.plot([ring.x], [ring.y], **_RING)
         sheet.tip(around, ring.tip)
@@ -171,28 +147,28 @@ def _name_ends(axes: Axes, lines: Sequence[Line]) -> None:
         if line.end:
             ends.setdefault(line.end, [point for point in line.points if isfinite(point[1])][-1])
     floor = -inf
-    style: dict[str, Any] = {"va": "center", "fontsize": SMALL, "color": MUTED, "annotation_clip": False}
+    style: dict[str, Any] = {"va": "center", "fontsize": paper.SMALL, "color": paper.MUTED, "annotation_clip": False}
     for text, place in sorted(ends.items(), key=lambda it: it[1][1]):
         height = axes.transData.transform(place)[1] * 72 / axes.figure.dpi  # in points
         lift = max(0.0, floor - height)
-        floor = height + lift + SMALL * 1.15
+        floor = height + lift + paper.SMALL * 1.15
         axes.annotate(text, place, (10, lift), textcoords="offset points", **style)
 
 
-def _above(sheet: Sheet, axes: Axes, panel: Panel, y: float, right: float) -> None:
+def _above(sheet: paper.Sheet, axes: Axes, panel: Panel, y: float, right: float) -> None:
     """The panel's name, what is said of it, and what stands above upright lines, or as near as there is room."""
     if panel.said:
         sheet.text(1, y, panel.name, weight="bold")
-        sheet.text(right, y, panel.said, ha="right", fontsize=SMALL, color=MUTED)
+        sheet.text(right, y, panel.said, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
     else:
-        sheet.text(0, y, panel.name, fontsize=SMALL, color=MUTED)
+        sheet.text(0, y, panel.name, fontsize=paper.SMALL, color=paper.MUTED)
     named = [it for it in panel.uprights if it.text]
     axes.get_xlim()  # which Matplotlib finds out when asked, where it is that of the points
     centres = [float(axes.transData.transform((_x(panel, it.x), 0))[0]) for it in named]
-    widths = [text_width(it.text, SMALL) for it in named]
+    widths = [paper.text_width(it.text, paper.SMALL) for it in named]
     if sum(widths) + 10 * len(widths) <= sheet.width:
-        for it, centre in zip(named, labels_apart(centres, widths, sheet.width), strict=True):
-            sheet.text(centre, y, it.text, ha="center", fontsize=SMALL)
+        for it, centre in zip(named, paper.labels_apart(centres, widths, sheet.width), strict=True):
+            sheet.text(centre, y, it.text, ha="center", fontsize=paper.SMALL)
 
 
 # Axes
@@ -207,12 +183,12 @@ def _values(axes: Axes, panel: Panel) -> None:
         axes.yaxis.set_major_locator(
             MaxNLocator(3 if few else 5, steps=[1, 2, 2.5, 5, 10], prune="lower" if few else None)
         )
-        axes.yaxis.set_major_formatter(times_to(high) if panel.show is None else written(panel.show))
+        axes.yaxis.set_major_formatter(paper.times_to(high) if panel.show is None else paper.written(panel.show))
     else:
         values = [value for line in panel.lines for _, value in line.points if isfinite(value)]
         values += [end for line in panel.lines for _, *ends in line.intervals for end in ends]
         values += [it.y for it in panel.limits]
-        upright_axis(axes, min(values), max(values), panel.show)
+        paper.upright_axis(axes, min(values), max(values), panel.show)
     if panel.axis.kind == "times":
         axes.xaxis.grid(True)
     else:
@@ -233,12 +209,12 @@ def _below(axes: Axes, panel: Panel, narrow: bool, across: float, named: bool) -
             ends = [end for it in panel.uprights for end in it.span or ()]
             axes.set_xlim(0, max([x for line in panel.lines for x, _ in line.points] + ends) * 1.05)
             axis.set_major_locator(MaxNLocator(4 if narrow else 8, steps=steps))
-            axis.set_major_formatter(written("{:g}".format))
+            axis.set_major_formatter(paper.written("{:g}".format))
         case "times":
             end = panel.axis.ticks[-1][0]
             axes.set_xlim(-end / 80, end * (1 + 1 / 80))
             axis.set_major_locator(MaxNLocator(4 if narrow else 8, steps=steps))
-            axis.set_major_formatter(times_to(end) if named else NullFormatter())
+            axis.set_major_formatter(paper.times_to(end) if named else NullFormatter())
         case "days":
             locator = AutoDateLocator(minticks=2, maxticks=4 if narrow else 8)  # type: ignore[no-untyped-call]
             axes.xaxis_date()
@@ -255,7 +231,7 @@ def _ticks(axes: Axes, axis: Axis, across: float) -> None:
         axes.set_xlim(places[0] / margin, places[-1] * margin)
     else:
         axes.set_xlim(places[0] - 0.5, places[-1] + 0.5)
-    widest = max(text_width(name, SMALL) for _, name in axis.ticks) + 12
+    widest = max(paper.text_width(name, paper.SMALL) for _, name in axis.ticks) + 12
     shown = axis.ticks[:: -(-len(places) // max(1, int(across // widest)))]
     axes.xaxis.set_major_locator(FixedLocator([x for x, _ in shown]))
     axes.xaxis.set_major_formatter(FixedFormatter([name for _, name in shown]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,28 +15,7 @@ from ortbench.core.safe_text import visible
 from ortbench.core.stats import SAMPLES_FOR
 from ortbench.report.page.chart_data.model import Bar, DotRows, Fill, Histograms, Samples, StackedBars, look_of
 from ortbench.report.page.chart_data.samples import edge_of
-from ortbench.report.page.chart_svg.sheet import (
-    ACCENT,
-    COLOURS,
-    INK,
-    MUTED,
-    PAPER,
-    RULE,
-    SMALL,
-    Legend,
-    Sheet,
-    add_dots,
-    duration_axis,
-    is_narrow,
-    labels_apart,
-    patch_mark,
-    point_mark,
-    shortened,
-    styled,
-    text_width,
-    time_axis,
-    upright_mark,
-)
+from ortbench.report.page.chart_svg import sheet as paper
 
 _BAR = 20  # px, height of a bar
 _LABEL = 20  # px, height of the labels above one
@@ -43,24 +23,24 @@ _FOOT, _REST = 24, 22  # px, the axis, and a line below it
 _GAP = 10  # px, between labels
 
 
-def bars(chart: StackedBars, width: int) -> Sheet:
+def bars(chart: StackedBars, width: int) -> paper.Sheet:
     """A bar for each name, the longest as wide as there is room."""
-    narrow, bold = is_narrow(width), "bold" if chart.mark else "normal"
-    marks = [(chart.mark, upright_mark(linewidth=2))] if chart.mark else []
-    legend = Legend([*((fill.name, patch_mark(**_paint(fill))) for fill in chart.fills), *marks], width)
+    narrow, bold = paper.is_narrow(width), "bold" if chart.mark else "normal"
+    marks = [(chart.mark, paper.upright_mark(linewidth=2))] if chart.mark else []
+    legend = paper.Legend([*((fill.name, paper.patch_mark(**_paint(fill))) for fill in chart.fills), *marks], width)
     room = width - 10 if narrow else width * 0.45
-    names = [shortened(visible(it.name), room) for it in chart.bars]
+    names = [paper.shortened(visible(it.name), room) for it in chart.bars]
     label = _LABEL if any(part.name for it in chart.bars for part in it.parts) else 0
     row = label + (_BAR + 28 if narrow else _BAR + 10) + (8 if label else 0)
-    left = 6 if narrow else max(text_width(name, weight=bold) for name in names) + 18
-    right = max(text_width(it.said, weight="bold") for it in chart.bars) + 12
+    left = 6 if narrow else max(paper.text_width(name, weight=bold) for name in names) + 18
+    right = max(paper.text_width(it.said, weight="bold") for it in chart.bars) + 12
     top, height = legend.height, row * len(names)
-    sheet = Sheet(width, top + height + _FOOT + (_REST if chart.rest else 0))
+    sheet = paper.Sheet(width, top + height + _FOOT + (_REST if chart.rest else 0))
     legend.draw(sheet)
     longest = max(1, *(it.end_ns for it in chart.bars))
     axes, scale = sheet.axes(left, top, width - left - right, height), (width - left - right) / longest
     axes.set(xlim=(0, longest), ylim=(height, 0))
-    time_axis(axes, longest, narrow)
+    paper.time_axis(axes, longest, narrow)
     for number, (name, it) in enumerate(zip(names, chart.bars, strict=True), 1):
         base = row * number - 6
         if narrow:
@@ -74,53 +54,40 @@ def bars(chart: StackedBars, width: int) -> Sheet:
             sheet.tip(patch, part.tip)
             at += part.ns
         if it.mark_ns is not None:
-            (line,) = axes.plot([it.mark_ns] * 2, [base + 4, base - _BAR - 4], color=INK, linewidth=2, clip_on=False)
+            (line,) = axes.plot(
+                [it.mark_ns] * 2, [base + 4, base - _BAR - 4], color=paper.INK, linewidth=2, clip_on=False
+            )
             sheet.tip(line, it.tip)
         _label(sheet, it, left, top + base - _BAR - 8, scale)
     if chart.rest:
-        sheet.text(1, sheet.height - 6, chart.rest, fontsize=SMALL, color=MUTED)
+        sheet.text(1, sheet.height - 6, chart.rest, fontsize=paper.SMALL, color=paper.MUTED)
     return sheet
 
 
 def _paint(fill: Fill) -> dict[str, Any]:
     """Colour and hatching both say what a part is; only what was measured is filled."""
-    face, edge = (PAPER, COLOURS[fill.colour]) if fill.hollow else (COLOURS[fill.colour], PAPER)
+    face, edge = (paper.PAPER, paper.COLOURS[fill.colour]) if fill.hollow else (paper.COLOURS[fill.colour], paper.PAPER)
     return {"facecolor": face, "edgecolor": edge, "linewidth": 1.2 if fill.hollow else 1.0, "hatch": fill.hatch or None}
 
 
-class _Label(NamedTuple):
-    """What may stand above a part of a bar: how long that takes, where its middle is, px, and what is said."""
-
-    ns: float
-    centre: float
-    short: str
-    long: str
-
-    def text(self, is_long: bool) -> str:
-        return self.long if is_long else self.short
-
-
-def _label(sheet: Sheet, bar: Bar, left: float, y: float, scale: float) -> None:
+def _label(sheet: paper.Sheet, bar: Bar, left: float, y: float, scale: float) -> None:
     """Names and times above the parts of a bar, the times alone where there is no room: of all that fit side by side, the longest."""
-    end, room = 0.0, sheet.width - left
-    labels: list[_Label] = []  # in the order of the bar
-    for part in bar.parts:
-        long = f"{shortened(visible(part.name), room / 3)} {part.said}".strip()
-        labels.append(_Label(part.ns, (end + part.ns / 2) * scale, part.said, long))
-        end += part.ns
-    is_long = _fit([label.long for label in labels], room)
-    kept = sorted(range(len(labels)), key=lambda number: -labels[number].ns)
-    while not _fit([labels[number].text(is_long) for number in kept], room):
+    parts, room = bar.parts, sheet.width - left
+    long = [f"{paper.shortened(visible(part.name), room / 3)} {part.said}".strip() for part in parts]
+    texts = long if _fit(long, room) else [part.said for part in parts]
+    kept = sorted(range(len(parts)), key=lambda number: -parts[number].ns)
+    while not _fit([texts[number] for number in kept], room):
         kept.pop()
-    shown = [labels[number] for number in sorted(kept)]
-    texts = [label.text(is_long) for label in shown]
-    widths = [text_width(text, SMALL) for text in texts]
-    for x, text in zip(labels_apart([label.centre for label in shown], widths, room), texts, strict=True):
-        sheet.text(left + x, y, text, ha="center", fontsize=SMALL, color=MUTED)
+    kept.sort()
+    begins = [0.0, *accumulate(part.ns for part in parts)]
+    centres = [(begins[number] + parts[number].ns / 2) * scale for number in kept]
+    widths = [paper.text_width(texts[number], paper.SMALL) for number in kept]
+    for x, number in zip(paper.labels_apart(centres, widths, room), kept, strict=True):
+        sheet.text(left + x, y, texts[number], ha="center", fontsize=paper.SMALL, color=paper.MUTED)
 
 
 def _fit(texts: Sequence[str], room: float) -> bool:
-    return sum(text_width(text, SMALL) + _GAP for text in texts) <= room + _GAP
+    return sum(paper.text_width(text, paper.SMALL) + _GAP for text in texts) <= room + _GAP
 
 
 # Histograms and dots
@@ -132,34 +99,34 @@ _FEW = 40  # so few samples are shown as dots, not as a histogram
 _BIN = 3.0  # px, the narrowest bin of a histogram
 
 
-def histograms(chart: Histograms, width: int) -> Sheet:
+def histograms(chart: Histograms, width: int) -> paper.Sheet:
     """A histogram for each mode, all on one axis; where samples are few, the samples."""
-    narrow = is_narrow(width)
+    narrow = paper.is_narrow(width)
     row, tall = (78, 40) if narrow else (64, 42)
-    left = 1 if narrow else max(text_width(it.mode, weight="bold") for it in chart.rows) + 18
+    left = 1 if narrow else max(paper.text_width(it.mode, weight="bold") for it in chart.rows) + 18
     right = 22 if narrow else 190
-    entries = [("median", upright_mark(**_MEDIAN))]
+    entries = [("median", paper.upright_mark(**_MEDIAN))]
     if any(it.stats.n >= SAMPLES_FOR["p95"] for it in chart.rows):
-        entries.append(("p95", upright_mark(**_P95)))
-    legend = Legend(entries, width)
+        entries.append(("p95", paper.upright_mark(**_P95)))
+    legend = paper.Legend(entries, width)
     top, height = legend.height, row * len(chart.rows)
-    sheet = Sheet(width, top + height + 26)
+    sheet = paper.Sheet(width, top + height + 26)
     legend.draw(sheet)
     low, high = min(it.stats.min for it in chart.rows), max(edge_of(it.stats) for it in chart.rows)
     axes = sheet.axes(left, top, width - left - right, height)
     axes.set(ylim=(height, 0))
-    duration_axis(axes, low, high, narrow)
+    paper.duration_axis(axes, low, high, narrow)
     columns = (width - 92, width - 2)
     if not narrow:
         for x, name in zip(columns, ("median", "p95"), strict=True):
-            sheet.text(x, 12, name, ha="right", fontsize=SMALL, color=MUTED)
+            sheet.text(x, 12, name, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
     for number, it in enumerate(chart.rows):
         base = row * (number + 1) - 4
         median = units.duration(it.stats.median)
         p95 = units.duration(it.stats.p95) if it.stats.n >= SAMPLES_FOR["p95"] else "–"
         if narrow:
             sheet.text(left, top + base - tall - 12, it.mode, weight="bold")
-            sheet.text(width - 1, top + base - tall - 12, f"{median}, p95 {p95}", ha="right", fontsize=SMALL)
+            sheet.text(width - 1, top + base - tall - 12, f"{median}, p95 {p95}", ha="right", fontsize=paper.SMALL)
         else:
             sheet.text(left - 18, top + base - 10, it.mode, weight="bold", ha="right")
             for x, text in zip(columns, (median, p95), strict=True):
@@ -169,26 +136,26 @@ def histograms(chart: Histograms, width: int) -> Sheet:
         if beyond:
             said = f"{beyond} more, to {units.duration(it.stats.max)} ▸"
             above = top + base - tall + (9 if narrow else -7)
-            sheet.text(width - right, above, said, ha="right", fontsize=SMALL, color=MUTED)
+            sheet.text(width - right, above, said, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
     return sheet
 
 
-def _distribution(sheet: Sheet, axes: Axes, samples: Samples, base: float, tall: float) -> None:
+def _distribution(sheet: paper.Sheet, axes: Axes, samples: Samples, base: float, tall: float) -> None:
     stats = samples.stats
     low, high = axes.get_xlim()
     if samples.ns.size <= _FEW:
-        dots = add_dots(axes, np.column_stack([samples.ns, np.full(samples.ns.size, base - tall / 2)]), size=6)
+        dots = paper.add_dots(axes, np.column_stack([samples.ns, np.full(samples.ns.size, base - tall / 2)]), size=6)
         sheet.tip(dots, f"{samples.mode}: {stats.n} samples")
     else:
         edges = _bins(axes, samples)
         counts = np.histogram(samples.ns, edges)[0]
         heights = base - tall * counts / max(counts.max(), 1)
-        patch = axes.stairs(heights, edges, baseline=base, fill=True, color=ACCENT, alpha=0.75, linewidth=0)
+        patch = axes.stairs(heights, edges, baseline=base, fill=True, color=paper.ACCENT, alpha=0.75, linewidth=0)
         sheet.tip(patch, f"{samples.mode}: {stats.n} samples")
-    axes.plot([low, high], [base, base], color=RULE, linewidth=1)
-    axes.plot([stats.median] * 2, [base + 1, base - tall - 4], color=INK, **_MEDIAN)
+    axes.plot([low, high], [base, base], color=paper.RULE, linewidth=1)
+    axes.plot([stats.median] * 2, [base + 1, base - tall - 4], color=paper.INK, **_MEDIAN)
     if stats.n >= SAMPLES_FOR["p95"]:
-        axes.plot([stats.p95] * 2, [base + 1, base - tall - 4], color=INK, **_P95)
+        axes.plot([stats.p95] * 2, [base + 1, base - tall - 4], color=paper.INK, **_P95)
 
 
 def _bins(axes: Axes, samples: Samples) -> NDArray[np.float64]:
@@ -205,24 +172,26 @@ def _bins(axes: Axes, samples: Samples) -> NDArray[np.float64]:
 _APART = 11  # px, so that modes which take equally long do not hide each other
 
 
-def dots(chart: DotRows, width: int) -> Sheet:
-    narrow = is_narrow(width)
+def dots(chart: DotRows, width: int) -> paper.Sheet:
+    narrow = paper.is_narrow(width)
     styles = {
-        mode: {**styled(look_of(mode)), "linestyle": "none", "markersize": 10} for _, it in chart.rows for mode, _ in it
+        mode: {**paper.styled(look_of(mode)), "linestyle": "none", "markersize": 10}
+        for _, it in chart.rows
+        for mode, _ in it
     }
     modes = list(styles)
-    legend = Legend([(mode, point_mark(**style)) for mode, style in styles.items()], width)
+    legend = paper.Legend([(mode, paper.point_mark(**style)) for mode, style in styles.items()], width)
     top, row = legend.height, _APART * len(modes) + (38 if narrow else 18)
     room = width - 10 if narrow else width * 0.32
-    names = [shortened(" ".join(name.split()), room) for name, _ in chart.rows]
-    left = 8 if narrow else max(map(text_width, names)) + 20
+    names = [paper.shortened(" ".join(name.split()), room) for name, _ in chart.rows]
+    left = 8 if narrow else max(map(paper.text_width, names)) + 20
     height = row * len(names)
-    sheet = Sheet(width, top + height + 26)
+    sheet = paper.Sheet(width, top + height + 26)
     legend.draw(sheet)
     axes = sheet.axes(left, top, width - left - 22, height)
     axes.set(ylim=(height, 0))
     times = [max(ns, 1) for _, found in chart.rows for _, ns in found]
-    duration_axis(axes, min(times), max(times), narrow)
+    paper.duration_axis(axes, min(times), max(times), narrow)
     if axes.get_xscale() == "linear":
         axes.set_xlim(left=0)
     for number, (name, (_, found)) in enumerate(zip(names, chart.rows, strict=True)):
@@ -231,7 +200,7 @@ def dots(chart: DotRows, width: int) -> Sheet:
             sheet.text(1, top + first - 14, name)
         else:
             sheet.text(left - 20, top + row * (number + 0.5) + 5, name, ha="right")
-        axes.axhline(row * (number + 1), color=RULE, linewidth=1)
+        axes.axhline(row * (number + 1), color=paper.RULE, linewidth=1)
         for mode, ns in found:
             (point,) = axes.plot(max(ns, 1), first + _APART * modes.index(mode), **styles[mode])
             sheet.tip(point, f"{mode}: {units.duration(ns)}")

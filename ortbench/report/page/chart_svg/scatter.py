@@ -12,34 +12,18 @@ from matplotlib.transforms import Bbox
 
 from ortbench.core import units
 from ortbench.report.page.chart_data.model import Look, Mark, Scatter
-from ortbench.report.page.chart_svg.sheet import (
-    COLOURS,
-    INK,
-    MUTED,
-    RULE,
-    SMALL,
-    Legend,
-    Sheet,
-    is_narrow,
-    line_mark,
-    plain,
-    point_mark,
-    styled,
-    text_width,
-    written,
-)
+from ortbench.report.page.chart_svg import sheet as paper
 
 _LABELLED = 3  # so many marks can have their label beside them
 
 
-def scatter(chart: Scatter, width: int) -> Sheet:
-    """Marks among lines."""
-    narrow, marks = is_narrow(width), {it.name: it.look for it in chart.marks}
-    entries = [(name, point_mark(**_point(look))) for name, look in marks.items()]
-    legend = Legend([*entries, *((line.name, line_mark(line.look)) for line in chart.lines)], width)
+def scatter(chart: Scatter, width: int) -> paper.Sheet:
+    narrow, marks = paper.is_narrow(width), {it.name: it.look for it in chart.marks}
+    entries = [(name, paper.point_mark(**_point(look))) for name, look in marks.items()]
+    legend = paper.Legend([*entries, *((line.name, paper.line_mark(line.look)) for line in chart.lines)], width)
     head = 24 if chart.title else 0
     left, right, top, tall = 72, 14, head + legend.height + 4, 250 if narrow else 320
-    sheet = Sheet(width, top + tall + 28)
+    sheet = paper.Sheet(width, top + tall + 28)
     sheet.text(1, 12, chart.title)
     legend.draw(sheet, head)
     axes = sheet.axes(left, top, width - left - right, tall)
@@ -52,21 +36,21 @@ def scatter(chart: Scatter, width: int) -> Sheet:
         subs = (1.0,) if high > 200 * low else (1.0, 2.0, 5.0)
         axis.set_major_locator(LogLocator(subs=subs, numticks=5 if narrow else 9))
         axis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(written(lambda size: plain(units.size(size))))
-    axes.yaxis.set_major_formatter(written(lambda rate: f"{plain(units.size(rate))}/s"))
+    axes.xaxis.set_major_formatter(paper.written(lambda size: paper.plain(units.size(size))))
+    axes.yaxis.set_major_formatter(paper.written(lambda rate: f"{paper.plain(units.size(rate))}/s"))
     for line in chart.lines:
         counts, per_s = zip(*line.points, strict=True)
-        axes.plot(counts, per_s, **styled(line.look))
+        axes.plot(counts, per_s, **paper.styled(line.look))
     _equal_times(axes, _marks(sheet, axes, chart.marks))
     return sheet
 
 
 def _point(look: Look) -> dict[str, Any]:
     """A mark without the rim that sets points on lines apart."""
-    return {**styled(look), "linestyle": "none", "markeredgecolor": COLOURS[look.colour]}
+    return {**paper.styled(look), "linestyle": "none", "markeredgecolor": paper.COLOURS[look.colour]}
 
 
-def _marks(sheet: Sheet, axes: Axes, marks: Sequence[Mark]) -> list[Bbox]:
+def _marks(sheet: paper.Sheet, axes: Axes, marks: Sequence[Mark]) -> list[Bbox]:
     """A mark for each, and its label where there are few. Gives the places that are taken, in px."""
     places = [(it.x, it.y) for it in marks]
     taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axes.transData.transform(places or np.empty((0, 2)))]
@@ -92,11 +76,11 @@ def _label(
     place: tuple[float, float],
     around: Sequence[tuple[tuple[int, int], str, str]],
     taken: list[Bbox],
-    colour: str = INK,
+    colour: str = paper.INK,
 ) -> None:
     """A label beside a point where it lies on nothing that is there, and no label where there is no such place."""
     lines = text.split("\n")
-    width, height = max(text_width(line, SMALL) for line in lines), 16 * len(lines)
+    width, height = max(paper.text_width(line, paper.SMALL) for line in lines), 16 * len(lines)
     x, y = axes.transData.transform(place)
     inside = axes.get_window_extent()
     for (right, up), ha, va in around:
@@ -123,6 +107,6 @@ def _equal_times(axes: Axes, taken: list[Bbox]) -> None:
     shortest, longest = np.log10(left / top * 1e9), np.log10(right / bottom * 1e9)
     for power in range(int(np.ceil(shortest)), int(np.floor(longest)) + 1):
         ns = 10.0**power
-        axes.plot([left, right], [left / ns * 1e9, right / ns * 1e9], color=RULE, linewidth=1, zorder=0.5)
+        axes.plot([left, right], [left / ns * 1e9, right / ns * 1e9], color=paper.RULE, linewidth=1, zorder=0.5)
         x = min(right, top * ns / 1e9)
-        _label(axes, plain(units.duration(ns)), (x, x / ns * 1e9), _BELOW, taken, MUTED)
+        _label(axes, paper.plain(units.duration(ns)), (x, x / ns * 1e9), _BELOW, taken, paper.MUTED)

@@ -80,10 +80,10 @@ class Sheet:
         self.width, self.height = width, height
         self.canvas = Canvas(figsize=(width / 72, height / 72), dpi=72, facecolor="none")
         self._tips: dict[str, str] = {}
-        self._page = self.axes(0, 0, width, height)
-        self._page.set(xlim=(0, width), ylim=(height, 0))
-        self._page.set_axis_off()
-        self._page.set_zorder(1)  # names and figures above the lines of other axes
+        self.page = self.axes(0, 0, width, height)  # of all of it, in px
+        self.page.set(xlim=(0, width), ylim=(height, 0))
+        self.page.set_axis_off()
+        self.page.set_zorder(1)  # names and figures above the lines of other axes
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
         whole = (self.width, self.height)
@@ -92,15 +92,7 @@ class Sheet:
 
     def text(self, x: float, y: float, text: str, **style: Any) -> None:
         """A line of text that stands on y."""
-        self._page.text(x, y, visible(text), **{"fontsize": _TEXT, "va": "baseline", **style})
-
-    def add(self, patch: Patch) -> None:
-        """A shape in px."""
-        self._page.add_patch(patch)
-
-    def line(self, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
-        """A line in px, or a mark where it is a point and has a marker."""
-        self._page.plot(x, y, **style)
+        self.page.text(x, y, visible(text), **{"fontsize": _TEXT, "va": "baseline", **style})
 
     def tip(self, artist: Artist, text: str) -> None:
         """What a pointer over a mark shows."""
@@ -116,7 +108,6 @@ class Sheet:
 
 
 def is_narrow(width: int) -> bool:
-    """Whether a picture of this width, px, is for a phone."""
     return width < (WIDE + NARROW) / 2
 
 
@@ -154,23 +145,23 @@ def labels_apart(centres: Sequence[float], widths: Sequence[float], room: float)
 # Legends
 
 
-Sample = Callable[[Sheet, float, float], None]  # draws what is explained: from x on, 22 px wide, y is its middle
+Sample = Callable[[Sheet, float, float], object]  # draws what is explained: from x on, 22 px wide, y is its middle
 
 
 def patch_mark(**style: Any) -> Sample:
-    return lambda sheet, x, y: sheet.add(Rectangle((x, y - 6), 22, 12, **style))
+    return lambda sheet, x, y: sheet.page.add_patch(Rectangle((x, y - 6), 22, 12, **style))
 
 
 def upright_mark(**style: Any) -> Sample:
-    return lambda sheet, x, y: sheet.line([x + 11] * 2, [y - 8, y + 8], **{"color": INK, **style})
+    return lambda sheet, x, y: sheet.page.plot([x + 11] * 2, [y - 8, y + 8], **{"color": INK, **style})
 
 
 def level_mark(**style: Any) -> Sample:
-    return lambda sheet, x, y: sheet.line([x, x + 22], [y, y], **{"color": INK, "linewidth": 1, **style})
+    return lambda sheet, x, y: sheet.page.plot([x, x + 22], [y, y], **{"color": INK, "linewidth": 1, **style})
 
 
 def point_mark(**style: Any) -> Sample:
-    return lambda sheet, x, y: sheet.line([x + 11], [y], **{"linestyle": "none", **style})
+    return lambda sheet, x, y: sheet.page.plot([x + 11], [y], **{"linestyle": "none", **style})
 
 
 _LONGEST = 36  # letters' worth of a name in a legend
@@ -267,7 +258,6 @@ def upright_axis(axes: Axes, low: float, high: float, show: Callable[[float], st
 
 
 def written(show: Callable[[float], str]) -> FuncFormatter:
-    """Ticks as a function writes them."""
     return FuncFormatter(lambda value, _: show(value))
 
 
