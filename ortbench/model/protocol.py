@@ -480,7 +480,7 @@ class Content(TypedDict):
 
 
 class Inspected(Content):
-    """``inspect``: see `ortbench.worker.looks.model.inspect_model`; where the model was placed on an EP, also its ``ep``.
+    """``inspect``: see `ortbench.worker.looks.model.inspect`; where the model was placed on an EP, also its ``ep``.
     ``loop`` is added by the side that asks: what looks like its state, or null; and ``freed`` where it is of a copy."""
 
     path: str

@@ -4,7 +4,7 @@ samples, what is measured once, stretches beside which somebody else reads a met
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import NotWritten, WrongOutputs
@@ -15,12 +15,22 @@ from ortbench.worker.state import Stages, State
 from ortbench.worker.timing import Capture, HostTime, Ranges, time_block, took, warm_up
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import Captured, Finished, Prepared, Samples, Stretched, Switched, TracedSamples
+    from ortbench.model.protocol import (
+        Captured,
+        ClosedUp,
+        Finished,
+        Prepared,
+        Samples,
+        Stretched,
+        Switched,
+        TracedSamples,
+    )
     from ortbench.model.schema import Once, Places, TensorPlace
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session.tensor_memory import Bound
 
 _ONCE_REPEATS = 5
+_CLOSE_UPS, _CLOSE_UP_NS = 8, 1_000_000_000  # a slow model is looked at fewer times
 _APART_NS = 1_000_000  # between ends of a stretch: finer than meters tell, and few enough for an answer
 
 
@@ -227,3 +237,31 @@ def switching(state: State, mode: str, points: Sequence[int], calls: int, first:
     for part in (in_turns, one_at_a_time) if first else (one_at_a_time, in_turns):
         part()
     return {"turns": turns, "alone": alone}
+
+
+def close_up(state: State, mode: str) -> ClosedUp:
+    return {"inferences": step_times(state.modes[mode])}
+
+
+def step_times(
+    mode: Mode, most: int = _CLOSE_UPS, budget_ns: int = _CLOSE_UP_NS, clock: Callable[[], int] = time.perf_counter_ns
+) -> list[list[tuple[str, int, int]]]:
+    """Time the steps of some inferences, after one that is not timed: name, start and duration in ns of each.
+
+    It is a pass of its own, for a timeline only. The clock is read between the work and its sync, which no sample may have
+    inside it, so none of these times is a measurement. No inference is begun once the budget is spent, but one is always timed.
+    """
+    steps = mode.steps()
+    for _, call in steps:
+        call()
+    begun = clock()
+    inferences: list[list[tuple[str, int, int]]] = []
+    while not inferences or (len(inferences) < most and clock() - begun < budget_ns):
+        taken = []
+        for name, call in steps:
+            start = clock()
+            kept = call()
+            taken.append((name, start, clock() - start))
+            del kept  # freed outside the clock, as in a sample
+        inferences.append(taken)
+    return inferences

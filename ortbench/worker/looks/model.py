@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput, OrtbenchError, Unsupported, one_line
 from ortbench.plan.ep_options import with_own
-from ortbench.plan.target import Inputs, Target
+from ortbench.plan.target import Inputs, Target, inputs_from, target_from
 from ortbench.worker.inputs.arrays import resolve_shapes
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.session import first_run, ignored, memory, placement, providers, session
+from ortbench.worker.session.runtime import begin
 from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.state import State
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import Content, Inspected
@@ -22,25 +24,28 @@ if TYPE_CHECKING:
 _WAYS_OUT = "--shape and --dim change their shapes; ortbench run --measure-nodes takes real ones"
 
 
-def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspected:
+def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> Inspected:
     """Describe a model. Raises `BadInput`: not a model, or shapes that do not fit; `BenchmarkFailed`: the EP does not
     load."""
+    begin()
+    request = inputs_from(inputs)
     if target is None:
         plain = Target(ep="cpu", opt_level="disable")
-        return _describe(path, session.open_model(path, plain, providers.find(plain)), request, needs_run=False)[0]
-    provider = providers.find(target)
-    target = with_own(target, provider.name)
-    content = looks_graph.with_names(path)
-    with nodes.recording(path, target, provider, content) as recorder:
+        return _describe(model, session.open_model(model, plain, providers.find(plain)), request, needs_run=False)[0]
+    asked = target_from(target)
+    provider = providers.find(asked)
+    asked = with_own(asked, provider.name)
+    content = looks_graph.with_names(model)
+    with nodes.recording(model, asked, provider, content) as recorder:
         where = placement.placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
-        found, arrays = _describe(path, recorder.model, request, needs_run=several)
+        found, arrays = _describe(model, recorder.model, request, needs_run=several)
         profile = _profile(recorder, arrays) if several and arrays is not None else None
-    copies = nodes.outline(path, target, recorder.model, content, profile) if where["nodes"] is not None else None
+    copies = nodes.outline(model, asked, recorder.model, content, profile) if where["nodes"] is not None else None
     if copies is not None and (copies["problem"] is None or profile is not None):
         where["memcpy_nodes"] = len(copies["memcpy"])
     device = placement.describe_device(recorder.model)
-    warnings = ignored.warnings(target, provider)
+    warnings = ignored.warnings(asked, provider)
     return {
         **found, "ep": provider.name, "device": device, "memory": memory.describe(provider),
         "modes": unsupported_modes(provider), "placement": where, "copies": copies, "warnings": warnings,

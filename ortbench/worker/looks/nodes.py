@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ortbench.analysis.nodes.each_node import by_round, each_node, faster_of
 from ortbench.analysis.nodes.islands import Node
@@ -27,17 +27,21 @@ from ortbench.analysis.nodes.node_times import outline as without_times
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan.ep_options import with_own
-from ortbench.plan.target import Inputs, Target
+from ortbench.plan.target import Inputs, Target, inputs_from, target_from
 from ortbench.worker.inputs.model_file import read as read_model
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.session import first_run, placement, providers, session
 from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.runtime import begin
 from ortbench.worker.session.tensors import Array
+from ortbench.worker.state import State
 
 if TYPE_CHECKING:
+    from ortbench.model import protocol
     from ortbench.model.schema import CountedCopies, InnerCopies, Nodes
 
 _WARMUP_RUNS = 2
+_SHOWN_RUNS = 3  # of a timeline
 KERNEL_TIME = "_kernel_time"
 
 
@@ -215,7 +219,7 @@ class Profiling:
 
     def end(self, graph_path: str | None = None) -> tuple[Nodes, Profile]:
         """What the nodes and the copies between them take: the key ``nodes`` of a result. Where this environment cannot read
-        models, the graph that ran goes to `graph_path`, for `read_elsewhere`. Raises `OrtbenchError`: the profile cannot be
+        models, the graph that ran goes to `graph_path`, for `nodes_read`. Raises `OrtbenchError`: the profile cannot be
         read."""
         assert self._recorder is not None
         profile = self._recorder.end(len(self._kept)).only([at for at, kept in enumerate(self._kept) if kept])
@@ -246,20 +250,20 @@ class Profiling:
             return None
 
 
-def read_elsewhere(found: Nodes, path: str, graph_path: str) -> Nodes:
+def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
     """The same nodes with their tensors and those of the model that they were made of, where the environment that profiled them
     could not read that, and ONNX Runtime wrote its graph out there."""
-    model, written = looks_graph.named(path), read_model(graph_path)
-    if model is None:
+    own, written = looks_graph.named(model), read_model(graph)
+    if own is None:
         return found
     timed = [
         Timed(it["name"], it["op"], it["ep"], -1, it["inside"], (*it["ns"],), 0, (*it["reads"],), (*it["gives"],))
         for it in found["each"]
     ]
-    graph = None if written is None else as_run(looks_graph.nodes_of(written, ())[0], timed)
+    ran = None if written is None else as_run(looks_graph.nodes_of(written, ())[0], timed)
     rounds = [[at] for at in range(len(found["rounds_ns"]))]
-    each = each_node(timed, graph, looks_graph.nodes_of(model, ())[0], rounds)
-    return {**found, "each": each, "content": looks_graph.content(model)}
+    each = each_node(timed, ran, looks_graph.nodes_of(own, ())[0], rounds)
+    return {**found, "each": each, "content": looks_graph.content(own)}
 
 
 def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[Nodes, Profile]:
@@ -270,6 +274,44 @@ def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tupl
         return profiling.end()
     finally:
         profiling.close()
+
+
+def nodes(
+    state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int, timeline: bool = False
+) -> protocol.ProfiledNodes:
+    """Profile some runs in a session of their own. A timeline shows the last of them."""
+    begin()
+    found, profile = profile_nodes(model, target_from(target), inputs_from(inputs), runs)
+    return {"found": found, "profile": _recorded(profile.last(_SHOWN_RUNS)) if timeline else None}
+
+
+def nodes_begin(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> dict[str, object]:
+    """Open a session whose runs are profiled, in turns with those of another worker."""
+    begin()
+    state.others[Profiling] = Profiling(model, target_from(target), inputs_from(inputs))
+    return {}
+
+
+def nodes_run(state: State, runs: int) -> dict[str, object]:
+    """A round of runs; the first, with which others had the processor before, does not count."""
+    state.others[Profiling].run(runs, warmup=1)
+    return {}
+
+
+def nodes_end(state: State, graph: str) -> Nodes:
+    """What was profiled; the graph is a file to write where this environment cannot read models."""
+    profiling: Profiling = state.others[Profiling]
+    return profiling.end(graph)[0]
+
+
+def profile(state: State, stage: int | None = None) -> protocol.Recorded:
+    """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes; of a chain those of a stage."""
+    path, target, model, arrays = state.opened.session(stage)
+    return _recorded(profile_runs(path, target, model.provider, arrays, _SHOWN_RUNS))
+
+
+def _recorded(profile: Profile) -> protocol.Recorded:
+    return {"runs": profile.runs, "nodes": [cast("protocol.NodeEvent", event._asdict()) for event in profile.events]}
 
 
 def outline(
