@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from ortbench.model.schema import Once, Places, TensorPlace
     from ortbench.worker.modes.base import Mode
-    from ortbench.worker.session.tensor_memory import Bound
+    from ortbench.worker.session.memory import Bound
 
 _ONCE_REPEATS = 5
 _CLOSE_UPS, _CLOSE_UP_NS = 8, 1_000_000_000  # a slow model is looked at fewer times

@@ -20,8 +20,8 @@ from ortbench.worker import timing
 from ortbench.worker.modes.base import OneAtATime, Step
 from ortbench.worker.proofs.sync import RUN, Sync
 from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.memory import Bound
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound
 from ortbench.worker.session.tensors import Array
 from ortbench.worker.timing import COLORS, HostTime, Ranges, Split, TimedCall, time_block
 

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
-from ortbench.worker.freeing.pins import Pins, Refused, called, refusal
-from ortbench.worker.freeing.shapes import following, infer, sizes_to_try, stand_ins, why
+from ortbench.worker.freeing.pins import (
+    Pins,
+    Refused,
+    called,
+    following,
+    infer,
+    refusal,
+    sizes_to_try,
+    stand_ins,
+    why,
+)
 
 if TYPE_CHECKING:
     from ortbench.model.schema import Freed

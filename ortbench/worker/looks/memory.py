@@ -31,7 +31,7 @@ from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.memory import DEVICE, PINNED, count_allocations
 from ortbench.worker.session.runtime import begin
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import TensorSpec, Value
+from ortbench.worker.session.tensors import Form, TensorSpec, Value, form_of
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
@@ -79,16 +79,6 @@ def _of_psutil(key: str) -> int | None:
         return None
     found: int | None = getattr(psutil.Process().memory_info(), key, None)
     return found
-
-
-# The shape of a tensor, those of a sequence; None for an optional without one.
-Form = list[int] | list[list[int]] | None
-
-
-def form_of(value: Value) -> Form:
-    if value is None:
-        return None
-    return [list(array.shape) for array in value] if isinstance(value, list) else list(value.shape)
 
 
 def known_outputs(runs: Sequence[Sequence[Form]]) -> Callable[[Sequence[TensorSpec]], list[Value]]:

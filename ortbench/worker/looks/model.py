@@ -14,7 +14,7 @@ from ortbench.worker.looks import nodes
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.session import first_run, ignored, memory, placement, providers, session
 from ortbench.worker.session.runtime import begin
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.session.tensors import Array, Form, TensorSpec, described, form_of
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
@@ -93,44 +93,28 @@ def _is_static(spec: TensorSpec) -> bool:
     return spec.is_tensor and bool(spec.shape) and all(isinstance(dim, int) for dim in spec.shape)
 
 
-_Shape = tuple[int, ...]
-_Form = _Shape | list[_Shape] | None  # of a tensor, of those of a sequence, or not known
-
-
-def _made(spec: TensorSpec, shape: _Shape, request: Inputs) -> _Form:
+def _made(spec: TensorSpec, shape: tuple[int, ...], request: Inputs) -> Form:
     """The form of an input that is made up; not known of a sequence of which nobody has said how long it is."""
     if not spec.is_sequence:
-        return shape
+        return list(shape)
     length = request.lengths.get(spec.name)
-    return None if length is None else [shape] * length
+    return None if length is None else [list(shape)] * length
 
 
-def _given(spec: TensorSpec, index: int, data: first_run.Data | None) -> _Form:
+def _given(spec: TensorSpec, index: int, data: first_run.Data | None) -> Form:
     """The form of an output: that of a run, or else what the model states."""
     if data is not None:
-        value = data.reference[index]
-        if isinstance(value, list):
-            return [array.shape for array in value]
-        return None if value is None else tuple(value.shape)
-    return tuple(dim for dim in spec.shape if isinstance(dim, int)) if _is_static(spec) else None
+        return form_of(data.reference[index])
+    return [*spec.shape] if _is_static(spec) else None
 
 
-def _tensor(spec: TensorSpec, form: _Form) -> Tensor:
-    shapes = form if isinstance(form, list) else [] if form is None else [form]
+def _tensor(spec: TensorSpec, form: Form) -> Tensor:
+    shapes = [] if form is None else form if spec.is_sequence else [form]
     try:
         size = None if form is None or spec.element == "string" else sum(map(spec.nbytes, shapes))
     except Unsupported:
         size, form = None, None
-    found: Tensor = {
-        "name": spec.name,
-        "type": spec.type,
-        "model_shape": list(spec.shape),
-        "shape": list(form) if isinstance(form, tuple) else None,
-        "bytes": size,
-    }
-    if isinstance(form, list):
-        found["tensors"] = [list(shape) for shape in form]
-    return found
+    return described(spec, form, size)
 
 
 def _sum(tensors: list[Tensor]) -> int | None:

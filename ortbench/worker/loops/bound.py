@@ -33,9 +33,8 @@ from ortbench.worker.modes.slots import (
 )
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import READBACK, SYNCHRONIZE, Sync
-from ortbench.worker.session.memory import Copy, Memory, one_call
+from ortbench.worker.session.memory import Bound, Copy, Memory, Place, one_call
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound, Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value
 
 Shape = tuple[int, ...]

@@ -22,9 +22,8 @@ from ortbench.worker.modes.base import Mode, Proof, Step
 from ortbench.worker.modes.slots import Slot, apart, copied_bytes, download, overwrite, upload
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import Sync
-from ortbench.worker.session.memory import Copy
+from ortbench.worker.session.memory import Bound, Copy, Place
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound, Place
 from ortbench.worker.session.tensors import Array, TensorSpec, Value, host_value, host_view
 from ortbench.worker.timing import took
 

@@ -24,9 +24,9 @@ from ortbench.worker.loops import data as loops
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.session import providers
 from ortbench.worker.session.first_run import beside_expected
+from ortbench.worker.session.memory import Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model, open_model
-from ortbench.worker.session.tensor_memory import Place
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:

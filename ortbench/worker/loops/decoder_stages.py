@@ -31,8 +31,7 @@ from ortbench.worker.loops.step_inputs import WAYS_OUT
 from ortbench.worker.modes.base import then
 from ortbench.worker.modes.slots import Slot
 from ortbench.worker.session.first_run import Data, run_error, run_once
-from ortbench.worker.session.memory import Copy
-from ortbench.worker.session.tensor_memory import Place
+from ortbench.worker.session.memory import Copy, Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value
 
 if TYPE_CHECKING:

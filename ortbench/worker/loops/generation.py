@@ -20,10 +20,10 @@ from ortbench.model.tensor_patterns import expanded
 from ortbench.plan.loop_plan import Decoder, Steps
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.session.tensors import Array, TensorSpec, described
 
 if TYPE_CHECKING:
-    from ortbench.model.schema import Generation, Tensor
+    from ortbench.model.schema import Generation
 
 PART = 512  # tokens of a prompt where no option says how many, and of a run that fills the cache
 _WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}
@@ -154,18 +154,13 @@ def last_position(logits: Array, batch: int) -> Array:
     return logits.reshape(batch, -1, logits.shape[-1])[:, -1]
 
 
-def _as_tensor(spec: TensorSpec) -> Tensor:
-    shape = list(spec.shape)
-    return {"name": spec.name, "type": spec.type, "model_shape": shape, "shape": None, "bytes": None, "range": None}
-
-
 def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]:
     """The names of present and past of a decoder's states: those that the folder says, else those that are alike; `BadInput`: there
     are none."""
     ins, outs = ({spec.name: spec for spec in specs} for specs in (model.inputs, model.outputs))
     said = [pair for out, into in decoder.feedback for pair in expanded(out, into, list(outs)) if pair[1] in ins]
     rest = (
-        [_as_tensor(spec) for name, spec in side.items() if name not in {pair[at] for pair in said}]
+        [described(spec) for name, spec in side.items() if name not in {pair[at] for pair in said}]
         for at, side in ((1, ins), (0, outs))
     )
     found = {**dict(said), **{out["name"]: into["name"] for out, into in by_name(*rest)}}

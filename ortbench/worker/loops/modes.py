@@ -22,9 +22,8 @@ from ortbench.worker.modes.make import CpuMode, HostAccessibleMode, ResidentMode
 from ortbench.worker.modes.slots import Slot
 from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import cpu_arrays
-from ortbench.worker.session.memory import Copy, copy_arrays
+from ortbench.worker.session.memory import Bound, Copy, copy_arrays
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound
 from ortbench.worker.session.tensors import Array, TensorSpec, host_array, host_value, host_view
 
 

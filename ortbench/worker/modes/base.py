@@ -11,10 +11,9 @@ from ortbench.model.modes import DEPTH, LATENCY, STEP
 from ortbench.worker.proofs.outputs import FIRST
 from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import Copy
+from ortbench.worker.session.memory import Bound, Copy
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound
 from ortbench.worker.session.tensors import Value
 from ortbench.worker.timing import Ranges, Split, TimedCall
 

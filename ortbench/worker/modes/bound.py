@@ -26,10 +26,9 @@ from ortbench.worker.modes.slots import (
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import RUN, SYNCHRONIZE, Candidates, Sync
 from ortbench.worker.session.first_run import Data, run_once
-from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, lacks_device_memory, tokens
+from ortbench.worker.session.memory import Bound, Copy, EpDeviceMemory, Memory, Place, lacks_device_memory, tokens
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound, Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, rolled
 from ortbench.worker.timing import Split, TimedCall
 
@@ -45,8 +44,21 @@ class Followed(NamedTuple):
     how: str
 
 
-def _equal(one: Array, other: Array) -> bool:
+def equal(one: Array, other: Array) -> bool:
     return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+
+
+def tried(model: Model, arrays: dict[str, Array]) -> list[Array] | None:
+    """The outputs of a plain run; None where the model takes no such inputs (lengths that must fit others, say)."""
+    try:
+        return run_once(model, arrays)
+    except Exception:
+        return None
+
+
+def same_form(some: Sequence[Array], others: Sequence[Array]) -> bool:
+    """Outputs whose shape depends on the data do not fit buffers that were bound before."""
+    return all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(some, others, strict=True))
 
 
 class BoundMode(OneAtATime, SingleMode):
@@ -235,9 +247,9 @@ class BoundMode(OneAtATime, SingleMode):
     def _bound(self, slot: Slot, place: Place) -> Bound:
         if slot.stays:
             return Bound(slot.spec.name, slot.memory.label, None, usual=False)
-        own, places = slot.memory is not place.own, self._model.places
+        own, main = slot.memory is not place.own, self._model.places.main
         why = "the mode's own memory" if own else "the session's memory info"
-        return Bound(slot.spec.name, slot.memory.label, why, slot.memory is (places.shared if own else places.main))
+        return Bound(slot.spec.name, slot.memory.label, why, slot.memory is (main.shared if own else main.own))
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         found = []
@@ -277,12 +289,10 @@ class BoundMode(OneAtATime, SingleMode):
         """
         model, data = self._model, self._data
         other = {name: rolled(array) for name, array in data.arrays.items()}
-        try:
-            reference = run_once(model, other)
-        except Exception:
+        reference = tried(model, other)
+        if reference is None:
             return Followed(False, None, "the model takes no other inputs to try it with")
-        same_form = all(a.shape == b.shape for a, b in zip(reference, data.reference, strict=True))
-        if not same_form or all(_equal(a, b) for a, b in zip(reference, data.reference, strict=True)):
+        if not same_form(reference, data.reference) or all(map(equal, reference, data.reference)):
             return Followed(False, None, "other inputs give no other outputs of the same shape, so nothing would show")
         try:
             write(other)

@@ -40,10 +40,12 @@ from ortbench.worker.proofs.in_place import all_of, prove_alone, prove_zero_copy
 from ortbench.worker.proofs.sync import RUN, Sync
 from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
 from ortbench.worker.session.memory import (
+    Bound,
     Copy,
     EpDeviceMemory,
     HostMemory,
     Memory,
+    Place,
     device_memory,
     hinders_runs,
     host_accessible_memory,
@@ -52,7 +54,6 @@ from ortbench.worker.session.memory import (
 )
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound, Place
 from ortbench.worker.session.tensors import Array, TensorSpec, Value, host_view, nbytes
 from ortbench.worker.timing import Split, TimedCall, took
 

@@ -20,8 +20,7 @@ from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import model_file
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.messages import in_its_words
-from ortbench.worker.proofs.distances import compared
-from ortbench.worker.proofs.outputs import EXPECTED, FIRST
+from ortbench.worker.proofs.outputs import EXPECTED, FIRST, compared
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_value
 

@@ -13,6 +13,7 @@ import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
 from ortbench.core.errors import BenchmarkFailed
+from ortbench.worker.session.distributions import bringing
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import Ability
@@ -86,11 +87,8 @@ def packages() -> dict[str, str]:
 
 def own_package() -> str:
     """The package that brings the module onnxruntime, of which there are several."""
-    beside = Path(ort.__file__).parent.parent
-    for record in sorted(beside.glob("onnxruntime*.dist-info/RECORD")):
-        if any(line.startswith("onnxruntime/__init__.py,") for line in record.read_text(encoding="utf-8").splitlines()):
-            return record.parent.stem.partition("-")[0].replace("_", "-").lower()
-    return "onnxruntime"
+    found = bringing(str(Path(ort.__file__).parent.parent))
+    return found[0]["name"].lower() if found else "onnxruntime"
 
 
 def begin() -> None:
