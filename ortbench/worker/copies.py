@@ -13,7 +13,7 @@ from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, LATENCY, ORDINARY
 from ortbench.plan.target import Target, target_from
-from ortbench.worker.proofs.sync import RUN, Sync, prove
+from ortbench.worker.proofs.sync import RUN, Sync, Work, prove
 from ortbench.worker.session import placement, providers
 from ortbench.worker.session.memory import (
     Copy,
@@ -191,7 +191,7 @@ def _proof(pair: CopyPair, read: Copy | None) -> Sync:
     """The cheapest sync of an upload that one of several attempts proves."""
     proofs = []
     for _ in range(_ATTEMPTS):
-        proofs.append(prove(pair.upload, [(RUN, None)], pair.download, read))
+        proofs.append(prove(Work(pair.upload, [(RUN, None)], pair.download, read)))
         if proofs[-1].wait is None:
             break
     return min(proofs, key=lambda proof: (proof.wait is not None, proof.wait is not read))

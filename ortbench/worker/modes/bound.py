@@ -24,7 +24,7 @@ from ortbench.worker.modes.slots import (
     upload,
 )
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.sync import RUN, SYNCHRONIZE, Candidates, Sync
+from ortbench.worker.proofs.sync import RUN, SYNCHRONIZE, Candidates, Sync, Work
 from ortbench.worker.session.first_run import Data, run_once
 from ortbench.worker.session.memory import Bound, Copy, EpDeviceMemory, Memory, Place, lacks_device_memory, tokens
 from ortbench.worker.session.providers import Provider
@@ -143,16 +143,15 @@ class BoundMode(OneAtATime, SingleMode):
         if self._dynamic is not None:  # the proof reads outputs back, which a run must have made
             self._launch()
             self._settled(self._download)()
-        return self._model.syncs.prove(*self.run_to_prove())
+        return self._model.syncs.prove("run", self.run_to_prove())
 
-    def run_to_prove(self) -> tuple[str, Copy, Candidates, Copy, Copy, Callable[[], Copy] | None]:
-        """Its run as `ortbench.worker.proofs.sync.Syncs` take it, on a device."""
-        assert self._token is not None
-        readback, token = self._settled(self._download), self._settled(self._token)
+    def run_to_prove(self) -> Work:
+        """Its run, on a device."""
+        readback = self._settled(self._download)
         steadier = (
             None if self._dynamic is not None else partial(self._steadier, self._outs, self._model.places.outputs)
         )
-        return "run", self._launch, self._waits(), readback, token, steadier
+        return Work(self._launch, self._waits(), readback, self.read_token, steadier)
 
     def _steadier(self, slots: Sequence[Slot], places: Sequence[Place]) -> Copy:
         """A readback apart from the mode's own arrays, into pinned memory where there is any: what it takes varies less."""
@@ -190,7 +189,7 @@ class BoundMode(OneAtATime, SingleMode):
         candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
         readback = download(apart(self._ins))
         steadier = partial(self._steadier, self._ins, self._model.places.inputs)
-        return self._model.syncs.prove("h2d", self._upload, candidates, readback, self._token, steadier)
+        return self._model.syncs.prove("h2d", Work(self._upload, candidates, readback, self._token, steadier))
 
     def _launch(self) -> None:
         self._run(self._native_binding, self._options)

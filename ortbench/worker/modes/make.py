@@ -37,7 +37,7 @@ from ortbench.worker.modes.slots import apart, copied_bytes, download, refuse_st
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
 from ortbench.worker.proofs.in_place import all_of, prove_alone, prove_zero_copy
-from ortbench.worker.proofs.sync import RUN, Sync
+from ortbench.worker.proofs.sync import RUN, Sync, Work
 from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
 from ortbench.worker.session.memory import (
     Bound,
@@ -194,7 +194,7 @@ class DevicePinnedMode(DeviceMode):
         assert self._token is not None
         back = self._token if self._dynamic is not None else download(apart(self._outs))  # to ordinary memory
         syncs = self._model.syncs
-        self.d2h_sync = syncs.prove("d2h", self._download, self._waits(), back, self._token)
+        self.d2h_sync = syncs.prove("d2h", Work(self._download, self._waits(), back, self._token))
         self._download = then(self._download, self.d2h_sync.wait)
 
 
