@@ -471,15 +471,7 @@ class Listed(TypedDict):
     checks: NotRequired[list[list[Check]]]
 
 
-class Content(TypedDict):
-    """What a model's file consists of; all None for ONNX Runtime's own format."""
-
-    operators: dict[str, int] | None
-    opsets: dict[str, int] | None
-    parameters_bytes: int | None
-
-
-class Inspected(Content):
+class Inspected(TypedDict):
     """``inspect``: see `ortbench.worker.looks.model.inspect`; where the model was placed on an EP, also its ``ep``.
     ``loop`` is added by the side that asks: what looks like its state, or null; and ``freed`` where it is of a copy."""
 
@@ -490,6 +482,10 @@ class Inspected(Content):
     bytes_out: int | None
     guessed_dims: list[str]
     not_run: str | None
+    # what the model's file consists of; all None for ONNX Runtime's own format
+    operators: dict[str, int] | None
+    opsets: dict[str, int] | None
+    parameters_bytes: int | None
     freed: NotRequired[Freed]
     loop: NotRequired[SuggestedLoop | None]
     ep: NotRequired[str]

@@ -35,14 +35,8 @@ _APART_NS = 1_000_000  # between ends of a stretch: finer than meters tell, and 
 
 
 def prepare(state: State, mode: str, warmup: int | None, depth: int = DEPTH, warmup_ns: int = 0) -> Prepared:
-    """Set a mode up, prove its sync, check its outputs, have it prove what it claims, warm it up.
-
-    Args:
-        mode: its name.
-        warmup: runs to warm it up with; None for as many as fill `warmup_ns`, those of the proofs counted.
-        depth: of a pipeline.
-        warmup_ns: for inferences; a fifth of it for each of their phases.
-    """
+    """Set a mode up, prove its sync, check its outputs, have it prove what it claims, warm it up: with so many runs (`warmup`), or
+    without a number with as many as fill `warmup_ns`, those of the proofs counted; a fifth of it for each phase of inferences."""
     stages = Stages()
     try:
         return _prepare(state, mode, warmup, warmup_ns, depth, stages)
@@ -72,7 +66,7 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
     stages.done("warming up")
     state.modes[mode] = made
     state.ranges[mode] = made.listen(Ranges(made))
-    found: Prepared = {
+    return {
         "bytes_in": made.bytes_in,
         "bytes_out": made.bytes_out,
         "sync": {
@@ -84,16 +78,12 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
         "external": proved.get("external"),
         "graph": proved.get("graph"),
         "places": _places(state, made),
-        "pipeline": made.pipeline(),
+        "pipeline": None,
         "inferences_per_sample": made.per_call if is_rate(mode, LATENCY) else None,
         "estimates_ns": estimates,
         "stages": stages.spans,
+        **made.details(),  # type: ignore[typeddict-item]
     }
-    if (loop := made.bytes_by_step()) is not None:
-        found["loop"] = loop
-    if (copied := made.stage_bytes()) is not None:
-        found["chain"] = copied
-    return found
 
 
 def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[Mode, list[int]]:
@@ -169,12 +159,9 @@ def finish(state: State, mode: str) -> Finished:
             for copy, count in pairs
         )
         once = {"h2d_ns": upload, "d2h_ns": download}
-    links = made.link_times() if wrong is None else None
+    alone = made.times_alone(_ONCE_REPEATS) if wrong is None else {}
     early = [f"{phase} ({sync.kind})" for phase, sync in made.syncs().items() if sync.returns_early()]
-    found: Finished = {"differs": wrong, "once": once, "early": early}
-    if wrong is None and (ns := made.next_token_ns(_ONCE_REPEATS)) is not None:
-        found["next_token_ns"] = ns
-    return found if links is None else {**found, "links": links}
+    return {"differs": wrong, "once": once, "early": early, **alone}  # type: ignore[typeddict-item]
 
 
 def capture(state: State, on: bool) -> Captured:
@@ -210,18 +197,9 @@ def stretch(state: State, mode: str, seconds: float) -> Stretched:
 
 
 def switching(state: State, mode: str, points: Sequence[int], calls: int, first: bool) -> Switched:
-    """Time calls of ``latency`` of several shapes twice: each call another shape, and one shape at a time.
-
-    Args:
-        mode: that is set up for all of them.
-        points: their numbers, in the order in which they are called.
-        calls: of each shape, either way.
-        first: whether the calls in turns come first.
-
-    Returns:
-        The samples in ns, by the number of the shape in `points`. One shape at a time begins with a call that is not recorded,
-        since it is a change of shapes too.
-    """
+    """Time calls of ``latency`` of several shapes twice, so many `calls` of each: in turns, each call another shape, which may come
+    `first`, and one shape at a time. The samples are in ns, by the number of the shape in `points`. One shape at a time begins with
+    a call that is not recorded, since it is a change of shapes too."""
     made = [(state.points[point].modes[mode], state.points[point].ranges[mode]) for point in points]
     turns: list[list[int]] = [[] for _ in points]
     alone: list[list[int]] = []

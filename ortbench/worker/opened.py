@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ortbench.model import protocol, schema
     from ortbench.plan.loop_plan import Steps
-    from ortbench.worker.loops.chain_data import ChainData
+    from ortbench.worker.loops.chain import ChainData
     from ortbench.worker.loops.data import LoopData
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session import engine_cache

@@ -52,15 +52,10 @@ class Worker:
         self.state = State()
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        """Carry one request out; every error becomes an answer.
+        """Carry one request out: ``{"ok": …}``, or what `ortbench.core.errors.to_data` makes of an error.
 
-        Args:
-            request: ``do``, which is one of the functions, and its arguments; with ``of_point`` it is about a shape of a sweep;
-                with ``lost`` what trials of memory are known to end the worker.
-
-        Returns:
-            ``{"ok": …}``, or what `ortbench.core.errors.to_data` makes of an error.
-        """
+        It has ``do``, which is one of the functions, and its arguments; with ``of_point`` it is about a shape of a sweep; ``lost``
+        has what trials of memory are known to end the worker."""
         arguments = dict(request)
         name, point, lost = (arguments.pop(key, None) for key in ("do", "of_point", "lost"))
         try:

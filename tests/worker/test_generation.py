@@ -110,7 +110,7 @@ def check_loop(mode: LoopMode, model: Model, loop: LoopData, count: int, wanted:
     for pair, state in zip(loop.pairs, mode.state(count - 1), strict=True):
         cache = wanted.cache[model.inputs[pair.into].name]
         np.testing.assert_allclose(state[:, :, : cache.shape[2]], cache, rtol=1e-4, atol=1e-5)
-    assert (mode.next_token_ns(3) or 0) > 0
+    assert mode.times_alone(3)["next_token_ns"] > 0
 
 
 @pytest.mark.parametrize("batch", BATCHES)

@@ -17,6 +17,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ortbench.core.errors import BadInput, one_line
+from ortbench.worker.inputs.model_file import inner_graphs
 
 Shape = tuple[int, ...]
 _SMALL = 64  # elements of a constant that may be a shape
@@ -281,7 +282,7 @@ class Pins:
             shape == _scaled(after, to, size) for shape, size in zip(at.of(node.output[0]), self._sizes, strict=True)
         ):
             return False
-        self._set_integers(node, 1, self._freed_target(node, target, follows, to, after))
+        node.input[1] = self._constant(node, self._freed_target(node, target, follows, to, after))
         return True
 
     def _freed_target(self, node: Any, target: list[int], follows: Follows, to: Follows, after: Shape) -> list[int]:
@@ -314,7 +315,7 @@ class Pins:
             return False
         if target[axis] != shape[follows.axis]:
             raise Refused(node, f"has the constant shape {target}")
-        self._set_integers(node, 1, [1 if place == axis else size for place, size in enumerate(target)])
+        node.input[1] = self._constant(node, [1 if place == axis else size for place, size in enumerate(target)])
         return True
 
     def _resize(self, node: Any, at: _At, split: dict[str, Follows], constants: Constants) -> bool:
@@ -366,11 +367,8 @@ class Pins:
 
     # Changing the graph
 
-    def _set_integers(self, node: Any, place: int, numbers: Sequence[int]) -> None:
-        """A constant of the node's own, as others may share what it had."""
-        node.input[place] = self._constant(node, numbers)
-
     def _constant(self, node: Any, numbers: Sequence[int]) -> str:
+        """A constant of the node's own, as others may share what it had."""
         value = numpy_helper.from_array(np.array(numbers, dtype=np.int64))
         return self._before(node, "Constant", [], value=value)
 
@@ -402,13 +400,9 @@ def _touched(graph: Any, name: str) -> set[str]:
     """The values that inputs with the dimension have a part in."""
     found = {it.name for it in graph.input if any(dim.dim_param == name for dim in it.type.tensor_type.shape.dim)}
     for node in graph.node:
-        if found.intersection(node.input) or _has_graph(node):  # which may use any value around it
+        if found.intersection(node.input) or inner_graphs(node):  # which may use any value around it
             found.update(node.output)
     return found
-
-
-def _has_graph(node: Any) -> bool:
-    return any(it.graphs or it.HasField("g") for it in node.attribute)
 
 
 def _reshaped(before: Shape, follows: Follows, after: Shape, size: int) -> Follows | None:

@@ -258,14 +258,8 @@ def load_closed(
     board: str | None = None,
     order: Sequence[int] = (0,),
 ) -> protocol.LoadRuns:
-    """Have clients call for a while, and check what each was left with.
-
-    Args:
-        mode, count: of those that are there, so many.
-        duration_ns: for so long, and `least` runs each.
-        at_ns, board: when to begin, and the file that holds clients together, where others are in other processes.
-        order: of the shapes of inferences, again and again; see `ortbench.plan.soak_plan.begun_by`.
-    """
+    """Have clients call for so long, and `least` runs each, and check what each was left with. Where others are in other processes,
+    `at_ns` is when to begin and `board` the file that holds clients together. The `order` of shapes comes again and again."""
     places = bytearray(count + 1) if board is None else _board(Path(board))
 
     def calling(begin: int) -> Callable[[Seat, int], Runs]:
@@ -284,15 +278,8 @@ def load_open(
     turn: str | None = None,
     order: Sequence[int] = (0,),
 ) -> protocol.LoadServed:
-    """Have clients serve requests, and check what each was left with.
-
-    Args:
-        mode, count: of those that are there, so many.
-        due: packed, ns from the beginning on.
-        cutoff_ns: from the beginning on; no request is begun after that.
-        at_ns, turn: when to begin, and the file by which clients take turns, where others are in other processes.
-        order: of the shapes of requests, again and again.
-    """
+    """Have clients serve requests, and check what each was left with. They are due (packed) and cut off in ns from the beginning on.
+    Where others are in other processes, `at_ns` is when to begin and `turn` the file by which clients take turns."""
     offsets = unpack(due)
     shared: Turn = ThreadTurn() if turn is None else ProcessTurn(Path(turn))
 

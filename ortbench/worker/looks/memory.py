@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,74 +119,59 @@ def _of_loop(loop: LoopData) -> Forms:
     return found
 
 
-@dataclass
-class OpenSessions:
-    """What is open, and nothing more: no run has been made."""
-
-    models: list[Model]
-    make: Callable[[str, int], Mode]  # sets a mode up, by its name and the depth of a pipeline
-    # for each session the inputs of a plain run; there once a mode is set up
-    arrays: list[dict[str, Value]] = field(default_factory=list)
+# Sessions that have made no run; and what sets a mode up, by its name and the depth of a pipeline, which also gives the inputs of a
+# plain run of each session.
+Opened = tuple[list[Model], Callable[[str, int], tuple[Mode, list[dict[str, Value]]]]]
 
 
-def _opened(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None = None) -> OpenSessions:
+def _opened(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None = None) -> Opened:
     """What `open` or `open_chain` was asked for; with the prefix of the files of ONNX Runtime's profile it is profiled."""
     return _open_chain(asked, known, prefix) if "chain" in asked else _open_model(asked, known, prefix)
 
 
-def _open_model(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> OpenSessions:
+def _open_model(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Opened:
     path, steps, request = asked["model"], asked.get("steps"), inputs_from(asked["inputs"])
     target = providers.of_folder(target_from(asked["target"]), steps)
     provider = providers.find(target)
     model = session.open_model(path, with_own(target, provider.name), provider, profile_prefix=prefix)
     model.known = known_outputs(known[0])
 
-    def make(name: str, depth: int) -> Mode:
+    def make(name: str, depth: int) -> tuple[Mode, list[dict[str, Value]]]:
         one = opened_of(path, target, request, model, steps)
         one.run_first()
-        opened.arrays.append(one.data.arrays)
-        return one.make(name, depth)
+        return one.make(name, depth), [one.data.arrays]
 
-    opened = OpenSessions([model], make)
-    return opened
+    return [model], make
 
 
-def _open_chain(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> OpenSessions:
-    from ortbench.worker.loops.chain import make_chain
-    from ortbench.worker.loops.chain_data import ChainData, join, open_stages, run
+def _open_chain(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Opened:
+    from ortbench.worker.loops.chain import ChainData, join, make_chain, open_stages, run
 
     chain = chain_from(asked["chain"])
     stages = list(open_stages(chain, prefix))
     for stage, runs in zip(stages, known, strict=True):
         stage.model.known = known_outputs(runs)
 
-    def make(name: str, depth: int) -> Mode:
+    def make(name: str, depth: int) -> tuple[Mode, list[dict[str, Value]]]:
         data = ChainData(stages, join(chain, stages))
         for stage in stages:
             run(stage, data.taken_by(stage))
-            opened.arrays.append(stage.loop.single.arrays)
-        return make_chain(name, data)
+        return make_chain(name, data), [stage.loop.single.arrays for stage in stages]
 
-    opened = OpenSessions([stage.model for stage in stages], make)
-    return opened
+    return [stage.model for stage in stages], make
 
 
 def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any]) -> protocol.Weighed:
-    """Set a mode up as the first thing that this process does, run it, and say what memory it takes. Raises `OrtbenchError`: it
-    cannot be set up or run.
-
-    Args:
-        asked: what `open` is asked for.
-        known: what `forms` gave.
-    """
+    """Set a mode up as the first thing that this process does, run it, and say what memory it takes. `asked` is what `open` is asked
+    for, `known` what `forms` gave. Raises `OrtbenchError`: it cannot be set up or run."""
     begin()
     counted = count_allocations()
     before = now()
     restarted = restart_peak()
-    opened = _opened(asked, known)
+    models, make = _opened(asked, known)
     with_session = now()
-    made = state.modes[mode] = opened.make(mode, depth)
-    _run(made)
+    state.modes[mode], _ = make(mode, depth)
+    _run(state.modes[mode])
     host: protocol.WeighedHost = {
         "before": before,
         "session": with_session,
@@ -195,7 +179,7 @@ def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: li
         "pinned": counted.most[PINNED],
         "restarted": restarted,
     }
-    on_host = all(model.provider.computes_on_host for model in opened.models)
+    on_host = all(model.provider.computes_on_host for model in models)
     return {"bound": None if on_host else counted.most[DEVICE], "host": host}
 
 
@@ -205,10 +189,10 @@ def arenas(
     """Run a mode in sessions that are profiled, and say what their arenas held; with `nodes`, which nodes hold most."""
     begin()
     with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
-        opened = _opened(asked, known, str(Path(folder) / "profile"))
-        made = opened.make(mode, depth)
+        models, make = _opened(asked, known, str(Path(folder) / "profile"))
+        made, arrays_of = make(mode, depth)
         _run(made)
-        sessions = [_events(*it) for it in zip(opened.models, opened.arrays, strict=True)]
+        sessions = [_events(*it) for it in zip(models, arrays_of, strict=True)]
     every = [event for own, _ in sessions for event in own]
     return {
         "arenas": held.together(held.arenas(*it) for it in sessions),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.core.errors import BadInput, OrtbenchError, Unsupported, one_line
+from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.ep_options import with_own
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from
 from ortbench.worker.inputs.arrays import resolve_shapes
+from ortbench.worker.inputs.model_file import read
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes
 from ortbench.worker.modes.make import unsupported_modes
@@ -18,7 +18,7 @@ from ortbench.worker.session.tensors import Array, Form, TensorSpec, described, 
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import Content, Inspected
+    from ortbench.model.protocol import Inspected
     from ortbench.model.schema import Tensor
 
 _WAYS_OUT = "--shape and --dim change their shapes; ortbench run --measure-nodes takes real ones"
@@ -72,7 +72,8 @@ def _describe(
             why = str(error)
     inputs = [_tensor(spec, _made(spec, shapes[spec.name], request)) for spec in model.inputs]
     outputs = [_tensor(spec, _given(spec, index, data)) for index, spec in enumerate(model.outputs)]
-    content = _graph(path)
+    file = read(path)
+    content = None if file is None else looks_graph.content(file)
     found: Inspected = {
         "path": path,
         "inputs": inputs,
@@ -81,9 +82,9 @@ def _describe(
         "bytes_out": _sum(outputs),
         "guessed_dims": guessed,
         "not_run": why,
-        "operators": content["operators"],
-        "opsets": content["opsets"],
-        "parameters_bytes": content["parameters_bytes"],
+        "operators": content and content["operators"],
+        "opsets": content and content["opsets"],
+        "parameters_bytes": content and sum(it["bytes"] for it in content["weights"]),
     }
     return found, None if data is None else data.arrays
 
@@ -120,21 +121,3 @@ def _tensor(spec: TensorSpec, form: Form) -> Tensor:
 def _sum(tensors: list[Tensor]) -> int | None:
     sizes = [tensor["bytes"] for tensor in tensors]
     return None if None in sizes else sum(size or 0 for size in sizes)
-
-
-def _graph(path: str) -> Content:
-    """Operators, opsets and weights, as the file has them; None for ORT's own format, which onnx does not read, and without onnx."""
-    nothing: Content = {"operators": None, "opsets": None, "parameters_bytes": None}
-    if Path(path).suffix == ".ort":
-        return nothing
-    try:
-        import onnx
-
-        model = onnx.load(path, load_external_data=False)
-    except ImportError:
-        return nothing
-    except Exception as error:
-        raise BadInput(f"{path} is not an ONNX model: {one_line(error)}") from None
-    found = looks_graph.content(model)
-    weights = sum(it["bytes"] for it in found["weights"])
-    return {"operators": found["operators"], "opsets": found["opsets"], "parameters_bytes": weights}

@@ -202,9 +202,7 @@ class Profiling:
         self._content = looks_graph.with_names(path)
         self._stack = ExitStack()
         self.close = self._stack.close
-        self._recorder: Recorder | None = self._stack.enter_context(
-            recording(path, self._target, self._provider, self._content)
-        )
+        self._recorder = self._stack.enter_context(recording(path, self._target, self._provider, self._content))
         self._arrays, _, _ = first_run.make_inputs(path, self._recorder.model, request)
         self._placed = placement.placed(self._recorder.model)
         self._kept: list[bool] = []  # of each run
@@ -212,7 +210,6 @@ class Profiling:
 
     def run(self, runs: int, warmup: int, rounds: int = 1) -> None:
         """Make so many runs that count, as so many rounds, after others that do not."""
-        assert self._recorder is not None
         self._recorder.run(self._arrays, runs + warmup)
         self._kept += [False] * warmup + [True] * runs
         self._rounds += rounds
@@ -221,17 +218,17 @@ class Profiling:
         """What the nodes and the copies between them take: the key ``nodes`` of a result. Where this environment cannot read
         models, the graph that ran goes to `graph_path`, for `nodes_read`. Raises `OrtbenchError`: the profile cannot be
         read."""
-        assert self._recorder is not None
         profile = self._recorder.end(len(self._kept)).only([at for at, kept in enumerate(self._kept) if kept])
-        self._recorder = None
+        del self._recorder
         self._stack.close()  # and with it the session, before there is another one
         timed = node_times(profile)
-        graph, problem = _graph(self._path, self._target, self._provider, self._content, self._placed, timed)
+        session_of = self._path, self._target, self._provider, self._content, self._placed, timed
+        graph, problem = _graph(*session_of)
         taken = [duration for _, duration in profile.runs]
         found = summary(taken, timed, graph, problem)
         model = looks_graph.named(self._path)
         nodes = [] if model is None else looks_graph.nodes_of(model, ())[0]
-        wired = self._wired(timed) if graph == [] else graph  # of one EP it was not looked at until now
+        wired = _found(*session_of)[0] if graph == [] else graph  # of one EP only the names of its tensors are wanted
         rounds = faster_of(taken, self._rounds)
         found["each"] = each_node(timed, wired, nodes, rounds)
         found["rounds_ns"] = by_round(taken, rounds)
@@ -241,13 +238,6 @@ class Profiling:
             with suppress(OrtbenchError):
                 session.open_model(self._path, self._target, self._provider, graph_path=graph_path)
         return found, profile
-
-    def _wired(self, timed: Sequence[Timed]) -> list[Node] | None:
-        """The graph that ran, of one EP: only for the names of its tensors."""
-        try:
-            return looks_graph.find(self._path, self._target, self._provider, self._content, self._placed, timed)
-        except looks_graph.NotKnown:
-            return None
 
 
 def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
@@ -345,8 +335,12 @@ def _graph(
         return [], None
     if not timed and placed is not None and CPU_EP not in {ep for ep, _, _ in placed}:
         return [], None
+    return _found(path, target, provider, content, placed, timed)
+
+
+def _found(*session_of: Any) -> tuple[list[Node] | None, str | None]:
     try:
-        return looks_graph.find(path, target, provider, content, placed, timed), None
+        return looks_graph.find(*session_of), None
     except looks_graph.NotKnown as error:
         return None, str(error)
 

@@ -10,8 +10,7 @@ from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.target import inputs_from
-from ortbench.worker.loops.chain import main_of
-from ortbench.worker.loops.chain_data import (
+from ortbench.worker.loops.chain import (
     ChainData,
     Joint,
     OpenStage,
@@ -19,6 +18,7 @@ from ortbench.worker.loops.chain_data import (
     hold_expected,
     join,
     loop_pairs,
+    main_of,
     open_stages,
     run,
 )

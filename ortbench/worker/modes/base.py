@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import DEPTH, LATENCY, STEP
@@ -20,7 +20,7 @@ from ortbench.worker.timing import Ranges, Split, TimedCall
 if TYPE_CHECKING:
     from typing import Self
 
-    from ortbench.model.schema import Depth, External, Graph, LinkTimes, LoopBytes, StageBytes, ZeroCopy
+    from ortbench.model.schema import External, Graph, ZeroCopy
 
 Step = tuple[str, Callable[[], object]]
 
@@ -130,26 +130,13 @@ class Mode(ABC):
         """When the parts of the last calls began, as `take_times` has them; none without `notes_starts`."""
         return []
 
-    def bytes_by_step(self) -> LoopBytes | None:
-        """Of a loop, what is copied in each step; else None."""
-        return None
+    def details(self) -> dict[str, Any]:
+        """What else `ortbench.model.protocol.Prepared` has of it: ``pipeline``, ``loop`` or ``chain``."""
+        return {}
 
-    def stage_bytes(self) -> list[StageBytes] | None:
-        """Of a chain, what each stage copies; else None."""
-        return None
-
-    def link_times(self) -> list[LinkTimes] | None:
-        """Of a chain whose links are on a device, what copies of each take alone; else None. It is asked for last."""
-        return None
-
-    def next_token_ns(self, repeats: int) -> int | None:
-        """Of a loop that generates, what the choice of a token takes alone, with the copy of its logits; else None."""
-        return None
-
-    def pipeline(self) -> Depth | None:
-        """What is in flight, where several inferences are: ``depth``, ``items``, ``distinct`` and ``host_memory``; see
-        `ortbench.model.result.Case`."""
-        return None
+    def times_alone(self, repeats: int) -> dict[str, Any]:
+        """The keys of `ortbench.model.protocol.Finished` for what is timed alone. They are asked for last."""
+        return {}
 
 
 class SingleMode(Mode):

@@ -207,13 +207,14 @@ class PipelinedMode(SingleMode):
         self.h2d_sync = stream_sync if self.bytes_in else None
         self.d2h_sync = stream_sync if self.bytes_out else None
 
-    def pipeline(self) -> Depth:
-        return {
+    def details(self) -> dict[str, Any]:
+        depth: Depth = {
             "depth": len(self._buffers),
             "items": len(self._items),
             "distinct": self._distinct,
             "host_memory": self._host_label,
         }
+        return {"pipeline": depth}
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:

@@ -94,28 +94,21 @@ def _reading(by_token: bool) -> str:
 
 
 class Work(NamedTuple):
-    """What syncs are proved on.
+    """What syncs are proved on."""
 
-    Attributes:
-        launch: starts the work.
-        candidates: (kind, wait) from the cheapest on; wait None stands for `launch` itself.
-        readback: reads what the work wrote back to the host, behind all of it: that is the truth. (On the CUDA EP a copy
-            back can pass the runs; then it must wait for them too.)
-        token: reads one small device value back. If it is ordered behind the work, which is tested first, it is a
-            cheaper and steadier witness than `readback`, and the sync of last resort.
-        steadier: makes a readback whose time varies less. 100 MB to pageable memory take 6 ms on an H200, now 100 µs more, now
-            less, in which a run of 200 µs is lost: then nothing seems to wait but the readback itself.
-        clock: in ns.
-        pause: see `Trial`.
-    """
-
-    launch: Call
-    candidates: Candidates
+    launch: Call  # starts the work
+    candidates: Candidates  # (kind, wait) from the cheapest on; wait None stands for `launch` itself
+    # reads what the work wrote back to the host, behind all of it: that is the truth. (On the CUDA EP a copy back can pass the runs;
+    # then it must wait for them too.)
     readback: Call
+    # reads one small device value back. If it is ordered behind the work, which is tested first, it is a cheaper and steadier witness
+    # than `readback`, and the sync of last resort
     token: Call | None = None
+    # makes a readback whose time varies less. 100 MB to pageable memory take 6 ms on an H200, now 100 µs more, now less, in which a
+    # run of 200 µs is lost: then nothing seems to wait but the readback itself
     steadier: Callable[[], Call] | None = None
     clock: Clock = time.perf_counter_ns
-    pause: Pause | None = None
+    pause: Pause | None = None  # see `Trial`
 
     def trial(self, work_ns: int | None = None) -> Trial:
         return Trial(self.launch, self.readback, self.clock, work_ns, self.pause)
