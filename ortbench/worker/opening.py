@@ -179,7 +179,7 @@ def open_point(state: State, point: int, inputs: dict[str, Any]) -> protocol.Ope
     shared, request = state.shared, inputs_from(inputs)
     # What is proved of the syncs of one shape is not taken for granted of another, whose work is longer or shorter.
     model = replace(shared.model, syncs=Syncs())
-    opened = Opened(shared.path, shared.target, request, model, first_run.no_data())
+    opened = Opened(shared.path, shared.target, request, model)
     unsupported = None
     try:
         opened.data = first_run.make_data(shared.path, model, request, _WAYS_OUT)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.analysis.packages import MISNAMED, SHARED
 from ortbench.core import ep_packages
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
@@ -23,7 +22,7 @@ from ortbench.worker.looks import cuda
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.proofs.outputs import FIRST, difference, poison
 from ortbench.worker.session import distributions, first_run, memory_trial, runtime, session, streams
-from ortbench.worker.session.ep_by_name import all_misnamed, all_shared, true_names
+from ortbench.worker.session.ep_by_name import remarks, true_names
 from ortbench.worker.session.libraries import (
     NotLoaded,
     all_ep_devices,
@@ -46,7 +45,6 @@ from ortbench.worker.state import State
 if TYPE_CHECKING:
     from ortbench.model.doctor_schema import Installed
     from ortbench.model.protocol import EpDevice, Listed, ListedEp, Streams
-    from ortbench.model.schema import Warned
 
 _NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.
@@ -56,13 +54,11 @@ _NOT_LOCAL = {"AzureExecutionProvider"}
 def devices(state: State, library: str | None = None) -> Listed:
     begin()
     eps = list_devices(library)
-    said = ((SHARED, all_shared()), (MISNAMED, all_misnamed()))
-    notes: list[Warned] = [{"code": code, "message": sentence} for code, sentences in said for sentence in sentences]
     return {
         "eps": eps,
         "runtime": runtime.versions(),
         "abilities": runtime.abilities(),
-        "warnings": [*distributions.warnings(), *notes],
+        "warnings": [*distributions.warnings(), *remarks()],
     }
 
 

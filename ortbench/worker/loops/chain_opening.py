@@ -24,7 +24,7 @@ from ortbench.worker.loops.chain import (
 )
 from ortbench.worker.opened import OpenedChain
 from ortbench.worker.opening import answered, described_ep, tensor, with_copies
-from ortbench.worker.session import first_run, memory, placement
+from ortbench.worker.session import memory, placement
 from ortbench.worker.session.runtime import begin
 from ortbench.worker.session.tensors import Array, TensorSpec, nbytes
 from ortbench.worker.state import Stages, State
@@ -47,7 +47,7 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
     main = main_of(stages)
     first = stages[main]
     # Also where the first run fails: the sessions then end with the process.
-    opened = OpenedChain(first.asked.model, first.asked.target, request, first.model, first_run.no_data(), chain=data)
+    opened = OpenedChain(first.asked.model, first.asked.target, request, first.model, chain=data)
     state.opened = opened
     unsupported, expected = None, None
     try:

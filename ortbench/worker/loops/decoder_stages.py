@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,7 +29,7 @@ from ortbench.worker.loops.modes import BOUND, CpuLoop, HostAccessibleLoop, Resi
 from ortbench.worker.loops.step_inputs import WAYS_OUT
 from ortbench.worker.modes.base import then
 from ortbench.worker.modes.slots import Slot
-from ortbench.worker.session.first_run import Data, run_error, run_once
+from ortbench.worker.session.first_run import Data, run_timed
 from ortbench.worker.session.memory import Copy, Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value
 
@@ -195,14 +194,10 @@ def make_embedded(path: str, model: Model, opened: Callable[[str], Model], reque
     took: list[int] = []
 
     def run(tokens: Array, is_prompt: bool) -> list[Array]:
-        begun = time.perf_counter_ns()
-        try:
-            found = run_once(front, {ids.name: tokens, **empty, **(seen if is_prompt else {})})
-            took[1:] = [time.perf_counter_ns() - begun]
-            return found
-        except Exception as error:
-            failed = run_error(error, model.target, request, WAYS_OUT)
-            raise type(failed)(f"the embedding model: {failed}") from None
+        arrays = {ids.name: tokens, **empty, **(seen if is_prompt else {})}
+        found, now = run_timed(front, arrays, request, WAYS_OUT, which="the embedding model: ")
+        took[1:] = [now]
+        return found
 
     def embedded(tokens: Array, is_prompt: bool) -> dict[str, Array]:
         found = run(tokens, is_prompt)
@@ -242,7 +237,6 @@ def make_embedded(path: str, model: Model, opened: Callable[[str], Model], reque
         last=[],
         single=single,
         early=single,
-        ranges={},
         kept=frozenset(),
     )
     return ChainData(stages, joints)

@@ -30,19 +30,15 @@ class Known(NamedTuple):
     there: bool  # whether this one can
 
 
-def _has(owner: str, name: str) -> bool:
-    return hasattr(getattr(native, owner, None), name)
-
-
 EP_DEVICES = Known("EP devices and plugin EPs", OLDEST, hasattr(ort, "get_ep_devices"))
 ASSIGNMENT = Known("placement of nodes", OLDEST, hasattr(ort.InferenceSession, "get_provider_graph_assignment_info"))
 DEVICE_VALUES = Known(
     "device tensors of an EP device", OLDEST, hasattr(ort, "copy_tensors") and hasattr(ort, "OrtDeviceMemoryType")
 )
-STREAMS = Known("copies on a stream", OLDEST, _has("OrtEpDevice", "create_sync_stream"))
+STREAMS = Known("copies on a stream", OLDEST, hasattr(getattr(native, "OrtEpDevice", None), "create_sync_stream"))
 POLICIES = Known("choice of an EP by a policy", OLDEST, hasattr(ort.SessionOptions, "set_provider_selection_policy"))
 SHARED_VALUES = Known(
-    "HOST_ACCESSIBLE (pinned) memory", "1.28", _has("OrtValue", "ortvalue_from_shape_and_type_for_memory_info")
+    "HOST_ACCESSIBLE (pinned) memory", "1.28", hasattr(native.OrtValue, "ortvalue_from_shape_and_type_for_memory_info")
 )
 _ALL = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES, STREAMS, POLICIES, SHARED_VALUES)
 _NEEDED = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES)
