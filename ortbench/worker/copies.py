@@ -28,7 +28,7 @@ from ortbench.worker.session.memory import (
     token,
 )
 from ortbench.worker.session.runtime import begin, versions
-from ortbench.worker.session.tensors import Array, TensorSpec, host_view
+from ortbench.worker.session.tensors import TensorSpec, host_view
 from ortbench.worker.state import State
 from ortbench.worker.timing import Ranges, TimedCall, time_block, warm_up
 
@@ -91,9 +91,6 @@ class CopyPair:
         """Make every byte wrong, on the device and where a download goes to."""
         np.invert(self._source, out=self._target)
         self._poison()
-
-    def outputs(self) -> list[Array]:
-        return [self._target]
 
     def round_trip(self) -> str | None:
         """Copy up and down over poisoned memory; what is wrong the moment the download returns, in words, or None."""

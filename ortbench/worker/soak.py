@@ -45,7 +45,6 @@ def sized(path: str, model: Model, requests: Sequence[Inputs]) -> list[Inputs]:
 
 
 def closed(model: Model) -> Model:
-    """The same without its session."""
     return replace(model, session=None, native=None, syncs=Syncs())
 
 

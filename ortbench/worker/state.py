@@ -47,7 +47,6 @@ class Stages:
         self._begun = time.perf_counter_ns()
 
     def done(self, name: str) -> None:
-        """A part has ended, and the next begins."""
         now = time.perf_counter_ns()
         self.spans.append((name, self._begun, now - self._begun))
         self._begun = now

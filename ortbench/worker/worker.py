@@ -38,7 +38,7 @@ _REQUESTS = {
     "looks.devices": ("devices", "check_device", "check_runs", "examine"),
     "looks.model": ("inspect",),
     "looks.cupti": ("measure_copies",),
-    "load.requests": ("load_clients", "load_closed", "load_open", "load_end"),
+    "load.requests": ("load_clients", "load_closed", "load_open"),
     "copies": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have

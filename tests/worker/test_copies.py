@@ -19,16 +19,11 @@ from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 
-class Faulty:
+class Faulty(NamedDeviceMemory):
     """Memory that is an array; its copies go through `wire`, which may lose or change data."""
 
-    kind = "faulty"
-    label = "faulty memory"
-
-    def ort_device(self) -> Any:
-        raise NotImplementedError  # nothing here is bound without a shape
-
     def __init__(self, wire: Callable[[Array, Array, str], None]) -> None:
+        super().__init__("faulty", 0)
         self._wire = wire
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:

@@ -17,7 +17,7 @@ import pytest
 from ortbench.core.profiler import DOMAIN
 from ortbench.model.modes import LATENCY, PHASE_NAMES
 from ortbench.worker import timing
-from ortbench.worker.modes.base import OneAtATime, Step
+from ortbench.worker.modes.base import SingleMode, Step
 from ortbench.worker.proofs.sync import RUN, Sync
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Bound
@@ -53,7 +53,7 @@ class Script:
         self._calls[what] = self._calls.get(what, 0) + 1
 
 
-class ScriptedMode(OneAtATime):
+class ScriptedMode(SingleMode):
     """A mode whose calls take a known time."""
 
     name = "device-tensors"

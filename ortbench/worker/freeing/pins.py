@@ -430,5 +430,4 @@ def _scaled(shape: Shape, follows: Follows, size: int) -> Shape:
 
 
 def refusal(label: str, reason: object) -> BadInput:
-    """That a dimension cannot be freed."""
     return BadInput(f"--free-dim {label}: cannot be freed: {reason}", "--free-dim")

@@ -1,4 +1,4 @@
-"""Requests of a load: have clients, have them call in a closed or an open loop, let them go; and what clients do in such loops.
+"""Requests of a load: have clients, have them call in a closed or an open loop; and what clients do in such loops.
 
 In a closed loop each starts the next inference when the last is done, until all have done so for long enough. Nobody stops
 before everybody has a run that ended after the end of the measured time: what is taken into account of a client ends with
@@ -130,7 +130,6 @@ class ThreadTurn:
         self._lock.release()
 
     def next(self) -> int:
-        """The number of the next request, which is then taken."""
         self._next += 1
         return self._next - 1
 
@@ -289,13 +288,6 @@ def load_open(
 
     served, answer = _together(state, mode, count, at_ns, serving)
     return {**answer, "numbers": [pack(it.numbers) for it in served], "free": [pack(it.free) for it in served]}
-
-
-def load_end(state: State) -> dict[str, object]:
-    if state.clients is not None:
-        state.clients.close()
-        state.clients = None
-    return {}
 
 
 def _together(

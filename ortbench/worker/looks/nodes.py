@@ -147,13 +147,11 @@ def _on_perf_counter(instant_ns: int, before: Sequence[int]) -> int:
 
 def _offset(clock: Callable[[], int]) -> int:
     """What `time.perf_counter_ns` is ahead of another clock; of several readings the one that took least."""
-    best = None
+    readings = []
     for _ in range(5):
         start, there, end = time.perf_counter_ns(), clock(), time.perf_counter_ns()
-        if best is None or end - start < best[0]:
-            best = end - start, (start + end) // 2 - there
-    assert best is not None
-    return best[1]
+        readings.append((end - start, (start + end) // 2 - there))
+    return min(readings)[1]
 
 
 def read(recorded: Sequence[dict[str, Any]], start_ns: int, runs: int) -> Profile:

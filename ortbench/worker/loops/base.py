@@ -15,7 +15,7 @@ from ortbench.core.units import duration
 from ortbench.model.modes import LATENCY, WHOLE_LOOP
 from ortbench.worker.loops.data import LoopData, by_step, lockstep
 from ortbench.worker.loops.generation import last_position
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, then
+from ortbench.worker.modes.base import Mode, Proof, Step, then
 from ortbench.worker.proofs.outputs import PLAIN, difference
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.session import Model
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ortbench.model.schema import LoopBytes
 
 
-class PartsMode(OneAtATime):
+class PartsMode(Mode):
     """A mode whose call of ``latency`` makes calls of its own, steps or stages, one after the other."""
 
     _calls: list[Copy]

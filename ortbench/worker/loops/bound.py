@@ -93,9 +93,8 @@ class BoundLoop(LoopMode):
     def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links | None = None) -> None:
         super().__init__(model, loop)
         self._is_stage, self._links = links is not None, links or _NO_LINKS
-        self._ends: dict[
-            int, Slot
-        ] = {}  # by the number of the state: what its last step leaves, where somebody wants it
+        # By the number of the state: what its last step leaves, where somebody wants it.
+        self._ends: dict[int, Slot] = {}
         self._take: Copy | None = None
         refuse_strings((*model.inputs, *model.outputs))
         self._steps = steps
@@ -115,6 +114,8 @@ class BoundLoop(LoopMode):
         self._options = model.run_options(None)
         self._finals = self._final_slots()
         self._first = self._up(self._first_slots())
+        firsts = enumerate(zip(self._states, loop.first, strict=True))
+        self._first_values = {number: self._first_value(*it) for number, it in firsts if not it[0].buffers}
         upload([slot for slot in self._ins[0] if slot.spec.name in steps.resident])()
         if any(not state.buffers for state in self._states):
             self.left_to_ort = self.leaves_to_ort and self._can_leave_to_ort()
@@ -212,9 +213,8 @@ class BoundLoop(LoopMode):
 
     def begin(self) -> None:
         self._first()
-        for number, (state, array) in enumerate(zip(self._states, self._loop.first, strict=True)):
-            if not state.buffers:
-                self._grown[number] = self._first_value(state, array)._get_c_value()
+        for number, value in self._first_values.items():
+            self._grown[number] = value._get_c_value()
         if self.takes_first and self._is_stage:
             self.take()
 

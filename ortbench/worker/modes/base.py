@@ -49,8 +49,8 @@ class Mode(ABC):
     bytes_in: int | None
     bytes_out: int | None
     once_bytes: tuple[int, int] = (0, 0)
-    per_call: int  # how many inferences one call of ``latency`` makes
-    trials: tuple[int, ...]  # how many calls of ``latency`` each check of the outputs rests on
+    per_call: int = 1  # how many inferences one call of ``latency`` makes
+    trials: tuple[int, ...] = (1,)  # how many calls of ``latency`` each check of the outputs rests on
     whole: str = LATENCY  # what ranges call a call of ``latency``
     notes_starts = False  # whether it notes when the parts of its calls begin; see `take_starts`
     # what ORT said to outputs bound as they are, where they had to be bound by address instead; else None
@@ -102,8 +102,7 @@ class Mode(ABC):
         """Where the values of `expected` come from."""
         return FIRST
 
-    @abstractmethod
-    def rest(self) -> None:
+    def rest(self) -> None:  # noqa: B027 - most modes finish one inference before they begin the next
         """Wait for whatever the last call left in flight, before another mode is measured."""
 
     def syncs(self) -> dict[str, Sync]:
@@ -147,6 +146,13 @@ class SingleMode(Mode):
     def __init__(self, model: Model, data: Data) -> None:
         self._model, self._data = model, data
 
+    def expected(self) -> list[tuple[str, Value]]:
+        return list(zip(self._model.output_names, self._data.reference, strict=True))
+
+    @property
+    def source(self) -> str:
+        return self._data.source
+
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = DEPTH) -> Self:
         """Set it up on an EP that lacks nothing: allocate, bind, upload, run once, prove the syncs.
@@ -164,25 +170,6 @@ class SingleMode(Mode):
         if cls.binds:
             for spec in (*model.inputs, *model.outputs):
                 spec.check_binding()
-
-
-class OneAtATime(Mode):
-    """What modes share that finish one inference before they begin the next."""
-
-    per_call = 1
-    trials: tuple[int, ...] = (1,)
-    _model: Model
-    _data: Data
-
-    def rest(self) -> None:
-        """Nothing is left in flight."""
-
-    def expected(self) -> list[tuple[str, Value]]:
-        return list(zip(self._model.output_names, self._data.reference, strict=True))
-
-    @property
-    def source(self) -> str:
-        return self._data.source
 
 
 def then(call: Copy, wait: Copy | None) -> Copy:

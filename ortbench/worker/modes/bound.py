@@ -10,7 +10,7 @@ import numpy as np
 
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, MODES
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, sync_step, then
+from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, sync_step, then
 from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import (
     DynamicOutputs,
@@ -61,7 +61,7 @@ def same_form(some: Sequence[Array], others: Sequence[Array]) -> bool:
     return all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(some, others, strict=True))
 
 
-class BoundMode(OneAtATime, SingleMode):
+class BoundMode(SingleMode):
     """What all modes with IO binding share: values where the session wants them, bound once, with preallocated outputs."""
 
     def __init__(self, model: Model, data: Data) -> None:

@@ -30,7 +30,7 @@ from ortbench.model.modes import (
     PHASE_NAMES,
     RESIDENT,
 )
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, sync_step, then, timed
+from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, sync_step, then, timed
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.pipelined import PipelinedMode
 from ortbench.worker.modes.slots import apart, copied_bytes, download, refuse_strings, shared_memory
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from ortbench.model.schema import ZeroCopy
 
 
-class CpuMode(OneAtATime, SingleMode):
+class CpuMode(SingleMode):
     """CPU tensors: `run` with arrays; ORT copies them in and out inside every run."""
 
     name = CPU

@@ -148,7 +148,7 @@ class Syncs:
     """The syncs of one session: for each kind of work one is proved in full, and confirmed from then on."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, Known] = {}  # what full proofs have found out, by kind of work
         self._refused: set[tuple[str, str]] = set()
 
     def prove(self, kind: str, work: Work) -> Sync:
@@ -170,10 +170,6 @@ class Syncs:
         self._refused.add((kind, sync))
         self._known.pop(kind, None)
         return True
-
-    def know(self, kind: str, known: Known) -> None:
-        """What a full proof has found out about a kind of work."""
-        self._known[kind] = known
 
     def confirmed(self, kind: str, work: Work) -> Sync | None:
         """The sync that is known for such work; None where there is none, or it is refused here."""

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
@@ -67,30 +67,12 @@ def note(kind: str, value: Any, size: int) -> None:
 Copy = Callable[[], object]
 
 
-class Memory(Protocol):
-    """Memory that values can be allocated in and copied to and from."""
-
-    kind: str  # ``ep-device`` (an EP device's memory info), ``named-device`` (by ORT's name for the device) or ``host``
-    label: str  # for the report
-
-    def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
-        """An uninitialised OrtValue."""
-
-    def ort_device(self) -> Any:
-        """The native OrtDevice, for outputs that are bound without a shape."""
-
-    def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
-        """A call that copies arrays into values."""
-
-    def download(self, specs: Sequence[TensorSpec], sources: Sequence[Any], targets: Sequence[Array]) -> Copy:
-        """A call that copies values into arrays."""
-
-
 _IDENTITY = ("name", "device_mem_type", "device_vendor_id", "device_id")  # of what a memory info says
 
 
 class EpDeviceMemory:
-    """Memory of an EP device, through its memory info: CopyTensors moves data."""
+    """Memory of an EP device, through its memory info: CopyTensors moves data. As of every kind of memory: its kind, its label for the
+    report, and what allocates there and copies arrays to and from values."""
 
     kind = "ep-device"
 
@@ -101,11 +83,13 @@ class EpDeviceMemory:
         self._counted_as = DEVICE if memory_info.device_mem_type.name == "DEFAULT" else PINNED
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
+        """An uninitialised OrtValue."""
         value = memory_trial.make_value(self.info, self._device_type, shape, spec)
         note(self._counted_as, value, spec.nbytes(shape))
         return value
 
     def ort_device(self) -> Any:
+        """The native OrtDevice, for outputs that are bound without a shape."""
         kind = getattr(ort_native.OrtDevice, self._device_type.lower())()
         return ort_native.OrtDevice(
             kind, int(self.info.device_mem_type), self.info.device_vendor_id, self.info.device_id
@@ -198,8 +182,10 @@ class HostMemory:
         return copy_arrays(views, list(targets))
 
 
+Memory = EpDeviceMemory | NamedDeviceMemory | HostMemory
+
+
 def copy_arrays(sources: list[Array], targets: list[Array]) -> Copy:
-    """A call that writes arrays to where others lie."""
     pairs = list(zip(targets, sources, strict=True))
 
     def copy() -> None:
@@ -296,7 +282,6 @@ def tokens(memories: Sequence[Memory]) -> Copy | None:
 
 
 def one_call(calls: Sequence[Copy]) -> Copy:
-    """Several calls as one, or none."""
     if len(calls) < 2:
         return calls[0] if calls else _nothing
 

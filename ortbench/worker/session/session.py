@@ -69,8 +69,6 @@ class HoldsCompiledNodes(BenchmarkFailed):
 
 @dataclass
 class Model:
-    """An open session with everything the modes need."""
-
     session: Any  # onnxruntime's InferenceSession
     native: Any  # the session object under it: the same calls without Python's checks
     provider: Provider  # the EP
