@@ -408,7 +408,8 @@ class BoundLoop(LoopMode):
     def _handed(self, slot: Slot, stays: bool) -> Handed:
         if stays:
             return Handed(slot.value, slot.array)
-        return Handed(None, host_view(slot.spec, slot.value) if is_seen(slot) else slot.array)
+        is_seen = is_on_host(slot) and not slot.spec.is_packed  # the host can read what is bound where it is
+        return Handed(None, host_view(slot.spec, slot.value) if is_seen else slot.array)
 
     def left_by(self, number: int) -> list[Array | None]:
         last = number == self._loop.count - 1
@@ -489,11 +490,6 @@ class BoundLoop(LoopMode):
             array, value = self._loop.feeds[0][spec.name], slot.value
         memory = self._single.memory_for(spec, place)
         return self._single.until_there(upload([Slot(spec, np.ascontiguousarray(array), value, memory, stays=False)]))
-
-
-def is_seen(slot: Slot) -> bool:
-    """Whether the host can read what is bound where it is."""
-    return is_on_host(slot) and not slot.spec.is_packed
 
 
 def is_on_host(slot: Slot) -> bool:

@@ -23,7 +23,7 @@ from ortbench.model.tensor_patterns import expanded, nearest
 from ortbench.plan.chain_plan import Chain, End, Link, Stage
 from ortbench.plan.ep_options import with_own
 from ortbench.plan.target import POLICIES, Inputs
-from ortbench.worker.inputs.files import load_chain
+from ortbench.worker.inputs.files import load_outputs
 from ortbench.worker.loops import data as loops
 from ortbench.worker.loops.base import LoopMode, PartsMode
 from ortbench.worker.loops.bound import BoundLoop, Links
@@ -222,9 +222,10 @@ def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> protocol.HeldO
         for stage in stages
         for place, spec in enumerate(stage.model.outputs)
     }
+    keys = f"its keys are STAGE/NAME: {', '.join(known)}"
     beside = [
         (str(End(stage.name, stage.model.outputs[place].name)), stage.last(place), array)
-        for key, array in load_chain(Path(inputs.expect), known).items()
+        for key, array in load_outputs(Path(inputs.expect), known, keys, "[^/]+").items()
         for stage, place in (known[key],)
     ]
     return beside_expected(beside, inputs, [stage.model for stage in stages])
@@ -254,11 +255,6 @@ def _saying(text: str, error: OrtbenchError) -> OrtbenchError:
     return from_data({**to_data(error), "error": text})
 
 
-def loop_pairs(stage: OpenStage) -> list[list[str]]:
-    model = stage.model
-    return [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in stage.loop.pairs]
-
-
 _LINK_NS = 50_000_000  # so long is each copy of a link repeated, as long as there are some and not too many
 _LEAST, _MOST = 5, 200
 _WANTED = "the session's memory info"
@@ -280,7 +276,9 @@ class ChainMode(PartsMode):
         self._calls: list[Copy] = [stage.run_whole for stage in stages]
         self.sync: Sync = stages[main].sync
         moved = [(stage.bytes_in, stage.bytes_out) for stage in stages]
-        self.bytes_in, self.bytes_out = (_sum(side) for side in zip(*moved, strict=True))
+        self.bytes_in, self.bytes_out = (
+            None if None in side else sum(it or 0 for it in side) for side in zip(*moved, strict=True)
+        )
 
     def run_whole(self, _a: object = None, _b: object = None) -> None:
         done = len(self._times)
@@ -353,11 +351,6 @@ def _compare(name: str, stage: LoopMode, rtol: float | None, atol: float | None)
         stage.compare_steps(rtol, atol)
     except (WrongOutputs, BenchmarkFailed) as error:
         raise of_stage(name, error) from None
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
 
 
 def _time(copy: Copy) -> int:

@@ -17,7 +17,6 @@ from ortbench.worker.loops.chain import (
     blaming,
     hold_expected,
     join,
-    loop_pairs,
     main_of,
     open_stages,
     run,
@@ -124,7 +123,8 @@ def _eps(stages: Sequence[OpenStage], placed: Sequence[schema.Placement]) -> lis
 
 def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> schema.ChainStage:
     """A stage for the result; the digest of its model and its settings are the other side's to say."""
-    steps = stage.asked.steps
+    steps, model = stage.asked.steps, stage.model
+    pairs = stage.loop.pairs if has_run else []
     return {
         "name": stage.name,
         "model": stage.asked.model,
@@ -134,7 +134,7 @@ def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> sch
         "device": placement.describe_device(stage.model),
         "memory": memory.describe(stage.model.provider),
         "repeat": steps.count,
-        "feedback": loop_pairs(stage) if has_run else [],
+        "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in pairs],
         "keep": list(steps.keep),
         "session_ns": stage.model.session_ns,
         "first_inference_ns": stage.loop.first_ns if has_run else 0,

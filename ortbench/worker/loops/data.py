@@ -282,8 +282,11 @@ def _expected(model: Model, request: Inputs, count: int) -> dict[tuple[int, int]
     if request.expect is None or model.known is not None:  # known in shape alone
         return {}
     names = [spec.name for spec in model.outputs]
+    keys = "its keys are step0/NAME and so on, as many steps as there are"
     known = {f"step{step}/{name}": (step, place) for step in range(count) for place, name in enumerate(names)}
-    return {known[key]: array for key, array in files.load_steps(Path(request.expect), known).items()}
+    return {
+        known[key]: array for key, array in files.load_outputs(Path(request.expect), known, keys, r"step\d+").items()
+    }
 
 
 def lockstep(model: Model, data: LoopData) -> Iterator[list[Array]]:
