@@ -444,16 +444,8 @@ class Listed(TypedDict):
     checks: NotRequired[list[list[Check]]]
 
 
-class Content(TypedDict):
-    """What a model's file consists of; all None for ONNX Runtime's own format."""
-
-    operators: dict[str, int] | None
-    opsets: dict[str, int] | None
-    parameters_bytes: int | None
-
-
-class Inspected(Content):
-    """``inspect``: see `ortbench.worker.looks.model.inspect_model`; where the model was placed on an EP, also its ``ep``.
+class Inspected(TypedDict):
+    """``inspect``: see `ortbench.worker.looks.model.inspect`; where the model was placed on an EP, also its ``ep``.
     ``loop`` is added by the side that asks: what looks like its state, or null; and ``freed`` where it is of a copy."""
 
     path: str
@@ -463,6 +455,10 @@ class Inspected(Content):
     bytes_out: int | None
     guessed_dims: list[str]
     not_run: str | None
+    # what the model's file consists of; all None for ONNX Runtime's own format
+    operators: dict[str, int] | None
+    opsets: dict[str, int] | None
+    parameters_bytes: int | None
     freed: NotRequired[schema.Freed]
     loop: NotRequired[schema.SuggestedLoop | None]
     ep: NotRequired[str]

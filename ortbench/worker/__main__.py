@@ -19,7 +19,6 @@ from ortbench.worker.worker import Worker
 
 
 def serve(requests: IO[str], answers: IO[str]) -> None:
-    """Answer requests until there are no more."""
     worker = Worker()
     for line in requests:
         answers.write(json.dumps(worker.answer(json.loads(line))) + "\n")

@@ -1,34 +1,43 @@
-"""Copies of a bandwidth sweep, to the device and back: their buffers, and the proof of what ends them."""
+"""Copies between host and device of many sizes, timed alone: no model and no session, only the EP's memories; their buffers, the
+proof of what ends them, and the requests about them."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed, Unsupported
-from ortbench.model.modes import D2H, H2D, HOST_ACCESSIBLE, LATENCY, ORDINARY
-from ortbench.plan.target import Target
-from ortbench.worker.proofs.sync import RUN, Sync, prove
-from ortbench.worker.session import providers
+from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, LATENCY, ORDINARY
+from ortbench.plan.target import Target, target_from
+from ortbench.worker.proofs.sync import RUN, Sync, Work, prove
+from ortbench.worker.session import placement, providers
 from ortbench.worker.session.memory import (
     Copy,
     EpDeviceMemory,
     Memory,
     copy_tensors,
+    describe,
     device_memory,
     host_accessible_memory,
     is_only_host_accessible,
     lacks_device_memory,
     token,
 )
-from ortbench.worker.session.tensors import Array, TensorSpec, host_view
-from ortbench.worker.timing import TimedCall
+from ortbench.worker.session.runtime import begin, versions
+from ortbench.worker.session.tensors import TensorSpec, host_view
+from ortbench.worker.state import State
+from ortbench.worker.timing import Ranges, TimedCall, time_block, warm_up
+
+if TYPE_CHECKING:
+    from ortbench.model.protocol import CopiesProved, CopyEp, CopyEstimate, Held, Samples
 
 # The larger of the two sizes that a sync is proved with, at most: in larger ones page faults of the host drown the rest.
 _PROOF_BYTES = 256_000
+COPY_WARMUP_NS = 20_000_000  # of one size and direction; there are dozens, and copies have no kernels to choose
 _ATTEMPTS = 3  # at a proof: noise can only make it doubt
 _PART = 1_000_000  # bytes that are compared at a time, so that a comparison takes no memory to speak of
 # Of the host memory that is free, at most this share goes into the host's side of one size.
@@ -82,9 +91,6 @@ class CopyPair:
         """Make every byte wrong, on the device and where a download goes to."""
         np.invert(self._source, out=self._target)
         self._poison()
-
-    def outputs(self) -> list[Array]:
-        return [self._target]
 
     def round_trip(self) -> str | None:
         """Copy up and down over poisoned memory; what is wrong the moment the download returns, in words, or None."""
@@ -182,7 +188,57 @@ def _proof(pair: CopyPair, read: Copy | None) -> Sync:
     """The cheapest sync of an upload that one of several attempts proves."""
     proofs = []
     for _ in range(_ATTEMPTS):
-        proofs.append(prove(pair.upload, [(RUN, None)], pair.download, read))
+        proofs.append(prove(Work(pair.upload, [(RUN, None)], pair.download, read)))
         if proofs[-1].wait is None:
             break
     return min(proofs, key=lambda proof: (proof.wait is not None, proof.wait is not read))
+
+
+def _of(state: State) -> Copies:
+    copies: Copies = state.others[Copies]
+    return copies
+
+
+def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> CopyEp:
+    begin()
+    wanted = target_from(target)
+    copies = state.others[Copies] = Copies(wanted, seed)
+    provider = copies.provider
+    return {
+        **providers.describe(wanted, provider),
+        "device": placement.device_of(provider),
+        "memory": describe(provider),
+        "kinds": copies.kinds,
+        "runtime": versions(),
+    }
+
+
+def bandwidth_add(state: State, memory: str, size: int, free: int) -> Held:
+    """Allocate copies of a size, as far as so many free bytes let it, and make the first ones: what is wrong with their data,
+    or null."""
+    return {"differs": _of(state).add(memory, size, free)}
+
+
+def bandwidth_prove(state: State, memory: str) -> CopiesProved:
+    """Prove what ends an upload from a kind of memory; warm the copies of all its sizes up."""
+    copies = _of(state)
+    sync = copies.prove(memory)
+    estimates: list[CopyEstimate] = [
+        {"direction": direction, "bytes": size, "ns": warm_up(pair.phases()[direction], None, COPY_WARMUP_NS)}
+        for size, pair in copies.pairs(memory).items()
+        for direction in DIRECTIONS
+    ]
+    return {"h2d": sync.to_dict(), "d2h": copies.d2h_sync.to_dict(), "estimates": estimates}
+
+
+def bandwidth_block(state: State, direction: str, memory: str, size: int, n: int, drop: int) -> Samples:
+    pair = _of(state).pairs(memory)[size]
+    ranges = Ranges(pair)
+    start = time.perf_counter_ns()
+    samples = time_block(pair, ranges, direction, n, drop)
+    return {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+
+
+def bandwidth_finish(state: State, memory: str, size: int) -> Held:
+    """After the last block: what is wrong with what the timed copies left, or null."""
+    return {"differs": _of(state).pairs(memory)[size].leftovers()}

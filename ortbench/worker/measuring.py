@@ -4,7 +4,7 @@ samples, what is measured once, stretches beside which somebody else reads a met
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import NotWritten, WrongOutputs
@@ -15,24 +15,28 @@ from ortbench.worker.state import Stages, State
 from ortbench.worker.timing import Capture, HostTime, Ranges, time_block, took, warm_up
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import Captured, Finished, Prepared, Samples, Stretched, Switched, TracedSamples
+    from ortbench.model.protocol import (
+        Captured,
+        ClosedUp,
+        Finished,
+        Prepared,
+        Samples,
+        Stretched,
+        Switched,
+        TracedSamples,
+    )
     from ortbench.model.schema import Once, Places, TensorPlace
     from ortbench.worker.modes.base import Mode
-    from ortbench.worker.session.tensor_memory import Bound
+    from ortbench.worker.session.memory import Bound
 
 _ONCE_REPEATS = 5
+_CLOSE_UPS, _CLOSE_UP_NS = 8, 1_000_000_000  # a slow model is looked at fewer times
 _APART_NS = 1_000_000  # between ends of a stretch: finer than meters tell, and few enough for an answer
 
 
 def prepare(state: State, mode: str, warmup: int | None, depth: int = DEPTH, warmup_ns: int = 0) -> Prepared:
-    """Set a mode up, prove its sync, check its outputs, have it prove what it claims, warm it up.
-
-    Args:
-        mode: its name.
-        warmup: runs to warm it up with; None for as many as fill `warmup_ns`, those of the proofs counted.
-        depth: of a pipeline.
-        warmup_ns: for inferences; a fifth of it for each of their phases.
-    """
+    """Set a mode up, prove its sync, check its outputs, have it prove what it claims, warm it up: with so many runs (`warmup`), or
+    without a number with as many as fill `warmup_ns`, those of the proofs counted; a fifth of it for each phase of inferences."""
     stages = Stages()
     try:
         return _prepare(state, mode, warmup, warmup_ns, depth, stages)
@@ -62,7 +66,7 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
     stages.done("warming up")
     state.modes[mode] = made
     state.ranges[mode] = made.listen(Ranges(made))
-    found: Prepared = {
+    return {
         "bytes_in": made.bytes_in,
         "bytes_out": made.bytes_out,
         "sync": {
@@ -74,16 +78,12 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
         "external": proved.get("external"),
         "graph": proved.get("graph"),
         "places": _places(state, made),
-        "pipeline": made.pipeline(),
+        "pipeline": None,
         "inferences_per_sample": made.per_call if is_rate(mode, LATENCY) else None,
         "estimates_ns": estimates,
         "stages": stages.spans,
+        **made.details(),  # type: ignore[typeddict-item]
     }
-    if (loop := made.bytes_by_step()) is not None:
-        found["loop"] = loop
-    if (copied := made.stage_bytes()) is not None:
-        found["chain"] = copied
-    return found
 
 
 def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[Mode, list[int]]:
@@ -159,12 +159,9 @@ def finish(state: State, mode: str) -> Finished:
             for copy, count in pairs
         )
         once = {"h2d_ns": upload, "d2h_ns": download}
-    links = made.link_times() if wrong is None else None
+    alone = made.times_alone(_ONCE_REPEATS) if wrong is None else {}
     early = [f"{phase} ({sync.kind})" for phase, sync in made.syncs().items() if sync.returns_early()]
-    found: Finished = {"differs": wrong, "once": once, "early": early}
-    if wrong is None and (ns := made.next_token_ns(_ONCE_REPEATS)) is not None:
-        found["next_token_ns"] = ns
-    return found if links is None else {**found, "links": links}
+    return {"differs": wrong, "once": once, "early": early, **alone}  # type: ignore[typeddict-item]
 
 
 def capture(state: State, on: bool) -> Captured:
@@ -200,18 +197,9 @@ def stretch(state: State, mode: str, seconds: float) -> Stretched:
 
 
 def switching(state: State, mode: str, points: Sequence[int], calls: int, first: bool) -> Switched:
-    """Time calls of ``latency`` of several shapes twice: each call another shape, and one shape at a time.
-
-    Args:
-        mode: that is set up for all of them.
-        points: their numbers, in the order in which they are called.
-        calls: of each shape, either way.
-        first: whether the calls in turns come first.
-
-    Returns:
-        The samples in ns, by the number of the shape in `points`. One shape at a time begins with a call that is not recorded,
-        since it is a change of shapes too.
-    """
+    """Time calls of ``latency`` of several shapes twice, so many `calls` of each: in turns, each call another shape, which may come
+    `first`, and one shape at a time. The samples are in ns, by the number of the shape in `points`. One shape at a time begins with
+    a call that is not recorded, since it is a change of shapes too."""
     made = [(state.points[point].modes[mode], state.points[point].ranges[mode]) for point in points]
     turns: list[list[int]] = [[] for _ in points]
     alone: list[list[int]] = []
@@ -227,3 +215,31 @@ def switching(state: State, mode: str, points: Sequence[int], calls: int, first:
     for part in (in_turns, one_at_a_time) if first else (one_at_a_time, in_turns):
         part()
     return {"turns": turns, "alone": alone}
+
+
+def close_up(state: State, mode: str) -> ClosedUp:
+    return {"inferences": step_times(state.modes[mode])}
+
+
+def step_times(
+    mode: Mode, most: int = _CLOSE_UPS, budget_ns: int = _CLOSE_UP_NS, clock: Callable[[], int] = time.perf_counter_ns
+) -> list[list[tuple[str, int, int]]]:
+    """Time the steps of some inferences, after one that is not timed: name, start and duration in ns of each.
+
+    It is a pass of its own, for a timeline only. The clock is read between the work and its sync, which no sample may have
+    inside it, so none of these times is a measurement. No inference is begun once the budget is spent, but one is always timed.
+    """
+    steps = mode.steps()
+    for _, call in steps:
+        call()
+    begun = clock()
+    inferences: list[list[tuple[str, int, int]]] = []
+    while not inferences or (len(inferences) < most and clock() - begun < budget_ns):
+        taken = []
+        for name, call in steps:
+            start = clock()
+            kept = call()
+            taken.append((name, start, clock() - start))
+            del kept  # freed outside the clock, as in a sample
+        inferences.append(taken)
+    return inferences

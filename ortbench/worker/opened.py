@@ -7,17 +7,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ortbench.plan.target import Inputs, Target
+from ortbench.worker.session import first_run, placement, session
+from ortbench.worker.session.first_run import Data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ortbench.model import protocol, schema
     from ortbench.plan.loop_plan import Steps
-    from ortbench.worker.loops.chain_data import ChainData
+    from ortbench.worker.loops.chain import ChainData
     from ortbench.worker.loops.data import LoopData
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session import engine_cache
-    from ortbench.worker.session.first_run import Data
     from ortbench.worker.session.session import Model
     from ortbench.worker.session.tensors import TensorSpec, Value
 
@@ -29,11 +30,9 @@ class Opened:
     request: Inputs
     model: Model
     # inputs and reference outputs; empty before the first run, and where the model takes or gives what cannot be held
-    data: Data
+    data: Data = field(default_factory=Data)
 
     def run_first(self) -> None:
-        from ortbench.worker.session import first_run
-
         self.data = first_run.make_data(self.path, self.model, self.request)
 
     def make(self, mode: str, depth: int) -> Mode:
@@ -67,7 +66,6 @@ class Opened:
     def host_reasons(self) -> dict[str, str]:
         """Why inputs and outputs are wanted in ordinary host memory, by name; see `ortbench.worker.looks.graph`."""
         from ortbench.worker.looks import graph  # most models have none
-        from ortbench.worker.session import placement
 
         model = self.model
         sides = (model.inputs, model.places.inputs), (model.outputs, model.places.outputs)
@@ -103,10 +101,8 @@ class OpenedLoop(Opened):
         self.data = self.loop.single
 
     def _stage(self, path: str) -> Model:
-        from ortbench.worker.session.session import open_model
-
         if path not in self.fronts:
-            self.fronts[path] = open_model(path, self.target, self.model.provider)
+            self.fronts[path] = session.open_model(path, self.target, self.model.provider)
         return self.fronts[path]
 
     def make(self, mode: str, depth: int) -> Mode:
@@ -185,13 +181,11 @@ class OpenedChain(Opened):
 
 def opened_of(path: str, target: Target, request: Inputs, model: Model, steps: dict[str, Any] | None) -> Opened:
     """A model that has not run yet; with steps (`Steps` as a request has them) in a loop."""
-    from ortbench.worker.session.first_run import no_data
-
     if steps is None:
-        return Opened(path, target, request, model, no_data())
+        return Opened(path, target, request, model)
     from ortbench.plan.loop_plan import steps_from  # most models have none, and would wait for it
 
-    return OpenedLoop(path, target, request, model, no_data(), steps=steps_from(steps))
+    return OpenedLoop(path, target, request, model, steps=steps_from(steps))
 
 
 @dataclass

@@ -9,21 +9,18 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.target import Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs import files, model_file
-from ortbench.worker.inputs.model_file import of_model
 from ortbench.worker.modes import external_inputs
 from ortbench.worker.opened import Opened, Shared, opened_of
-from ortbench.worker.proofs.distances import compared
+from ortbench.worker.proofs.outputs import compared
 from ortbench.worker.proofs.sync import Syncs
 from ortbench.worker.session import engine_cache, first_run, memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec, Value, nbytes
+from ortbench.worker.session.tensors import Array, TensorSpec, Value, described, form_of, nbytes
 from ortbench.worker.state import Stages, State
 
 if TYPE_CHECKING:
@@ -123,19 +120,9 @@ def described_ep(target: Target, provider: providers.Provider, stages: Stages) -
 
 
 def tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
-    """An input or output for the result; shape and bytes are null where it is not something that can be held."""
     bounds = data.ranges.get(spec.name)
-    found: schema.Tensor = {
-        "name": spec.name,
-        "type": spec.type,
-        "model_shape": list(spec.shape),
-        "shape": list(value.shape) if isinstance(value, np.ndarray) else None,
-        "bytes": None if value is None else nbytes(value),
-        "range": None if bounds is None else list(bounds),
-    }
-    if isinstance(value, list):
-        found["tensors"] = [list(array.shape) for array in value]
-    return found
+    found = described(spec, form_of(value), None if value is None else nbytes(value))
+    return {**found, "range": None if bounds is None else list(bounds)}
 
 
 def save_inputs(state: State, folder: str) -> protocol.Saved:
@@ -191,7 +178,7 @@ def open_point(state: State, point: int, inputs: dict[str, Any]) -> protocol.Ope
     shared, request = state.shared, inputs_from(inputs)
     # What is proved of the syncs of one shape is not taken for granted of another, whose work is longer or shorter.
     model = replace(shared.model, syncs=Syncs())
-    opened = Opened(shared.path, shared.target, request, model, first_run.no_data())
+    opened = Opened(shared.path, shared.target, request, model)
     unsupported = None
     try:
         opened.data = first_run.make_data(shared.path, model, request, _WAYS_OUT)
@@ -209,4 +196,4 @@ def open_point(state: State, point: int, inputs: dict[str, Any]) -> protocol.Ope
 
 def index_sizes(state: State, model: str) -> dict[str, int]:
     """How many entries each integer input indexes into; see `ortbench.worker.inputs.model_file`."""
-    return of_model(model)
+    return model_file.of_model(model)

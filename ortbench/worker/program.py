@@ -20,9 +20,8 @@ from ortbench.worker.opened import Opened, OpenedLoop
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session import engine_cache, runtime, streams
 from ortbench.worker.session.libraries import bundled_library, devices_of, is_accelerator, real_path
-from ortbench.worker.session.memory import EpDeviceMemory, host_accessible_memory
+from ortbench.worker.session.memory import EpDeviceMemory, Place, host_accessible_memory
 from ortbench.worker.session.plugins import plugin_with
-from ortbench.worker.session.tensor_memory import Place
 from ortbench.worker.session.tensors import Array, TensorSpec, Value
 from ortbench.worker.state import State
 

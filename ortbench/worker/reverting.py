@@ -12,6 +12,7 @@ from typing import Any
 from ortbench.analysis.why.matching import Traits, align
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.worker.freeing.model import write
+from ortbench.worker.inputs.model_file import inner_graphs
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.state import State
 
@@ -40,8 +41,7 @@ class _Reverting:
             raise BenchmarkFailed("the models have other inputs or outputs")
         self.nodes = [it for it in self.own.node if it.op_type != "Constant"]
         self.base_nodes = [it for it in self.base.node if it.op_type != "Constant"]
-        traits = [_Described(graph) for graph in (self.base, self.own)]
-        mine, theirs = [traits[0](it) for it in self.base_nodes], [traits[1](it) for it in self.nodes]
+        mine, theirs = _traits(self.base, self.base_nodes), _traits(self.own, self.nodes)
         self.pairs = align(mine, theirs)
         self.same = {
             b: a for a, b in self.pairs if a is not None and b is not None and mine[a].reads == theirs[b].reads
@@ -182,35 +182,31 @@ def _rewire(node: Any, base: Any, lost: set[str], come: set[str], renamed: dict[
             node.input[slot] = renamed[theirs]
 
 
-class _Described:
-    """The traits of the nodes of a graph; ``reads`` is all that makes a node's work another one: attributes and weights."""
-
-    def __init__(self, graph: Any) -> None:
-        self._weights = {it.name: _weight(it) for it in graph.initializer}
-        self._weights |= {
-            it: node.attribute[0].SerializeToString()
-            for node in graph.node
-            if node.op_type == "Constant"
-            for it in node.output
-        }
-        self._givers = {it: node.op_type for node in graph.node for it in node.output}
-        self._readers: dict[str, list[str]] = defaultdict(list)
-        for node in graph.node:
-            for it in node.input:
-                self._readers[it].append(node.op_type)
-
-    def __call__(self, node: Any) -> Traits:
-        attributes = tuple(sorted(it.SerializeToString(deterministic=True) for it in node.attribute))
-        weights = tuple(self._weights.get(it) for it in node.input)
-        return Traits(
+def _traits(graph: Any, nodes: Sequence[Any]) -> list[Traits]:
+    """Those of some nodes of a graph; ``reads`` is all that makes a node's work another one: attributes and weights."""
+    weights = {it.name: _weight(it) for it in graph.initializer}
+    givers = {it: node.op_type for node in graph.node for it in node.output}
+    readers: dict[str, list[str]] = defaultdict(list)
+    for node in graph.node:
+        if node.op_type == "Constant":
+            weights[node.output[0]] = node.attribute[0].SerializeToString()
+        for it in node.input:
+            readers[it].append(node.op_type)
+    return [
+        Traits(
             op=(node.domain, node.op_type),
             gives=len(node.output),
-            reads=(attributes, weights),
-            before=tuple(self._givers.get(it) for it in node.input),
-            after=tuple(sorted(op for it in node.output for op in self._readers[it])),
+            reads=(
+                tuple(sorted(it.SerializeToString(deterministic=True) for it in node.attribute)),
+                tuple(weights.get(it) for it in node.input),
+            ),
+            before=tuple(givers.get(it) for it in node.input),
+            after=tuple(sorted(op for it in node.output for op in readers[it])),
             name=node.name,
             outputs=tuple(node.output),
         )
+        for node in nodes
+    ]
 
 
 def _weight(tensor: Any) -> object:
@@ -229,8 +225,7 @@ def _inputs(graph: Any) -> list[Any]:
 
 def _captured(node: Any) -> set[str]:
     """All that nodes in the branches or the body of a node read."""
-    graphs = [it.g for it in node.attribute if it.HasField("g")]
-    return {name for graph in graphs for it in graph.node for name in {*it.input, *_captured(it)}}
+    return {name for _, graph in inner_graphs(node) for it in graph.node for name in {*it.input, *_captured(it)}}
 
 
 def _sorted(nodes: Sequence[Any], graph: Any) -> Iterator[Any]:

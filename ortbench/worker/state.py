@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ortbench.worker.copies import Copies
     from ortbench.worker.load.clients import Clients
-    from ortbench.worker.looks.nodes import Profiling
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.opened import Opened, Shared
-    from ortbench.worker.stream import Stream
     from ortbench.worker.timing import Capture, Ranges
 
 Answer = dict[str, Any]
@@ -24,16 +21,15 @@ class State:
     modes: dict[str, Mode] = field(default_factory=dict)  # those that are set up
     ranges: dict[str, Ranges] = field(default_factory=dict)  # their NVTX ranges
     capture: Capture | None = None  # the range that tells a profiler what to record; None until it is asked for
-    copies: Copies = field(init=False)  # of a bandwidth sweep; there once it is open
     clients: Clients | None = None  # of a load; None until they are asked for
-    profiling: Profiling = field(init=False)  # of nodes in turns; there once it has begun
     shared: Shared = field(init=False)  # of a sweep of shapes, what all of them have in common; there once it is open
-    stream: Stream | None = None  # of a soak with several shapes, or whose session is closed now and then
+    others: dict[type, Any] = field(default_factory=dict)  # what requests of one module alone keep, by its class
     # of such a sweep, the states of its shapes, by their numbers; each has a model, modes and ranges of its own
     points: dict[int, State] = field(default_factory=dict)
 
     def release(self) -> None:
-        self.clients = self.stream = None
+        self.clients = None
+        self.others.clear()
         self.modes.clear()
         self.ranges.clear()
         if self.points:
@@ -51,7 +47,6 @@ class Stages:
         self._begun = time.perf_counter_ns()
 
     def done(self, name: str) -> None:
-        """A part has ended, and the next begins."""
         now = time.perf_counter_ns()
         self.spans.append((name, self._begun, now - self._begun))
         self._begun = now

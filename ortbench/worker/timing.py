@@ -147,7 +147,6 @@ class Ranges:
 
     @contextmanager
     def block(self, phase: str) -> Iterator[None]:
-        """The range around a block of one phase."""
         self.push(self._block[phase])
         self.shows_steps = self.listening
         try:

@@ -28,31 +28,18 @@ _REQUESTS = {
     ),
     "loops.chain_opening": ("open_chain",),
     "freeing.requests": ("free_dims", "prove_freed"),
-    "measuring": ("prepare", "block", "finish", "capture", "stretch", "switching"),
+    "measuring": ("prepare", "block", "finish", "capture", "stretch", "switching", "close_up"),
     "soak": ("soak_begin", "soak_block"),
     "program": ("program",),
     "reverting": ("revert",),
     "session.distributions": ("packages",),
-    "looking": (
-        "nodes",
-        "nodes_begin",
-        "nodes_run",
-        "nodes_end",
-        "nodes_read",
-        "forms",
-        "memory",
-        "arenas",
-        "measure_copies",
-        "close_up",
-        "profile",
-        "devices",
-        "check_device",
-        "check_runs",
-        "inspect",
-        "examine",
-    ),
-    "load.requests": ("load_clients", "load_closed", "load_open", "load_end"),
-    "bandwidth": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
+    "looks.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),
+    "looks.memory": ("forms", "memory", "arenas"),
+    "looks.devices": ("devices", "check_device", "check_runs", "examine"),
+    "looks.model": ("inspect",),
+    "looks.cupti": ("measure_copies",),
+    "load.requests": ("load_clients", "load_closed", "load_open"),
+    "copies": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have
 _HOME = {request: module for module, requests in _REQUESTS.items() for request in requests}
@@ -65,15 +52,10 @@ class Worker:
         self.state = State()
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        """Carry one request out; every error becomes an answer.
+        """Carry one request out: ``{"ok": …}``, or what `ortbench.core.errors.to_data` makes of an error.
 
-        Args:
-            request: ``do``, which is one of the functions, and its arguments; with ``of_point`` it is about a shape of a sweep;
-                with ``lost`` what trials of memory are known to end the worker.
-
-        Returns:
-            ``{"ok": …}``, or what `ortbench.core.errors.to_data` makes of an error.
-        """
+        It has ``do``, which is one of the functions, and its arguments; with ``of_point`` it is about a shape of a sweep; ``lost``
+        has what trials of memory are known to end the worker."""
         arguments = dict(request)
         name, point, lost = (arguments.pop(key, None) for key in ("do", "of_point", "lost"))
         try:

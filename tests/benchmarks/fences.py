@@ -26,7 +26,6 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.sync import READBACK, RUN, SYNCHRONIZE, Known, Sync, Syncs
-from ortbench.worker.proofs.trials import Trial
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.session import Model
 from tests.refdevice import HONESTY, build
@@ -113,15 +112,15 @@ def prove(mode: BoundMode) -> Sync:
 def _confirmed(mode: BoundMode, model: Model, known: Known) -> bool:
     """Whether a sync that is taken for known is confirmed."""
     model.syncs = Syncs()
-    model.syncs.know("run", known)
-    return model.syncs.confirmed(*mode.run_to_prove()[:5]) is not None
+    model.syncs._known["run"] = known
+    return model.syncs.confirmed("run", mode.run_to_prove()) is not None
 
 
 def _still_waits(mode: BoundMode, _model: Model, known: Known) -> bool:
     """Whether a sync that is taken for proved passes as one that waits when it is tried again."""
-    launch, candidates, readback, token = mode.run_to_prove()[1:5]
-    wait = token if known.kind == READBACK else dict(candidates)[known.kind]
-    return not Trial(launch, readback, time.perf_counter_ns, known.work_ns).returns_early(wait)
+    work = mode.run_to_prove()
+    wait = work.token if known.kind == READBACK else dict(work.candidates)[known.kind]
+    return not work.trial(known.work_ns).returns_early(wait)
 
 
 if __name__ == "__main__":

@@ -342,12 +342,12 @@ def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """A stage that takes memory of its own in place of what the one before it left there."""
     from ortbench.worker import measuring
     from ortbench.worker.loops import chain_opening
-    from ortbench.worker.loops.chain import Handed, ResidentStage
+    from ortbench.worker.loops.bound import BoundLoop, Handed
     from ortbench.worker.state import State
 
-    handed = ResidentStage.handed
+    handed = BoundLoop.handed
 
-    def other(self: ResidentStage, out: int, stays: bool) -> list[Handed]:
+    def other(self: BoundLoop, out: int, stays: bool) -> list[Handed]:
         (found,), slot = handed(self, out, stays), self.end(out)
         return [Handed(slot.memory.allocate(slot.spec, slot.array.shape), found.array)]
 
@@ -355,7 +355,7 @@ def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyP
     state = State()
     chain_opening.open_chain(state, **json.loads(json.dumps(plan.worker_request())))
     measuring.prepare(state, "device-resident", 1)
-    monkeypatch.setattr(ResidentStage, "handed", other)
+    monkeypatch.setattr(BoundLoop, "handed", other)
     with pytest.raises(WrongOutputs, match=r"^96 of 96 values of output middle\.aside of step 1 differ"):
         measuring.prepare(state, "device-resident", 1)
 

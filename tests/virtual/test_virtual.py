@@ -73,7 +73,7 @@ def run_for_a_minute() -> None:
     """Print what a run of a minute takes until it returns and until it is done, and the threads that it starts."""
     virtual.attach(works=True)
     mode = mode_of(*sys.argv[1:])
-    launch, synchronize = mode.run_to_prove()[1], dict(mode.run_to_prove()[2])[SYNCHRONIZE]
+    launch, synchronize = mode.run_to_prove().launch, dict(mode.run_to_prove().candidates)[SYNCHRONIZE]
     assert synchronize is not None
     launch()
     synchronize()

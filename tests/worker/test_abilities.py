@@ -12,7 +12,7 @@ import pytest
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.model.modes import MODES
 from ortbench.worker.modes.make import unsupported_reason
-from ortbench.worker.session import memory, memory_trial, runtime, tensor_memory
+from ortbench.worker.session import memory, memory_trial, runtime
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import TensorSpec
 
@@ -119,7 +119,7 @@ def test_a_device_with_no_other_memory_has_none() -> None:
         get_output_memory_infos=lambda: [],
         get_providers=lambda: [],
     )
-    assert [place.own for place in tensor_memory.places(session, only).inputs] == [None]
+    assert [place.own for place in memory.places(session, only).inputs] == [None]
 
 
 @pytest.mark.usefixtures("older")

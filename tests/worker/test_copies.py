@@ -13,22 +13,17 @@ from ortbench.model.modes import D2H, H2D, ORDINARY
 from ortbench.plan.target import Target
 from ortbench.worker import copies
 from ortbench.worker.copies import Copies, CopyPair
-from ortbench.worker.proofs.sync import READBACK, RUN, Sync
+from ortbench.worker.proofs.sync import READBACK, RUN, Sync, Work
 from ortbench.worker.session.memory import Copy, NamedDeviceMemory
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 
-class Faulty:
+class Faulty(NamedDeviceMemory):
     """Memory that is an array; its copies go through `wire`, which may lose or change data."""
 
-    kind = "faulty"
-    label = "faulty memory"
-
-    def ort_device(self) -> Any:
-        raise NotImplementedError  # nothing here is bound without a shape
-
     def __init__(self, wire: Callable[[Array, Array, str], None]) -> None:
+        super().__init__("faulty", 0)
         self._wire = wire
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
@@ -149,13 +144,13 @@ BY_COPY, BY_TOKEN, BY_READING = "the copy waits", "a token waits", "only reading
 def scripted(verdicts: Iterator[str]) -> Callable[..., Sync]:
     """`prove` with known verdicts."""
 
-    def prove(launch: Any, candidates: Any, readback: Any, token: Any) -> Sync:
+    def prove(work: Work) -> Sync:
         match next(verdicts):
             case "the copy waits":
                 return Sync(RUN, None, 0, "")
             case "a token waits":
-                return Sync(READBACK, token, 5, "")
-        return Sync(READBACK, readback, 9, "")
+                return Sync(READBACK, work.token, 5, "")
+        return Sync(READBACK, work.readback, 9, "")
 
     return prove
 

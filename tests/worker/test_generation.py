@@ -27,7 +27,6 @@ from ortbench.worker.loops.modes import make_loop
 from ortbench.worker.opened import OpenedLoop
 from ortbench.worker.proofs.outputs import check_outputs, differences
 from ortbench.worker.session import providers, session
-from ortbench.worker.session.first_run import no_data
 from ortbench.worker.session.session import Model
 from tests.conftest import mostly_wide
 from tests.decoders import (
@@ -110,7 +109,7 @@ def check_loop(mode: LoopMode, model: Model, loop: LoopData, count: int, wanted:
     for pair, state in zip(loop.pairs, mode.state(count - 1), strict=True):
         cache = wanted.cache[model.inputs[pair.into].name]
         np.testing.assert_allclose(state[:, :, : cache.shape[2]], cache, rtol=1e-4, atol=1e-5)
-    assert (mode.next_token_ns(3) or 0) > 0
+    assert mode.times_alone(3)["next_token_ns"] > 0
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -254,7 +253,7 @@ def test_behind_an_encoder_the_tokens_are_those_of_a_plain_loop_in_every_mode(
     path, decoder = found_in(str(folder))
     steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder, tokens=file)
     model = opened(path)
-    whole = OpenedLoop(path, model.target, Inputs(dims={"batch": batch}), model, no_data(), steps=steps)
+    whole = OpenedLoop(path, model.target, Inputs(dims={"batch": batch}), model, steps=steps)
     whole.run_first()
     prompt = whole.staged.stages[0].loop.feeds[0]["input_ids"]
     assert prompt.shape == (batch, PROMPT)
@@ -282,7 +281,7 @@ def test_an_encoder_that_gives_something_else_is_found_out(tmp_path: Path) -> No
     path, decoder = found_in(str(optimum_encoder_decoder(tmp_path / "model")))
     steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder)
     model = opened(path)
-    whole = OpenedLoop(path, model.target, Inputs(), model, no_data(), steps=steps)
+    whole = OpenedLoop(path, model.target, Inputs(), model, steps=steps)
     whole.run_first()
     for name in ("cpu-tensors", "device-resident", "host-accessible"):
         mode = whole.make(name, 1)
@@ -305,7 +304,7 @@ def opened_whole(
     path, decoder = found_in(str(folder))
     steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=replace(decoder, shared=shared))
     model, request = opened(path), Inputs(dims=dims or {}, path=inputs)
-    whole = OpenedLoop(path, model.target, request, model, no_data(), steps=replace(steps, **more))
+    whole = OpenedLoop(path, model.target, request, model, steps=replace(steps, **more))
     whole.run_first()
     return whole
 
@@ -464,28 +463,25 @@ def test_clients_of_a_load_have_sequences_of_their_own_and_are_checked(name: str
     path, decoder = found_in(str(genai_folder(tmp_path / "model", "llama", shared=True)))
     steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder)
     model = opened(path)
-    whole = OpenedLoop(path, model.target, Inputs(), model, no_data(), steps=steps)
+    whole = OpenedLoop(path, model.target, Inputs(), model, steps=steps)
     whole.run_first()
     clients = Clients(whole, own=False, first=0, requests=[whole.request])
-    try:
-        clients.add(name, 2)
-        seats = clients.seats(name, 2)
-        for number, seat in enumerate(seats):
-            call, a, b = seat.calls[0]
-            clients.thread(number).submit(call, a, b).result()
-        prompts = [seat.modes[0]._loop.feeds[0]["input_ids"] for seat in seats]  # type: ignore[attr-defined]
-        assert not np.array_equal(*prompts)
-        for seat, prompt in zip(seats, prompts, strict=True):
-            assert len(seat.modes[0].take_times(1) or ()) == len(seat.modes[0].take_starts(1)) == COUNT
-            wanted = plain(MODELS["llama"](), prompt, COUNT)
-            assert seat.modes[0]._chosen.tolist() == wanted.tokens.tolist()  # type: ignore[attr-defined]
-            assert seat.differs(None, None) is None
-        call, a, b = seats[1].calls[0]
-        call(a, b)
-        seats[1].modes[0]._chosen[:, 2] += 1  # type: ignore[attr-defined]
-        assert "tokens after the last step" in (seats[1].differs(None, None) or "")
-    finally:
-        clients.close()
+    clients.add(name, 2)
+    seats = clients.seats(name, 2)
+    for number, seat in enumerate(seats):
+        call, a, b = seat.calls[0]
+        clients.thread(number).submit(call, a, b).result()
+    prompts = [seat.modes[0]._loop.feeds[0]["input_ids"] for seat in seats]  # type: ignore[attr-defined]
+    assert not np.array_equal(*prompts)
+    for seat, prompt in zip(seats, prompts, strict=True):
+        assert len(seat.modes[0].take_times(1) or ()) == len(seat.modes[0].take_starts(1)) == COUNT
+        wanted = plain(MODELS["llama"](), prompt, COUNT)
+        assert seat.modes[0]._chosen.tolist() == wanted.tokens.tolist()  # type: ignore[attr-defined]
+        assert seat.differs(None, None) is None
+    call, a, b = seats[1].calls[0]
+    call(a, b)
+    seats[1].modes[0]._chosen[:, 2] += 1  # type: ignore[attr-defined]
+    assert "tokens after the last step" in (seats[1].differs(None, None) or "")
 
 
 def test_outputs_of_a_long_generation_are_let_go(tmp_path: Path) -> None:

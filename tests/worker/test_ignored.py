@@ -100,4 +100,4 @@ def test_names_are_found_whole_or_in_the_pieces_of_machine_code(tmp_path: Path) 
         text=True,
         check=True,
     )
-    assert done.stdout == "['disable_dynamic_shapes', 'short', 'whole_name'] set()\n"
+    assert done.stdout == "['disable_dynamic_shapes', 'short', 'whole_name'] None\n"

@@ -18,7 +18,7 @@ from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.loops import data
 from ortbench.worker.loops.base import LoopMode
-from ortbench.worker.loops.bound import BoundLoop
+from ortbench.worker.loops.bound import BoundLoop, Links
 from ortbench.worker.loops.data import LoopData, by_step
 from ortbench.worker.loops.modes import CpuLoop, ResidentLoop, make_loop
 from ortbench.worker.loops.step_inputs import Pair
@@ -290,6 +290,17 @@ def test_no_more_than_the_last_state_is_kept() -> None:
     kept = [array for step in made._got for array in step if array is not None]
     assert {array.shape for array in kept} == {(1, 2, 1, 16)}
     assert made.state(39)[0].shape == (1, 2, 40, 16)
+
+
+@pytest.mark.parametrize("links", [(), (Links({}, (), ()),)])
+def test_a_first_state_that_the_session_wants_on_the_host_is_copied_to_no_device(links: tuple[Links, ...]) -> None:
+    """Before a loop, and before a stage of a chain."""
+    model, loop, steps, _ = loop_of("recurrent_cell")
+    other, (pair,) = replace(model), loop.pairs
+    inputs = [replace(place, stays=number == pair.into) for number, place in enumerate(model.places.inputs)]
+    other.places = model.places._replace(inputs=inputs)
+    every, less = (ResidentLoop(it, loop, steps, *links).bytes_in for it in (model, other))
+    assert (every or 0) - (less or 0) == loop.first[0].nbytes
 
 
 # Bad input

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.worker.proofs.sync import READBACK, RUN, SYNCHRONIZE, Sync, Syncs, prove
+from ortbench.worker.proofs.sync import READBACK, RUN, SYNCHRONIZE, Sync, Syncs, Work, prove
 from ortbench.worker.proofs.trials import TOLERANCE_NS
 
 US, MS = 1_000, 1_000_000
@@ -93,8 +93,12 @@ class Simulator:
         self.is_cold = False
 
     def prove(self, *, with_token: bool = True) -> Sync:
+        work = self.to_prove()
+        return prove(work if with_token else work._replace(token=None))
+
+    def to_prove(self) -> Work:
         candidates = [(RUN, None), (SYNCHRONIZE, self.synchronize)]
-        return prove(self.launch, candidates, self.readback, self.token if with_token else None, self.clock, self.pause)
+        return Work(self.launch, candidates, self.readback, self.token, clock=self.clock, pause=self.pause)
 
     def synced_run_ends_idle(self, sync: Sync) -> bool:
         """Whether the device is idle after a burst of runs, each ended by the sync."""
@@ -166,13 +170,13 @@ def test_tiny_work_is_found_out_by_a_burst_of_it() -> None:
 
 def test_the_first_sync_that_is_proved_is_taken() -> None:
     device = Simulator(sync_leaves=0)
-    sync = prove(device.launch, [("cheap", device.synchronize), (RUN, None)], device.readback, None, device.clock)
+    sync = prove(device.to_prove()._replace(candidates=[("cheap", device.synchronize), (RUN, None)], token=None))
     assert (sync.kind, sync.wait) == ("cheap", device.synchronize)
 
 
 def test_without_candidates_the_witness_is_the_sync() -> None:
     device = Simulator(run_leaves=0)
-    assert prove(device.launch, [], device.readback, device.token, device.clock).wait == device.token
+    assert prove(device.to_prove()._replace(candidates=[])).wait == device.token
 
 
 @pytest.mark.parametrize("cost", [0, 300, 25 * US])
@@ -309,7 +313,7 @@ def test_a_run_that_waits_for_nothing_is_refused_though_the_device_keeps_up_with
     device = Simulator(
         work, launch_cost=10 * US, readback_cost=14 * US, held_up_reading=lambda nth: 18 * US if nth % 7 else 0
     )
-    assert prove(device.launch, [(RUN, None)], device.readback, None, device.clock).kind == READBACK
+    assert prove(device.to_prove()._replace(candidates=[(RUN, None)], token=None)).kind == READBACK
 
 
 def test_what_noise_may_have_left_is_tried_again() -> None:
@@ -346,9 +350,8 @@ def test_a_run_that_waits_is_taken_though_what_its_outputs_take_to_read_varies_b
             return self.readback
 
     device = Large(194 * US, run_leaves=0, launch_cost=30 * US, token_cost=14 * US, cold=30 * US)
-    candidates = [(RUN, None), (SYNCHRONIZE, device.synchronize)]
     for steadier in (None, device.steadier):
-        found = prove(device.launch, candidates, device.readback, device.token, device.clock, device.pause, steadier)
+        found = prove(device.to_prove()._replace(steadier=steadier))
         assert found.wait != device.readback, found.how
     assert found.kind == RUN
 
@@ -378,13 +381,10 @@ class Session:
 
     def __init__(self) -> None:
         self.first = Simulator()
-        self._syncs = Syncs(lambda: self._device.now, lambda ns: self._device.pause(ns))
-        self._device = self.first
+        self._syncs = Syncs()
 
     def prove(self, device: Simulator) -> Sync:
-        self._device = device
-        candidates = [(RUN, None), (SYNCHRONIZE, device.synchronize)]
-        return self._syncs.prove("run", device.launch, candidates, device.readback, device.token)
+        return self._syncs.prove("run", device.to_prove())
 
 
 def waiting(kind: str, work: int) -> Simulator:
@@ -489,11 +489,10 @@ def test_a_busy_host_hides_no_sync_that_stopped_waiting(work: int) -> None:
 
 def test_a_sync_that_was_refused_is_not_taken_again() -> None:
     device = Simulator(work=MS, run_leaves=0, sync_leaves=0)
-    syncs = Syncs(device.clock, device.pause)
-    candidates = [(RUN, None), (SYNCHRONIZE, device.synchronize)]
+    syncs = Syncs()
 
     def kind() -> str:
-        return syncs.prove("run", device.launch, candidates, device.readback, device.token).kind
+        return syncs.prove("run", device.to_prove()).kind
 
     assert (kind(), syncs.refuse("run", RUN), kind()) == (RUN, True, SYNCHRONIZE)
     assert (syncs.refuse("run", RUN), kind()) == (False, SYNCHRONIZE)

@@ -17,11 +17,11 @@ import pytest
 from ortbench.core.profiler import DOMAIN
 from ortbench.model.modes import LATENCY, PHASE_NAMES
 from ortbench.worker import timing
-from ortbench.worker.modes.base import OneAtATime, Step
+from ortbench.worker.modes.base import SingleMode, Step
 from ortbench.worker.proofs.sync import RUN, Sync
 from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.memory import Bound
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound
 from ortbench.worker.session.tensors import Array
 from ortbench.worker.timing import COLORS, HostTime, Ranges, Split, TimedCall, time_block
 
@@ -53,7 +53,7 @@ class Script:
         self._calls[what] = self._calls.get(what, 0) + 1
 
 
-class ScriptedMode(OneAtATime):
+class ScriptedMode(SingleMode):
     """A mode whose calls take a known time."""
 
     name = "device-tensors"

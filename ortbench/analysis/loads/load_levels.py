@@ -1,7 +1,7 @@
 """Load points: from when runs started and ended to the figures of a case. Pure.
 
 **Closed loop.** A block counts from the moment at which every client has done its first run to the end of the measured time, up to which
-all clients are busy (`ortbench.worker.load.calling` sees to that). A run that lies partly in that time counts as that part of one, which
+all clients are busy (`ortbench.worker.load.requests` sees to that). A run that lies partly in that time counts as that part of one, which
 on average is what is done in it, however unequally clients are served; a client's runs divided by its own time would be more. A
 block that is over before that moment counts as a whole. The interval is over blocks.
 

@@ -102,7 +102,7 @@ def _hardware(hardware: Device, on_host: bool) -> str:
 
 
 def print_model(found: Inspected) -> None:
-    """Print what `ortbench.worker.looks.model.inspect_model` found."""
+    """Print what `ortbench.worker.looks.model.inspect` found."""
     screen = Screen()
     screen.text(found["path"], style="heading")
     tensors = [*found["inputs"], *found["outputs"]]

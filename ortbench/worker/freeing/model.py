@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
-from ortbench.worker.freeing.pins import Pins, Refused, called, refusal
-from ortbench.worker.freeing.shapes import following, infer, sizes_to_try, stand_ins, why
+from ortbench.worker.freeing.pins import (
+    Pins,
+    Refused,
+    called,
+    following,
+    infer,
+    refusal,
+    sizes_to_try,
+    stand_ins,
+    why,
+)
+from ortbench.worker.inputs.model_file import inner_graphs
 
 if TYPE_CHECKING:
     from ortbench.model.schema import Freed
@@ -172,8 +182,8 @@ def _locations(model: Any) -> Iterator[str]:
     graphs = [model.graph]
     while graphs:
         graph = graphs.pop()
+        graphs += [inner for node in graph.node for _, inner in inner_graphs(node)]
         attributes = [it for node in graph.node for it in node.attribute]
-        graphs += [it.g for it in attributes if it.HasField("g")] + [inner for it in attributes for inner in it.graphs]
         tensors = [*graph.initializer, *(it.t for it in attributes if it.HasField("t"))]
         for tensor in tensors:
             if tensor.data_location == onnx.TensorProto.EXTERNAL:

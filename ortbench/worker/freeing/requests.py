@@ -45,7 +45,8 @@ def prove_freed(
     own = {name: size for name, size in fixed.dims.items() if name not in sizes}
     arrays, before = _run(model, wanted, replace(fixed, dims=own))
     _, after = _run(copy, wanted, fixed, arrays)
-    label = _label(freed["dims"][0])
+    first = freed["dims"][0]
+    label = f"--free-dim {first['input']}:{first['axis']}={first['name']}"
     for name, value in before.items():
         wrong = outputs.difference(name, after[name], value, request.rtol, request.atol)
         if wrong is not None:
@@ -82,7 +83,3 @@ def _run(
     else:
         found = first_run.run_once(model, arrays)
     return arrays, dict(zip(model.output_names, found, strict=True))
-
-
-def _label(dim: FreedDim) -> str:
-    return f"--free-dim {dim['input']}:{dim['axis']}={dim['name']}"

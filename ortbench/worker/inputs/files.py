@@ -31,21 +31,10 @@ def load_some(path: Path, wanted: Sequence[TensorSpec]) -> dict[str, Value]:
     return {name: _fit_value(known[name], array, str(path)) for name, array in arrays.items()}
 
 
-def load_steps(path: Path, known: Collection[str]) -> dict[str, Array]:
-    """Expected outputs of a loop from an .npz file, by ``step<number>/<name>``; it need not have all. What went in
-    may stand beside them, as ``step<number>/in/<name>``. Raises `BadInput`: it cannot be read, has none of them, or
-    others."""
-    return _load_outputs(path, known, "its keys are step0/NAME and so on, as many steps as there are", r"step\d+")
-
-
-def load_chain(path: Path, known: Collection[str]) -> dict[str, Array]:
-    """Expected outputs of a chain from an .npz file, by ``<stage>/<name>``; as `load_steps`."""
-    return _load_outputs(path, known, f"its keys are STAGE/NAME: {', '.join(known)}", "[^/]+")
-
-
-def _load_outputs(path: Path, known: Collection[str], keys: str, owner: str) -> dict[str, Array]:
-    """Arrays whose keys are two names, the first of which is an `owner`; those of its inputs, with ``in`` between them, are
-    left where they are."""
+def load_outputs(path: Path, known: Collection[str], keys: str, owner: str) -> dict[str, Array]:
+    """Expected outputs of the steps of a loop or the stages of a chain from an .npz file, by ``<owner>/<name>``; it need not have all.
+    What went in may stand beside them, as ``<owner>/in/<name>``. `keys` says what they are in words, `owner` is a pattern. Raises
+    `BadInput`: it cannot be read, has none of them, or others."""
     arrays = _load_keys(path, known, keys, ignored=re.compile(f"{owner}/in/.*"))
     if not arrays:
         raise BadInput(f"{path} holds no outputs; {keys}")

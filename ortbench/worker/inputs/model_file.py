@@ -43,6 +43,11 @@ def read(path: str) -> Any:
         return None
 
 
+def inner_graphs(node: Any) -> list[tuple[str, Any]]:
+    """The branches or the body of a node, with the names that it has for them."""
+    return [(it.name, graph) for it in node.attribute for graph in (*([it.g] if it.HasField("g") else ()), *it.graphs)]
+
+
 def _integers(model: Any) -> set[str]:
     from onnx import helper
 
@@ -147,9 +152,8 @@ def _of_nodes(nodes: Any, known: Mapping[str, bool | None], where: str) -> Itera
             seen[node.output[0]] = next((_is_true(it.t) for it in node.attribute if it.name == "value"), None)
         if node.op_type in _RANDOM.get(node.domain, ()) or _is_training(node, seen):
             yield " ".join(filter(None, (node.op_type, repr(node.name or node.output[0]), where)))
-        for attribute in node.attribute:
-            for graph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
-                yield from _of_graph(graph, seen)
+        for _, graph in inner_graphs(node):
+            yield from _of_graph(graph, seen)
 
 
 def _is_training(node: Any, known: Mapping[str, bool | None]) -> bool:

@@ -49,11 +49,9 @@ class Seat:
 
     @property
     def calls(self) -> list[TimedCall]:
-        """One a shape."""
         return [mode.phases()[LATENCY] for mode in self.modes]
 
     def poison(self) -> None:
-        """Overwrite the outputs of all shapes."""
         for mode in self.modes:
             mode.poison()
 
@@ -86,8 +84,6 @@ class Client(NamedTuple):
 
 
 class Clients:
-    """Clients and what they have, by mode."""
-
     def __init__(self, opened: Opened, own: bool, first: int, requests: Sequence[Inputs]) -> None:
         self.first = first
         self._opened, self._own, self._requests = opened, own, requests
@@ -126,10 +122,6 @@ class Clients:
     @property
     def natives(self) -> list[int]:
         return [client.native for client in self._clients]
-
-    def close(self) -> None:
-        for client in self._clients:
-            client.thread.shutdown()
 
     def _another(self, number: int) -> Client:
         opened, place = self._opened, self.first + number

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
+from ortbench.worker.session.libraries import nvidia_libraries
+
 if TYPE_CHECKING:
     from ortbench.model.doctor_schema import Cuda, CudaLibrary
 
@@ -36,20 +38,13 @@ def built() -> tuple[str | None, str | None]:
 def cuda(built_for: str) -> Cuda:
     """What there is of it; EPs must have been loaded, and their libraries with them."""
     loaded = _loaded()
-    libraries = [_library(name, loaded) for name in _wanted()]
+    libraries = [_library(path.name, loaded) for path in nvidia_libraries()]
     return {
         "built_for": built_for,
         "runtime": _runtime_version(_path(libraries, "cudart")),
         "cudnn": _cudnn_version(_path(libraries, "cudnn")),
         "libraries": libraries,
     }
-
-
-def _wanted() -> list[str]:
-    """The file names that ONNX Runtime preloads, by its own list, which is not part of its API."""
-    if not hasattr(ort, "_get_nvidia_dll_paths"):
-        return []
-    return [parts[-1] for parts in ort._get_nvidia_dll_paths(platform.system() == "Windows")]
 
 
 def _library(name: str, loaded: dict[str, str]) -> CudaLibrary:

@@ -14,6 +14,7 @@ from ortbench.analysis.nodes.gpu_activity import D2H, GAP_NS, H2D, KERNEL, Activ
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.model.modes import LATENCY
 from ortbench.worker.modes.base import Mode
+from ortbench.worker.state import State
 
 if TYPE_CHECKING:
     from ortbench.model.schema import Measured
@@ -23,13 +24,13 @@ _FORCED = 1  # CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: also buffers that are not full
 _READINGS = 10  # of both clocks; the one that took the least time is the best
 
 
-def measure_copies(modes: Sequence[Mode], runs: int) -> dict[str, Measured]:
+def measure_copies(state: State, modes: Sequence[str], runs: int) -> dict[str, Measured]:
     """Record what the GPU does in some runs of modes that are set up. Raises `BenchmarkFailed`: there is no CUPTI here,
     it refuses, or what it recorded makes no sense."""
     cupti = _load()
     try:
         recorder = Recorder(cupti)
-        return {mode.name: _measure(recorder, mode, runs) for mode in modes}
+        return {name: _measure(recorder, state.modes[name], runs) for name in modes}
     except OrtbenchError:
         raise
     except Exception as error:  # cuptiError, or NotSupportedError where there is no driver

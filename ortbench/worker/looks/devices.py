@@ -18,10 +18,11 @@ from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.model.protocol import FAILED, NOT_OFFERED, PASSED, Check
 from ortbench.worker import messages
+from ortbench.worker.looks import cuda
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.proofs.outputs import FIRST, difference, poison
-from ortbench.worker.session import first_run, memory_trial, session, streams
-from ortbench.worker.session.ep_by_name import true_names
+from ortbench.worker.session import distributions, first_run, memory_trial, runtime, session, streams
+from ortbench.worker.session.ep_by_name import remarks, true_names
 from ortbench.worker.session.libraries import (
     NotLoaded,
     all_ep_devices,
@@ -37,16 +38,35 @@ from ortbench.worker.session.memory import EpDeviceMemory, copy_tensors, describ
 from ortbench.worker.session.placement import device_of, hardware
 from ortbench.worker.session.plugins import Plugin, ask, plugin_with
 from ortbench.worker.session.providers import Provider, on_cpu_by_option
-from ortbench.worker.session.runtime import own_package
+from ortbench.worker.session.runtime import begin, own_package
 from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import EpDevice, ListedEp, Streams
-    from ortbench.worker.opened import Opened
+    from ortbench.model.doctor_schema import Installed
+    from ortbench.model.protocol import EpDevice, Listed, ListedEp, Streams
 
 _NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.
 _NOT_LOCAL = {"AzureExecutionProvider"}
+
+
+def devices(state: State, library: str | None = None) -> Listed:
+    begin()
+    eps = list_devices(library)
+    return {
+        "eps": eps,
+        "runtime": runtime.versions(),
+        "abilities": runtime.abilities(),
+        "warnings": [*distributions.warnings(), *remarks()],
+    }
+
+
+def examine(state: State) -> Installed:
+    """Every EP and whether it loads, and the libraries of CUDA that came with them."""
+    found = devices(state)
+    package, built_for = cuda.built()
+    return {**found, "package": package, "cuda": None if built_for is None else cuda.cuda(built_for)}
 
 
 def list_devices(library: str | None = None) -> list[ListedEp]:
@@ -149,8 +169,9 @@ _SIZES = (0, 1, 3, 1000, 1 << 20)  # elements
 _AT_ONCE = 100  # values
 
 
-def check_device(library: str, number: int) -> list[Check]:
+def check_device(state: State, library: str, number: int) -> list[Check]:
     """Every check of one of a library's devices that needs no session."""
+    begin()
     register_library(library)
     device = [it for it in all_ep_devices() if library_of(it) == real_path(library)][number]
     provider = Provider(device.ep_name, device, library=library)
@@ -162,8 +183,9 @@ def check_device(library: str, number: int) -> list[Check]:
     return [*found, _check("streams", "a copy on a stream arrives", verdict, problem or "")]
 
 
-def check_runs(opened: Opened, threads: int, own: bool, runs: int) -> str | None:
-    """Run a model with arrays in several threads at a time; what goes wrong, in words, or None."""
+def check_runs(state: State, threads: int, own: bool, runs: int) -> dict[str, str | None]:
+    """Run a model with arrays in several threads at a time: what goes wrong, in words, or null."""
+    opened = state.opened
     model = opened.model
     models = [
         session.open_model(opened.path, opened.target, model.provider) if own and it else model for it in range(threads)
@@ -184,7 +206,7 @@ def check_runs(opened: Opened, threads: int, own: bool, runs: int) -> str | None
         return None
 
     with ThreadPoolExecutor(threads) as pool:
-        return next(filter(None, pool.map(differs, range(threads))), None)
+        return {"wrong": next(filter(None, pool.map(differs, range(threads))), None)}
 
 
 def _of_memory(device: Any, memory: EpDeviceMemory | None, kind: str) -> Iterator[Check]:

@@ -18,7 +18,7 @@ from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.safe_text import listed
 from ortbench.plan.target import Target
-from ortbench.worker.inputs.model_file import read
+from ortbench.worker.inputs.model_file import inner_graphs, read
 from ortbench.worker.session import session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import NO_ONNX
@@ -64,14 +64,9 @@ def _name_nodes(graph: Any, prefix: str, taken: set[str]) -> bool:
         taken.add(node.name)
         seen.add(node.name)
         number += node.op_type != "Constant"  # ONNX Runtime makes weights of them and does not count them
-        for label, inner in _inner_graphs(node):
+        for label, inner in inner_graphs(node):
             changed |= _name_nodes(inner, f"{node.name}/{label}/", taken)
     return changed
-
-
-def _inner_graphs(node: Any) -> list[tuple[str, Any]]:
-    """The branches or the body of a node, with the names that it has for them."""
-    return [(attribute.name, attribute.g) for attribute in node.attribute if attribute.HasField("g")]
 
 
 def content(model: Any) -> ModelContent:
@@ -97,9 +92,7 @@ def content(model: Any) -> ModelContent:
                         add(attribute.t)
             prefix = f"{node.domain}:" if node.domain not in ("", "ai.onnx") else ""
             operators[prefix + node.op_type] += 1
-            for attribute in node.attribute:  # branches and loop bodies hold nodes too
-                graphs += [attribute.g] if attribute.HasField("g") else []
-                graphs += attribute.graphs
+            graphs += [graph for _, graph in inner_graphs(node)]
     return {
         "operators": dict(operators.most_common()),
         "opsets": {entry.domain or "ai.onnx": entry.version for entry in model.opset_import},
@@ -157,7 +150,7 @@ def _flatten(
         inputs = [seen.get(name, name) for name in node.input if name]
         nodes.append(Node(node.name, node.op_type, eps.get((node.name, node.op_type)), (), (), inside, branch))
         fed: list[str] = []
-        for label, inner in _inner_graphs(node):
+        for label, inner in inner_graphs(node):
             takes, gives = _flatten(inner, f"{node.name}/{label}/", seen, index, label, eps, nodes)
             fed += takes
             inputs += gives

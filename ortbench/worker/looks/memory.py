@@ -11,24 +11,26 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.analysis.memory import Event, arenas, heaviest, together
+from ortbench.analysis import memory as held
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.model.modes import LATENCY
-from ortbench.plan.chain_plan import Chain
-from ortbench.plan.target import Inputs, Target, with_own
+from ortbench.plan.chain_plan import chain_from
+from ortbench.plan.target import inputs_from, target_from, with_own
 from ortbench.worker.looks.nodes import KERNEL_TIME, recorded
 from ortbench.worker.modes.base import Mode
-from ortbench.worker.opened import Opened, opened_of
-from ortbench.worker.session import first_run, memory, providers, session
+from ortbench.worker.opened import opened_of
+from ortbench.worker.session import first_run, providers, session
+from ortbench.worker.session.memory import DEVICE, PINNED, count_allocations
+from ortbench.worker.session.runtime import begin
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import TensorSpec, Value
+from ortbench.worker.session.tensors import Form, TensorSpec, Value, form_of
+from ortbench.worker.state import State
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
@@ -77,16 +79,6 @@ def _of_psutil(key: str) -> int | None:
     return found
 
 
-# The shape of a tensor, those of a sequence; None for an optional without one.
-Form = list[int] | list[list[int]] | None
-
-
-def form_of(value: Value) -> Form:
-    if value is None:
-        return None
-    return [list(array.shape) for array in value] if isinstance(value, list) else list(value.shape)
-
-
 def known_outputs(runs: Sequence[Sequence[Form]]) -> Callable[[Sequence[TensorSpec]], list[Value]]:
     """Zeros in the forms that plain runs are known to give, run by run; behind the last of these all are like it."""
     left = [*runs]
@@ -110,105 +102,101 @@ RUNS = 3  # the first finds a memory pattern out, the second makes use of it
 Forms = Sequence[Sequence[Form]]  # of each plain run of a session the outputs' forms
 
 
-def forms(opened: Opened) -> list[Forms]:
-    """Of each session of an open model, a loop or a chain, what its plain runs gave."""
+def forms(state: State) -> list[Forms]:
+    """Of each session of an open model, a loop or a chain, what its plain runs gave, in form."""
+    opened = state.opened
     return [_of_loop(it) for it in opened.loops] or [[[form_of(it) for it in opened.data.reference]]]
 
 
 def _of_loop(loop: LoopData) -> Forms:
-    held = {pair.out: number for number, pair in enumerate(loop.pairs)}
+    states = {pair.out: number for number, pair in enumerate(loop.pairs)}
     found = []
     for number, outputs in enumerate(loop.outputs):
         free, after = iter(outputs), loop.shapes[number + 1]
-        places = range(len(outputs) + len(held))
-        found.append([list(after[held[it]]) if it in held else form_of(next(free)) for it in places])
+        places = range(len(outputs) + len(states))
+        found.append([list(after[states[it]]) if it in states else form_of(next(free)) for it in places])
     return found
 
 
-@dataclass
-class OpenSessions:
-    """What is open, and nothing more: no run has been made."""
-
-    models: list[Model]
-    make: Callable[[str, int], Mode]  # sets a mode up, by its name and the depth of a pipeline
-    # for each session the inputs of a plain run; there once a mode is set up
-    arrays: list[dict[str, Value]] = field(default_factory=list)
+# Sessions that have made no run; and what sets a mode up, by its name and the depth of a pipeline, which also gives the inputs of a
+# plain run of each session.
+Opened = tuple[list[Model], Callable[[str, int], tuple[Mode, list[dict[str, Value]]]]]
 
 
-# Opens, with the prefix of the files of ONNX Runtime's profile, or without one.
-Open = Callable[[str | None], OpenSessions]
+def _opened(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None = None) -> Opened:
+    """What `open` or `open_chain` was asked for; with the prefix of the files of ONNX Runtime's profile it is profiled."""
+    return _open_chain(asked, known, prefix) if "chain" in asked else _open_model(asked, known, prefix)
 
 
-def open_model(
-    path: str, target: Target, request: Inputs, steps: dict[str, Any] | None, known: Sequence[Forms], prefix: str | None
-) -> OpenSessions:
-    target = providers.of_folder(target, steps)
+def _open_model(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Opened:
+    path, steps, request = asked["model"], asked.get("steps"), inputs_from(asked["inputs"])
+    target = providers.of_folder(target_from(asked["target"]), steps)
     provider = providers.find(target)
     model = session.open_model(path, with_own(target, provider.name), provider, profile_prefix=prefix)
     model.known = known_outputs(known[0])
 
-    def make(name: str, depth: int) -> Mode:
+    def make(name: str, depth: int) -> tuple[Mode, list[dict[str, Value]]]:
         one = opened_of(path, target, request, model, steps)
         one.run_first()
-        opened.arrays.append(one.data.arrays)
-        return one.make(name, depth)
+        return one.make(name, depth), [one.data.arrays]
 
-    opened = OpenSessions([model], make)
-    return opened
+    return [model], make
 
 
-def open_chain(chain: Chain, known: Sequence[Forms], prefix: str | None) -> OpenSessions:
-    from ortbench.worker.loops.chain import make_chain
-    from ortbench.worker.loops.chain_data import ChainData, join, open_stages, run
+def _open_chain(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Opened:
+    from ortbench.worker.loops.chain import ChainData, join, make_chain, open_stages, run
 
+    chain = chain_from(asked["chain"])
     stages = list(open_stages(chain, prefix))
     for stage, runs in zip(stages, known, strict=True):
         stage.model.known = known_outputs(runs)
 
-    def make(name: str, depth: int) -> Mode:
+    def make(name: str, depth: int) -> tuple[Mode, list[dict[str, Value]]]:
         data = ChainData(stages, join(chain, stages))
         for stage in stages:
             run(stage, data.taken_by(stage))
-            opened.arrays.append(stage.loop.single.arrays)
-        return make_chain(name, data)
+        return make_chain(name, data), [stage.loop.single.arrays for stage in stages]
 
-    opened = OpenSessions([stage.model for stage in stages], make)
-    return opened
+    return [stage.model for stage in stages], make
 
 
-def weigh(open_: Open, mode: str, depth: int) -> tuple[Mode, protocol.Weighed]:
-    """Set a mode up as the first thing that this process does, run it, and say what memory it takes. Raises
-    `OrtbenchError`: it cannot be set up or run."""
-    counted = memory.count_allocations()
+def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any]) -> protocol.Weighed:
+    """Set a mode up as the first thing that this process does, run it, and say what memory it takes. `asked` is what `open` is asked
+    for, `known` what `forms` gave. Raises `OrtbenchError`: it cannot be set up or run."""
+    begin()
+    counted = count_allocations()
     before = now()
     restarted = restart_peak()
-    opened = open_(None)
+    models, make = _opened(asked, known)
     with_session = now()
-    made = opened.make(mode, depth)
-    _run(made)
+    state.modes[mode], _ = make(mode, depth)
+    _run(state.modes[mode])
     host: protocol.WeighedHost = {
         "before": before,
         "session": with_session,
         "peak": peak(),
-        "pinned": counted.most[memory.PINNED],
+        "pinned": counted.most[PINNED],
         "restarted": restarted,
     }
-    on_host = all(model.provider.computes_on_host for model in opened.models)
-    return made, {"bound": None if on_host else counted.most[memory.DEVICE], "host": host}
+    on_host = all(model.provider.computes_on_host for model in models)
+    return {"bound": None if on_host else counted.most[DEVICE], "host": host}
 
 
-def profile(open_: Open, mode: str, depth: int, nodes: bool) -> protocol.WeighedArenas:
+def arenas(
+    state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any], nodes: bool
+) -> protocol.WeighedArenas:
     """Run a mode in sessions that are profiled, and say what their arenas held; with `nodes`, which nodes hold most."""
+    begin()
     with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
-        opened = open_(str(Path(folder) / "profile"))
-        made = opened.make(mode, depth)
+        models, make = _opened(asked, known, str(Path(folder) / "profile"))
+        made, arrays_of = make(mode, depth)
         _run(made)
-        sessions = [_events(*it) for it in zip(opened.models, opened.arrays, strict=True)]
+        sessions = [_events(*it) for it in zip(models, arrays_of, strict=True)]
     every = [event for own, _ in sessions for event in own]
     return {
-        "arenas": together(arenas(*it) for it in sessions),
+        "arenas": held.together(held.arenas(*it) for it in sessions),
         "version": ort.__version__,
-        "nodes": heaviest(every) if nodes else None,
+        "nodes": held.heaviest(every) if nodes else None,
     }
 
 
@@ -224,7 +212,7 @@ def _run(made: Mode) -> None:
         raise BenchmarkFailed(ort_text(error)) from None
 
 
-def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[Event], list[Event]]:
+def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[held.Event], list[held.Event]]:
     """What the profile of a session, which it ends, has on the nodes so far, and on those of one plain run more.
 
     Of an allocator that nothing was asked of, ONNX Runtime records as little as of one that does not tell. A plain run asks it
@@ -234,7 +222,7 @@ def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[Event], list[E
     with suppress(Exception):
         first_run.run_once(model, arrays)
         is_plain = True
-    runs: list[list[Event]] = [[]]
+    runs: list[list[held.Event]] = [[]]
     for event in recorded(model):
         if event.get("cat") == "Node" and event["name"].endswith(KERNEL_TIME):
             runs[-1].append((event["name"].removesuffix(KERNEL_TIME), event.get("args", {})))

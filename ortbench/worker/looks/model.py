@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ortbench.core.errors import BadInput, OrtbenchError, Unsupported, one_line
-from ortbench.plan.target import Inputs, Target, with_own
+from ortbench.core.errors import OrtbenchError, Unsupported
+from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs.arrays import resolve_shapes
+from ortbench.worker.inputs.model_file import read
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.session import first_run, ignored, memory, placement, providers, session
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.session.runtime import begin
+from ortbench.worker.session.tensors import Array, Form, TensorSpec, described, form_of
+from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import Content, Inspected
+    from ortbench.model.protocol import Inspected
     from ortbench.model.schema import Tensor
 
 _WAYS_OUT = "--shape and --dim change their shapes; ortbench run --measure-nodes takes real ones"
 
 
-def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspected:
+def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> Inspected:
     """Describe a model. Raises `BadInput`: not a model, or shapes that do not fit; `BenchmarkFailed`: the EP does not
     load."""
+    begin()
+    request = inputs_from(inputs)
     if target is None:
         plain = Target(ep="cpu", opt_level="disable")
-        return _describe(path, session.open_model(path, plain, providers.find(plain)), request, needs_run=False)[0]
-    provider = providers.find(target)
-    target = with_own(target, provider.name)
-    content = looks_graph.with_names(path)
-    with nodes.recording(path, target, provider, content) as recorder:
+        return _describe(model, session.open_model(model, plain, providers.find(plain)), request, needs_run=False)[0]
+    asked = target_from(target)
+    provider = providers.find(asked)
+    asked = with_own(asked, provider.name)
+    content = looks_graph.with_names(model)
+    with nodes.recording(model, asked, provider, content) as recorder:
         where = placement.placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
-        found, arrays = _describe(path, recorder.model, request, needs_run=several)
+        found, arrays = _describe(model, recorder.model, request, needs_run=several)
         profile = _profile(recorder, arrays) if several and arrays is not None else None
-    copies = nodes.outline(path, target, recorder.model, content, profile) if where["nodes"] is not None else None
+    copies = nodes.outline(model, asked, recorder.model, content, profile) if where["nodes"] is not None else None
     if copies is not None and (copies["problem"] is None or profile is not None):
         where["memcpy_nodes"] = len(copies["memcpy"])
     device = placement.describe_device(recorder.model)
-    warnings = ignored.warnings(target, provider)
+    warnings = ignored.warnings(asked, provider)
     return {
         **found, "ep": provider.name, "device": device, "memory": memory.describe(provider),
         "modes": unsupported_modes(provider), "placement": where, "copies": copies, "warnings": warnings,
@@ -66,7 +71,8 @@ def _describe(
             why = str(error)
     inputs = [_tensor(spec, _made(spec, shapes[spec.name], request)) for spec in model.inputs]
     outputs = [_tensor(spec, _given(spec, index, data)) for index, spec in enumerate(model.outputs)]
-    content = _graph(path)
+    file = read(path)
+    content = None if file is None else looks_graph.content(file)
     found: Inspected = {
         "path": path,
         "inputs": inputs,
@@ -75,9 +81,9 @@ def _describe(
         "bytes_out": _sum(outputs),
         "guessed_dims": guessed,
         "not_run": why,
-        "operators": content["operators"],
-        "opsets": content["opsets"],
-        "parameters_bytes": content["parameters_bytes"],
+        "operators": content and content["operators"],
+        "opsets": content and content["opsets"],
+        "parameters_bytes": content and sum(it["bytes"] for it in content["weights"]),
     }
     return found, None if data is None else data.arrays
 
@@ -87,64 +93,30 @@ def _is_static(spec: TensorSpec) -> bool:
     return spec.is_tensor and bool(spec.shape) and all(isinstance(dim, int) for dim in spec.shape)
 
 
-_Shape = tuple[int, ...]
-_Form = _Shape | list[_Shape] | None  # of a tensor, of those of a sequence, or not known
-
-
-def _made(spec: TensorSpec, shape: _Shape, request: Inputs) -> _Form:
+def _made(spec: TensorSpec, shape: tuple[int, ...], request: Inputs) -> Form:
     """The form of an input that is made up; not known of a sequence of which nobody has said how long it is."""
     if not spec.is_sequence:
-        return shape
+        return list(shape)
     length = request.lengths.get(spec.name)
-    return None if length is None else [shape] * length
+    return None if length is None else [list(shape)] * length
 
 
-def _given(spec: TensorSpec, index: int, data: first_run.Data | None) -> _Form:
+def _given(spec: TensorSpec, index: int, data: first_run.Data | None) -> Form:
     """The form of an output: that of a run, or else what the model states."""
     if data is not None:
-        value = data.reference[index]
-        if isinstance(value, list):
-            return [array.shape for array in value]
-        return None if value is None else tuple(value.shape)
-    return tuple(dim for dim in spec.shape if isinstance(dim, int)) if _is_static(spec) else None
+        return form_of(data.reference[index])
+    return [*spec.shape] if _is_static(spec) else None
 
 
-def _tensor(spec: TensorSpec, form: _Form) -> Tensor:
-    shapes = form if isinstance(form, list) else [] if form is None else [form]
+def _tensor(spec: TensorSpec, form: Form) -> Tensor:
+    shapes = [] if form is None else form if spec.is_sequence else [form]
     try:
         size = None if form is None or spec.element == "string" else sum(map(spec.nbytes, shapes))
     except Unsupported:
         size, form = None, None
-    found: Tensor = {
-        "name": spec.name,
-        "type": spec.type,
-        "model_shape": list(spec.shape),
-        "shape": list(form) if isinstance(form, tuple) else None,
-        "bytes": size,
-    }
-    if isinstance(form, list):
-        found["tensors"] = [list(shape) for shape in form]
-    return found
+    return described(spec, form, size)
 
 
 def _sum(tensors: list[Tensor]) -> int | None:
     sizes = [tensor["bytes"] for tensor in tensors]
     return None if None in sizes else sum(size or 0 for size in sizes)
-
-
-def _graph(path: str) -> Content:
-    """Operators, opsets and weights, as the file has them; None for ORT's own format, which onnx does not read, and without onnx."""
-    nothing: Content = {"operators": None, "opsets": None, "parameters_bytes": None}
-    if Path(path).suffix == ".ort":
-        return nothing
-    try:
-        import onnx
-
-        model = onnx.load(path, load_external_data=False)
-    except ImportError:
-        return nothing
-    except Exception as error:
-        raise BadInput(f"{path} is not an ONNX model: {one_line(error)}") from None
-    found = looks_graph.content(model)
-    weights = sum(it["bytes"] for it in found["weights"])
-    return {"operators": found["operators"], "opsets": found["opsets"], "parameters_bytes": weights}

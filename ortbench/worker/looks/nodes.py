@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ortbench.analysis.nodes.each_node import by_round, each_node, faster_of
 from ortbench.analysis.nodes.islands import Node
@@ -26,17 +26,21 @@ from ortbench.analysis.nodes.node_times import Timed, as_run, counted, summary
 from ortbench.analysis.nodes.node_times import outline as without_times
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
-from ortbench.plan.target import Inputs, Target, with_own
+from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs.model_file import read as read_model
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.session import first_run, placement, providers, session
 from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.runtime import begin
 from ortbench.worker.session.tensors import Array
+from ortbench.worker.state import State
 
 if TYPE_CHECKING:
+    from ortbench.model import protocol
     from ortbench.model.schema import CountedCopies, InnerCopies, Nodes
 
 _WARMUP_RUNS = 2
+_SHOWN_RUNS = 3  # of a timeline
 KERNEL_TIME = "_kernel_time"
 
 
@@ -142,13 +146,11 @@ def _on_perf_counter(instant_ns: int, before: Sequence[int]) -> int:
 
 def _offset(clock: Callable[[], int]) -> int:
     """What `time.perf_counter_ns` is ahead of another clock; of several readings the one that took least."""
-    best = None
+    readings = []
     for _ in range(5):
         start, there, end = time.perf_counter_ns(), clock(), time.perf_counter_ns()
-        if best is None or end - start < best[0]:
-            best = end - start, (start + end) // 2 - there
-    assert best is not None
-    return best[1]
+        readings.append((end - start, (start + end) // 2 - there))
+    return min(readings)[1]
 
 
 def read(recorded: Sequence[dict[str, Any]], start_ns: int, runs: int) -> Profile:
@@ -197,9 +199,7 @@ class Profiling:
         self._content = looks_graph.with_names(path)
         self._stack = ExitStack()
         self.close = self._stack.close
-        self._recorder: Recorder | None = self._stack.enter_context(
-            recording(path, self._target, self._provider, self._content)
-        )
+        self._recorder = self._stack.enter_context(recording(path, self._target, self._provider, self._content))
         self._arrays, _, _ = first_run.make_inputs(path, self._recorder.model, request)
         self._placed = placement.placed(self._recorder.model)
         self._kept: list[bool] = []  # of each run
@@ -207,26 +207,25 @@ class Profiling:
 
     def run(self, runs: int, warmup: int, rounds: int = 1) -> None:
         """Make so many runs that count, as so many rounds, after others that do not."""
-        assert self._recorder is not None
         self._recorder.run(self._arrays, runs + warmup)
         self._kept += [False] * warmup + [True] * runs
         self._rounds += rounds
 
     def end(self, graph_path: str | None = None) -> tuple[Nodes, Profile]:
         """What the nodes and the copies between them take: the key ``nodes`` of a result. Where this environment cannot read
-        models, the graph that ran goes to `graph_path`, for `read_elsewhere`. Raises `OrtbenchError`: the profile cannot be
+        models, the graph that ran goes to `graph_path`, for `nodes_read`. Raises `OrtbenchError`: the profile cannot be
         read."""
-        assert self._recorder is not None
         profile = self._recorder.end(len(self._kept)).only([at for at, kept in enumerate(self._kept) if kept])
-        self._recorder = None
+        del self._recorder
         self._stack.close()  # and with it the session, before there is another one
         timed = node_times(profile)
-        graph, problem = _graph(self._path, self._target, self._provider, self._content, self._placed, timed)
+        session_of = self._path, self._target, self._provider, self._content, self._placed, timed
+        graph, problem = _graph(*session_of)
         taken = [duration for _, duration in profile.runs]
         found = summary(taken, timed, graph, problem)
         model = looks_graph.named(self._path)
         nodes = [] if model is None else looks_graph.nodes_of(model, ())[0]
-        wired = self._wired(timed) if graph == [] else graph  # of one EP it was not looked at until now
+        wired = _found(*session_of)[0] if graph == [] else graph  # of one EP only the names of its tensors are wanted
         rounds = faster_of(taken, self._rounds)
         found["each"] = each_node(timed, wired, nodes, rounds)
         found["rounds_ns"] = by_round(taken, rounds)
@@ -237,28 +236,21 @@ class Profiling:
                 session.open_model(self._path, self._target, self._provider, graph_path=graph_path)
         return found, profile
 
-    def _wired(self, timed: Sequence[Timed]) -> list[Node] | None:
-        """The graph that ran, of one EP: only for the names of its tensors."""
-        try:
-            return looks_graph.find(self._path, self._target, self._provider, self._content, self._placed, timed)
-        except looks_graph.NotKnown:
-            return None
 
-
-def read_elsewhere(found: Nodes, path: str, graph_path: str) -> Nodes:
+def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
     """The same nodes with their tensors and those of the model that they were made of, where the environment that profiled them
     could not read that, and ONNX Runtime wrote its graph out there."""
-    model, written = looks_graph.named(path), read_model(graph_path)
-    if model is None:
+    own, written = looks_graph.named(model), read_model(graph)
+    if own is None:
         return found
     timed = [
         Timed(it["name"], it["op"], it["ep"], -1, it["inside"], (*it["ns"],), 0, (*it["reads"],), (*it["gives"],))
         for it in found["each"]
     ]
-    graph = None if written is None else as_run(looks_graph.nodes_of(written, ())[0], timed)
+    ran = None if written is None else as_run(looks_graph.nodes_of(written, ())[0], timed)
     rounds = [[at] for at in range(len(found["rounds_ns"]))]
-    each = each_node(timed, graph, looks_graph.nodes_of(model, ())[0], rounds)
-    return {**found, "each": each, "content": looks_graph.content(model)}
+    each = each_node(timed, ran, looks_graph.nodes_of(own, ())[0], rounds)
+    return {**found, "each": each, "content": looks_graph.content(own)}
 
 
 def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[Nodes, Profile]:
@@ -269,6 +261,44 @@ def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tupl
         return profiling.end()
     finally:
         profiling.close()
+
+
+def nodes(
+    state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int, timeline: bool = False
+) -> protocol.ProfiledNodes:
+    """Profile some runs in a session of their own. A timeline shows the last of them."""
+    begin()
+    found, profile = profile_nodes(model, target_from(target), inputs_from(inputs), runs)
+    return {"found": found, "profile": _recorded(profile.last(_SHOWN_RUNS)) if timeline else None}
+
+
+def nodes_begin(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> dict[str, object]:
+    """Open a session whose runs are profiled, in turns with those of another worker."""
+    begin()
+    state.others[Profiling] = Profiling(model, target_from(target), inputs_from(inputs))
+    return {}
+
+
+def nodes_run(state: State, runs: int) -> dict[str, object]:
+    """A round of runs; the first, with which others had the processor before, does not count."""
+    state.others[Profiling].run(runs, warmup=1)
+    return {}
+
+
+def nodes_end(state: State, graph: str) -> Nodes:
+    """What was profiled; the graph is a file to write where this environment cannot read models."""
+    profiling: Profiling = state.others[Profiling]
+    return profiling.end(graph)[0]
+
+
+def profile(state: State, stage: int | None = None) -> protocol.Recorded:
+    """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes; of a chain those of a stage."""
+    path, target, model, arrays = state.opened.session(stage)
+    return _recorded(profile_runs(path, target, model.provider, arrays, _SHOWN_RUNS))
+
+
+def _recorded(profile: Profile) -> protocol.Recorded:
+    return {"runs": profile.runs, "nodes": [cast("protocol.NodeEvent", event._asdict()) for event in profile.events]}
 
 
 def outline(
@@ -302,8 +332,12 @@ def _graph(
         return [], None
     if not timed and placed is not None and CPU_EP not in {ep for ep, _, _ in placed}:
         return [], None
+    return _found(path, target, provider, content, placed, timed)
+
+
+def _found(*session_of: Any) -> tuple[list[Node] | None, str | None]:
     try:
-        return looks_graph.find(path, target, provider, content, placed, timed), None
+        return looks_graph.find(*session_of), None
     except looks_graph.NotKnown as error:
         return None, str(error)
 

@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ortbench.core.units import duration
 from ortbench.model.modes import LATENCY, WHOLE_LOOP
 from ortbench.worker.loops.data import LoopData, by_step, lockstep
 from ortbench.worker.loops.generation import last_position
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, then
+from ortbench.worker.modes.base import Mode, Proof, Step, then
 from ortbench.worker.proofs.outputs import PLAIN, difference
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.session import Model
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ortbench.model.schema import LoopBytes
 
 
-class PartsMode(OneAtATime):
+class PartsMode(Mode):
     """A mode whose call of ``latency`` makes calls of its own, steps or stages, one after the other."""
 
     _calls: list[Copy]
@@ -140,13 +140,13 @@ class LoopMode(PartsMode):
             own = not self._follows and not told.is_forced(number)
             told.next_ids[:, 0] = chosen[:, number] if own else told.fed(number)
 
-    def next_token_ns(self, repeats: int) -> int | None:
-        told = self._loop.generated
-        if told is None:
-            return None
-        last, copy = self._loop.count - 1, self.read_logits()
-        choose = partial(self._choose, last)
-        return sorted(took(choose if copy is None else then(copy, choose)) for _ in range(repeats))[repeats // 2]
+    def times_alone(self, repeats: int) -> dict[str, Any]:
+        """What the choice of a token takes, with the copy of its logits, where the loop generates."""
+        if self._loop.generated is None:
+            return {}
+        copy, choose = self.read_logits(), partial(self._choose, self._loop.count - 1)
+        choice = choose if copy is None else then(copy, choose)
+        return {"next_token_ns": sorted(took(choice) for _ in range(repeats))[repeats // 2]}
 
     def _agreed(self) -> int:
         """How many tokens must be those of the plain loop: all, but behind one of two that are as good as each other."""
@@ -258,13 +258,13 @@ class LoopMode(PartsMode):
         return number < _COMPARED or number & (number - 1) == 0 or number == self._loop.count - 1
 
     def _count_bytes(
-        self, state: tuple[list[int], list[int]], others: tuple[list[int], list[int]], first: int = 0
+        self, state: tuple[list[int], list[int]], others: tuple[list[int], list[int]], first: int = 0, last: int = 0
     ) -> None:
-        """Keep what is copied, by step, in and out: because of the state, and besides; and in before the first step."""
+        """Keep what is copied, by step, in and out: because of the state, and besides; in before the first step, out behind the last."""
         step_in, step_out = ([a + b for a, b in zip(*side, strict=True)] for side in zip(state, others, strict=True))
-        self.bytes_in, self.bytes_out = first + sum(step_in), sum(step_out)
+        self.bytes_in, self.bytes_out = first + sum(step_in), sum(step_out) + last
         found = [by_step(it) for it in (*state, step_in, step_out)]
         self._by_step = {"state_h2d": found[0], "state_d2h": found[1], "step_h2d": found[2], "step_d2h": found[3]}
 
-    def bytes_by_step(self) -> LoopBytes:
-        return self._by_step
+    def details(self) -> dict[str, Any]:
+        return {"loop": self._by_step}

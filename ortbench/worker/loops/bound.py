@@ -3,11 +3,13 @@
 State of a fixed shape has two buffers, used in turns: bound once as input of even steps and output of odd ones, and the
 other way round. State that grows is allocated by ONNX Runtime in each step, and handed on; where its Python API cannot name
 the memory (see `ortbench.worker.modes.slots`) it is allocated as a program would that knows the next shape.
+
+A loop may be a stage of a chain: what links give and take then stays on the device if both ends are on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,10 +35,9 @@ from ortbench.worker.modes.slots import (
 )
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import READBACK, SYNCHRONIZE, Sync
-from ortbench.worker.session.memory import Copy, Memory, one_call
+from ortbench.worker.session.memory import Bound, Copy, Memory, Place, one_call
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound, Place
-from ortbench.worker.session.tensors import Array, TensorSpec, host_value
+from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
 Shape = tuple[int, ...]
 
@@ -53,14 +54,48 @@ class State(NamedTuple):
     buffers: tuple[Any, ...]
 
 
+class Handed(NamedTuple):
+    """What a link gives: a value that is taken where it is, or, where there is none, an array that it is copied from."""
+
+    value: Any
+    array: Array
+
+
+class Links(NamedTuple):
+    # what they give, by the name of the input: in every step the same, or in the first step and in each later one, None for nothing
+    taken: Mapping[str, Sequence[Handed | None]]
+    given: Collection[str]  # the outputs that they take
+    read: Collection[str]  # those of them that the stage copies to the host, behind its last step or each one
+
+    def of(self, name: str, number: int = 0) -> Handed | None:
+        """What a step is given for an input."""
+        handed = self.taken.get(name)
+        return None if handed is None else handed[min(number, len(handed) - 1)]
+
+    @property
+    def once(self) -> set[str]:
+        """The inputs that take the same in every step."""
+        return {name for name, handed in self.taken.items() if len(handed) == 1}
+
+
+_NO_LINKS = Links({}, (), ())
+
+
 class BoundLoop(LoopMode):
+    """Of a stage, what no link gives is copied in, what none takes is copied out; `keep` leaves it where it is."""
+
     single: type[BoundMode]  # the mode of single inferences that has its memory, and proves its sync
     one_buffer = False  # past and present of a state share one
     leaves_to_ort = True  # ONNX Runtime allocates a state that grows, where it can
     each_read = False  # each step's outputs are read before the next one runs, also where it generates nothing
+    takes_first = True  # what links give it is taken before the first step; else somebody has it taken in that step
 
-    def __init__(self, model: Model, loop: LoopData, steps: Steps) -> None:
+    def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links | None = None) -> None:
         super().__init__(model, loop)
+        self._is_stage, self._links = links is not None, links or _NO_LINKS
+        # By the number of the state: what its last step leaves, where somebody wants it.
+        self._ends: dict[int, Slot] = {}
+        self._take: Copy | None = None
         refuse_strings((*model.inputs, *model.outputs))
         self._steps = steps
         self._single = self.single.make(model, loop.early)
@@ -79,6 +114,8 @@ class BoundLoop(LoopMode):
         self._options = model.run_options(None)
         self._finals = self._final_slots()
         self._first = self._up(self._first_slots())
+        firsts = enumerate(zip(self._states, loop.first, strict=True))
+        self._first_values = {number: self._first_value(*it) for number, it in firsts if not it[0].buffers}
         upload([slot for slot in self._ins[0] if slot.spec.name in steps.resident])()
         if any(not state.buffers for state in self._states):
             self.left_to_ort = self.leaves_to_ort and self._can_leave_to_ort()
@@ -86,7 +123,8 @@ class BoundLoop(LoopMode):
         else:
             calls = [self._in_turns(number) for number in range(loop.count)]
         self._calls = self._with_choice(calls)
-        self._count_bytes(*self._bytes(), first=self._first_bytes())
+        first = self._first_bytes() + copied_bytes(self._taken_slots())
+        self._count_bytes(*self._bytes(), first, copied_bytes(self._finals))
 
     # What is bound
 
@@ -105,7 +143,18 @@ class BoundLoop(LoopMode):
 
     def _in_slot(self, spec: TensorSpec, place: Place, array: Array, number: int) -> Slot:
         """An input that is no state, with its array in a step."""
-        return self._slot(spec, place, array)
+        handed = self._links.of(spec.name, number)
+        if handed is None:
+            return self._slot(spec, place, array)
+        memory = self._single.memory_for(spec, place)
+        if handed.value is not None:
+            return Slot(spec, handed.array, handed.value, memory, stays=True)
+        if place.on_host and not spec.is_packed:  # it can be read where it is
+            return Slot(spec, handed.array, host_value(spec, handed.array), memory, stays=True)
+        return Slot(spec, handed.array, self._value(spec, handed.array.shape, memory), memory, stays=False)
+
+    def _taken_slots(self) -> list[Slot]:
+        return [slot for slot in self._ins[0] if slot.spec.name in self._links.once]
 
     def _out_slots(self, number: int) -> Iterator[Slot]:
         for place, reference in zip(self._free, self._loop.outputs[number], strict=True):
@@ -139,20 +188,46 @@ class BoundLoop(LoopMode):
         return [slot for slot in slots if slot is not None]
 
     def _first_slot(self, state: State, array: Array) -> Slot | None:
-        """One of them; None where it is there already."""
+        """One of them; None where a link gives it where it is."""
+        handed = self._links.of(state.name_in)
+        if handed is not None and handed.value is not None:
+            return None
+        array = array if handed is None else handed.array
         value = state.buffers[0] if state.buffers else self._value(state.spec, array.shape, state.memory)
         return Slot(state.spec, array, value, state.memory, stays=False)
 
     def _final_slots(self) -> list[Slot]:
-        return []
+        """What its last step leaves for others; of a loop alone nothing."""
+        if not self._is_stage:
+            return []
+        end = self._loop.count - 1
+        for number, (state, last) in enumerate(zip(self._states, self._loop.last, strict=True)):
+            name = state.name_out
+            if name in self._links.given or name not in self._steps.keep:
+                own, memory = bool(state.buffers), state.memory
+                value = self._next_value(state, end) if own else memory.allocate(state.spec, last.shape)
+                spec = state.spec._replace(name=name)
+                self._ends[number] = Slot(spec, np.empty_like(last), value, memory, stays=False)
+        is_read = {number: self._is_read(slot.spec.name, end) for number, slot in self._ends.items()}
+        return [slot for number, slot in self._ends.items() if is_read[number] and slot.array.size]
 
     def begin(self) -> None:
         self._first()
-        for number, (state, array) in enumerate(zip(self._states, self._loop.first, strict=True)):
-            if not state.buffers:
-                self._grown[number] = self._first_value(state, array)._get_c_value()
+        for number, value in self._first_values.items():
+            self._grown[number] = value._get_c_value()
+        if self.takes_first and self._is_stage:
+            self.take()
+
+    def take(self) -> None:
+        """Copy what links give and is not taken where it is."""
+        if self._take is None:
+            self._take = self._up(self._taken_slots())
+        self._take()
 
     def _first_value(self, state: State, array: Array) -> Any:
+        handed = self._links.of(state.name_in)
+        if handed is not None and handed.value is not None:
+            return handed.value
         if array.size:
             return self._value(state.spec, array.shape, state.memory)
         return host_value(state.spec, array)  # empty: there is nothing that would have to be on the device
@@ -160,9 +235,11 @@ class BoundLoop(LoopMode):
     # A step
 
     def _is_moved(self, name: str) -> bool:
-        return name not in self._steps.resident
+        return name not in self._steps.resident and name not in self._links.once
 
     def _is_read(self, name: str, number: int) -> bool:
+        if name in self._links.given:
+            return name in self._links.read and number == self._loop.count - 1
         return name not in self._steps.keep
 
     def _copies(self, number: int, synchronize: Copy) -> tuple[Copy, Copy]:
@@ -212,7 +289,8 @@ class BoundLoop(LoopMode):
 
     def _state_value(self, state: State, number: int) -> Any:
         """What a step has for the input of a state of fixed shape."""
-        return state.buffers[number % 2]
+        handed = None if number else self._links.of(state.name_in)
+        return state.buffers[number % 2] if handed is None or handed.value is None else handed.value
 
     def _next_value(self, state: State, number: int) -> Any:
         return state.buffers[(number + 1) % 2]
@@ -277,7 +355,9 @@ class BoundLoop(LoopMode):
 
     def _bind_grown(self, state: State, place: int, number: int) -> None:
         """The output of a state that grows, in memory of its own."""
-        if number and place in self._loop.kept:  # nobody reads it
+        if number == self._loop.count - 1 and place in self._ends:  # where others look for it
+            self._bind_grown_into(state, place, self._ends[place].value)
+        elif number and place in self._loop.kept:  # nobody reads it
             self._binding._iobinding.bind_output(state.name_out, ort.OrtDevice.make("cpu", 0)._get_c_device())
         elif self.left_to_ort:
             self._binding._iobinding.bind_output(state.name_out, state.memory.ort_device())
@@ -311,7 +391,25 @@ class BoundLoop(LoopMode):
             value = state.buffers[(number + 1) % 2] if state.buffers else ort.OrtValue(self._grown[place])
             slots.append(Slot(state.spec, np.empty(shape, state.spec.dtype), value, state.memory, stays=False))
         download([slot for slot in slots if slot.array.size])()
-        return [slot.array for slot in slots]
+        found = {place: slot.array for place, slot in enumerate(slots)}
+        if number == self._loop.count - 1:
+            found |= {place: slot.array for place, slot in self._ends.items() if slot in self._finals}
+        return list(found.values())
+
+    def end(self, out: int) -> Slot:
+        """Where the last step leaves an output, by its place in the model."""
+        number = self._loop.state_of(out)
+        return self._outs[-1][self._free.index(out)] if number is None else self._ends[number]
+
+    def handed(self, out: int, stays: bool) -> Sequence[Handed]:
+        """What links give of an output, as `Links` has it."""
+        return [self._handed(self.end(out), stays)]
+
+    def _handed(self, slot: Slot, stays: bool) -> Handed:
+        if stays:
+            return Handed(slot.value, slot.array)
+        is_seen = is_on_host(slot) and not slot.spec.is_packed  # the host can read what is bound where it is
+        return Handed(None, host_view(slot.spec, slot.value) if is_seen else slot.array)
 
     def left_by(self, number: int) -> list[Array | None]:
         last = number == self._loop.count - 1
@@ -338,6 +436,9 @@ class BoundLoop(LoopMode):
             if state.buffers:
                 poisoned = output_arrays.poison(last)
                 upload([Slot(state.spec, poisoned, value, state.memory, stays=False) for value in state.buffers])()
+        for number, slot in self._ends.items():
+            if slot.array.size:
+                overwrite([slot], [output_arrays.poison(self._loop.last[number])])
 
     def bound(self) -> tuple[list[Bound], list[Bound]]:
         return self._single.bound()
@@ -363,9 +464,33 @@ class BoundLoop(LoopMode):
         return found
 
     def _first_bytes(self) -> int:
-        ins = self._model.places.inputs
-        return sum(
-            array.nbytes
-            for state, array in zip(self._states, self._loop.first, strict=True)
-            if not ins[state.pair.into].stays
-        )
+        ins = zip(self._model.inputs, self._model.places.inputs, strict=True)
+        stay = {spec.name for spec, place in ins if place.stays}
+        return copied_bytes([slot for slot in self._first_slots() if slot.spec.name not in stay])
+
+    # What a link would cost through the host
+
+    def copy_out(self, out: int) -> Copy | None:
+        """The copy of an output to the host; None where it is there."""
+        slot = self.end(out)
+        return None if is_on_host(slot) else download(apart([slot]))
+
+    def copy_in(self, into: int) -> Copy | None:
+        """The copy of an input to the device, synced; None where it is read on the host. What it copies is what is there."""
+        spec, place = self._model.inputs[into], self._model.places.inputs[into]
+        if place.on_host:
+            return None
+        number = self._loop.state_in(into)
+        if number is not None:
+            state = self._states[number]
+            array = self._loop.first[number]
+            value = self._first_value(state, array) if not state.buffers else self._state_value(state, 0)
+        else:
+            slot = next(slot for slot in self._ins[0] if slot.spec.name == spec.name)
+            array, value = self._loop.feeds[0][spec.name], slot.value
+        memory = self._single.memory_for(spec, place)
+        return self._single.until_there(upload([Slot(spec, np.ascontiguousarray(array), value, memory, stays=False)]))
+
+
+def is_on_host(slot: Slot) -> bool:
+    return slot.stays or slot.memory.kind == "host"

@@ -1,211 +1,257 @@
-"""A chain in one mode, and how it is set up by the mode's name; with stages in mode `device-resident`, where what links give and take
-stays on the device if both ends are on it."""
+"""A chain: its stages, the links between them, what the whole of it gives with plain arrays, and how it is set up in a mode by its name.
+
+Every stage is a loop, one that runs once where it is none: it has the arrays of `ortbench.worker.loops.data`, and what links
+give it is what the plain runs of the stages before it gave. Modes are compared with those.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy import median
 
-from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
+from ortbench.analysis.freed import TO_FREE
+from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, WrongOutputs, from_data, to_data
+from ortbench.core.expressions import expanded, nearest
 from ortbench.model.modes import CPU, WHOLE_CHAIN
-from ortbench.plan.loop_plan import Steps
+from ortbench.plan.chain_plan import Chain, End, Link, Stage
+from ortbench.plan.target import POLICIES, Inputs, with_own
+from ortbench.worker.inputs.files import load_outputs
+from ortbench.worker.loops import data as loops
 from ortbench.worker.loops.base import LoopMode, PartsMode
-from ortbench.worker.loops.bound import State
-from ortbench.worker.loops.chain_data import ChainData, OpenStage, of_stage
+from ortbench.worker.loops.bound import BoundLoop, Links
 from ortbench.worker.loops.data import LoopData
-from ortbench.worker.loops.modes import CpuStage, ResidentLoop, Taken
+from ortbench.worker.loops.modes import CpuLoop, ResidentLoop, Taken
 from ortbench.worker.modes.base import Mode, Proof, Step
-from ortbench.worker.modes.slots import Slot, apart, copied_bytes, download, overwrite, upload
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import Sync
-from ortbench.worker.session.memory import Copy
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound, Place
-from ortbench.worker.session.tensors import Array, TensorSpec, Value, host_value, host_view
+from ortbench.worker.session import providers
+from ortbench.worker.session.first_run import beside_expected
+from ortbench.worker.session.memory import Bound, Copy, Place
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.session import Model, open_model
+from ortbench.worker.session.tensors import Array, TensorSpec, Value
 from ortbench.worker.timing import took
 
 if TYPE_CHECKING:
+    from ortbench.model import protocol
     from ortbench.model.schema import LinkTimes, StageBytes
 
 
-class Handed(NamedTuple):
-    """What a link gives: a value that is taken where it is, or, where there is none, an array that it is copied from."""
-
-    value: Any
-    array: Array
-
-
-class Links(NamedTuple):
-    # what they give, by the name of the input: in every step the same, or in the first step and in each later one, None for nothing
-    taken: Mapping[str, Sequence[Handed | None]]
-    given: Collection[str]  # the outputs that they take
-    read: Collection[str]  # those of them that the stage copies to the host, behind its last step or each one
-
-    def of(self, name: str, number: int = 0) -> Handed | None:
-        """What a step is given for an input."""
-        handed = self.taken.get(name)
-        return None if handed is None else handed[min(number, len(handed) - 1)]
+@dataclass(eq=False)
+class OpenStage:
+    asked: Stage
+    model: Model
+    loop: LoopData = field(init=False)  # its arrays; there once the stages before it have run
 
     @property
-    def once(self) -> set[str]:
-        """The inputs that take the same in every step."""
-        return {name for name, handed in self.taken.items() if len(handed) == 1}
+    def name(self) -> str:
+        return self.asked.name
 
-
-class ResidentStage(ResidentLoop):
-    """Device tensors. What no link gives is copied in, what none takes is copied out; `keep` leaves it where it is."""
-
-    takes_first = True  # as of `CpuStage`
-
-    def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links) -> None:
-        self._links = links
-        # By the number of the state: what its last step leaves, where somebody wants it.
-        self._ends: dict[int, Slot] = {}
-        self._take: Copy | None = None
-        super().__init__(model, loop, steps)
-        assert self.bytes_in is not None
-        assert self.bytes_out is not None
-        self.bytes_in += copied_bytes(self._taken_slots())
-        self.bytes_out += copied_bytes(self._finals)
-
-    def _first_bytes(self) -> int:
-        return copied_bytes(self._first_slots())
-
-    def begin(self) -> None:
-        super().begin()
-        if self.takes_first:
-            self.take()
-
-    def take(self) -> None:
-        """Copy what links give and is not taken where it is."""
-        if self._take is None:
-            self._take = self._up(self._taken_slots())
-        self._take()
-
-    def _taken_slots(self) -> list[Slot]:
-        return [slot for slot in self._ins[0] if slot.spec.name in self._links.once]
-
-    # What links give
-
-    def _is_moved(self, name: str) -> bool:
-        return super()._is_moved(name) and name not in self._links.once
-
-    def _in_slot(self, spec: TensorSpec, place: Place, array: Array, number: int) -> Slot:
-        handed = self._links.of(spec.name, number)
-        if handed is None:
-            return super()._in_slot(spec, place, array, number)
-        memory = self._single.memory_for(spec, place)
-        if handed.value is not None:
-            return Slot(spec, handed.array, handed.value, memory, stays=True)
-        if place.on_host and not spec.is_packed:  # it can be read where it is
-            return Slot(spec, handed.array, host_value(spec, handed.array), memory, stays=True)
-        return Slot(spec, handed.array, self._value(spec, handed.array.shape, memory), memory, stays=False)
-
-    def _first_slot(self, state: State, array: Array) -> Slot | None:
-        handed = self._links.of(state.name_in)
-        if handed is None:
-            return super()._first_slot(state, array)
-        return None if handed.value is not None else super()._first_slot(state, handed.array)
-
-    def _state_value(self, state: State, number: int) -> Any:
-        handed = self._links.of(state.name_in)
-        is_taken = number == 0 and handed is not None and handed.value is not None
-        return handed.value if is_taken and handed is not None else super()._state_value(state, number)
-
-    def _first_value(self, state: State, array: Array) -> Any:
-        handed = self._links.of(state.name_in)
-        return super()._first_value(state, array) if handed is None or handed.value is None else handed.value
-
-    # What links take
-
-    def _is_read(self, name: str, number: int) -> bool:
-        if name in self._links.given:
-            return name in self._links.read and number == self._loop.count - 1
-        return super()._is_read(name, number)
-
-    def _final_slots(self) -> list[Slot]:
-        end = self._loop.count - 1
-        for number, (state, last) in enumerate(zip(self._states, self._loop.last, strict=True)):
-            name = state.name_out
-            if name in self._links.given or name not in self._steps.keep:
-                own, memory = bool(state.buffers), state.memory
-                value = self._next_value(state, end) if own else memory.allocate(state.spec, last.shape)
-                spec = state.spec._replace(name=name)
-                self._ends[number] = Slot(spec, np.empty_like(last), value, memory, stays=False)
-        is_read = {number: self._is_read(slot.spec.name, end) for number, slot in self._ends.items()}
-        return [slot for number, slot in self._ends.items() if is_read[number] and slot.array.size]
-
-    def _bind_grown(self, state: State, place: int, number: int) -> None:
-        if number == self._loop.count - 1 and place in self._ends:  # where others look for it
-            self._bind_grown_into(state, place, self._ends[place].value)
-        else:
-            super()._bind_grown(state, place, number)
-
-    def end(self, out: int) -> Slot:
-        """Where the last step leaves an output, by its place in the model."""
-        number = self._loop.state_of(out)
-        return self._outs[-1][self._free.index(out)] if number is None else self._ends[number]
-
-    def handed(self, out: int, stays: bool) -> Sequence[Handed]:
-        """What links give of an output, as `Links` has it."""
-        return [self._handed(self.end(out), stays)]
-
-    def _handed(self, slot: Slot, stays: bool) -> Handed:
-        if stays:
-            return Handed(slot.value, slot.array)
-        return Handed(None, host_view(slot.spec, slot.value) if is_seen(slot) else slot.array)
-
-    # What came of it
-
-    def state(self, number: int) -> list[Array]:
-        found = super().state(number)
-        if number == self._loop.count - 1:
-            for place, slot in self._ends.items():
-                if slot in self._finals:
-                    found[place] = slot.array
-        return found
-
-    def poison(self) -> None:
-        super().poison()
-        for number, slot in self._ends.items():
-            if slot.array.size:
-                overwrite([slot], [output_arrays.poison(self._loop.last[number])])
-
-    # What a link would cost through the host
-
-    def copy_out(self, out: int) -> Copy | None:
-        """The copy of an output to the host; None where it is there."""
-        slot = self.end(out)
-        return None if is_on_host(slot) else download(apart([slot]))
-
-    def copy_in(self, into: int) -> Copy | None:
-        """The copy of an input to the device, synced; None where it is read on the host. What it copies is what is there."""
-        spec, place = self._model.inputs[into], self._model.places.inputs[into]
-        if place.on_host:
-            return None
-        number = self._loop.state_in(into)
+    def last(self, out: int) -> Array:
+        """What the last step of the plain run gave for an output."""
+        number = self.loop.state_of(out)
         if number is not None:
-            state = self._states[number]
-            array = self._loop.first[number]
-            value = self._first_value(state, array) if not state.buffers else self._state_value(state, 0)
+            return self.loop.last[number]
+        held = {pair.out for pair in self.loop.pairs}
+        return self.loop.outputs[-1][
+            [place for place in range(len(self.model.outputs)) if place not in held].index(out)
+        ]
+
+    def place_of_output(self, out: int) -> Place:
+        """Where its last step leaves an output: a state where its input is."""
+        number, places = self.loop.state_of(out), self.model.places
+        return places.outputs[out] if number is None else places.inputs[self.loop.pairs[number].into]
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    link: Link
+    # the stage that gives, and the place of its output
+    source: OpenStage
+    out: int
+    # the stage that takes, and the place of its input
+    target: OpenStage
+    into: int
+
+    @property
+    def given(self) -> TensorSpec:
+        return self.source.model.outputs[self.out]
+
+    @property
+    def taken(self) -> TensorSpec:
+        return self.target.model.inputs[self.into]
+
+    @property
+    def from_(self) -> End:
+        return End(self.source.name, self.given.name)
+
+    @property
+    def to(self) -> End:
+        return End(self.target.name, self.taken.name)
+
+    def places(self) -> tuple[Place, Place]:
+        return self.source.place_of_output(self.out), self.target.model.places.inputs[self.into]
+
+    def why_copied(self) -> str | None:
+        """Why the value cannot be taken where it is; None if it can."""
+        out, into = self.places()
+        if out.own is None or into.own is None:
+            return "ONNX Runtime offers no memory of a device that it is on"
+        if out.on_host and into.on_host:
+            return None
+        is_same = getattr(out.own, "is_same", None)
+        info = getattr(into.own, "info", None)
+        if is_same(info) if is_same is not None and info is not None else out.own.label == into.own.label:
+            return None
+        return f"{self.source.name} has it in {out.own.label}, {self.target.name} wants it in {into.own.label}"
+
+
+@dataclass
+class ChainData:
+    """The open stages in their order, and what links them."""
+
+    stages: list[OpenStage]
+    joints: list[Joint]
+
+    def outputs(self) -> list[tuple[TensorSpec, Array]]:
+        """What the plain run gave for every output of every stage, by ``stage.name``."""
+        return [
+            (spec._replace(name=str(End(stage.name, spec.name))), stage.last(place))
+            for stage in self.stages
+            for place, spec in enumerate(stage.model.outputs)
+        ]
+
+    def taken_by(self, stage: OpenStage) -> list[Joint]:
+        return [joint for joint in self.joints if joint.target is stage]
+
+    def given_by(self, stage: OpenStage) -> list[Joint]:
+        return [joint for joint in self.joints if joint.source is stage]
+
+
+def open_stages(chain: Chain, profile_prefix: str | None = None) -> Iterator[OpenStage]:
+    """Load the EP of each stage, once for those that ask for the same, and create its session. Raises `OrtbenchError`:
+    one cannot be opened; which stage it is about comes first."""
+    known: dict[str, Provider] = {}
+    for number, stage in enumerate(chain.stages):
+        target = stage.target
+        prefix = profile_prefix and f"{profile_prefix}-{number}"
+        asked = f"{target.ep} {target.library} {target.device} {target.options}"
+        with blaming(stage):
+            if asked not in known or target.ep in POLICIES:  # ONNX Runtime chooses for each session
+                known[asked] = providers.find(target)
+            provider = known[asked]
+            own = with_own(target, provider.name)
+            yield OpenStage(stage, open_model(stage.model, own, provider, profile_prefix=prefix))
+
+
+def join(chain: Chain, stages: Sequence[OpenStage]) -> list[Joint]:
+    """The links between open stages, those of patterns one by one. Raises `BadInput`: a link to or from what a model
+    has not, of two types, or two to one input."""
+    by_name = {stage.name: stage for stage in stages}
+    found: list[Joint] = []
+    for link in chain.links:
+        for joint in _joints(link, by_name[link.source.stage], by_name[link.to.stage]):
+            if any(it.target is joint.target and it.into == joint.into for it in found):
+                raise BadInput(f"{link.where['to']}: {joint.to} is linked already")
+            found.append(joint)
+    return found
+
+
+def _joints(link: Link, source: OpenStage, target: OpenStage) -> Iterator[Joint]:
+    outputs, inputs = source.model.output_names, [spec.name for spec in target.model.inputs]
+    pairs = expanded(link.source.tensor, link.to.tensor, outputs)
+    if not pairs:
+        hint = nearest(link.source.tensor, outputs)
+        raise BadInput(
+            f"{link.where['from']}: {link.source}: {source.asked.model} has no output {link.source.tensor!r}{hint}"
+        )
+    for out, into in pairs:
+        if into not in inputs:
+            hint = nearest(into, inputs)
+            raise BadInput(f"{link.where['to']}: {link.to}: {target.asked.model} has no input {into!r}{hint}")
+        joint = Joint(link, source, outputs.index(out), target, inputs.index(into))
+        one, other = joint.given, joint.taken
+        if one.type != other.type or not _may_fit(one.shape, other.shape):
+            what = f"{joint.from_} is {loops.form(one)}, and {joint.to} is {loops.form(other)}"
+            raise BadInput(f"{link.where['to']}: does not fit: {what}")
+        yield joint
+
+
+def _may_fit(one: Sequence[int | str | None], other: Sequence[int | str | None]) -> bool:
+    """Whether shapes can be the same, as far as models say."""
+    if not one or not other:  # how ONNX Runtime reports an unknown rank, too
+        return True
+    fixed = ((a, b) for a, b in zip(one, other, strict=False) if isinstance(a, int) and isinstance(b, int))
+    return len(one) == len(other) and all(a == b for a, b in fixed)
+
+
+def run(stage: OpenStage, joints: Sequence[Joint]) -> None:
+    """Have a stage run with plain arrays, on what the stages before it gave. Raises `OrtbenchError`: it cannot be run;
+    which stage or link it is about comes first."""
+    linked: dict[str, Array] = {}
+    for joint in joints:
+        array = joint.source.last(joint.out)
+        try:
+            joint.taken.check_fit(array.shape, str(joint.from_))
+        except BadInput as error:
+            raise BadInput(f"{joint.link.where['to']}: does not fit: {error}") from None
+        linked[joint.taken.name] = array
+    asked = stage.asked
+    with blaming(asked):
+        steps = asked.steps
+        if (twice := next((name for name in steps.resident if name in linked), None)) is not None:
+            raise BadInput(f"--resident {twice}: a link gives it", "--resident")
+        stage.loop = loops.make(asked.model, stage.model, asked.inputs, steps, linked, states_kept=True)
+
+
+def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> protocol.HeldOutputs | None:
+    """What plain runs gave beside expected outputs; None where there are none. Raises `BadInput`: they are of other stages or
+    outputs; `BenchmarkFailed`: they differ."""
+    if inputs.expect is None:
+        return None
+    known = {
+        f"{stage.name}/{spec.name}": (stage, place)
+        for stage in stages
+        for place, spec in enumerate(stage.model.outputs)
+    }
+    keys = f"its keys are STAGE/NAME: {', '.join(known)}"
+    beside = [
+        (str(End(stage.name, stage.model.outputs[place].name)), stage.last(place), array)
+        for key, array in load_outputs(Path(inputs.expect), known, keys, "[^/]+").items()
+        for stage, place in (known[key],)
+    ]
+    return beside_expected(beside, inputs, [stage.model for stage in stages])
+
+
+@contextmanager
+def blaming(stage: Stage) -> Iterator[None]:
+    """What goes wrong inside the block is of a stage: said with the line of its file, and the key that it is about.
+    Raises `OrtbenchError`: of the same kind."""
+    try:
+        yield
+    except OrtbenchError as error:
+        text, option = str(error).partition(TO_FREE)[0], getattr(error, "option", None)  # stages are not copied
+        found = re.match(r"--([a-z-]+)", option or text)
+        if found is not None and found[1] in stage.where:
+            begin, text = stage.where[found[1]], text[len(f"--{found[1]}") :].removeprefix(":").strip()
         else:
-            slot = next(slot for slot in self._ins[0] if slot.spec.name == spec.name)
-            array, value = self._loop.feeds[0][spec.name], slot.value
-        memory = self._single.memory_for(spec, place)
-        return self._single.until_there(upload([Slot(spec, np.ascontiguousarray(array), value, memory, stays=False)]))
+            begin = f"{stage.where.get('', '')} ({stage.name})".strip()
+        raise _saying(f"{begin}: {text}", error) from None
 
 
-def is_seen(slot: Slot) -> bool:
-    """Whether the host can read what is bound where it is."""
-    return is_on_host(slot) and not slot.spec.is_packed
+def of_stage(name: str, error: OrtbenchError) -> OrtbenchError:
+    return _saying(f"stage {name}: {error}", error)
 
 
-def is_on_host(slot: Slot) -> bool:
-    return slot.stays or slot.memory.kind == "host"
+def _saying(text: str, error: OrtbenchError) -> OrtbenchError:
+    return from_data({**to_data(error), "error": text})
 
 
 _LINK_NS = 50_000_000  # so long is each copy of a link repeated, as long as there are some and not too many
@@ -229,7 +275,9 @@ class ChainMode(PartsMode):
         self._calls: list[Copy] = [stage.run_whole for stage in stages]
         self.sync: Sync = stages[main].sync
         moved = [(stage.bytes_in, stage.bytes_out) for stage in stages]
-        self.bytes_in, self.bytes_out = (_sum(side) for side in zip(*moved, strict=True))
+        self.bytes_in, self.bytes_out = (
+            None if None in side else sum(it or 0 for it in side) for side in zip(*moved, strict=True)
+        )
 
     def run_whole(self, _a: object = None, _b: object = None) -> None:
         done = len(self._times)
@@ -279,21 +327,22 @@ class ChainMode(PartsMode):
             if it.loop.count > 1
         ]
 
-    def stage_bytes(self) -> list[StageBytes]:
-        return [{"bytes_h2d": stage.bytes_in, "bytes_d2h": stage.bytes_out} for stage in self._stages]
+    def details(self) -> dict[str, Any]:
+        copied: list[StageBytes] = [{"bytes_h2d": it.bytes_in, "bytes_d2h": it.bytes_out} for it in self._stages]
+        return {"chain": copied}
 
-    def link_times(self) -> list[LinkTimes] | None:
-        """What the copies of each link take alone, where its values are on a device."""
+    def times_alone(self, repeats: int) -> dict[str, Any]:
+        """What the copies of each link take, where its values are on a device."""
         found: list[LinkTimes] = []
         by_stage = dict(zip((id(it) for it in self._chain.stages), self._stages, strict=True))
         for joint in self._chain.joints:
             source, target = by_stage[id(joint.source)], by_stage[id(joint.target)]
-            if not isinstance(source, ResidentStage) or not isinstance(target, ResidentStage):
-                return None
+            if not isinstance(source, BoundLoop) or not isinstance(target, BoundLoop):
+                return {}
             copies = source.copy_out(joint.out), target.copy_in(joint.into)
             download, upload = (None if copy is None else _time(copy) for copy in copies)
             found.append({"d2h_ns": download, "h2d_ns": upload})
-        return found
+        return {"links": found}
 
 
 def _compare(name: str, stage: LoopMode, rtol: float | None, atol: float | None) -> None:
@@ -301,11 +350,6 @@ def _compare(name: str, stage: LoopMode, rtol: float | None, atol: float | None)
         stage.compare_steps(rtol, atol)
     except (WrongOutputs, BenchmarkFailed) as error:
         raise of_stage(name, error) from None
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
 
 
 def _time(copy: Copy) -> int:
@@ -333,26 +377,26 @@ def main_of(stages: list[OpenStage]) -> int:
 
 
 def cpu_stage(
-    stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode], kind: type[CpuStage] = CpuStage
-) -> CpuStage:
+    stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode], kind: type[CpuLoop] = CpuLoop
+) -> CpuLoop:
     """A stage with CPU tensors; `made` are those before it, by their ids."""
     taken = []
     for joint in data.taken_by(stage):
         source = made[id(joint.source)]
-        assert isinstance(source, CpuStage)
+        assert isinstance(source, CpuLoop)
         taken.append(Taken(joint.into, source, joint.out))
     return kind(stage.model, stage.loop, taken)
 
 
 def bound_stage(
-    stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode], kind: type[ResidentStage] = ResidentStage
-) -> ResidentStage:
+    stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode], kind: type[BoundLoop] = ResidentLoop
+) -> BoundLoop:
     """The same with IO binding, which has run."""
     kind.single.check(stage.model)
     taken = {}
     for joint in data.taken_by(stage):
         source = made[id(joint.source)]
-        assert isinstance(source, ResidentStage)
+        assert isinstance(source, BoundLoop)
         taken[joint.taken.name] = source.handed(joint.out, stays=joint.why_copied() is None)
     given = data.given_by(stage)
     crossing = [joint for joint in given if joint.why_copied() is not None]

@@ -10,21 +10,20 @@ from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.target import inputs_from
-from ortbench.worker.loops.chain import main_of
-from ortbench.worker.loops.chain_data import (
+from ortbench.worker.loops.chain import (
     ChainData,
     Joint,
     OpenStage,
     blaming,
     hold_expected,
     join,
-    loop_pairs,
+    main_of,
     open_stages,
     run,
 )
 from ortbench.worker.opened import OpenedChain
 from ortbench.worker.opening import answered, described_ep, tensor, with_copies
-from ortbench.worker.session import first_run, memory, placement
+from ortbench.worker.session import memory, placement
 from ortbench.worker.session.runtime import begin
 from ortbench.worker.session.tensors import Array, TensorSpec, nbytes
 from ortbench.worker.state import Stages, State
@@ -47,7 +46,7 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
     main = main_of(stages)
     first = stages[main]
     # Also where the first run fails: the sessions then end with the process.
-    opened = OpenedChain(first.asked.model, first.asked.target, request, first.model, first_run.no_data(), chain=data)
+    opened = OpenedChain(first.asked.model, first.asked.target, request, first.model, chain=data)
     state.opened = opened
     unsupported, expected = None, None
     try:
@@ -124,7 +123,8 @@ def _eps(stages: Sequence[OpenStage], placed: Sequence[schema.Placement]) -> lis
 
 def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> schema.ChainStage:
     """A stage for the result; the digest of its model and its settings are the other side's to say."""
-    steps = stage.asked.steps
+    steps, model = stage.asked.steps, stage.model
+    pairs = stage.loop.pairs if has_run else []
     return {
         "name": stage.name,
         "model": stage.asked.model,
@@ -134,7 +134,7 @@ def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> sch
         "device": placement.describe_device(stage.model),
         "memory": memory.describe(stage.model.provider),
         "repeat": steps.count,
-        "feedback": loop_pairs(stage) if has_run else [],
+        "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in pairs],
         "keep": list(steps.keep),
         "session_ns": stage.model.session_ns,
         "first_inference_ns": stage.loop.first_ns if has_run else 0,

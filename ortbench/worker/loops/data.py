@@ -20,7 +20,7 @@ from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import files
 from ortbench.worker.loops import generation
 from ortbench.worker.loops.step_inputs import WAYS_OUT, Pair, PromptedInputs, Shape, StepInputs, named
-from ortbench.worker.session.first_run import Data, beside_expected, refuse_foreign, run_error, run_once
+from ortbench.worker.session.first_run import Data, beside_expected, refuse_foreign, run_once, run_timed
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec
 
@@ -40,7 +40,6 @@ class LoopData:
     # the second one the same way (the only one, where there is no other): a mode finds out with it what waits for the
     # device. It takes less room than the last one, and its state is not empty
     early: Data
-    ranges: dict[str, tuple[float, float]]  # of random values, by input
     kept: frozenset[int]  # the states, by number, of which the first step alone gives what all later ones take
     generated: generation.Generated | None = None  # where steps give tokens; its outputs are known in form alone
 
@@ -114,13 +113,9 @@ def make(
         _check_state(model, pairs, state, number)
         shapes.append([array.shape for array in state])
         arrays = {**made.of_step(number, state), **named(model, pairs, state)}
-        begun = time.perf_counter_ns()
-        try:
-            found = run_once(model, arrays)
-        except Exception as error:
-            failed = run_error(error, model.target, request, WAYS_OUT, made.guessed)
-            raise type(failed)(f"step {number + 1} of {steps.count}: {failed}") from None
-        took = took or time.perf_counter_ns() - begun
+        which = f"step {number + 1} of {steps.count}: "
+        found, now = run_timed(model, arrays, request, WAYS_OUT, made.guessed, which)
+        took = took or now
         embedded = () if embed is None else embed.names  # the embedding model gives them anew
         feeds.append(
             {
@@ -157,7 +152,7 @@ def make(
                 for number, of_step in enumerate(outputs)
             ]
     early, single = singles[:2][-1], singles[-1]
-    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, made.ranges, once, generated)
+    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, once, generated)
 
 
 def next_state(
@@ -287,8 +282,11 @@ def _expected(model: Model, request: Inputs, count: int) -> dict[tuple[int, int]
     if request.expect is None or model.known is not None:  # known in shape alone
         return {}
     names = [spec.name for spec in model.outputs]
+    keys = "its keys are step0/NAME and so on, as many steps as there are"
     known = {f"step{step}/{name}": (step, place) for step in range(count) for place, name in enumerate(names)}
-    return {known[key]: array for key, array in files.load_steps(Path(request.expect), known).items()}
+    return {
+        known[key]: array for key, array in files.load_outputs(Path(request.expect), known, keys, r"step\d+").items()
+    }
 
 
 def lockstep(model: Model, data: LoopData) -> Iterator[list[Array]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,7 @@ import numpy as np
 from ortbench.analysis.feedback_pairs import TOKEN_IDS
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import expanded
-from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT, SHARED
+from ortbench.model.modes import CPU, HOST_ACCESSIBLE
 from ortbench.plan.chain_plan import Chain, End, Link, Stage
 from ortbench.plan.loop_plan import Embedding, Encoder, Features, Steps
 from ortbench.worker.inputs import arrays as input_arrays
@@ -23,16 +22,15 @@ from ortbench.worker.inputs.files import load_some
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.loops import data as loops
 from ortbench.worker.loops import generation
-from ortbench.worker.loops.chain import Handed, Links, ResidentStage, bound_stage, cpu_stage
-from ortbench.worker.loops.chain_data import ChainData, Joint, OpenStage, join
+from ortbench.worker.loops.bound import BoundLoop, Handed, Links
+from ortbench.worker.loops.chain import ChainData, Joint, OpenStage, bound_stage, cpu_stage, join
 from ortbench.worker.loops.data import LoopData, by_step
-from ortbench.worker.loops.modes import CpuStage, HostAccessibleLoop, SharedLoop, Taken
+from ortbench.worker.loops.modes import BOUND, CpuLoop, HostAccessibleLoop, ResidentLoop, SharedLoop, Taken
 from ortbench.worker.loops.step_inputs import WAYS_OUT
 from ortbench.worker.modes.base import then
 from ortbench.worker.modes.slots import Slot
-from ortbench.worker.session.first_run import Data, run_error, run_once
-from ortbench.worker.session.memory import Copy
-from ortbench.worker.session.tensor_memory import Place
+from ortbench.worker.session.first_run import Data, run_timed
+from ortbench.worker.session.memory import Copy, Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value
 
 if TYPE_CHECKING:
@@ -41,15 +39,7 @@ if TYPE_CHECKING:
     from ortbench.worker.session.session import Model
 
 
-class SharedStage(SharedLoop, ResidentStage):
-    """Past and present in one buffer, behind another stage."""
-
-
-class HostAccessibleStage(HostAccessibleLoop, ResidentStage):
-    """HOST_ACCESSIBLE memory, behind another stage."""
-
-
-class EmbeddingCpu(CpuStage):
+class EmbeddingCpu(CpuLoop):
     """An embedding model with CPU tensors, whose outputs of each step are taken before the next one. Links give it something for
     the prompt alone."""
 
@@ -69,13 +59,14 @@ class EmbeddingCpu(CpuStage):
         self._got[-1] = found
 
 
-class EmbeddingStage(ResidentStage):
+class EmbeddingStage(ResidentLoop):
     """An embedding model with device tensors: one buffer for what the prompt gives, one for what each token gives."""
 
     each_read = True
     takes_first = False
 
-    def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links) -> None:
+    def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links | None = None) -> None:
+        assert links is not None
         taken = {name: (handed[0], None) for name, handed in links.taken.items()}  # later steps have no features
         super().__init__(model, loop, steps, links._replace(taken=taken))
 
@@ -95,11 +86,6 @@ class EmbeddingStage(ResidentStage):
 
 class HostAccessibleEmbedding(HostAccessibleLoop, EmbeddingStage):
     """The same in HOST_ACCESSIBLE memory."""
-
-
-_BOUND: dict[str, type[ResidentStage]] = {
-    RESIDENT: ResidentStage, SHARED.name: SharedStage, HOST_ACCESSIBLE: HostAccessibleStage,
-}  # fmt: skip
 
 
 def make_encoded(path: str, model: Model, opened: Callable[[str], Model], request: Inputs, steps: Steps) -> ChainData:
@@ -208,14 +194,10 @@ def make_embedded(path: str, model: Model, opened: Callable[[str], Model], reque
     took: list[int] = []
 
     def run(tokens: Array, is_prompt: bool) -> list[Array]:
-        begun = time.perf_counter_ns()
-        try:
-            found = run_once(front, {ids.name: tokens, **empty, **(seen if is_prompt else {})})
-            took[1:] = [time.perf_counter_ns() - begun]
-            return found
-        except Exception as error:
-            failed = run_error(error, model.target, request, WAYS_OUT)
-            raise type(failed)(f"the embedding model: {failed}") from None
+        arrays = {ids.name: tokens, **empty, **(seen if is_prompt else {})}
+        found, now = run_timed(front, arrays, request, WAYS_OUT, which="the embedding model: ")
+        took[1:] = [now]
+        return found
 
     def embedded(tokens: Array, is_prompt: bool) -> dict[str, Array]:
         found = run(tokens, is_prompt)
@@ -255,7 +237,6 @@ def make_embedded(path: str, model: Model, opened: Callable[[str], Model], reque
         last=[],
         single=single,
         early=single,
-        ranges={},
         kept=frozenset(),
     )
     return ChainData(stages, joints)
@@ -324,7 +305,7 @@ def make_staged(name: str, data: ChainData, request: Inputs) -> LoopMode:
     *fronts, _ = data.stages
     asked = data.stages[-1].asked.steps.decoder
     assert asked is not None
-    made: dict[int, CpuStage | ResidentStage] = {}  # by the id of the stage
+    made: dict[int, CpuLoop | BoundLoop] = {}  # by the id of the stage
     for stage in data.stages:
         kinds = _kinds(name, stage is data.stages[-1], asked.embedding is not None and stage is fronts[-1])
         if name == CPU:
@@ -348,18 +329,16 @@ def make_staged(name: str, data: ChainData, request: Inputs) -> LoopMode:
     return decoder
 
 
-def _kinds(name: str, is_decoder: bool, embeds: bool) -> tuple[type[CpuStage], type[ResidentStage]]:
+def _kinds(name: str, is_decoder: bool, embeds: bool) -> tuple[type[CpuLoop], type[BoundLoop]]:
     """How a stage is set up in a mode, with arrays and with IO binding."""
     if is_decoder:
-        return CpuStage, _BOUND.get(name, ResidentStage)
+        return CpuLoop, BOUND.get(name, ResidentLoop)
     if embeds:
         return EmbeddingCpu, HostAccessibleEmbedding if name == HOST_ACCESSIBLE else EmbeddingStage
-    return CpuStage, HostAccessibleStage if name == HOST_ACCESSIBLE else ResidentStage
+    return CpuLoop, HostAccessibleLoop if name == HOST_ACCESSIBLE else ResidentLoop
 
 
-def _run_before(
-    fronts: Sequence[CpuStage | ResidentStage], calls: list[Copy], behind: CpuStage | ResidentStage
-) -> None:
+def _run_before(fronts: Sequence[CpuLoop | BoundLoop], calls: list[Copy], behind: CpuLoop | BoundLoop) -> None:
     """Have the first of the calls of a stage run these before."""
     if not fronts:
         return
@@ -375,13 +354,13 @@ def _run_before(
     calls[0] = run_and_begin
 
 
-def _embed_each(embedding: CpuStage | ResidentStage, decoder: CpuStage | ResidentStage) -> None:
+def _embed_each(embedding: CpuLoop | BoundLoop, decoder: CpuLoop | BoundLoop) -> None:
     for number, (embed, call) in enumerate(zip(embedding._calls, decoder._calls, strict=True)):
-        if isinstance(decoder, CpuStage):
+        if isinstance(decoder, CpuLoop):
             decoder._calls[number] = then(then(embed, partial(decoder.take, number)), call)
         else:
             decoder._calls[number] = then(embed, call)
-    both: list[Mapping[str, Any]] = [it.bytes_by_step() for it in (embedding, decoder)]
+    both: list[Mapping[str, Any]] = [it._by_step for it in (embedding, decoder)]
     count = len(decoder._calls)
     for key in ("step_h2d", "step_d2h"):
         one, other = (it if isinstance(it, list) else [it] * count for it in (side[key] for side in both))

@@ -20,10 +20,10 @@ from ortbench.core.expressions import expanded
 from ortbench.plan.loop_plan import Decoder, Steps
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.session.tensors import Array, TensorSpec, described
 
 if TYPE_CHECKING:
-    from ortbench.model.schema import Generation, Tensor
+    from ortbench.model.schema import Generation
 
 PART = 512  # tokens of a prompt where no option says how many, and of a run that fills the cache
 _WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}
@@ -48,59 +48,39 @@ class Roles(NamedTuple):
 
 
 class Embed(NamedTuple):
-    """The embedding model in front of a decoder.
+    """The embedding model in front of a decoder."""
 
-    Attributes:
-        ids: its input of token ids.
-        batch: how many sequences it takes.
-        range: of random ids.
-        special: tokens that are not among these.
-        placed: the tokens that stand for features at the beginning of a random prompt, for all sequences.
-        names: the decoder's inputs that it gives.
-        run: gives them, of ids [batch, n], and where they are the prompt's of features too.
-    """
-
-    ids: TensorSpec
-    batch: int
-    range: tuple[float, float]
-    special: tuple[int, ...]
-    placed: tuple[int, ...]
-    names: tuple[str, ...]
-    run: Callable[[Array, bool], dict[str, Array]]
+    ids: TensorSpec  # its input of token ids
+    batch: int  # how many sequences it takes
+    range: tuple[float, float]  # of random ids
+    special: tuple[int, ...]  # tokens that are not among these
+    placed: tuple[int, ...]  # the tokens that stand for features at the beginning of a random prompt, for all sequences
+    names: tuple[str, ...]  # the decoder's inputs that it gives
+    run: Callable[[Array, bool], dict[str, Array]]  # gives them, of ids [batch, n], of the prompt's with its features
 
 
 @dataclass
 class Generated:
-    """What a loop that generates is made of beside its feeds.
+    """What a loop that generates is made of beside its feeds."""
 
-    Attributes:
-        feedback: the names of present and past of each state.
-        context: how many tokens the cache holds before the prompt.
-        given: the file's tokens [batch, n] int64: the context, the prompt, then those that are forced; None without a file.
-        tokens: those that the plain loop chose [batch, steps] int64, as its logits have them.
-        near: for each whether its two best logits lie closer together than outputs may differ.
-        next_ids: what each later step takes [batch, 1]: one array, written by the step before.
-        prompt_ids: what the first step takes [batch, prompt].
-        embed: what gives the decoder its inputs of these; None where the decoder takes ids.
-    """
-
-    feedback: tuple[tuple[str, str], ...]
+    feedback: tuple[tuple[str, str], ...]  # the names of present and past of each state
     roles: Roles
     out: int  # the place of the logits
-    context: int
+    context: int  # how many tokens the cache holds before the prompt
     prompt: int
     batch: int
+    # the file's tokens [batch, n] int64: the context, the prompt, then those that are forced; None without a file
     given: Array | None
-    tokens: Array
-    near: Array
-    next_ids: Array
+    tokens: Array  # those that the plain loop chose [batch, steps] int64, as its logits have them
+    near: Array  # for each whether its two best logits lie closer together than outputs may differ
+    next_ids: Array  # what each later step takes [batch, 1]: one array, written by the step before
     from_file: bool = False  # whether tokens of a file are among them
     encoded: int | None = None  # how many tokens the encoder takes, or 1 where it takes none; None without one
     fixed: bool = False  # the cache has a fixed length
     first_ns: int = 0  # what the first run of all took, where that was a trial of it, or filled the cache
     said_by: str = ""
-    embed: Embed | None = None
-    prompt_ids: Array = field(init=False)
+    embed: Embed | None = None  # what gives the decoder its inputs of tokens; None where the decoder takes ids
+    prompt_ids: Array = field(init=False)  # what the first step takes [batch, prompt]
     made: dict[tuple[str, int], Array] = field(default_factory=dict)
 
     def depth(self, number: int) -> int:
@@ -154,18 +134,13 @@ def last_position(logits: Array, batch: int) -> Array:
     return logits.reshape(batch, -1, logits.shape[-1])[:, -1]
 
 
-def _as_tensor(spec: TensorSpec) -> Tensor:
-    shape = list(spec.shape)
-    return {"name": spec.name, "type": spec.type, "model_shape": shape, "shape": None, "bytes": None, "range": None}
-
-
 def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]:
     """The names of present and past of a decoder's states: those that the folder says, else those that are alike; `BadInput`: there
     are none."""
     ins, outs = ({spec.name: spec for spec in specs} for specs in (model.inputs, model.outputs))
     said = [pair for out, into in decoder.feedback for pair in expanded(out, into, list(outs)) if pair[1] in ins]
     rest = (
-        [_as_tensor(spec) for name, spec in side.items() if name not in {pair[at] for pair in said}]
+        [described(spec) for name, spec in side.items() if name not in {pair[at] for pair in said}]
         for at, side in ((1, ins), (0, outs))
     )
     found = {**dict(said), **{out["name"]: into["name"] for out, into in by_name(*rest)}}
@@ -247,12 +222,8 @@ def begin(
     encoded_tokens: int | None = None,
     embed: Embed | None = None,
 ) -> Generated:
-    """A generation before its first step; `encoded_tokens` are those that an encoder takes, None where it takes something else;
-    `embed`: the embedding model, where there is one.
-
-    Raises:
-        BadInput: tokens that cannot be read or are too few, a prompt that the model cannot take or hold.
-    """
+    """A generation before its first step; `encoded_tokens` are those that an encoder takes, None where it takes something else.
+    Raises `BadInput`: tokens that cannot be read or are too few, a prompt that the model cannot take or hold."""
     decoder = steps.decoder
     assert decoder is not None
     length, batch = roles.ids.shape[1], batch_of(roles.ids, dims) if embed is None else embed.batch

@@ -22,29 +22,35 @@ from ortbench.worker.modes.make import CpuMode, HostAccessibleMode, ResidentMode
 from ortbench.worker.modes.slots import Slot
 from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import cpu_arrays
-from ortbench.worker.session.memory import Copy, copy_arrays
+from ortbench.worker.session.memory import Bound, Copy, copy_arrays
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound
 from ortbench.worker.session.tensors import Array, TensorSpec, host_array, host_value, host_view
 
 
 class CpuLoop(LoopMode):
+    """CPU tensors in every step; what links give is what stages before it gave last."""
+
     name = CPU
     sync: Sync = CpuMode.sync
 
-    def __init__(self, model: Model, loop: LoopData) -> None:
+    takes_first = True  # what links give it is taken before the first step; else somebody has it taken in that step
+
+    def __init__(self, model: Model, loop: LoopData, taken: Sequence[Taken] = ()) -> None:
         super().__init__(model, loop)
+        self._taken = taken
         self._native = all(spec.native for spec in (*model.inputs, *model.outputs))
         self._owners: list[Any] = []  # of what ONNX Runtime is given in another form than numpy's
+        self._holds: list[Any] = []  # the same of what links give
         names = [model.inputs[pair.into].name for pair in loop.pairs]
         self._first = [self._given(pair.into, array) for pair, array in zip(loop.pairs, loop.first, strict=True)]
         self._state: list[Any] = self._first
         self._got: list[Any] = [None] * loop.count
+        linked = {it.into for it in taken}  # a link that gives nothing must fail, not find what the plain run had
         self._feeds: list[dict[str, Any]] = [
             {
                 spec.name: self._given(place, step[spec.name])
                 for place, spec in enumerate(model.inputs)
-                if spec.name in step
+                if spec.name in step and place not in linked
             }
             for step in loop.feeds
         ]
@@ -62,6 +68,8 @@ class CpuLoop(LoopMode):
     def begin(self) -> None:
         self._state = list(self._first)
         self._got = [None] * self._loop.count  # what the last loop gave is freed before the first step
+        if self.takes_first and self._taken:
+            self.take()
 
     def _step(self, number: int, feeds: dict[str, Any], names: list[str]) -> None:
         # Nothing but `_state` holds the state: all states of a long loop at once would not fit.
@@ -129,33 +137,7 @@ class CpuLoop(LoopMode):
         ]
         self._count_bytes((state_in, state_out), (others_in, others_out))
 
-
-class Taken(NamedTuple):
-    """What a stage takes of another one: its own input, that stage, and the output, by their places in the models."""
-
-    into: int
-    source: CpuStage
-    out: int
-
-
-class CpuStage(CpuLoop):
-    """CPU tensors in every step; what links give is what stages before it gave last."""
-
-    takes_first = True  # before the first step; else somebody has it taken in that step
-
-    def __init__(self, model: Model, loop: LoopData, taken: Sequence[Taken]) -> None:
-        super().__init__(model, loop)
-        self._taken = taken
-        self._holds: list[Any] = []  # what ONNX Runtime reads in another form than it was given in
-        names = [model.inputs[it.into].name for it in taken]
-        for feed in self._feeds:  # a link that gives nothing must fail, not find what the plain run had
-            for name in names:
-                feed.pop(name, None)
-
-    def begin(self) -> None:
-        super().begin()
-        if self.takes_first:
-            self.take()
+    # As a stage of a chain
 
     def take(self, step: int | None = None) -> None:
         """Take what links give, for all steps or for one."""
@@ -178,22 +160,26 @@ class CpuStage(CpuLoop):
         number = self._loop.state_of(out)
         return self._got[-1][out] if number is None else self._state[number]
 
-    @property
-    def spec_of_outputs(self) -> tuple[TensorSpec, ...]:
-        return self._model.outputs
-
     def _as_own(self, taken: Taken) -> Any:
         """What another stage gave, as this one's runs take it: numpy's arrays, or where it has other types OrtValues."""
         value = taken.source.given(taken.out)
         is_array = isinstance(value, (np.ndarray, np.generic))
         if self._native:
-            return value if is_array else host_array(taken.source.spec_of_outputs[taken.out], ort.OrtValue(value))
+            return value if is_array else host_array(taken.source._model.outputs[taken.out], ort.OrtValue(value))
         if not is_array:
             return value
         array = np.ascontiguousarray(value)
         held = host_value(self._model.inputs[taken.into], array)
         self._holds.append((held, array))
         return held._get_c_value()
+
+
+class Taken(NamedTuple):
+    """What a stage takes of another one: its own input, that stage, and the output, by their places in the models."""
+
+    into: int
+    source: CpuLoop
+    out: int
 
 
 class ResidentLoop(BoundLoop):
@@ -258,14 +244,14 @@ class HostAccessibleLoop(BoundLoop):
         return 0
 
 
-_BOUND: dict[str, type[BoundLoop]] = {kind.name: kind for kind in (ResidentLoop, HostAccessibleLoop, SharedLoop)}
+BOUND: dict[str, type[BoundLoop]] = {kind.name: kind for kind in (ResidentLoop, HostAccessibleLoop, SharedLoop)}
 
 
 def make_loop(name: str, model: Model, loop: LoopData, steps: Steps, request: Inputs) -> LoopMode:
     """Set a mode of a loop up. Raises `Unsupported`: the EP or the model cannot do it."""
     if name == CpuLoop.name:
         return CpuLoop(model, loop)
-    kind = _BOUND[name]
+    kind = BOUND[name]
     kind.single.check(model)
     made = kind(model, loop, steps)
     if isinstance(made, SharedLoop):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from ortbench.worker.inputs import files
 from ortbench.worker.inputs.arrays import resolve_shapes
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.loops import generation
-from ortbench.worker.session.first_run import run_error, run_once
+from ortbench.worker.session.first_run import run_timed
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec
 
@@ -198,13 +197,9 @@ class PromptedInputs(StepInputs):
                 **self._of_run(at, self._context[:, at : at + part], 0, self.first),
                 **named(model, pairs, self.first),
             }
-            begun = time.perf_counter_ns()
-            try:
-                found = run_once(model, arrays)
-            except Exception as error:
-                failed = run_error(error, model.target, self._request, WAYS_OUT, self.guessed)
-                raise type(failed)(f"filling the cache with --context {told.context}: {failed}") from None
-            told.first_ns = told.first_ns or time.perf_counter_ns() - begun
+            which = f"filling the cache with --context {told.context}: "
+            found, took = run_timed(model, arrays, self._request, WAYS_OUT, self.guessed, which)
+            told.first_ns = told.first_ns or took
             self.first = [found[pair.out] for pair in pairs]
 
     def _shapes(self) -> dict[str, Shape]:

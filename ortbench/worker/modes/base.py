@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import DEPTH, LATENCY, STEP
 from ortbench.worker.proofs.outputs import FIRST
 from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import Copy
+from ortbench.worker.session.memory import Bound, Copy
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound
 from ortbench.worker.session.tensors import Value
 from ortbench.worker.timing import Ranges, Split, TimedCall
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from ortbench.model.schema import Depth, External, Graph, LinkTimes, LoopBytes, StageBytes, ZeroCopy
+    from ortbench.model.schema import External, Graph, ZeroCopy
 
 Step = tuple[str, Callable[[], object]]
 
@@ -50,8 +49,8 @@ class Mode(ABC):
     bytes_in: int | None
     bytes_out: int | None
     once_bytes: tuple[int, int] = (0, 0)
-    per_call: int  # how many inferences one call of ``latency`` makes
-    trials: tuple[int, ...]  # how many calls of ``latency`` each check of the outputs rests on
+    per_call: int = 1  # how many inferences one call of ``latency`` makes
+    trials: tuple[int, ...] = (1,)  # how many calls of ``latency`` each check of the outputs rests on
     whole: str = LATENCY  # what ranges call a call of ``latency``
     notes_starts = False  # whether it notes when the parts of its calls begin; see `take_starts`
     # what ORT said to outputs bound as they are, where they had to be bound by address instead; else None
@@ -103,8 +102,7 @@ class Mode(ABC):
         """Where the values of `expected` come from."""
         return FIRST
 
-    @abstractmethod
-    def rest(self) -> None:
+    def rest(self) -> None:  # noqa: B027 - most modes finish one inference before they begin the next
         """Wait for whatever the last call left in flight, before another mode is measured."""
 
     def syncs(self) -> dict[str, Sync]:
@@ -131,26 +129,13 @@ class Mode(ABC):
         """When the parts of the last calls began, as `take_times` has them; none without `notes_starts`."""
         return []
 
-    def bytes_by_step(self) -> LoopBytes | None:
-        """Of a loop, what is copied in each step; else None."""
-        return None
+    def details(self) -> dict[str, Any]:
+        """What else `ortbench.model.protocol.Prepared` has of it: ``pipeline``, ``loop`` or ``chain``."""
+        return {}
 
-    def stage_bytes(self) -> list[StageBytes] | None:
-        """Of a chain, what each stage copies; else None."""
-        return None
-
-    def link_times(self) -> list[LinkTimes] | None:
-        """Of a chain whose links are on a device, what copies of each take alone; else None. It is asked for last."""
-        return None
-
-    def next_token_ns(self, repeats: int) -> int | None:
-        """Of a loop that generates, what the choice of a token takes alone, with the copy of its logits; else None."""
-        return None
-
-    def pipeline(self) -> Depth | None:
-        """What is in flight, where several inferences are: ``depth``, ``items``, ``distinct`` and ``host_memory``; see
-        `ortbench.model.result.Case`."""
-        return None
+    def times_alone(self, repeats: int) -> dict[str, Any]:
+        """The keys of `ortbench.model.protocol.Finished` for what is timed alone. They are asked for last."""
+        return {}
 
 
 class SingleMode(Mode):
@@ -160,6 +145,13 @@ class SingleMode(Mode):
 
     def __init__(self, model: Model, data: Data) -> None:
         self._model, self._data = model, data
+
+    def expected(self) -> list[tuple[str, Value]]:
+        return list(zip(self._model.output_names, self._data.reference, strict=True))
+
+    @property
+    def source(self) -> str:
+        return self._data.source
 
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = DEPTH) -> Self:
@@ -178,25 +170,6 @@ class SingleMode(Mode):
         if cls.binds:
             for spec in (*model.inputs, *model.outputs):
                 spec.check_binding()
-
-
-class OneAtATime(Mode):
-    """What modes share that finish one inference before they begin the next."""
-
-    per_call = 1
-    trials: tuple[int, ...] = (1,)
-    _model: Model
-    _data: Data
-
-    def rest(self) -> None:
-        """Nothing is left in flight."""
-
-    def expected(self) -> list[tuple[str, Value]]:
-        return list(zip(self._model.output_names, self._data.reference, strict=True))
-
-    @property
-    def source(self) -> str:
-        return self._data.source
 
 
 def then(call: Copy, wait: Copy | None) -> Copy:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, MODES
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, sync_step, then
+from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, sync_step, then
 from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import (
     DynamicOutputs,
@@ -24,12 +24,11 @@ from ortbench.worker.modes.slots import (
     upload,
 )
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.sync import RUN, SYNCHRONIZE, Candidates, Sync
+from ortbench.worker.proofs.sync import RUN, SYNCHRONIZE, Candidates, Sync, Work
 from ortbench.worker.session.first_run import Data, run_once
-from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, lacks_device_memory, tokens
+from ortbench.worker.session.memory import Bound, Copy, EpDeviceMemory, Memory, Place, lacks_device_memory, tokens
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound, Place
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, rolled
 from ortbench.worker.timing import Split, TimedCall
 
@@ -45,11 +44,24 @@ class Followed(NamedTuple):
     how: str
 
 
-def _equal(one: Array, other: Array) -> bool:
+def equal(one: Array, other: Array) -> bool:
     return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
-class BoundMode(OneAtATime, SingleMode):
+def tried(model: Model, arrays: dict[str, Array]) -> list[Array] | None:
+    """The outputs of a plain run; None where the model takes no such inputs (lengths that must fit others, say)."""
+    try:
+        return run_once(model, arrays)
+    except Exception:
+        return None
+
+
+def same_form(some: Sequence[Array], others: Sequence[Array]) -> bool:
+    """Outputs whose shape depends on the data do not fit buffers that were bound before."""
+    return all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(some, others, strict=True))
+
+
+class BoundMode(SingleMode):
     """What all modes with IO binding share: values where the session wants them, bound once, with preallocated outputs."""
 
     def __init__(self, model: Model, data: Data) -> None:
@@ -131,16 +143,15 @@ class BoundMode(OneAtATime, SingleMode):
         if self._dynamic is not None:  # the proof reads outputs back, which a run must have made
             self._launch()
             self._settled(self._download)()
-        return self._model.syncs.prove(*self.run_to_prove())
+        return self._model.syncs.prove("run", self.run_to_prove())
 
-    def run_to_prove(self) -> tuple[str, Copy, Candidates, Copy, Copy, Callable[[], Copy] | None]:
-        """Its run as `ortbench.worker.proofs.sync.Syncs` take it, on a device."""
-        assert self._token is not None
-        readback, token = self._settled(self._download), self._settled(self._token)
+    def run_to_prove(self) -> Work:
+        """Its run, on a device."""
+        readback = self._settled(self._download)
         steadier = (
             None if self._dynamic is not None else partial(self._steadier, self._outs, self._model.places.outputs)
         )
-        return "run", self._launch, self._waits(), readback, token, steadier
+        return Work(self._launch, self._waits(), readback, self.read_token, steadier)
 
     def _steadier(self, slots: Sequence[Slot], places: Sequence[Place]) -> Copy:
         """A readback apart from the mode's own arrays, into pinned memory where there is any: what it takes varies less."""
@@ -178,7 +189,7 @@ class BoundMode(OneAtATime, SingleMode):
         candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
         readback = download(apart(self._ins))
         steadier = partial(self._steadier, self._ins, self._model.places.inputs)
-        return self._model.syncs.prove("h2d", self._upload, candidates, readback, self._token, steadier)
+        return self._model.syncs.prove("h2d", Work(self._upload, candidates, readback, self._token, steadier))
 
     def _launch(self) -> None:
         self._run(self._native_binding, self._options)
@@ -235,9 +246,9 @@ class BoundMode(OneAtATime, SingleMode):
     def _bound(self, slot: Slot, place: Place) -> Bound:
         if slot.stays:
             return Bound(slot.spec.name, slot.memory.label, None, usual=False)
-        own, places = slot.memory is not place.own, self._model.places
+        own, main = slot.memory is not place.own, self._model.places.main
         why = "the mode's own memory" if own else "the session's memory info"
-        return Bound(slot.spec.name, slot.memory.label, why, slot.memory is (places.shared if own else places.main))
+        return Bound(slot.spec.name, slot.memory.label, why, slot.memory is (main.shared if own else main.own))
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         found = []
@@ -277,12 +288,10 @@ class BoundMode(OneAtATime, SingleMode):
         """
         model, data = self._model, self._data
         other = {name: rolled(array) for name, array in data.arrays.items()}
-        try:
-            reference = run_once(model, other)
-        except Exception:
+        reference = tried(model, other)
+        if reference is None:
             return Followed(False, None, "the model takes no other inputs to try it with")
-        same_form = all(a.shape == b.shape for a, b in zip(reference, data.reference, strict=True))
-        if not same_form or all(_equal(a, b) for a, b in zip(reference, data.reference, strict=True)):
+        if not same_form(reference, data.reference) or all(map(equal, reference, data.reference)):
             return Followed(False, None, "other inputs give no other outputs of the same shape, so nothing would show")
         try:
             write(other)

@@ -30,20 +30,22 @@ from ortbench.model.modes import (
     PHASE_NAMES,
     RESIDENT,
 )
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, sync_step, then, timed
+from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, sync_step, then, timed
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.pipelined import PipelinedMode
 from ortbench.worker.modes.slots import apart, copied_bytes, download, refuse_strings, shared_memory
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
 from ortbench.worker.proofs.in_place import all_of, prove_alone, prove_zero_copy
-from ortbench.worker.proofs.sync import RUN, Sync
+from ortbench.worker.proofs.sync import RUN, Sync, Work
 from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
 from ortbench.worker.session.memory import (
+    Bound,
     Copy,
     EpDeviceMemory,
     HostMemory,
     Memory,
+    Place,
     device_memory,
     hinders_runs,
     host_accessible_memory,
@@ -52,7 +54,6 @@ from ortbench.worker.session.memory import (
 )
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound, Place
 from ortbench.worker.session.tensors import Array, TensorSpec, Value, host_view, nbytes
 from ortbench.worker.timing import Split, TimedCall, took
 
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from ortbench.model.schema import ZeroCopy
 
 
-class CpuMode(OneAtATime, SingleMode):
+class CpuMode(SingleMode):
     """CPU tensors: `run` with arrays; ORT copies them in and out inside every run."""
 
     name = CPU
@@ -193,7 +194,7 @@ class DevicePinnedMode(DeviceMode):
         assert self._token is not None
         back = self._token if self._dynamic is not None else download(apart(self._outs))  # to ordinary memory
         syncs = self._model.syncs
-        self.d2h_sync = syncs.prove("d2h", self._download, self._waits(), back, self._token)
+        self.d2h_sync = syncs.prove("d2h", Work(self._download, self._waits(), back, self._token))
         self._download = then(self._download, self.d2h_sync.wait)
 
 

@@ -28,13 +28,14 @@ from numpy import median
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import DEPTH, LATENCY, PHASE_NAMES, PIPELINED
 from ortbench.worker.modes.base import SingleMode, Step, then
-from ortbench.worker.modes.bound import BoundMode
+from ortbench.worker.modes.bound import BoundMode, equal, same_form, tried
 from ortbench.worker.modes.slots import Slot, by_memory, copied_bytes
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import RUN, STREAM, SYNCHRONIZE, Sync
 from ortbench.worker.session import streams
-from ortbench.worker.session.first_run import Data, run_once
+from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import (
+    Bound,
     EpDeviceMemory,
     device_memory,
     host_accessible_memory,
@@ -43,7 +44,6 @@ from ortbench.worker.session.memory import (
 )
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensor_memory import Bound
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, rolled
 from ortbench.worker.timing import Split, TimedCall, took
 
@@ -72,29 +72,15 @@ def make_variants(
     found = [first]
     for number in range(1, count):
         arrays = {name: array if name in kept else rolled(array, number) for name, array in data.arrays.items()}
-        reference = _reference(model, arrays)
-        if reference is None or not _same_form(reference, data.reference) or _equal(arrays, data.arrays):
+        reference, is_same = (
+            tried(model, arrays),
+            all(equal(array, data.arrays[name]) for name, array in arrays.items()),
+        )
+        if reference is None or not same_form(reference, data.reference) or is_same:
             found.append(first)
         else:
             found.append((arrays, reference))
     return found, 1 + sum(item is not first for item in found)
-
-
-def _reference(model: Model, arrays: dict[str, Array]) -> list[Array] | None:
-    """The outputs of a plain run; None where the model takes no such inputs (lengths that must fit others, say)."""
-    try:
-        return run_once(model, arrays)
-    except Exception:
-        return None
-
-
-def _same_form(some: Sequence[Array], others: Sequence[Array]) -> bool:
-    """Outputs whose shape depends on the data do not fit buffers that were bound before."""
-    return all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(some, others, strict=True))
-
-
-def _equal(some: dict[str, Array], others: dict[str, Array]) -> bool:
-    return all(np.array_equal(array, others[name]) for name, array in some.items())
 
 
 def make_item(
@@ -221,13 +207,14 @@ class PipelinedMode(SingleMode):
         self.h2d_sync = stream_sync if self.bytes_in else None
         self.d2h_sync = stream_sync if self.bytes_out else None
 
-    def pipeline(self) -> Depth:
-        return {
+    def details(self) -> dict[str, Any]:
+        depth: Depth = {
             "depth": len(self._buffers),
             "items": len(self._items),
             "distinct": self._distinct,
             "host_memory": self._host_label,
         }
+        return {"pipeline": depth}
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:

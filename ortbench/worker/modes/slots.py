@@ -21,8 +21,7 @@ from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.core.errors import Unsupported
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, copy_tensors, one_call
-from ortbench.worker.session.tensor_memory import Place
+from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, Place, copy_tensors, one_call
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, nbytes
 
 

@@ -59,40 +59,19 @@ class Sync:
         return self.again is not None and self.again()
 
 
-def prove(
-    launch: Call,
-    candidates: Candidates,
-    readback: Call,
-    token: Call | None = None,
-    clock: Clock = time.perf_counter_ns,
-    pause: Pause | None = None,
-    steadier: Callable[[], Call] | None = None,
-) -> Sync:
-    """The cheapest sync that is proved for this work, in full.
-
-    Args:
-        launch: starts the work.
-        candidates: (kind, wait) from the cheapest on; wait None stands for `launch` itself.
-        readback: reads what the work wrote back to the host, behind all of it: that is the truth. (On the CUDA EP a copy
-            back can pass the runs; then it must wait for them too.)
-        token: reads one small device value back. If it is ordered behind the work, which is tested first, it is a
-            cheaper and steadier witness than `readback`, and the sync of last resort.
-        clock: in ns.
-        pause: see `Trial`.
-        steadier: makes a readback whose time varies less. 100 MB to pageable memory take 6 ms on an H200, now 100 µs more, now
-            less, in which a run of 200 µs is lost: then nothing seems to wait but the readback itself.
-    """
-    begun = clock()
+def prove(work: Work) -> Sync:
+    """The cheapest sync that is proved for some work, in full."""
+    begun = work.clock()
     for attempt in range(_PROOFS):
-        if attempt == 1 and steadier is not None:
-            readback = steadier()
-        found = _proved(_Work(launch, candidates, readback, token, clock, pause), begun)
-        if found.wait != readback or clock() - begun > _PROOFS_NS:
+        if attempt == 1 and work.steadier is not None:
+            work = work._replace(readback=work.steadier())
+        found = _proved(work, begun)
+        if found.wait != work.readback or work.clock() - begun > _PROOFS_NS:
             break
     return found
 
 
-def _proved(work: _Work, begun: int) -> Sync:
+def _proved(work: Work, begun: int) -> Sync:
     trial = work.trial()
     bursts = None if work.token is None else trial.behind_bursts(work.token)
     by_token = bursts is not None and bursts.ordered(trial.burst)
@@ -114,15 +93,22 @@ def _reading(by_token: bool) -> str:
     return "reading 4 bytes back" if by_token else "reading the outputs back"
 
 
-class _Work(NamedTuple):
-    """What syncs are proved on; see `prove`."""
+class Work(NamedTuple):
+    """What syncs are proved on."""
 
-    launch: Call
-    candidates: Candidates
+    launch: Call  # starts the work
+    candidates: Candidates  # (kind, wait) from the cheapest on; wait None stands for `launch` itself
+    # reads what the work wrote back to the host, behind all of it: that is the truth. (On the CUDA EP a copy back can pass the runs;
+    # then it must wait for them too.)
     readback: Call
-    token: Call | None
-    clock: Clock
-    pause: Pause | None
+    # reads one small device value back. If it is ordered behind the work, which is tested first, it is a cheaper and steadier witness
+    # than `readback`, and the sync of last resort
+    token: Call | None = None
+    # makes a readback whose time varies less. 100 MB to pageable memory take 6 ms on an H200, now 100 µs more, now less, in which a
+    # run of 200 µs is lost: then nothing seems to wait but the readback itself
+    steadier: Callable[[], Call] | None = None
+    clock: Clock = time.perf_counter_ns
+    pause: Pause | None = None  # see `Trial`
 
     def trial(self, work_ns: int | None = None) -> Trial:
         return Trial(self.launch, self.readback, self.clock, work_ns, self.pause)
@@ -159,62 +145,34 @@ class _Work(NamedTuple):
 
 
 class Syncs:
-    """The syncs of one session: for each kind of work one is proved in full, and confirmed from then on.
+    """The syncs of one session: for each kind of work one is proved in full, and confirmed from then on."""
 
-    Args:
-        clock: in ns.
-        pause: see `Trial`.
-    """
-
-    def __init__(self, clock: Clock = time.perf_counter_ns, pause: Pause | None = None) -> None:
-        self._clock, self._pause = clock, pause
-        self._known: dict[str, Known] = {}
+    def __init__(self) -> None:
+        self._known: dict[str, Known] = {}  # what full proofs have found out, by kind of work
         self._refused: set[tuple[str, str]] = set()
 
-    def prove(
-        self,
-        work: str,
-        launch: Call,
-        candidates: Candidates,
-        readback: Call,
-        token: Call | None,
-        steadier: Callable[[], Call] | None = None,
-    ) -> Sync:
-        """The cheapest sync for some work; see `ortbench.worker.proofs.sync.prove`.
-
-        Args:
-            work: its kind: what is known of another one of this kind need only be confirmed. Where that is refused, as
-                this one has other memory, say, it is proved in full as well.
-        """
-        confirmed = self.confirmed(work, launch, candidates, readback, token)
+    def prove(self, kind: str, work: Work) -> Sync:
+        """The cheapest sync for some work. What is known of other work of its kind need only be confirmed. Where that is refused,
+        as this one has other memory, say, it is proved in full as well."""
+        confirmed = self.confirmed(kind, work)
         if confirmed is not None:
             return confirmed
-        left = [(kind, wait) for kind, wait in candidates if (work, kind) not in self._refused]
-        proved = prove(launch, left, readback, token, self._clock, self._pause, steadier)
+        left = [(sync, wait) for sync, wait in work.candidates if (kind, sync) not in self._refused]
+        proved = prove(work._replace(candidates=left))
         assert proved.known is not None
-        if work not in self._known:
-            self.know(work, proved.known)
+        self._known.setdefault(kind, proved.known)
         return proved
 
-    def refuse(self, work: str, kind: str) -> bool:
-        """Never take a sync for some work again: what it should have waited for was not there. False where there is no other."""
-        if kind == READBACK or (work, kind) in self._refused:
+    def refuse(self, kind: str, sync: str) -> bool:
+        """Never take a sync for work of a kind again: what it should have waited for was not there. False where there is no other."""
+        if sync == READBACK or (kind, sync) in self._refused:
             return False
-        self._refused.add((work, kind))
-        self._known.pop(work, None)
+        self._refused.add((kind, sync))
+        self._known.pop(kind, None)
         return True
 
-    def know(self, work: str, known: Known) -> None:
-        """What a full proof has found out about a kind of work."""
-        self._known[work] = known
-
-    def confirmed(
-        self, work: str, launch: Call, candidates: Candidates, readback: Call, token: Call | None
-    ) -> Sync | None:
+    def confirmed(self, kind: str, work: Work) -> Sync | None:
         """The sync that is known for such work; None where there is none, or it is refused here."""
-        known = self._known.get(work)
-        if known is None:
-            return None
-        here = _Work(launch, candidates, readback, token, self._clock, self._pause)
-        tried = (here.confirm(known) for _ in range(_ATTEMPTS))
+        known = self._known.get(kind)
+        tried = (work.confirm(known) for _ in range(_ATTEMPTS) if known is not None)
         return next(filter(None, tried), None)

@@ -73,32 +73,20 @@ class Readings:
 
 
 class Trial:
-    """Tries syncs on one kind of work.
-
-    Args:
-        launch: starts the work.
-        readback: reads what it wrote, behind all of it.
-        clock: in ns.
-        work_ns: what one launch takes, if that is known; else it is found out.
-        pause: lets so many ns go by.
-
-    Attributes:
-        work_ns: what one launch takes.
-        is_long: it takes so long that noise hides nothing that a burst would show.
-        burst: how many launches are queued before a sync is tried: a short run that is not waited for shows in many.
-    """
+    """Tries syncs on one kind of work, which `launch` starts, and `readback` reads behind all of it."""
 
     def __init__(
         self,
         launch: Call,
         readback: Call,
         clock: Callable[[], int],
-        work_ns: int | None = None,
-        pause: Pause | None = None,
+        work_ns: int | None = None,  # what one launch takes, if that is known; else it is found out
+        pause: Pause | None = None,  # lets so many ns go by
     ) -> None:
         self._launch, self._readback, self._clock, self._pause = launch, readback, clock, pause or _spin
         self.work_ns = self._find_work_ns() if work_ns is None else work_ns
-        self.is_long = self.work_ns >= _LONG_NS
+        self.is_long = self.work_ns >= _LONG_NS  # so long that noise hides nothing that a burst would show
+        # How many launches are queued before a sync is tried: a short run that is not waited for shows in many.
         self.burst = (
             1 if self.is_long else _burst_of(self.work_ns, _BURST_NS if work_ns is None else _CONFIRMED_BURST_NS)
         )
@@ -132,13 +120,8 @@ class Trial:
         return self._read(None, (token, self._readback), self.burst, min(self._repeats, self._burst_repeats))
 
     def most_left(self, wait: Call | None, witness: Call, bursts: Readings | None = None) -> int | None:
-        """What a sync leaves of one launch or of a burst, in ns, whichever is more; None where that is too much.
-
-        Args:
-            wait: the sync; None for the launch itself.
-            witness: waits for all work.
-            bursts: of this very sync with this witness, if they were taken before.
-        """
+        """What a sync (`wait`; None for the launch itself) leaves of one launch or of a burst, in ns, whichever is more; None where
+        that is too much. The witness waits for all work; `bursts` are of both, if they were taken before."""
         one = bursts if self.burst == 1 else None
         one = self._tried_alone(wait, (witness,), self._repeats, one)
         if one.left() > _limit(one):
@@ -154,12 +137,8 @@ class Trial:
     def still_left(self, wait: Call | None, token: Call | None) -> int | None:
         """The same in a few trials, for a sync that was proved with other buffers, or at another time.
 
-        The readback is a witness in each of them, so that the token is none that has come to overtake the work.
-
-        Args:
-            wait: the sync; None for the launch itself.
-            token: a witness that waited for all work; None where only the readback did.
-        """
+        The readback is a witness in each of them, so that the token, which waited for all work if there is one, is none that has come
+        to overtake it."""
         witnesses = (self._readback,) if token is None else (token, self._readback)
         few = _LONG_CONFIRMATIONS if self.is_long else _CONFIRMATIONS
         one = self._tried_alone(wait, witnesses, few)
@@ -183,9 +162,6 @@ class Trial:
         however busy the host; the second alone may be a readback that was held up. Trials go on until one answer leads
         clearly. Runs of a few µs are done when the host has queued the next one, whether or not they are waited for:
         nothing is left of them.
-
-        Args:
-            wait: the sync; None for the launch itself.
         """
         burst = _burst_of(self.work_ns, _CONFIRMED_BURST_NS, _MOST_LAUNCHES)
         sure = 1 if self.work_ns >= _SLOW_NS else _SURELY_WAITS

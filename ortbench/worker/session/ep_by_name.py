@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import onnxruntime as ort
 
-from ortbench.analysis.packages import shared_name, wrong_name
+from ortbench.analysis.packages import MISNAMED, SHARED, shared_name, wrong_name
 from ortbench.core import ep_packages
 from ortbench.core.ep_names import CPU_EP, NO_DEVICE, SHORT_NAMES
 from ortbench.core.ep_packages import EpPackage, key
@@ -16,6 +16,9 @@ from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.worker.session.libraries import NotLoaded, all_ep_devices, built_in_eps, names_in, register
 from ortbench.worker.session.plugins import Plugin, ask, asked
 from ortbench.worker.session.runtime import own_package
+
+if TYPE_CHECKING:
+    from ortbench.model.schema import Warned
 
 
 class Named(NamedTuple):
@@ -70,10 +73,11 @@ def shared(ep: str) -> str | None:
     return shared_name(ep, packages) if len(packages) > 1 else None
 
 
-def all_shared() -> list[str]:
-    """The same of every EP, without those of which there is nothing to say."""
+def remarks() -> list[Warned]:
+    """What is to be said of the names of all EPs of packages that were asked."""
     names = dict.fromkeys(name for plugin in asked() for name in _known_names(plugin))
-    return [sentence for name in names if (sentence := shared(name)) is not None]
+    said = [(SHARED, shared(name)) for name in names] + [(MISNAMED, misnamed(plugin)) for plugin in asked()]
+    return [{"code": code, "message": sentence} for code, sentence in said if sentence is not None]
 
 
 def _known_names(plugin: Plugin) -> Sequence[str]:
@@ -104,11 +108,6 @@ def misnamed(plugin: Plugin) -> str | None:
     return wrong_name(plugin.distribution, plugin.ep_names, names)
 
 
-def all_misnamed() -> list[str]:
-    """The same of every package that was asked."""
-    return [sentence for plugin in asked() if (sentence := misnamed(plugin)) is not None]
-
-
 def _package(name: str, packages: Iterable[EpPackage]) -> Named | None:
     """The EP of the package that is called that, or whose module or library is. Raises `BadInput`: several are;
     `BenchmarkFailed`: it does not load, or finds no device."""
@@ -117,7 +116,10 @@ def _package(name: str, packages: Iterable[EpPackage]) -> Named | None:
         raise BadInput(f"--ep {name!r} is in several packages: say {_choices(_own_name(it, found) for it in found)}")
     for plugin in ask(found):
         _refuse_broken(plugin)
-        return Named(plugin.ep_names[0] if plugin.ep_names else _first(plugin), plugin)
+        names = plugin.ep_names or true_names(plugin)
+        if not names:
+            raise BenchmarkFailed(f"{plugin.library} is loaded and {NO_DEVICE}")
+        return Named(names[0], plugin)
     return None
 
 
@@ -135,13 +137,6 @@ def _own_name(package: EpPackage, packages: Sequence[EpPackage]) -> str:
 def _refuse_broken(plugin: Plugin) -> None:
     if plugin.problem:
         raise BenchmarkFailed(f"the package {plugin.distribution} does not load: {plugin.problem}")
-
-
-def _first(plugin: Plugin) -> str:
-    names = true_names(plugin)
-    if not names:
-        raise BenchmarkFailed(f"{plugin.library} is loaded and {NO_DEVICE}")
-    return names[0]
 
 
 def _bringing(name: str, packages: Iterable[EpPackage]) -> list[Named]:

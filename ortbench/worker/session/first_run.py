@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,7 @@ from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import model_file
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.messages import in_its_words
-from ortbench.worker.proofs.distances import compared
-from ortbench.worker.proofs.outputs import EXPECTED, FIRST
+from ortbench.worker.proofs.outputs import EXPECTED, FIRST, compared
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_value
 
@@ -31,21 +30,20 @@ if TYPE_CHECKING:
 
 @dataclass
 class Data:
-    arrays: dict[str, Value]  # inputs by name, in host memory; all arrays where there is any mode but `cpu-tensors`
-    reference: list[Value]  # outputs in the model's order: the ones to hold every mode against
-    guessed_dims: list[str]  # symbolic dimensions that were set to 1
-    ranges: dict[str, tuple[float, float]]  # of the random values, by input
-    first_inference_ns: int  # how long the first run took (with what EPs do once: kernel search, compilation)
-    expected: protocol.HeldOutputs | None  # what was given beside expected outputs, where there are some
+    # inputs by name, in host memory; all arrays where there is any mode but `cpu-tensors`
+    arrays: dict[str, Value] = field(default_factory=dict)
+    reference: list[Value] = field(
+        default_factory=list
+    )  # outputs in the model's order: the ones to hold every mode against
+    guessed_dims: list[str] = field(default_factory=list)  # symbolic dimensions that were set to 1
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)  # of the random values, by input
+    first_inference_ns: int = 0  # how long the first run took (with what EPs do once: kernel search, compilation)
+    expected: protocol.HeldOutputs | None = None  # what was given beside expected outputs, where there are some
 
     @property
     def source(self) -> str:
         """What the reference is."""
         return FIRST if self.expected is None or self.expected["differs"] is not None else EXPECTED
-
-
-def no_data() -> Data:
-    return Data({}, [], [], {}, 0, None)
 
 
 def make_inputs(
@@ -72,14 +70,9 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     arrays, guessed, ranges = make_inputs(path, model, request)
     # Outputs that are known are known in shape alone: there is nothing to hold against anything.
     expected = None if model.known is not None else input_arrays.expected(request, model.outputs)
-    start = time.perf_counter_ns()
-    try:
-        reference = run_once(model, arrays)
-    except Exception as error:
-        raise run_error(error, model.target, request, ways_out, guessed) from None
-    took = time.perf_counter_ns() - start
+    reference, took = run_timed(model, arrays, request, ways_out, guessed)
     if expected is None:
-        return Data(arrays, reference, guessed, ranges, took, None)
+        return Data(arrays, reference, guessed, ranges, took)
     wanted = [expected[spec.name] for spec in model.outputs]
     held = beside_expected(zip(model.output_names, reference, wanted, strict=True), request, [model], path)
     # Modes are compared with what the EP gives, where that is not what was expected.
@@ -116,8 +109,20 @@ def refuse_foreign(specs: Sequence[TensorSpec]) -> None:
 _NO_MEMORY = re.compile(r"failed to allocate|out of memory|has no memory|bad_alloc|bad allocation", re.IGNORECASE)
 
 
-def run_error(
-    error: Exception, target: Target, request: Inputs, ways_out: str, guessed: Sequence[str] = ()
+def run_timed(
+    model: Model, arrays: dict[str, Value], request: Inputs, ways_out: str, guessed: Sequence[str] = (), which: str = ""
+) -> tuple[list[Value], int]:
+    """One plain run, and how long it took, ns. Raises `BadInput` or `BenchmarkFailed`: it fails; `which` run comes first."""
+    begun = time.perf_counter_ns()
+    try:
+        return run_once(model, arrays), time.perf_counter_ns() - begun
+    except Exception as error:
+        failed = _run_error(error, model.target, request, ways_out, guessed)
+        raise type(failed)(f"{which}{failed}") from None
+
+
+def _run_error(
+    error: Exception, target: Target, request: Inputs, ways_out: str, guessed: Sequence[str]
 ) -> OrtbenchError:
     """What a run that failed raised, in words, with the dimensions that were set to 1; for the arguments see `make_data`."""
     ones = f", where {', '.join(guessed)} {'are' if len(guessed) > 1 else 'is'} 1" if guessed else ""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import onnxruntime as ort
@@ -38,13 +37,13 @@ def warnings(target: Target, provider: Provider) -> list[Warned]:
         own = {key: value for key, value in own.items() if not key.startswith(BETWEEN_OPERATORS)}
     for option, entries in ((SESSION, own), (RUN, target.run_config)):
         unsure = config_keys.undocumented(option, entries)
-        known = {*_keys_of_onnxruntime(), *_named_in(provider.library, unsure)} if unsure else set()
+        known = {*_keys_of_onnxruntime(), *(_named_in(provider.library, unsure) or ())} if unsure else set()
         said = config_keys.sentences(option, entries, known, ort.__version__)
         found += [{"code": CODES[option], "message": sentence} for sentence in said]
     offered = set() if provider.ep_device is None else {*provider.ep_device.ep_options}
     options = [name for name in target.options if name not in offered]
-    if options and provider.library is not None and _can_be_read(provider.library):
-        for name in sorted({*options} - _named_in(provider.library, options)):
+    if options and (held := _named_in(provider.library, options)) is not None:
+        for name in sorted({*options} - held):
             where = f"{provider.name} took it without a word, and its library does not hold that name"
             message = f"--ep-option {name} probably does nothing: {where}"
             found.append({"code": CODES["--ep-option"], "message": message})
@@ -61,13 +60,13 @@ def _keys_of_onnxruntime() -> set[str]:
     return _read(library.__file__, keys) or set()
 
 
-def _named_in(library: str | None, names: Sequence[str]) -> set[str]:
-    """Those of some names that a library holds, whole or as pieces in its code; none where it cannot be read."""
+def _named_in(library: str | None, names: Sequence[str]) -> set[str] | None:
+    """Those of some names that a library holds, whole or as pieces in its code; None where it cannot be read."""
 
     def named(content: mmap.mmap) -> set[str]:
         return {name for name in names if all(content.find(piece) >= 0 for piece in _pieces(name.encode(), content))}
 
-    return (_read(library, named) if library and names else None) or set()
+    return _read(library, named)
 
 
 def _pieces(name: bytes, content: mmap.mmap) -> Iterable[bytes]:
@@ -77,18 +76,14 @@ def _pieces(name: bytes, content: mmap.mmap) -> Iterable[bytes]:
     return [name[at : at + _PIECE] for at in range(0, len(name) - _PIECE + 1, _PIECE)]
 
 
-def _can_be_read(library: str) -> bool:
-    return _read(library, lambda _: True) is not None
-
-
-def _read(library: str, what: Callable[[mmap.mmap], T]) -> T | None:
-    """What is found in a library; None where it cannot be read."""
-    with suppress(OSError, ValueError), _content(Path(library)) as content:
+def _read(library: str | None, what: Callable[[mmap.mmap], T]) -> T | None:
+    """What is found in a library; None where there is none, or it cannot be read."""
+    if library is None:
+        return None
+    with (
+        suppress(OSError, ValueError),
+        open(library, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
         return what(content)
     return None
-
-
-@contextmanager
-def _content(library: Path) -> Iterator[mmap.mmap]:
-    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        yield content

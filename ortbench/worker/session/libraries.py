@@ -106,21 +106,20 @@ def preload_nvidia() -> None:
     `preload_dlls` looks beside onnxruntime alone; they may be in another folder of the path, as those that came with
     PyTorch are where onnxruntime lies in a folder of its own. Libraries that are loaded it takes as they are.
     """
-    for library in _nvidia_libraries():
-        with contextlib.suppress(OSError):
+    others = [folder for folder in map(Path, sys.path) if folder != Path(ort.__file__).parent.parent]
+    for library in (folder / path for folder in others for path in nvidia_libraries()):
+        with contextlib.suppress(OSError):  # as where there is none
             ctypes.CDLL(str(library))
     with contextlib.suppress(Exception):
         ort.preload_dlls()
 
 
-def _nvidia_libraries() -> list[Path]:
-    """CUDA's and cuDNN's libraries in nvidia-* packages that do not lie beside onnxruntime, in the order to load them."""
-    if not hasattr(ort, "_get_nvidia_dll_paths"):  # ORT's own list, which is not part of its API
+def nvidia_libraries() -> list[Path]:
+    """Where CUDA's and cuDNN's libraries lie in nvidia-* packages, in the order to load them: ORT's own list, which is not part of its
+    API."""
+    if not hasattr(ort, "_get_nvidia_dll_paths"):
         return []
-    beside = Path(ort.__file__).parent.parent
-    relative = [Path(*parts) for parts in ort._get_nvidia_dll_paths(platform.system() == "Windows")]
-    found = [folder / path for folder in map(Path, sys.path) if folder != beside for path in relative]
-    return [path for path in found if path.is_file()]
+    return [Path(*parts) for parts in ort._get_nvidia_dll_paths(platform.system() == "Windows")]
 
 
 def load_problem(error: BaseException) -> LoadProblem:

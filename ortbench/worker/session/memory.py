@@ -1,11 +1,18 @@
-"""Where a mode's tensors live and how they are copied, one class a kind of memory; and what ortbench itself allocates there."""
+"""Where a mode's tensors live and how they are copied, one class a kind of memory; what ortbench itself allocates there; and where a
+session wants each of its inputs and outputs: a fact about each tensor, which the session itself knows.
+
+A session may have several EPs, and each of them its own memory; one EP may want one input in its memory and another (a
+shape, say) in the host's. An EP without DEFAULT memory may want them in its HOST_ACCESSIBLE memory, as OpenVINO's does on
+Intel CPUs.
+"""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
@@ -14,6 +21,7 @@ from onnxruntime.capi import _pybind_state as ort_native
 from ortbench.core.ep_names import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.worker.session import memory_trial
+from ortbench.worker.session.libraries import all_ep_devices
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
@@ -59,30 +67,12 @@ def note(kind: str, value: Any, size: int) -> None:
 Copy = Callable[[], object]
 
 
-class Memory(Protocol):
-    """Memory that values can be allocated in and copied to and from."""
-
-    kind: str  # ``ep-device`` (an EP device's memory info), ``named-device`` (by ORT's name for the device) or ``host``
-    label: str  # for the report
-
-    def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
-        """An uninitialised OrtValue."""
-
-    def ort_device(self) -> Any:
-        """The native OrtDevice, for outputs that are bound without a shape."""
-
-    def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
-        """A call that copies arrays into values."""
-
-    def download(self, specs: Sequence[TensorSpec], sources: Sequence[Any], targets: Sequence[Array]) -> Copy:
-        """A call that copies values into arrays."""
-
-
 _IDENTITY = ("name", "device_mem_type", "device_vendor_id", "device_id")  # of what a memory info says
 
 
 class EpDeviceMemory:
-    """Memory of an EP device, through its memory info: CopyTensors moves data."""
+    """Memory of an EP device, through its memory info: CopyTensors moves data. As of every kind of memory: its kind, its label for the
+    report, and what allocates there and copies arrays to and from values."""
 
     kind = "ep-device"
 
@@ -93,11 +83,13 @@ class EpDeviceMemory:
         self._counted_as = DEVICE if memory_info.device_mem_type.name == "DEFAULT" else PINNED
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
+        """An uninitialised OrtValue."""
         value = memory_trial.make_value(self.info, self._device_type, shape, spec)
         note(self._counted_as, value, spec.nbytes(shape))
         return value
 
     def ort_device(self) -> Any:
+        """The native OrtDevice, for outputs that are bound without a shape."""
         kind = getattr(ort_native.OrtDevice, self._device_type.lower())()
         return ort_native.OrtDevice(
             kind, int(self.info.device_mem_type), self.info.device_vendor_id, self.info.device_id
@@ -190,8 +182,10 @@ class HostMemory:
         return copy_arrays(views, list(targets))
 
 
+Memory = EpDeviceMemory | NamedDeviceMemory | HostMemory
+
+
 def copy_arrays(sources: list[Array], targets: list[Array]) -> Copy:
-    """A call that writes arrays to where others lie."""
     pairs = list(zip(targets, sources, strict=True))
 
     def copy() -> None:
@@ -288,7 +282,6 @@ def tokens(memories: Sequence[Memory]) -> Copy | None:
 
 
 def one_call(calls: Sequence[Copy]) -> Copy:
-    """Several calls as one, or none."""
     if len(calls) < 2:
         return calls[0] if calls else _nothing
 
@@ -326,3 +319,75 @@ def is_only_host_accessible(provider: Provider) -> bool:
     """Whether HOST_ACCESSIBLE memory is all that the EP's device has."""
     default, shared = ep_device_memories(provider.ep_device)
     return default is None and shared is not None
+
+
+@dataclass(frozen=True)
+class Place:
+    own: Memory | None  # where the session wants it; None in memory of a device that ONNX Runtime offers no access to
+    # HOST_ACCESSIBLE memory of the EP whose `own` is, which is `own` itself where that EP has no other; None where it
+    # offers none
+    shared: EpDeviceMemory | None
+    stays: bool  # the session wants it in ordinary host memory, though its EP computes elsewhere
+
+    @property
+    def on_host(self) -> bool:
+        return self.own is not None and self.own.kind == "host"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the session wants it in memory that the host reaches too: ORT may then hand arrays on as they are."""
+        return self.own is not None and self.own is self.shared
+
+
+class Bound(NamedTuple):
+    name: str
+    memory: str  # that it is in, in words
+    why: str | None  # in words; None where the session wants it in ordinary host memory, which its graph explains
+    usual: bool  # it is the memory that the mode is about
+
+
+class Places(NamedTuple):
+    """The places of a session's inputs and outputs, in the model's order. What is in the same memory has the same object."""
+
+    inputs: list[Place]
+    outputs: list[Place]
+    main: Place  # of the EP that the run is about
+
+    @property
+    def memories(self) -> list[Memory]:
+        """Every memory that takes part, the main one first."""
+        own = [place.own for place in (self.main, *self.inputs, *self.outputs) if not place.stays]
+        return list({id(memory): memory for memory in own if memory is not None}.values())
+
+
+def places(session: Any, provider: Provider) -> Places:
+    devices = []
+    if provider.ep_device is not None:
+        names = session.get_providers()
+        devices = [provider.ep_device, *(device for device in all_ep_devices() if device.ep_name in names)]
+    offered = [(device, *ep_device_memories(device)) for device in devices]
+
+    @cache
+    def place_in(number: int, is_default: bool) -> Place:
+        """What is in a memory of a device, which is tried only then: a session may have devices that it does not use."""
+        device, default, shared = offered[number]
+        own = usable(device, default if is_default else shared)
+        return Place(own, usable(device, shared, copies=False), stays=False)
+
+    if provider.ep_device is None or provider.computes_on_host:
+        main = Place(device_memory(provider), None, stays=False)
+    else:
+        main = place_in(0, offered[0][1] is not None)
+    host = main if provider.computes_on_host else Place(HostMemory(), None, stays=True)
+
+    def place(info: Any) -> Place:
+        if info is None or info.name == "Cpu":
+            return host
+        for number, (_, *memories) in enumerate(offered):
+            for memory, is_default in zip(memories, (True, False), strict=True):
+                if memory is not None and memory.is_same(info):
+                    return place_in(number, is_default)
+        return main
+
+    inputs, outputs = session.get_input_memory_infos(), session.get_output_memory_infos()
+    return Places([*map(place, inputs)], [*map(place, outputs)], main)

@@ -48,8 +48,7 @@ class Provider:
     device_index: int = 0  # the device's number, for EPs that are used by name
     library: str | None = None  # path of its library, or None for one that is built in
     version: str | None = None  # of the EP library or package, or None
-    # what a reader should know about how it was chosen (code, message)
-    notes: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[Warned] = field(default_factory=list)  # what a reader should know about how it was chosen
     # by which ORT chooses when it creates a session, which is when the rest becomes known; else None
     policy: Any = None
     on_cpu_by_option: bool = False  # it is used by name, and its options have it compute on the CPU
@@ -84,12 +83,11 @@ def library_name(target: Target, provider: Provider) -> str | None:
 
 def describe(target: Target, provider: Provider) -> LoadedEp:
     """``ep``, ``library``, ``version`` and ``notes`` for the result."""
-    notes: list[Warned] = [{"code": code, "message": message} for code, message in provider.notes]
     return {
         "ep": provider.name,
         "library": library_name(target, provider),
         "version": provider.version,
-        "notes": [*distributions.warnings(), *notes],
+        "notes": [*distributions.warnings(), *provider.notes],
     }
 
 
@@ -134,7 +132,7 @@ def _by_name(target: Target) -> Provider:
     if plugin is not None:
         provider = _with_device(loaded_name(name, plugin), target.device, plugin.library, plugin.version)
         wrong = misnamed(plugin)
-        provider.notes += [] if wrong is None else [(MISNAMED, wrong)]
+        provider.notes += [] if wrong is None else [{"code": MISNAMED, "message": wrong}]
     elif devices_of(name, None):
         provider = _with_device(name, target.device, None, None)
     elif name in built_in_eps():
@@ -154,7 +152,7 @@ def _by_name(target: Target) -> Provider:
 
 def _noted(provider: Provider, note: str | None) -> Provider:
     if note is not None:
-        provider.notes.append((SHARED, note))
+        provider.notes.append({"code": SHARED, "message": note})
     return provider
 
 
@@ -184,7 +182,7 @@ def _built_in(name: str, device: int | None) -> Provider:
         if error.lacks_library:  # the classic way would need the same one, and fail in silence
             raise
         why = f"has no EP device here ({error})"
-    by_name.notes.append(("named-device", f"{name} {why}; it is used by name"))
+    by_name.notes.append({"code": "named-device", "message": f"{name} {why}; it is used by name"})
     return by_name
 
 
@@ -228,7 +226,8 @@ def _auto(target: Target) -> Provider:
             return _noted(_with_device(device.ep_name, target.device, it.library, it.version), shared(device.ep_name))
     provider = _cpu(target)
     if problems and has_nvidia_gpu():
-        provider.notes.append(("auto-cpu", f"no EP with a GPU or NPU could be loaded: {'; '.join(problems)}"))
+        message = f"no EP with a GPU or NPU could be loaded: {'; '.join(problems)}"
+        provider.notes.append({"code": "auto-cpu", "message": message})
     return provider
 
 
@@ -251,7 +250,8 @@ def _by_policy(target: Target) -> Provider:
             if it.ep not in NVIDIA_EPS or has_nvidia_gpu():
                 problems.append(str(error))
     policy = getattr(ort.OrtExecutionProviderDevicePolicy, POLICIES[target.ep])
-    notes = [("policy-candidates", f"ONNX Runtime could not choose: {problem}") for problem in problems]
+    says = "ONNX Runtime could not choose: "
+    notes: list[Warned] = [{"code": "policy-candidates", "message": f"{says}{problem}"} for problem in problems]
     return Provider("the EP that ONNX Runtime chooses", policy=policy, notes=notes)
 
 

@@ -13,6 +13,7 @@ import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
 from ortbench.core.errors import BenchmarkFailed
+from ortbench.worker.session.distributions import bringing
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import Ability
@@ -29,19 +30,15 @@ class Known(NamedTuple):
     there: bool  # whether this one can
 
 
-def _has(owner: str, name: str) -> bool:
-    return hasattr(getattr(native, owner, None), name)
-
-
 EP_DEVICES = Known("EP devices and plugin EPs", OLDEST, hasattr(ort, "get_ep_devices"))
 ASSIGNMENT = Known("placement of nodes", OLDEST, hasattr(ort.InferenceSession, "get_provider_graph_assignment_info"))
 DEVICE_VALUES = Known(
     "device tensors of an EP device", OLDEST, hasattr(ort, "copy_tensors") and hasattr(ort, "OrtDeviceMemoryType")
 )
-STREAMS = Known("copies on a stream", OLDEST, _has("OrtEpDevice", "create_sync_stream"))
+STREAMS = Known("copies on a stream", OLDEST, hasattr(getattr(native, "OrtEpDevice", None), "create_sync_stream"))
 POLICIES = Known("choice of an EP by a policy", OLDEST, hasattr(ort.SessionOptions, "set_provider_selection_policy"))
 SHARED_VALUES = Known(
-    "HOST_ACCESSIBLE (pinned) memory", "1.28", _has("OrtValue", "ortvalue_from_shape_and_type_for_memory_info")
+    "HOST_ACCESSIBLE (pinned) memory", "1.28", hasattr(native.OrtValue, "ortvalue_from_shape_and_type_for_memory_info")
 )
 _ALL = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES, STREAMS, POLICIES, SHARED_VALUES)
 _NEEDED = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES)
@@ -86,11 +83,8 @@ def packages() -> dict[str, str]:
 
 def own_package() -> str:
     """The package that brings the module onnxruntime, of which there are several."""
-    beside = Path(ort.__file__).parent.parent
-    for record in sorted(beside.glob("onnxruntime*.dist-info/RECORD")):
-        if any(line.startswith("onnxruntime/__init__.py,") for line in record.read_text(encoding="utf-8").splitlines()):
-            return record.parent.stem.partition("-")[0].replace("_", "-").lower()
-    return "onnxruntime"
+    found = bringing(str(Path(ort.__file__).parent.parent))
+    return found[0]["name"].lower() if found else "onnxruntime"
 
 
 def begin() -> None:

@@ -20,8 +20,8 @@ from ortbench.worker import messages
 from ortbench.worker.proofs.sync import Syncs
 from ortbench.worker.session import engine_cache, streams
 from ortbench.worker.session.libraries import bundled_library, load_problem
+from ortbench.worker.session.memory import Places, places
 from ortbench.worker.session.providers import Provider, settle
-from ortbench.worker.session.tensor_memory import Places, places
 from ortbench.worker.session.tensors import TensorSpec, Value, specs
 
 # QNN computes by a library of its own, which its plugin finds by itself only for an NPU that is there.
@@ -69,8 +69,6 @@ class HoldsCompiledNodes(BenchmarkFailed):
 
 @dataclass
 class Model:
-    """An open session with everything the modes need."""
-
     session: Any  # onnxruntime's InferenceSession
     native: Any  # the session object under it: the same calls without Python's checks
     provider: Provider  # the EP

@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
@@ -15,8 +15,12 @@ from numpy.typing import NDArray
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 
+if TYPE_CHECKING:
+    from ortbench.model.schema import Tensor
+
 Array = NDArray[Any]
 Value = Any  # an `Array`; a list of them, which is a sequence; None, which is an optional that holds nothing
+Form = list[Any] | None  # of a value its shape, of a sequence the shapes of its tensors
 
 _NUMPY_TYPES = {
     "float": "float32", "double": "float64", "float16": "float16",
@@ -231,6 +235,26 @@ def nbytes(value: Value) -> int:
     if value.dtype == object:
         return sum(len(str(item).encode()) for item in value.flat)
     return (value.size + 1) // 2 if value.dtype.name in _PACKED else int(value.nbytes)
+
+
+def form_of(value: Value) -> Form:
+    if value is None:
+        return None
+    return [list(array.shape) for array in value] if isinstance(value, list) else list(value.shape)
+
+
+def described(spec: TensorSpec, form: Form = None, size: int | None = None) -> Tensor:
+    """An input or output for the result; form and bytes are None where they are not known, or it is not something that can be held."""
+    found: Tensor = {
+        "name": spec.name,
+        "type": spec.type,
+        "model_shape": list(spec.shape),
+        "shape": None if spec.is_sequence else form,
+        "bytes": size,
+    }
+    if spec.is_sequence and form is not None:
+        found["tensors"] = form
+    return found
 
 
 def rolled(array: Array, places: int = 1) -> Array:
