@@ -13,10 +13,10 @@ from ortbench.core import signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict, nothing_measured
-from ortbench.jobs.axes import swept
 from ortbench.jobs.fingerprint import Machine, alike, fingerprint
 from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
 from ortbench.jobs.measuring import ForecastLine, measure
+from ortbench.jobs.run import swept
 from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
 from ortbench.measure.forecast import Forecast
 from ortbench.model.result import OK

@@ -178,17 +178,17 @@ def _measures(plan: Plan, before: Sequence[Card]) -> tuple[Callable[..., Configu
     """What measures a plan: its configuration and the experiment; of a soak, with the cards `before` it. Most commands have no starts,
     soak or stream, and would wait for them."""
     if plan.start is not None:
-        from ortbench.measure.starts.bench import StartBench, StartSide
+        from ortbench.measure.starts import StartBench, StartSide
 
         return partial(StartSide, write=_start_program), StartBench
     if plan.soak is not None:
-        from ortbench.measure.soaks.bench import SoakBench, SoakSide
+        from ortbench.measure.soaks import SoakBench, SoakSide
 
         return partial(SoakSide, before=before), SoakBench
     from ortbench.measure.bench import Bench
 
     if plan.stream is not None:
-        from ortbench.measure.soaks.stream import StreamSide
+        from ortbench.measure.soaks import StreamSide
 
         return StreamSide, Bench
     from ortbench.measure.configuration import Configuration

@@ -20,8 +20,7 @@ from ortbench.measure.experiment import Experiment, Judge
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, take_spin, wanted, without_spin
-from ortbench.measure.samples import Thinning
-from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
+from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule, Thinning
 from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Result

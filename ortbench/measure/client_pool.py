@@ -18,7 +18,7 @@ from ortbench.core.int_codec import pack, unpack
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.process import Client, WorkerLost, open_worker
-from ortbench.measure.soaks.stream import shape_requests
+from ortbench.measure.soaks import shape_requests
 from ortbench.model.protocol import LoadBlock, LoadClients, LoadRuns, LoadServed
 from ortbench.model.schema import OWN, PROCESS
 from ortbench.plan.soak_plan import begun_by

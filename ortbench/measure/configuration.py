@@ -15,8 +15,7 @@ from ortbench.core.files import note, sha256, write_atomically
 from ortbench.measure.describe import describe, new_result
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
-from ortbench.measure.samples import add_host_time, by_stage, by_token, streams
-from ortbench.measure.schedule import Block
+from ortbench.measure.schedule import Block, add_host_time, by_stage, by_token, streams
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D
 from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
 from ortbench.model.result import FAILED, OK, UNSUPPORTED, Case, Result
@@ -281,7 +280,7 @@ class Configuration:
         return timed
 
     def streams(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
-        """The samples of a block and of what comes with it, by phase; see `ortbench.measure.samples.streams`."""
+        """The samples of a block and of what comes with it, by phase; see `ortbench.measure.schedule.streams`."""
         runs = block.n * self.cases[mode].inferences(block.phase)
         return streams(answer, block.phase, runs, part=self.plan.work.part)
 

@@ -23,8 +23,21 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.option_types import text_of, texts_of
 from ortbench.plan.options import check_values, make
-from ortbench.suite.layers import ALL, KEYS, NEEDS, OPTIONS, Layer, Needs, Tables, Value, merged, places_of
-from ortbench.suite.toml_file import SuiteFile, Where, dotted
+from ortbench.suite.layers import (
+    ALL,
+    KEYS,
+    NEEDS,
+    OPTIONS,
+    Layer,
+    Needs,
+    SuiteFile,
+    Tables,
+    Value,
+    Where,
+    dotted,
+    merged,
+    places_of,
+)
 
 # What is relative to the file, and where {model} and {folder} stand for the model's name and folder.
 _PATHS = {flag for flag, option in ALL.items() if option.kind.is_path}

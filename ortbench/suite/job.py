@@ -29,8 +29,7 @@ from ortbench.plan.start_plan import STARTED, Starts
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.suite import chain_file
 from ortbench.suite.cases import Suite, SuiteCase
-from ortbench.suite.layers import LOADS, OPTIONS, Demand, demand_of, places_of
-from ortbench.suite.toml_file import Where
+from ortbench.suite.layers import LOADS, OPTIONS, Demand, Where, demand_of, places_of
 
 _DEFAULTS = ("defaults",)
 _BASELINE, _SET = "baseline-", f"{BASELINE_SET}."

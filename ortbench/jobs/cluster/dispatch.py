@@ -20,8 +20,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from ortbench.core.errors import BenchmarkFailed, one_line
-from ortbench.jobs.cluster.machines import Amounts, Place, Unusable, able, free, why_none
-from ortbench.jobs.cluster.orders import Joining, Order, Parcel, TaskLost, Work, parcel_of, paths_of
+from ortbench.jobs.cluster.machines import (
+    Amounts,
+    Joining,
+    Order,
+    Parcel,
+    Place,
+    TaskLost,
+    Unusable,
+    Work,
+    able,
+    free,
+    parcel_of,
+    paths_of,
+    why_none,
+)
 
 if TYPE_CHECKING:  # Ray is for those who use it
     from ortbench.jobs.cluster.rays import Rays

@@ -18,7 +18,7 @@ from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import not_written
 from ortbench.core.interpreters import is_interpreter, packages
 from ortbench.jobs import cases
-from ortbench.jobs.cluster.orders import Done, Order, Parcel, moved
+from ortbench.jobs.cluster.machines import Done, Order, Parcel, moved
 from ortbench.jobs.fingerprint import installed_here
 from ortbench.jobs.suite_folder import CASE_FILE
 from ortbench.measure.environment import measured_for_a_cluster

@@ -22,8 +22,19 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.version import __version__
 from ortbench.jobs.cluster import machine
-from ortbench.jobs.cluster.machines import CPU, GPU, Amounts, Place, Unusable, name_of, place_of
-from ortbench.jobs.cluster.orders import Done, Joining, Order, TaskLost
+from ortbench.jobs.cluster.machines import (
+    CPU,
+    GPU,
+    Amounts,
+    Done,
+    Joining,
+    Order,
+    Place,
+    TaskLost,
+    Unusable,
+    name_of,
+    place_of,
+)
 
 _PART = 64 << 20  # bytes of a file that are put into Ray's object store at a time
 _REACH_S = 10.0

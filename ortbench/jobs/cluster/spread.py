@@ -23,8 +23,7 @@ from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.core.worker_process import nameless_file
 from ortbench.jobs.cases import Tell, begun, broken
-from ortbench.jobs.cluster.machines import Place, Unusable, able
-from ortbench.jobs.cluster.orders import Done, Joining, Work
+from ortbench.jobs.cluster.machines import Done, Joining, Place, Unusable, Work, able
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.suite_folder import CASE_FILE, done, emptied, keep
 from ortbench.measure.environment import git_commit
