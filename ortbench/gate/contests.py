@@ -67,10 +67,9 @@ class RatioTest:
         if found is None:
             return self.unclear(f"{self.what}: was not measured")
         verdict = verdict_on(found.low, found.high, self.limit, at_most=self.at_most)
-        bound = f"must be {'at most' if self.at_most else 'at least'} {self.limit:.4g}"
         where = between(found.low, found.high, "too few rounds for an interval")
         rounds = units.count(found.rounds, "round")
-        text = f"{self.what}: median ratio of paired blocks {units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {bound}"
+        text = f"{self.what}: median ratio of paired blocks {units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {self.bound}"
         doubt = None if verdict == UNCLEAR or medians is None else self._doubt(found.ratio, medians())
         return replace(
             self.unclear(text if doubt is None else f"{text}; {doubt}"),
@@ -81,6 +80,10 @@ class RatioTest:
             rounds=found.rounds,
             doubt=doubt,
         )
+
+    @property
+    def bound(self) -> str:
+        return f"must be {'at most' if self.at_most else 'at least'} {self.limit:.4g}"
 
     def _doubt(self, of_pairs: float, of_medians: float) -> str | None:
         """Why nothing is told where the ratio of the medians lies on the other side of the limit; None where it does not."""
@@ -116,7 +119,8 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
         chosen = [mode for mode in compared if metric.metric in work.phases(mode)]
         if not chosen:
-            raise BadInput(f"--metric {metric.text}: {work.lacks(metric.metric) or _why_none(modes)}", "--metric")
+            none = f"no mode that is measured has it; measured: {', '.join(modes)}"
+            raise BadInput(f"--metric {metric.text}: {work.lacks(metric.metric) or none}", "--metric")
         contests += [_regression(mode, metric, 1 + limits.max_regression, work.whole) for mode in chosen]
     return list(dict.fromkeys(contests))  # the latency of a loop or a chain has two names
 
@@ -136,10 +140,6 @@ def _check_statistic(metric: MetricName, steps: int | None) -> None:
 def fewest_samples(percentile: str) -> int:
     """How many samples a percentile takes: of fewer it is nearer to the slowest than to the next, and only another name for it."""
     return math.ceil(1 + 0.5 / (1 - PERCENTILES[percentile]) - 1e-9)
-
-
-def _why_none(modes: Sequence[str]) -> str:
-    return f"no mode that is measured has it; measured: {', '.join(modes)}"
 
 
 def _regression(mode: str, metric: MetricName, limit: float, whole: str) -> RatioTest:
@@ -254,8 +254,7 @@ class SequentialTests:
 def _short(contest: RatioTest, found: Interval) -> str:
     low, high = found.low, found.high
     ends = "" if low is None or high is None else f" ({units.ratio(low, 3)}–{units.ratio(high, 3)})"
-    bound = f"{'at most' if contest.at_most else 'at least'} {contest.limit:.4g}"
-    return f"ratio {units.ratio(found.ratio, 3)}{ends}, must be {bound}"
+    return f"ratio {units.ratio(found.ratio, 3)}{ends}, {contest.bound}"
 
 
 def _quotient(contest: RatioTest, over: float, under: float) -> float:

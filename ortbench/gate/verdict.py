@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +111,7 @@ def verdict_json(verdict: Verdict) -> str:
     data: dict[str, Any] = {
         "verdict": verdict.word,
         "exit_code": verdict.code,
-        "checks": [check.to_dict() for check in verdict.checks],
+        "checks": [asdict(check) for check in verdict.checks],
         "failed": verdict.failed,
         "remarks": list(verdict.remarks),
     }

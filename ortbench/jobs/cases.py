@@ -130,8 +130,7 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
 
 def _judged(verdict: Verdict) -> dict[str, Any]:
     outcome = MEASURED if verdict.word == PASSED and not verdict.checks else verdict.word
-    found: dict[str, Any] = {"outcome": outcome, "exit_code": verdict.code, "reason": None}
-    found["checks"] = [check.to_dict() for check in verdict.checks]
+    found = {"outcome": outcome, "exit_code": verdict.code, "reason": None, "checks": [*verdict.checks]}
     failed = verdict.failed if len(verdict.results) > 1 else [failure for _, failure in verdict.failures]
     reasons = failed or [check.text for check in verdict.checks if check.verdict != PASSED]
     if reasons:

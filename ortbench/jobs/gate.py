@@ -34,7 +34,7 @@ from ortbench.jobs.measuring import ForecastLine, Place, measure, new_place, obs
 from ortbench.jobs.publishing import Exports, check_wanted, page_of, publish
 from ortbench.model.kinds import KINDS, SOAK
 from ortbench.model.metrics import USUAL
-from ortbench.model.modes import LATENCY, WHOLE_CHAIN
+from ortbench.model.modes import LATENCY
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.unit_of_work import INFERENCE
@@ -51,6 +51,7 @@ from ortbench.plan.target import Inputs
 from ortbench.report.comparison import build_gate, verdict_report
 from ortbench.report.markdown import markdown
 from ortbench.report.why import told_in_lines, why_parts
+from ortbench.suite import chain_file
 
 # What is asked for
 
@@ -70,14 +71,12 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     `BadInput` for options that cannot be, that say nothing, or exclude each other."""
     is_contest = has_live_baseline(given)
     has_baseline = "baseline" in given or is_contest
-    if "max-regression" in given and not has_baseline:
-        reason = "needs something to compare with: --baseline, or live --baseline-model, --baseline-set …"
-        raise BadInput(f"--max-regression {reason}", "--max-regression")
-    if "metric" in given and not has_baseline:
-        raise BadInput(
-            "--metric is compared with a baseline: give --baseline, or live --baseline-model, --baseline-set …",
-            "--metric",
-        )
+    for name, reason in (
+        ("max-regression", "needs something to compare with:"),
+        ("metric", "is compared with a baseline: give"),
+    ):
+        if name in given and not has_baseline:
+            raise BadInput(f"--{name} {reason} --baseline, or live --baseline-model, --baseline-set …", f"--{name}")
     limits = limits_of(given, has_baseline, held_modes(given))
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
@@ -166,22 +165,11 @@ def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
     """The candidate's plan: of a model, or of a chain; `BadInput` for what cannot be read, or what chains have not."""
     if "chain" not in given:
         return candidate_of(given["model"], given, typed, limits)
-    from ortbench.suite import chain_file  # it reads files, which gates of models need not
-
     return chain_file.gated_plan_of(Path(given["chain"]), os.environ, given, typed, limits.needed())
 
 
 def _baseline(plan: Plan, given: RawOptions) -> Plan:
-    return _BASELINES.get(plan.work.whole, baseline_of)(plan, given)
-
-
-def _of_chain(plan: Plan, given: RawOptions) -> Plan:
-    from ortbench.suite import chain_file
-
-    return chain_file.baseline_of(plan, os.environ, given)
-
-
-_BASELINES = {WHOLE_CHAIN: _of_chain}
+    return chain_file.baseline_of(plan, os.environ, given) if "chain" in given else baseline_of(plan, given)
 
 
 def _refuse_live_options(given: RawOptions) -> None:

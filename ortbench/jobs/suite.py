@@ -116,7 +116,7 @@ def _exports(name: str, records: Sequence[Record], place: Path) -> Exports:
         result = saved_result(place / record.id)
         if result is not None:
             results.append(result)
-            found = [*junit.outcomes_of_run(result), *junit.outcomes_of_checks(result, record.gate_checks())]
+            found = [*junit.outcomes_of_run(result), *junit.outcomes_of_checks(result, record.checks)]
             outcomes += [replace(outcome, group=record.id) for outcome in found]
         if record.outcome not in CONCLUDED:
             verdict = junit.SKIPPED if record.outcome == SKIPPED else junit.ERROR

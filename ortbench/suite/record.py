@@ -16,7 +16,7 @@ from ortbench.analysis.sweep import ITEMS, point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.core.parts import keys_of
 from ortbench.core.units import ratio, seconds
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
 from ortbench.model.kinds import KINDS, RUN
 from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate, mode_of
@@ -57,7 +57,7 @@ class Record:
     exit_code: int = DONE  # what `ortbench gate` ends with in such a case
     reason: str | None = None  # why it did not pass, or None
     seconds: float = 0.0  # it took
-    checks: list[CheckData] = field(default_factory=list)  # of its gate, see `ortbench.gate.limits.Check`
+    checks: list[Check] = field(default_factory=list)  # of its gate
     cpu_ns: float | None = None  # median of mode `cpu-tensors`, ns, or None
     # mode with the shortest median of those that take new inputs and return outputs in each inference, else of all, or None
     fastest: str | None = None
@@ -91,9 +91,6 @@ class Record:
     doubtful: str | None = None  # why its figures are left out of ratios, in a sentence, or None
     # of such a suite, the same for cases that differ in nothing but where they are carried out, or None
     alike: str | None = None
-
-    def gate_checks(self) -> list[Check]:
-        return [Check(**check) for check in self.checks]
 
     def line(self, was_done: bool) -> str:
         """The case in a line, as it is told when it ends or turns out to be done."""
