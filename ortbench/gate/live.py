@@ -73,6 +73,9 @@ class LiveGate(Gate):
     def wants(self, mode: str, place: object = None, rounds: int = 0) -> bool:
         return self._jury.wants(mode)
 
+    def least_runs(self, mode: str, place: LoadPoint) -> int:
+        return 1
+
     @staticmethod
     def check_inputs(results: Sequence[Result]) -> None:
         """Refuse (`NotComparable`) two models that take other inputs; one takes others only where that was asked for."""

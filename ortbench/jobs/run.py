@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.jobs.measuring import Measured, Place, load_the_rest, measure, measure_and_save, new_place, saves
+from ortbench.jobs.measuring import Measured, Place, measure, measure_and_save, new_place, saves
 from ortbench.jobs.publishing import check_wanted, publish, publish_results
 from ortbench.measure.process import open_copies, open_session
 from ortbench.plan.configurations import differ_by_ep, side_names
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 def run(plans: Sequence[Plan], wanted: OutputOptions) -> int:
-    """Measure plans, several in turns, write and show what came of them; the exit code."""
     found = measured(plans, wanted.out, wanted.bandwidth, traced=wanted.trace is not None, quiet=wanted.quiet)
     return publish_sides(found, plans, wanted)
 
@@ -87,8 +86,7 @@ def measured(
 
 def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str]) -> tuple[list[Report], str]:
     """Several configurations in one table, behind `each` by itself, which settings of one EP do not need; and the Markdown
-    of all, in which the table comes first.
-    """
+    of all, in which the table comes first."""
     from ortbench.analysis.comparing.series import Selection
     from ortbench.model.metric_names import parse_metric
     from ortbench.report import comparison, run
@@ -119,7 +117,6 @@ def load(plans: Sequence[Plan], put: LoadPlan, wanted: OutputOptions) -> int:
 
 
 def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: OutputOptions) -> int:
-    """Measure a sweep, save and show it; the exit code."""
     check_wanted(wanted, "json", "junit", "action_json", "bmf")
     place = new_place(wanted.out, [shapes[0].plan], "sweep")
     found = swept(shapes, slo, place, traced=wanted.trace is not None, quiet=wanted.quiet)
@@ -135,10 +132,8 @@ def swept(
     quiet: bool = False,
     observer: Observer | None = None,
 ) -> Measured:
-    """Measure a sweep, at least two shapes, and save it in a folder, or nowhere; see `ortbench.jobs.measuring.measure`.
-
-    The best shape keeps to `slo`.
-    """
+    """Measure a sweep, at least two shapes, of which the best keeps to `slo`, and save it in a folder, or nowhere; see
+    `ortbench.jobs.measuring.measure`."""
     plan = shapes[0].plan
     client = open_session(plan)
 
@@ -152,10 +147,10 @@ def swept(
 
     def begin(stack: ExitStack, folder: Path | None, told: Observer | None) -> SweepBench:
         worker = SharedWorker(plan, client)
-        stack.callback(worker.close)
+        stack.callback(lambda: worker.client.close())
         for number, shape in enumerate(shapes):
             sides.append(PointSide(shape.plan, number, worker, shape.name, Timeline() if traced else None))
-        return SweepBench(shapes, sides, worker, slo, saves(folder), told, load_the_rest, when_open)
+        return SweepBench(shapes, sides, worker, slo, saves(folder), told, when_open)
 
     try:
         bench, folder = measure_and_save(client, place, begin, quiet, observer)

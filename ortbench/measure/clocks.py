@@ -54,11 +54,8 @@ def _cards(results: Sequence[Result], wish: str | int) -> list[int]:
 def _release(guard: _Guard, results: Sequence[Result]) -> None:
     problem = guard.release()
     for result in results if problem is not None else ():
-        result.warn("clocks-not-reset", f"the clocks of GPU {guard.card} stay locked: {problem}; {_reset(guard.card)}")
-
-
-def _reset(card: int) -> str:
-    return f"sudo nvidia-smi -i {card} -rgc resets them"
+        cure = f"sudo nvidia-smi -i {guard.card} -rgc resets them"
+        result.warn("clocks-not-reset", f"the clocks of GPU {guard.card} stay locked: {problem}; {cure}")
 
 
 class _Guard:
@@ -109,9 +106,8 @@ def _why_not(card: int, wish: str | int, answer: dict[str, Any]) -> str:
 def main() -> int:
     import pynvml as nvml
 
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # it ends with its input, and never before the clocks are reset
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    for number in signals.SIGNALS:  # it ends with its input, and never before the clocks are reset
+        signal.signal(number, signal.SIG_IGN)
     card, least, most = map(int, sys.argv[1:])
     try:
         nvml.nvmlInit()

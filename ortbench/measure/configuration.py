@@ -37,10 +37,6 @@ def checks_of(answer: Prepared) -> dict[str, CaseCheck]:
     return found
 
 
-def nowhere(_: Result) -> None:
-    """Nobody keeps it."""
-
-
 class Configuration:
     """One worker's part of a run, and the result it becomes.
 
@@ -59,7 +55,7 @@ class Configuration:
         self,
         plan: Plan,
         client: Client | None = None,
-        keep: Callable[[Result], None] = nowhere,
+        keep: Callable[[Result], None] = lambda _: None,
         name: str | None = None,
         timeline: Timeline | None = None,
     ) -> None:
@@ -104,7 +100,6 @@ class Configuration:
         describe(self.result, self.plan, machine, digest, run_id, self._receive_opened("loading"))
 
     def _receive_opened(self, stage: str) -> Opened:
-        """What the worker says of the model that it was sent when it was started."""
         started = self.worker.started_ns
         with self.stage(stage, started) as parts:
             opened: Opened = self.worker.receive()
@@ -114,7 +109,6 @@ class Configuration:
 
     @property
     def worker(self) -> Client:
-        """Its worker, which was started."""
         assert self._client is not None, "the side was not started"
         self._client.while_waiting = self.while_waiting
         return self._client
@@ -197,7 +191,6 @@ class Configuration:
     # The modes
 
     def to_prepare(self) -> list[str]:
-        """The modes that can be set up as far as is known."""
         return [mode for mode in self.plan.modes if self.cases[mode].status == OK]
 
     def prepare(self, mode: str) -> None:
@@ -236,7 +229,6 @@ class Configuration:
             self.restart()
 
     def reject(self, reason: str) -> None:
-        """Give every mode up because its outputs are wrong."""
         for mode in self.to_prepare():
             self.fail(mode, reason)
             self.cases[mode].checks["outputs"] = {"verdict": "failed", "how": reason}
@@ -251,7 +243,6 @@ class Configuration:
 
     @property
     def first_ns(self) -> int:
-        """How long the first inference took."""
         return self.result.setup["first_inference_ns"]
 
     def estimates_ns(self, mode: str) -> dict[str, float | None]:
@@ -305,11 +296,6 @@ class Configuration:
             steps_ns=answer.get("steps", ()),
         )
 
-    def thin_timeline(self, every: int) -> None:
-        """Leave the blocks of all but each nth round out of the timeline, as they are out of the samples."""
-        if self.timeline is not None:
-            self._keep_timed(lambda number: number % every == 0)
-
     def drop_left_out(self) -> None:
         """Leave the blocks of rounds that figures are without out of the timeline, and say so there."""
         found = self.result.throttled
@@ -331,12 +317,13 @@ class Configuration:
         self.timeline.blocks[:] = blocks
 
     def drop_timed_block(self) -> None:
-        """Leave the last block out of the timeline."""
         if self.timeline is not None:
             self.timeline.blocks.pop()
 
-    def say_downsampled(self, every: int) -> None:
-        """Say so where a reader sees it, once."""
+    def downsample(self, every: int) -> None:
+        """Leave the blocks of all but each nth round out of the timeline, as they are out of the samples, and say so once."""
+        if self.timeline is not None:
+            self._keep_timed(lambda number: number % every == 0)
         code = "samples-downsampled"
         self.result.warnings[:] = [it for it in self.result.warnings if it["code"] != code]
         kept = f"it keeps the samples of 1 in {every} rounds, and all figures are of these rounds"

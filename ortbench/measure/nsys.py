@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -268,18 +268,14 @@ class _Work:
         for start, end, process, name in ranges:
             self._times[process][name].append((start, end))
 
-    def _names(self, launched: int, process: int) -> Iterator[str]:
-        for name, times in self._times[process].items() if process in self._times else ():
-            at = bisect_right(times, launched, key=lambda it: it[0]) - 1
-            if at >= 0 and launched <= times[at][1]:
-                yield name
-
     def of(self, pieces: Iterable[tuple[int, int, T]]) -> defaultdict[str, list[T]]:
         """Pieces of work, of which it is known when they were launched and by which process, by range."""
         found: defaultdict[str, list[T]] = defaultdict(list)
         for launched, process, piece in pieces:
-            for name in self._names(launched, process):
-                found[name].append(piece)
+            for name, times in self._times.get(process, {}).items():
+                at = bisect_right(times, launched, key=lambda it: it[0]) - 1
+                if at >= 0 and launched <= times[at][1]:
+                    found[name].append(piece)
         return found
 
     def by_name(self, copies: defaultdict[str, list[Copies]], kernels: defaultdict[str, list[int]]) -> dict[str, Range]:

@@ -166,7 +166,6 @@ class Schedule(Generic[SeriesT]):
             self._estimates[block.series][block.phase] = ns if known is None else min(known, ns)
 
     def remove(self, series: SeriesT) -> None:
-        """Take a series out that failed or of which enough is known; the others go on."""
         self._spent_ns.pop(series, None)
         self._estimates.pop(series, None)
         self._records = {key: record for key, record in self._records.items() if key[0] != series}
@@ -174,7 +173,6 @@ class Schedule(Generic[SeriesT]):
 
     @property
     def progress(self) -> float:
-        """The share of the budget that is spent, 0 to 1."""
         if not self._records:
             return 1.0
         if self._rule.iterations is not None:
@@ -211,6 +209,13 @@ class Schedule(Generic[SeriesT]):
         return None
 
 
+class OneByOne(Schedule[SeriesT]):
+    """Blocks of one sample, whatever one takes."""
+
+    def _sizes(self) -> dict[tuple[SeriesT, str], int]:
+        return {(series, phase): 1 for series, phases in self._estimates.items() for phase in phases}
+
+
 class InOrder(Generic[SeriesT]):
     """One block of each phase of each series, series after series: what is read as a timeline must not be shuffled.
 
@@ -245,13 +250,11 @@ class InOrder(Generic[SeriesT]):
         """Nothing is learned from samples: the blocks are fixed."""
 
     def remove(self, series: SeriesT) -> None:
-        """Leave out what is still to come of a series that failed."""
         rest = [block for block in self._blocks[self._asked :] if block.series != series]
         self._blocks[self._asked :] = rest
 
     @property
     def progress(self) -> float:
-        """The share of the blocks that were asked for, 0 to 1."""
         return self._asked / max(1, len(self._blocks))
 
 
@@ -275,7 +278,6 @@ def streams(answer: Samples, phase: str, runs: int, part: str = STEP) -> dict[st
 
 
 def by_stage(answer: Samples, stages: Sequence[str]) -> dict[str, list[int]]:
-    """The samples of each stage of a chain, ns, by its phase."""
     return {
         stage_phase(name): answer["steps"][at :: len(stages)] for at, name in enumerate(stages) if "steps" in answer
     }
@@ -289,7 +291,6 @@ def by_token(answer: Samples, work: Work) -> dict[str, list[int]]:
 
 
 def add_host_time(case: Case, answer: Samples, runs: int) -> None:
-    """Add the CPU time of a block to what a case has of all its blocks."""
     if "cpu" not in answer:
         return
     so_far = case.host or HostTime(runs=0, wall_ns=0, user_ns=0, system_ns=0)

@@ -18,7 +18,7 @@ from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import close_nvml, open_nvml
 from ortbench.measure.memory import Card, held, read_cards
 from ortbench.measure.process import request_of
-from ortbench.measure.schedule import Block, Schedule
+from ortbench.measure.schedule import Block, OneByOne
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY
 from ortbench.model.protocol import Samples
@@ -59,7 +59,6 @@ class StreamSide(Configuration):
             self.result.items = None  # shapes have different ones
 
     def prepare(self, mode: str) -> None:
-        """Set the mode up, with the inputs of all shapes."""
         super().prepare(mode)
         if mode not in self.modes:
             return
@@ -111,7 +110,6 @@ class Thinned(Generic[T]):
 
     @property
     def items(self) -> list[T]:
-        """In order."""
         return self._kept + self._last
 
 
@@ -162,7 +160,6 @@ class SoakSide(StreamSide):
         return held(self._before, read_cards(self._nvml), self.worker.pid)[0]
 
     def look(self) -> list[Row]:
-        """What is known of growth so far."""
         self._put()
         assert self.result.soak is not None
         return verdicts(self.result.soak)
@@ -193,11 +190,8 @@ class SoakSide(StreamSide):
         self._nvml = None
 
 
-class SoakSchedule(Schedule[Series]):
+class SoakSchedule(OneByOne[Series]):
     """Blocks: each is a 400th of the soak, but for the first ones, which show growth from the first inference on."""
-
-    def _sizes(self) -> dict[tuple[Series, str], int]:
-        return {(series, phase): 1 for series, phases in self._estimates.items() for phase in phases}
 
     def add(self, block: Block[Series], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
         super().add(block, samples, spent_ns, waited_ns)

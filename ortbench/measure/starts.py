@@ -27,7 +27,7 @@ from ortbench.measure.bench import Bench, Series
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.process import freed_path, last_words, own_folder
-from ortbench.measure.schedule import Block, Schedule
+from ortbench.measure.schedule import Block, OneByOne
 from ortbench.model import schema
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_MEMORY, START_PARTS
 from ortbench.model.protocol import HeldOutputs, Opened, Prepared, Program, Samples, Saved
@@ -60,7 +60,6 @@ def empty(files: Iterable[Path]) -> bool:
 
 
 def fill(files: Iterable[Path]) -> None:
-    """Have files in the cache, by reading them."""
     for file in files:
         with suppress(OSError), file.open("rb") as opened:
             while opened.read(1 << 20):
@@ -80,25 +79,17 @@ def share_cached(files: Sequence[Path]) -> float | None:
 
 
 def _pages(file: Path) -> bytes | None:
-    """Of each page of a file whether it is in memory."""
     if sys.platform != "linux":
         return None
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
-    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    import numpy as np  # which tells where something is in memory
+
     with suppress(OSError), file.open("rb") as opened:
-        size = os.fstat(opened.fileno()).st_size
-        if not size:
+        if not (size := os.fstat(opened.fileno()).st_size):
             return b""
-        at = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, opened.fileno(), 0)
-        if at in (None, ctypes.c_void_p(-1).value):
-            return None
+        mapped = np.frombuffer(mmap.mmap(opened.fileno(), size, prot=mmap.PROT_READ), np.uint8)
         there = ctypes.create_string_buffer(-(-size // _PAGE))
-        failed = libc.mincore(at, size, there)
-        libc.munmap(at, size)
-        return None if failed else there.raw
+        at = ctypes.c_void_p(mapped.ctypes.data)
+        return None if ctypes.CDLL(None).mincore(at, ctypes.c_size_t(size), there) else there.raw
     return None
 
 
@@ -281,18 +272,11 @@ class StartSide(Configuration):
         """Nothing: the worker has ended."""
 
 
-class _OneByOne(Schedule[Series]):
-    """Blocks of one sample: all of a process is one."""
-
-    def _sizes(self) -> dict[tuple[Series, str], int]:
-        return {(series, phase): 1 for series, phases in self._estimates.items() for phase in phases}
-
-
 class StartBench(Bench):
     """Starts of one configuration, or of several in turns."""
 
     per = "configuration"
-    _kind_of_schedule = _OneByOne
+    _kind_of_schedule = OneByOne[Series]  # all of a process is one sample
 
     def _timed_by(self, block: Block[Series]) -> tuple[int, Sequence[int]]:
         return block.series.side, []  # no process is there before the block, and none behind it
