@@ -53,7 +53,6 @@ def check_alone(result: Result, limits: Limits) -> list[Check]:
 
 
 def refuse_limits(kind: str, limits: Limits) -> None:
-    """Refuse limits that a kind of measurement has not."""
     known = KINDS[kind]
     if limits.slo and "slo" not in known.checks:
         raise BadInput("--slo is a limit of a load or a sweep: 'ortbench load' makes a result to check", "--slo")
@@ -94,7 +93,6 @@ def _check_mode(result: Result, mode: str) -> Check:
 
 
 def became(case: Case) -> str:
-    """What became of a case that is not ok, and why."""
     status = case.status if case.status == CASE_FAILED else f"is {case.status}"
     return f"{status}: {case.reason}" if case.reason else status
 
@@ -134,7 +132,6 @@ def _memory(case: Case, side: str, most: int) -> Check:
 
 
 def _check_growth(result: Result, limits: Limits) -> Iterator[Check]:
-    """Whether the memory of a soak grows by more than it may."""
     most = limits.max_growth
     if most is None:
         return
@@ -154,7 +151,6 @@ def _check_growth(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def _check_modes(result: Result, limits: Limits) -> Iterator[Check]:
-    """What modes must keep to among themselves, at every point."""
     if KINDS[result.kind].axes:  # load points, whose blocks have figures alone
         for mode, least in limits.min_speedup.items():
             yield from _speedups(result, mode, least)
@@ -196,7 +192,6 @@ def with_remedy(check: Check, result: Result, takes: int) -> Check:
 
 
 def _as_share(check: Check) -> Check:
-    """The contest of the copy share in words of shares."""
     assert check.limit is not None
     most = units.share(1 - check.limit, 1)
     if check.ratio is None:
@@ -241,7 +236,6 @@ def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def few_blocks() -> str:
-    """Why a figure of a load point has no interval."""
     return f"fewer than {FEWEST_BLOCKS} blocks, so no interval; a longer --duration gives more"
 
 

@@ -70,7 +70,11 @@ class RatioTest:
         where = between(found.low, found.high, "too few rounds for an interval")
         rounds = units.count(found.rounds, "round")
         text = f"{self.what}: median ratio of paired blocks {units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {self.bound}"
-        doubt = None if verdict == UNCLEAR or medians is None else self._doubt(found.ratio, medians())
+        doubt = None
+        if verdict != UNCLEAR and medians is not None:
+            of_medians = medians()
+            if (found.ratio - self.limit) * (of_medians - self.limit) < 0:  # they lie on different sides of the limit
+                doubt = f"cannot tell: the ratio of the medians is {units.ratio(of_medians, 3)}"
         return replace(
             self.unclear(text if doubt is None else f"{text}; {doubt}"),
             verdict=verdict if doubt is None else UNCLEAR,
@@ -85,14 +89,7 @@ class RatioTest:
     def bound(self) -> str:
         return f"must be {'at most' if self.at_most else 'at least'} {self.limit:.4g}"
 
-    def _doubt(self, of_pairs: float, of_medians: float) -> str | None:
-        """Why nothing is told where the ratio of the medians lies on the other side of the limit; None where it does not."""
-        if (of_pairs - self.limit) * (of_medians - self.limit) >= 0:
-            return None
-        return f"cannot tell: the ratio of the medians is {units.ratio(of_medians, 3)}"
-
     def unclear(self, text: str) -> Check:
-        """That nothing can be told, and why."""
         return Check(
             self.name,
             UNCLEAR,
@@ -126,7 +123,6 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
 
 
 def _check_statistic(metric: MetricName, steps: int | None) -> None:
-    """Refuse a percentile of fewer than `fewest_samples`."""
     if metric.statistic in BLOCK_STATISTICS:
         return
     say = f"--metric {metric.text}: a live gate compares short blocks, which have {', '.join(BLOCK_STATISTICS)}"
@@ -155,7 +151,6 @@ def check_name(key: Key) -> str:
 
 
 def named(what: str, point: Point) -> str:
-    """What is checked, with the point where there is one."""
     return " ".join(filter(None, (what, point_text(point))))
 
 
@@ -208,14 +203,10 @@ class SequentialTests:
             if (stream.side, stream.mode, stream.phase) == (side, mode, phase):
                 values[round] = STATISTICS[stream.stat](samples)
                 self._samples[stream][round] = samples
-                self._pair(stream, round)
-
-    def _pair(self, stream: Stream, round: int) -> None:
-        """The ratios that a new block completes."""
-        for contest, ratios in self._ratios.items():
-            over, under = self._values[contest.over].get(round), self._values[contest.under].get(round)
-            if stream in (contest.over, contest.under) and over is not None and under is not None:
-                insort(ratios, _quotient(contest, over, under))
+                for contest, ratios in self._ratios.items():  # those that the block completes
+                    over, under = self._values[contest.over].get(round), self._values[contest.under].get(round)
+                    if stream in (contest.over, contest.under) and over is not None and under is not None:
+                        insort(ratios, _quotient(contest, over, under))
 
     def _medians(self, contest: RatioTest) -> float:
         """The ratio of the medians of all samples, of the rounds in which both have some."""
@@ -263,7 +254,6 @@ def _quotient(contest: RatioTest, over: float, under: float) -> float:
 
 
 def fill(jury: SequentialTests, side: int, cases: Sequence[Case]) -> None:
-    """Hand a jury the blocks of finished cases."""
     for case in cases:
         for phase in case.blocks:
             if case.status == OK:

@@ -159,7 +159,6 @@ def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Li
 
 
 def full(name: str, key: Key, one: Case, base: Case) -> tuple[str, str]:
-    """The verdict on a figure where a queue grows, and what there is to say."""
     ours, theirs = is_full(one), is_full(base)
     who = "both sides" if ours and theirs else "the candidate" if ours else "the baseline"
     verdict = UNCLEAR if ours and theirs else FAILED if ours else PASSED
@@ -167,7 +166,6 @@ def full(name: str, key: Key, one: Case, base: Case) -> tuple[str, str]:
 
 
 def _lacking(one: Series, base: Series, results: tuple[Result, Result]) -> str:
-    """What both have too few blocks of for an interval, and what gives more."""
     if one.has_load_blocks:
         return few_blocks()
     names = zip(("the candidate", "the baseline"), (one, base), results, strict=True)

@@ -52,7 +52,6 @@ class Verdict:
 
     @property
     def failures(self) -> list[tuple[str, str]]:
-        """The side and the sentence of each of them."""
         return [
             (name, text) for name, result in zip(self.names, self.results, strict=True) for text in failures_of(result)
         ]
@@ -64,7 +63,6 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The verdict for people, with what to do where there is none."""
         if self.failed:
             return "the benchmark failed"
         found = overall(self.checks)

@@ -247,7 +247,6 @@ class _Maker:
         return self._file.blaming(places_of(self._case.given, prefix), otherwise)
 
     def _check_gate(self, is_live: bool) -> None:
-        """Refuse what a gate of this kind has no use for."""
         for flag, why in (
             ("baseline", "a live gate measures its baseline itself"),
             ("iterations", "a live gate measures until its verdict is clear"),
@@ -272,7 +271,6 @@ class _Maker:
         return wanted if can_be else None
 
     def _earlier(self) -> Path | None:
-        """The case's folder in the earlier suite that it is compared with."""
         if "baseline" not in self._given:
             return None
         folder = Path(self._given["baseline"])

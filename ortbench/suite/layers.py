@@ -117,13 +117,11 @@ class SuiteFile:
 
 
 def _has(data: Any, where: Where) -> bool:
-    for key in where:
-        if isinstance(key, int):
-            if not isinstance(data, list) or key >= len(data):
-                return False
-        elif not isinstance(data, dict) or key not in data:
-            return False
-        data = data[key]
+    try:
+        for key in where:
+            data = data[key]
+    except (LookupError, TypeError):
+        return False
     return True
 
 
@@ -220,25 +218,21 @@ class Tables:
         return value
 
     def text(self, table: Mapping[str, Any], where: Where, key: str, default: str | None = None) -> str:
-        """The text under a key; one without a default must be there."""
         with self._file.at((*where, key)):
             return text_of(table.get(key, default))
 
     def needed(self, table: Mapping[str, Any], where: Where, key: str, hint: str) -> Where:
-        """Where a key is that a table must have."""
         if key not in table:
             raise self._file.mistake((*where, key), f"is missing: {hint}")
         return (*where, key)
 
     def tables(self, data: Mapping[str, Any], key: str) -> list[tuple[dict[str, Any], Where]]:
-        """Every ``[[key]]``, and where it is."""
         found = data.get(key, [])
         if not isinstance(found, list):
             raise self._file.mistake((key,), f"must be written as [[{key}]]")
         return [(self.table(table, (key, number)), (key, number)) for number, table in enumerate(found)]
 
     def known(self, table: Mapping[str, Any], where: Where, known: Sequence[str]) -> None:
-        """Refuse keys that do nothing."""
         limits = [f"gate.{name}" for name in GATE] if "gate" in known else []  # one outside its gate is a likely slip
         for key in table:
             if key not in known:

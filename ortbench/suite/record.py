@@ -113,7 +113,6 @@ class Record:
         return self.why(f" ({', '.join(parts)})" if parts else "") if self.reason else f"{self.id}: {', '.join(parts)}"
 
     def why(self, more: str = "") -> str:
-        """What became of the case and why, in a sentence."""
         return f"{self.id}{_SAID.get(self.outcome, f' {self.outcome}')}{more}: {self.reason}"
 
 
@@ -133,7 +132,6 @@ Figures = dict[str, Any]  # the figures of a `Record`, by its attributes' names;
 
 
 def figures(result: Result) -> Figures:
-    """The figures of a `Record`, by its attributes' names."""
     where: Figures = {
         "provider": result.target["ep"],
         "node": result.environment.get("node"),
