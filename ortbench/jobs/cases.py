@@ -29,8 +29,7 @@ Tell = Callable[[Record, bool], None]  # the record of a case as it ends, and wh
 
 def run(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell) -> tuple[list[Record], bool]:
     """Carry jobs out in the suite's folder, except what is done already unless that is to be done afresh; whatever one comes to,
-    the others go on. Gives the records in the order of the jobs, and whether Ctrl-C or its like ended it.
-    """
+    the others go on. Gives the records in the order of the jobs, and whether Ctrl-C or its like ended it."""
     records: list[Record] = []
     if not quiet and not sys.stderr.isatty():
         ForecastLine("the suite").forecast(sum(map(_forecast_s, jobs)))
@@ -87,8 +86,7 @@ def begun(job: Job, machines: Sequence[Machine] | None = None) -> Record:
 
 def carry_out(job: Job, record: Record, folder: Path, quiet: bool) -> Record | None:
     """Carry a job out in the folder of its case, which is emptied; what its record has become, which the folder has too, or None
-    if it was interrupted.
-    """
+    if it was interrupted."""
     began = time.monotonic()
     try:
         emptied(folder)
@@ -106,8 +104,6 @@ def carry_out(job: Job, record: Record, folder: Path, quiet: bool) -> Record | N
 
 
 def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
-    """Measure, and judge what comes of it; None if it was interrupted."""
-
     def place() -> Path:
         return folder
 

@@ -68,13 +68,6 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
     publish(wanted, reports, lambda: json_text(data), page=lambda: page_of(loaded, called(loaded, paths), before=parts))
 
 
-def check_points(results: Sequence[Result], names: Sequence[str]) -> None:
-    """Refuse with `NotComparable` results of which none was measured at a point where another one was."""
-    points = Counter(point for result in results for point in {tuple(case.point.items()) for case in result.cases})
-    if len(results) > 1 and max(points.values(), default=0) < 2:
-        raise NotComparable(f"{', '.join(names)} have no point of their axes in common")
-
-
 def explained(results: Sequence[Result], only: Compared) -> Why:
     """Why the second of two results differs from the first; `BadInput` where there are others, or they have no nodes."""
     if len(results) != 2:
@@ -92,7 +85,9 @@ def held(
     of_models = why is not None and all(it == MODEL for it, *_ in unlike(*results))
     remarks = [it for it in comparability(results, names, force or of_models) if not it.endswith(below)]
     remarks = remarks if force else [it for it in remarks if not it.startswith(FORCED)]
-    check_points(results, names)
+    points = Counter(point for result in results for point in {tuple(case.point.items()) for case in result.cases})
+    if len(results) > 1 and max(points.values(), default=0) < 2:
+        raise NotComparable(f"{', '.join(names)} have no point of their axes in common")
     chosen = Selection(only.modes, only.metrics)
     report = comparison.build(results, names, only.same, in_order=True, only=chosen, remarks=remarks, why=why)
     return report, comparison.records(results, names, only.same, chosen)
@@ -114,7 +109,8 @@ def report(places: Sequence[Path], html: str | None) -> None:
     """Make one page of results: in a file, on standard output (``-``), or by default beside the result, in the folder of all,
     or here; `BadInput` for a file that is no result, a folder without one, or a place that cannot be written."""
     paths = results_at(places)
-    place = html or str(_page_of(places))
+    inside = places[0] / "report.html" if places[0].is_dir() else places[0].with_name("report.html")
+    place = html or ("report.html" if len(places) > 1 else str(inside))
     check_place(place, "--html")
     results = [load(path) for path in paths]
     quieten_matplotlib()
@@ -122,35 +118,23 @@ def report(places: Sequence[Path], html: str | None) -> None:
         print(visible(f"Saved in {place}"))
 
 
-def _page_of(places: Sequence[Path]) -> Path:
-    if len(places) > 1:
-        return Path("report.html")
-    return places[0] / "report.html" if places[0].is_dir() else places[0].with_name("report.html")
-
-
 def results_at(places: Sequence[Path]) -> list[Path]:
     """The result files at places: a file, the folder of a run, or one in which results lie, such as a suite's; those of a
-    folder in the order of their names, numbers in them as numbers. `BadInput` for a folder without a result.
-    """
+    folder in the order of their names, numbers in them as numbers. `BadInput` for a folder without a result."""
     found = []
     for place in places:
         file = result_file(place)
         if file.exists() or not place.is_dir():
             found.append(file)
             continue
-        inside = sorted(place.rglob(file.name), key=_by_name)
+        inside = sorted(place.rglob(file.name), key=lambda path: [natural(part) for part in path.parts])
         if not inside:
             raise BadInput(f"{place}: there is no {file.name} in this folder, nor in those in it")
         found += inside
     return found
 
 
-def _by_name(path: Path) -> list[object]:
-    return [natural(part) for part in path.parts]
-
-
 def result_file(path: Path) -> Path:
-    """A result file, or that of a run's folder."""
     return path / "result.json" if path.is_dir() else path
 
 
@@ -184,7 +168,6 @@ def history(places: Sequence[str], only: Compared, force: bool, wanted: OutputOp
 
 
 def _runs(places: Sequence[str]) -> tuple[list[Run], list[str]]:
-    """All results, and why others are left out."""
     runs: list[Run] = []
     errors: list[OrtbenchError] = []
     for name, content in _contents(places):
@@ -247,7 +230,6 @@ def _commits(revision: str, paths: Sequence[str]) -> list[str]:
 
 
 def _files(commit: str, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The blobs and paths of a commit's results."""
     listed = _git("ls-tree", "-r", "-z", "--full-name", commit, "--", *paths) or ""
     named = [PurePath(path).as_posix() for path in paths]
     for line in filter(None, listed.split("\0")):

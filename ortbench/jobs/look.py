@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -29,7 +29,6 @@ from ortbench.core.safe_text import visible
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.publishing import check_place, write, write_json
 from ortbench.measure.process import Client, ask_once, freed_model, open_worker
-from ortbench.model.doctor_schema import Facts, Noise
 from ortbench.model.modes import MODES, Mode
 from ortbench.model.protocol import (
     FAILED,
@@ -253,11 +252,18 @@ def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:
     facts = diagnose.facts(python)
     wanted = with_noise and facts["installed"] is not None
     if wanted:
-        facts["noise"] = _noise(python)
+        signals.defer_signals()  # from here on there are files to be removed, and the page is still to be shown
+        with ExitStack() as stack:
+            facts["noise"] = diagnose.noise(observed(stack, quiet=False), python=python)
     sections = [of_environment(section, python) for section in examine(facts)]
     findings = [{"section": section.title, **it._asdict()} for section in sections for it in section.findings]
     if not write_json({"works": works(facts), "findings": findings, "facts": facts}, json_out):
-        _print(sections, facts, wanted)
+        from ortbench.report.chores import build_doctor
+        from ortbench.report.terminal.print import print_report
+
+        print_report(build_doctor(sections))
+        if wanted and facts["noise"] is None:
+            print("ortbench: interrupted before the noise was measured", file=sys.stderr)
     if wanted and facts["noise"] is None:
         return INTERRUPTED
     return DONE if works(facts) else BENCHMARK_FAILED
@@ -269,23 +275,6 @@ def of_environment(section: Section, python: str | None) -> Section:
         return section
     findings = [it._replace(command=interpreters.with_pip_of(it.command, python)) for it in section.findings]
     return section._replace(findings=findings)
-
-
-def _noise(python: str | None) -> Noise | None:
-    from ortbench.measure.diagnose import noise
-
-    signals.defer_signals()  # from here on there are files to be removed, and the page is still to be shown
-    with ExitStack() as stack:
-        return noise(observed(stack, quiet=False), python=python)
-
-
-def _print(sections: Sequence[Section], facts: Facts, measured: bool) -> None:
-    from ortbench.report.chores import build_doctor
-    from ortbench.report.terminal.print import print_report
-
-    print_report(build_doctor(sections))
-    if measured and facts["noise"] is None:
-        print("ortbench: interrupted before the noise was measured", file=sys.stderr)
 
 
 def code(plan: Plan, out: str | None, notebook: str | None) -> int:

@@ -88,7 +88,6 @@ def merge(folders: Sequence[Path], out: Path, wanted: OutputOptions) -> int:
 
 
 def _conclude(name: str, records: Sequence[Record], place: Path, wanted: OutputOptions, interrupted: bool) -> int:
-    """Write and print what a suite came to; its exit code."""
     code = (signals.exit_code() or INTERRUPTED) if interrupted else exit_code(records)
     write_summary(place, name, records)
     data = {"suite": name, "exit_code": code, "folder": str(place), "cases": [plain(record) for record in records]}

@@ -109,7 +109,6 @@ class Dispatch:
                 self.look()
 
     def end(self) -> None:
-        """Cancel what is running, and leave the cluster as it was."""
         self._rays.end(self._running, self._suite, [place for place in self.places if place in self._used])
 
     def _case(self, work: Work) -> _Case | None:

@@ -21,6 +21,7 @@ from ortbench.suite.layers import Demand
 from ortbench.suite.record import Record
 
 CPU, GPU = "CPU", "GPU"
+_OWN_AMOUNTS = ("memory", "object_store_memory")
 Amounts = Mapping[str, float]  # of resources, by their names
 
 
@@ -78,19 +79,13 @@ def able(demand: Demand, places: Iterable[Place]) -> list[Place]:
 
 
 def why_none(demand: Demand, places: Iterable[Place]) -> str:
-    """Why a case can be on none of these machines, in a sentence."""
-    found = [f"{place.name}: {_amounts(place)}" for place in places if place.amounts.get(CPU, 0) >= 1]
+    found = []
+    for place in places:
+        if place.amounts.get(CPU, 0) >= 1:
+            # The cluster counts some resources for itself; others somebody gave their names.
+            own = sorted(it for it in place.amounts if not it.startswith("node:") and it not in _OWN_AMOUNTS)
+            found.append(f"{place.name}: {', '.join(f'{place.amounts[it]:g} {it}' for it in own)}")
     return f"no machine of the cluster has {demand}; {'; '.join(found) or 'none has a CPU for cases'}"
-
-
-def _amounts(place: Place) -> str:
-    told = {name: amount for name, amount in place.amounts.items() if name in (CPU, GPU) or _is_named(name)}
-    return ", ".join(f"{amount:g} {name}" for name, amount in sorted(told.items()))
-
-
-def _is_named(resource: str) -> bool:
-    """Whether somebody gave the resource its name; the cluster counts some for itself."""
-    return not resource.startswith("node:") and resource not in ("memory", "object_store_memory")
 
 
 def free(
@@ -142,7 +137,6 @@ class Parcel:
         self.id = hashlib.sha256(listed.encode()).hexdigest()
 
     def place(self, folder: Path) -> str:
-        """Where it is once its files are in a folder."""
         return str(folder / self.id / self.top)
 
 

@@ -118,7 +118,6 @@ class Rays:
             raise OSError(f"Ray's object store does not take {path}: {type(error).__name__}") from None
 
     def start(self, order: Order, taken: Amounts) -> Any:
-        """Carry a case out on its machine, of which it takes so much; the task."""
         named = {name: amount for name, amount in taken.items() if name not in (CPU, GPU)}
         return _carry_out.options(
             name=f"ortbench {order.work.id}",
@@ -129,7 +128,6 @@ class Rays:
         ).remote(order)
 
     def ended(self, tasks: Iterable[Any], wait_s: float) -> list[Any]:
-        """The tasks that have ended, after some seconds at most."""
         ready, _ = ray.wait([*tasks], num_returns=1, timeout=wait_s)
         return ready
 
