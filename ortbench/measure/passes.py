@@ -123,7 +123,12 @@ def without_spin(plan: Plan, modes: Sequence[str]) -> Plan:
     loop = replace(plan.loop, duration_s=min(plan.loop.duration_s, _LONGEST_S), phases=(LATENCY,), in_order=False)
     config = {**plan.target.session_config, **SETTINGS}
     target = replace(plan.target, session_config=config, optimized_model=None)
-    return replace(plan, target=target, modes=tuple(modes), loop=loop, nodes=False, measure_copies=False, spin=False)
+    return replace(without_passes(plan), target=target, modes=tuple(modes), loop=loop)
+
+
+def without_passes(plan: Plan) -> Plan:
+    """A plan of blocks alone, whose configurations are looked at no closer afterwards."""
+    return replace(plan, nodes=False, measure_copies=False, memory=False, energy=False, spin=False)
 
 
 def take_spin(result: Result, still: Result) -> None:
