@@ -43,10 +43,7 @@ class Gate:
     def __init__(self, limits: Limits, regressions: Sequence[RatioTest], own: Sequence[RatioTest] = ()) -> None:
         self._limits, self._regressions, self._own = limits, regressions, own
         self._jury = SequentialTests([*regressions, *own])
-
-    @property
-    def takes(self) -> int:
-        return self._jury.takes
+        self.takes = self._jury.takes
 
     def so_far(self) -> list[tuple[str, str]]:
         """What is known of each contest by now: its name, and the ratio with its interval and limit."""

@@ -35,7 +35,7 @@ def claim(out: Path, name: str, file_sha256: str, ids: Sequence[str]) -> None:
     may be emptied, or cannot be written."""
     with writable(out):
         _take_up(out, name)
-        write_atomically(out / SUITE_FILE, _suite_json(name, file_sha256, ids))
+        write_atomically(out / SUITE_FILE, text(Suite(name=name, file_sha256=file_sha256, cases=[*ids])))
 
 
 def _take_up(out: Path, name: str) -> None:
@@ -47,10 +47,6 @@ def _take_up(out: Path, name: str) -> None:
         if there != name:
             raise BadInput(f"--out {out}: holds suite {there!r}, not {name!r}; name another folder")
     make_marked(out)
-
-
-def _suite_json(name: str, file_sha256: str, ids: Sequence[str]) -> str:
-    return text({"name": name, "file_sha256": file_sha256, "cases": list(ids)})
 
 
 class Suite(TypedDict):
@@ -144,10 +140,10 @@ def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[st
         if out.resolve() == folder.resolve():
             raise BadInput(f"--out {out}: is one of the folders that are merged")
     places, remarks = _places(folders, suites[0]["cases"])
-    name, digest, ids = suites[0]["name"], suites[0]["file_sha256"], suites[0]["cases"]
+    name, ids = suites[0]["name"], suites[0]["cases"]
     with writable(out):
         _take_up(out, name)
-    write_or_note(out / SUITE_FILE, _suite_json(name, digest, ids))
+    write_or_note(out / SUITE_FILE, text(suites[0]))
     records = []
     for case in ids:
         if case not in places:
