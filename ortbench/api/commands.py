@@ -189,8 +189,8 @@ def sweep(model: Model, *, progress: Tell | None = None, **options: Unpack[value
         what was measured, with `shapes`, cases at the point of each, and `best`; a shape that could not be measured
         says why, and raises nothing.
     """
-    from ortbench.jobs.axes import swept as measured
     from ortbench.jobs.measuring import new_place
+    from ortbench.jobs.run import swept as measured
 
     with _reading("sweep", options, model=model) as call:
         check_amount(call.given)
@@ -320,7 +320,7 @@ def bandwidth(*, progress: Tell | None = None, **options: Unpack[values.Bandwidt
     Returns:
         rates over sizes.
     """
-    from ortbench.jobs.axes import copied as measured
+    from ortbench.jobs.run import copied as measured
 
     with _reading("bandwidth", options) as call:
         plan = make(CopyPlan, call.given, target=target_of(call.given), command=call.typed)

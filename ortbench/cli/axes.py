@@ -23,7 +23,7 @@ def load(given: RawOptions, model: ModelOrFolder) -> None:
     plans = side_plans(given, "load", partial(plan_under_load, model, command=command_line()))
     put, wanted = load_of(plans, given), make(OutputOptions, given)
     refuse_json(plans, wanted)
-    from ortbench.jobs import axes as job
+    from ortbench.jobs import run as job
 
     raise SystemExit(job.load(plans, put, wanted))
 
@@ -32,7 +32,7 @@ def load(given: RawOptions, model: ModelOrFolder) -> None:
 def sweep(given: RawOptions, model: Model) -> None:
     """Lists in --dim and --shape are the shapes; what switching between them costs is measured too."""
     check_amount(given)
-    from ortbench.jobs import axes as job
+    from ortbench.jobs import run as job
 
     shapes = shapes_of(model, given, command_line())
     check_shapes(shapes)
@@ -55,6 +55,6 @@ def bandwidth(given: RawOptions) -> None:
     """Over sizes, in both directions, with pageable and with pinned host memory."""
     plan = make(CopyPlan, given, target=target_of(given), command=command_line())
     check(plan)
-    from ortbench.jobs import axes as job
+    from ortbench.jobs import run as job
 
     raise SystemExit(job.bandwidth(plan, make(OutputOptions, given)))

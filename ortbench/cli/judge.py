@@ -44,7 +44,7 @@ def history(
 ) -> None:
     """For each case a curve over time, its change points, and what was different from then on."""
     only = compared_of(given)
-    from ortbench.jobs import history as job
+    from ortbench.jobs import compare as job
 
     job.history(results, only, "force" in given, make(OutputOptions, given))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ortbench.analysis.comparing.pairs import remedy
 from ortbench.analysis.findings.slo_advice import found_text, left_open, limit_text, requests_text, slo_text
@@ -52,7 +53,6 @@ def check_alone(result: Result, limits: Limits) -> list[Check]:
 
 
 def refuse_limits(kind: str, limits: Limits) -> None:
-    """Refuse limits that a kind of measurement has not."""
     known = KINDS[kind]
     if limits.slo and "slo" not in known.checks:
         raise BadInput("--slo is a limit of a load or a sweep: 'ortbench load' makes a result to check", "--slo")
@@ -86,17 +86,13 @@ def _check_mode(result: Result, mode: str) -> Check:
     cases = [case for case in cases if not case.point] or cases
     broken = next((case for case in cases if case.status != OK), None)
     if broken is not None:
-        return Check(f"mode {mode}", FAILED, f"{_at(broken)} {became(broken)}", mode=mode)
+        at = named(broken.mode, tuple(broken.point.items()))
+        return Check(f"mode {mode}", FAILED, f"{at} {became(broken)}", mode=mode)
     text = f"mode {mode} works" if cases else f"mode {mode} was not measured"
     return Check(f"mode {mode}", PASSED if cases else FAILED, text, mode=mode)
 
 
-def _at(case: Case) -> str:
-    return named(case.mode, tuple(case.point.items()))
-
-
 def became(case: Case) -> str:
-    """What became of a case that is not ok, and why."""
     status = case.status if case.status == CASE_FAILED else f"is {case.status}"
     return f"{status}: {case.reason}" if case.reason else status
 
@@ -136,7 +132,6 @@ def _memory(case: Case, side: str, most: int) -> Check:
 
 
 def _check_growth(result: Result, limits: Limits) -> Iterator[Check]:
-    """Whether the memory of a soak grows by more than it may."""
     most = limits.max_growth
     if most is None:
         return
@@ -156,7 +151,6 @@ def _check_growth(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def _check_modes(result: Result, limits: Limits) -> Iterator[Check]:
-    """What modes must keep to among themselves, at every point."""
     if KINDS[result.kind].axes:  # load points, whose blocks have figures alone
         for mode, least in limits.min_speedup.items():
             yield from _speedups(result, mode, least)
@@ -198,7 +192,6 @@ def with_remedy(check: Check, result: Result, takes: int) -> Check:
 
 
 def _as_share(check: Check) -> Check:
-    """The contest of the copy share in words of shares."""
     assert check.limit is not None
     most = units.share(1 - check.limit, 1)
     if check.ratio is None:
@@ -243,7 +236,6 @@ def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def few_blocks() -> str:
-    """Why a figure of a load point has no interval."""
     return f"fewer than {FEWEST_BLOCKS} blocks, so no interval; a longer --duration gives more"
 
 
@@ -269,10 +261,8 @@ def _found(result: Result, mode: str, found: SloRate | None, asked: Mapping[str,
         return Check(name, PASSED, text, metric=SLO_RATE, mode=mode)
     verdict, said = FAILED, f"no rate that was tried meets {slo_text(asked)}"
     if left_open(result, mode, asked):
-        verdict, said = (
-            UNCLEAR,
-            f"too few requests to tell whether a rate meets {slo_text(asked)}; a longer --duration gives more",
-        )
+        said = f"too few requests to tell whether a rate meets {slo_text(asked)}; a longer --duration gives more"
+        verdict = UNCLEAR
     return Check(name, verdict, f"{name}: {said}", metric=SLO_RATE, mode=mode)
 
 
@@ -357,9 +347,6 @@ def without_doubtful(checks: Sequence[Check], *results: Result) -> list[Check]:
     """Checks of a candidate and its baseline, of which nothing is told where the figures of either are doubtful."""
     if not any(map(doubt, results)):
         return [*checks]
-    return [it if it.limit is None else _left_out(it) for it in checks]
-
-
-def _left_out(check: Check) -> Check:
-    text = f"{check.name}: not judged, as the outputs differ by a lower precision"
-    return replace(check, verdict=UNCLEAR, text=text, ratio=None, low=None, high=None, rounds=None, doubt=None)
+    why = "not judged, as the outputs differ by a lower precision"
+    untold: dict[str, Any] = {"verdict": UNCLEAR, **dict.fromkeys(("ratio", "low", "high", "rounds", "doubt"))}
+    return [it if it.limit is None else replace(it, text=f"{it.name}: {why}", **untold) for it in checks]

@@ -67,11 +67,14 @@ class RatioTest:
         if found is None:
             return self.unclear(f"{self.what}: was not measured")
         verdict = verdict_on(found.low, found.high, self.limit, at_most=self.at_most)
-        bound = f"must be {'at most' if self.at_most else 'at least'} {self.limit:.4g}"
         where = between(found.low, found.high, "too few rounds for an interval")
         rounds = units.count(found.rounds, "round")
-        text = f"{self.what}: median ratio of paired blocks {units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {bound}"
-        doubt = None if verdict == UNCLEAR or medians is None else self._doubt(found.ratio, medians())
+        text = f"{self.what}: median ratio of paired blocks {units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {self.bound}"
+        doubt = None
+        if verdict != UNCLEAR and medians is not None:
+            of_medians = medians()
+            if (found.ratio - self.limit) * (of_medians - self.limit) < 0:  # they lie on different sides of the limit
+                doubt = f"cannot tell: the ratio of the medians is {units.ratio(of_medians, 3)}"
         return replace(
             self.unclear(text if doubt is None else f"{text}; {doubt}"),
             verdict=verdict if doubt is None else UNCLEAR,
@@ -82,14 +85,11 @@ class RatioTest:
             doubt=doubt,
         )
 
-    def _doubt(self, of_pairs: float, of_medians: float) -> str | None:
-        """Why nothing is told where the ratio of the medians lies on the other side of the limit; None where it does not."""
-        if (of_pairs - self.limit) * (of_medians - self.limit) >= 0:
-            return None
-        return f"cannot tell: the ratio of the medians is {units.ratio(of_medians, 3)}"
+    @property
+    def bound(self) -> str:
+        return f"must be {'at most' if self.at_most else 'at least'} {self.limit:.4g}"
 
     def unclear(self, text: str) -> Check:
-        """That nothing can be told, and why."""
         return Check(
             self.name,
             UNCLEAR,
@@ -116,13 +116,13 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
         chosen = [mode for mode in compared if metric.metric in work.phases(mode)]
         if not chosen:
-            raise BadInput(f"--metric {metric.text}: {work.lacks(metric.metric) or _why_none(modes)}", "--metric")
+            none = f"no mode that is measured has it; measured: {', '.join(modes)}"
+            raise BadInput(f"--metric {metric.text}: {work.lacks(metric.metric) or none}", "--metric")
         contests += [_regression(mode, metric, 1 + limits.max_regression, work.whole) for mode in chosen]
     return list(dict.fromkeys(contests))  # the latency of a loop or a chain has two names
 
 
 def _check_statistic(metric: MetricName, steps: int | None) -> None:
-    """Refuse a percentile of fewer than `fewest_samples`."""
     if metric.statistic in BLOCK_STATISTICS:
         return
     say = f"--metric {metric.text}: a live gate compares short blocks, which have {', '.join(BLOCK_STATISTICS)}"
@@ -138,10 +138,6 @@ def fewest_samples(percentile: str) -> int:
     return math.ceil(1 + 0.5 / (1 - PERCENTILES[percentile]) - 1e-9)
 
 
-def _why_none(modes: Sequence[str]) -> str:
-    return f"no mode that is measured has it; measured: {', '.join(modes)}"
-
-
 def _regression(mode: str, metric: MetricName, limit: float, whole: str) -> RatioTest:
     figure = Figure(whole if metric.metric == LATENCY else metric.metric, metric.statistic)
     name, phase = check_name(Key(mode, (), figure)), timed_phase(mode, metric.metric, whole)
@@ -155,7 +151,6 @@ def check_name(key: Key) -> str:
 
 
 def named(what: str, point: Point) -> str:
-    """What is checked, with the point where there is one."""
     return " ".join(filter(None, (what, point_text(point))))
 
 
@@ -208,14 +203,10 @@ class SequentialTests:
             if (stream.side, stream.mode, stream.phase) == (side, mode, phase):
                 values[round] = STATISTICS[stream.stat](samples)
                 self._samples[stream][round] = samples
-                self._pair(stream, round)
-
-    def _pair(self, stream: Stream, round: int) -> None:
-        """The ratios that a new block completes."""
-        for contest, ratios in self._ratios.items():
-            over, under = self._values[contest.over].get(round), self._values[contest.under].get(round)
-            if stream in (contest.over, contest.under) and over is not None and under is not None:
-                insort(ratios, _quotient(contest, over, under))
+                for contest, ratios in self._ratios.items():  # those that the block completes
+                    over, under = self._values[contest.over].get(round), self._values[contest.under].get(round)
+                    if stream in (contest.over, contest.under) and over is not None and under is not None:
+                        insort(ratios, _quotient(contest, over, under))
 
     def _medians(self, contest: RatioTest) -> float:
         """The ratio of the medians of all samples, of the rounds in which both have some."""
@@ -254,8 +245,7 @@ class SequentialTests:
 def _short(contest: RatioTest, found: Interval) -> str:
     low, high = found.low, found.high
     ends = "" if low is None or high is None else f" ({units.ratio(low, 3)}–{units.ratio(high, 3)})"
-    bound = f"{'at most' if contest.at_most else 'at least'} {contest.limit:.4g}"
-    return f"ratio {units.ratio(found.ratio, 3)}{ends}, must be {bound}"
+    return f"ratio {units.ratio(found.ratio, 3)}{ends}, {contest.bound}"
 
 
 def _quotient(contest: RatioTest, over: float, under: float) -> float:
@@ -264,7 +254,6 @@ def _quotient(contest: RatioTest, over: float, under: float) -> float:
 
 
 def fill(jury: SequentialTests, side: int, cases: Sequence[Case]) -> None:
-    """Hand a jury the blocks of finished cases."""
     for case in cases:
         for phase in case.blocks:
             if case.status == OK:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypedDict, cast
 
 from ortbench.core import units
 from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
@@ -83,20 +82,7 @@ class Limits:
 
     @property
     def any(self) -> bool:
-        alone = (
-            self.max_copy_share,
-            self.max_cpu_nodes,
-            self.max_growth,
-            self.max_regression,
-            *self.most_memory.values(),
-        )
-        return bool(
-            self.min_speedup
-            or self.require_modes
-            or self.slo
-            or self.outputs
-            or any(value is not None for value in alone)
-        )
+        return replace(self, metrics=(), modes=()) != Limits()
 
     @property
     def most_memory(self) -> dict[str, int | None]:
@@ -134,31 +120,13 @@ def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Li
 
     Raises `BadInput` for a mode that there is not.
     """
-    own = {name: value for name, value in given.items() if name != "max-regression"}
-    regression = (
-        {"max-regression": given.get("max-regression", SHARE.parse(USUAL_REGRESSION, ""))} if has_baseline else {}
-    )
-    limits = make(Limits, {**own, **regression}, modes=tuple(modes), slo=given.get(SLO.flag, {}))
+    regression = given.get("max-regression", SHARE.parse(USUAL_REGRESSION, "")) if has_baseline else None
+    limits = make(Limits, given, modes=tuple(modes), slo=given.get(SLO.flag, {}), max_regression=regression)
     check_values(limits)
     for name in modes:
         if name not in ALL_MODES:
             raise BadInput(f"--mode {no_such(name)}", "--mode")
     return limits
-
-
-class CheckData(TypedDict):
-    name: str
-    verdict: str
-    text: str
-    metric: str | None
-    mode: str | None
-    point: dict[str, AxisValue]
-    ratio: float | None
-    low: float | None
-    high: float | None
-    limit: float | None
-    rounds: int | None
-    doubt: str | None
 
 
 @dataclass(frozen=True)
@@ -177,10 +145,6 @@ class Check:
     metric: str | None = None
     mode: str | None = None
     point: Mapping[str, AxisValue] = field(default_factory=dict, hash=False)
-
-    def to_dict(self) -> CheckData:
-        """What a gate's JSON says of it."""
-        return cast(CheckData, asdict(self))
 
 
 def verdict_on(low: float | None, high: float | None, limit: float, *, at_most: bool) -> str:

@@ -43,10 +43,7 @@ class Gate:
     def __init__(self, limits: Limits, regressions: Sequence[RatioTest], own: Sequence[RatioTest] = ()) -> None:
         self._limits, self._regressions, self._own = limits, regressions, own
         self._jury = SequentialTests([*regressions, *own])
-
-    @property
-    def takes(self) -> int:
-        return self._jury.takes
+        self.takes = self._jury.takes
 
     def so_far(self) -> list[tuple[str, str]]:
         """What is known of each contest by now: its name, and the ratio with its interval and limit."""
@@ -72,6 +69,9 @@ class LiveGate(Gate):
 
     def wants(self, mode: str, place: object = None, rounds: int = 0) -> bool:
         return self._jury.wants(mode)
+
+    def least_runs(self, mode: str, place: LoadPoint) -> int:
+        return 1
 
     @staticmethod
     def check_inputs(results: Sequence[Result]) -> None:

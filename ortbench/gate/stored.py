@@ -46,10 +46,8 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
 def check_metrics(
     metrics: Sequence[MetricName | None], result: Result, baseline: Result, limits: Limits, are_lost: bool = False
 ) -> list[Check]:
-    """The checks of metrics, or of those by which the kind is gated (None); `BadInput` for one that both have not.
-
-    `are_lost`: the candidate has lost modes or points, which may be all that a metric is of.
-    """
+    """The checks of metrics, or of those by which the kind is gated (None); `BadInput` for one that both have not, unless it may be
+    of nothing but lost modes or points."""
     checks = []
     for metric in metrics:
         if metric is not None:
@@ -121,16 +119,13 @@ def _best(theirs: dict[Key, Series], ours: dict[Key, Series]) -> Iterator[tuple[
 
 def _of_metric(metric: MetricName | None, result: Result, baseline: Result, limits: Limits) -> Iterator[Check]:
     for base, one in compared(metric, result, baseline, limits):
-        which = _which(base, one) if metric is not None and metric.best else ""
+        which = ""
+        if metric is not None and metric.best:
+            mine, theirs = point_text(one.key.point), point_text(base.key.point)
+            which = f"best point ({mine}): " if mine == theirs else f"best points ({mine} against {theirs}): "
         yield _check(one, base, (result, baseline), limits, which)
     if metric is not None and metric.metric in _MEMORY:
         yield from _without_memory(metric, result, baseline, limits)
-
-
-def _which(base: Series, one: Series) -> str:
-    """Which the best points are."""
-    mine, theirs = point_text(one.key.point), point_text(base.key.point)
-    return f"best point ({mine}): " if mine == theirs else f"best points ({mine} against {theirs}): "
 
 
 def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Limits, which: str) -> Check:
@@ -164,7 +159,6 @@ def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Li
 
 
 def full(name: str, key: Key, one: Case, base: Case) -> tuple[str, str]:
-    """The verdict on a figure where a queue grows, and what there is to say."""
     ours, theirs = is_full(one), is_full(base)
     who = "both sides" if ours and theirs else "the candidate" if ours else "the baseline"
     verdict = UNCLEAR if ours and theirs else FAILED if ours else PASSED
@@ -172,7 +166,6 @@ def full(name: str, key: Key, one: Case, base: Case) -> tuple[str, str]:
 
 
 def _lacking(one: Series, base: Series, results: tuple[Result, Result]) -> str:
-    """What both have too few blocks of for an interval, and what gives more."""
     if one.has_load_blocks:
         return few_blocks()
     names = zip(("the candidate", "the baseline"), (one, base), results, strict=True)
@@ -200,21 +193,15 @@ def _without_memory(metric: MetricName, result: Result, baseline: Result, limits
         if not unknown:
             continue
         name = check_name(Key(one.mode, tuple(one.point.items()), Figure(metric.metric, metric.statistic)))
-        verdict, text = _unknown(name, side, unknown, most, one, base)
+        if side == DEVICE and computes_on_host(one) and computes_on_host(base):
+            verdict, text = PASSED, f"{name}: none on either side, {why_unknown(one, side)}"
+        else:
+            who, case = unknown[0]
+            verdict, text = UNCLEAR, f"{name} of the {who}: {why_unknown(case, side)}; must be at most {most:.4g}"
         yield Check(name, verdict, text, limit=most, metric=metric.metric, mode=one.mode, point=one.point)
 
 
-def _unknown(
-    name: str, side: str, unknown: Sequence[tuple[str, Case]], most: float, one: Case, base: Case
-) -> tuple[str, str]:
-    if side == DEVICE and computes_on_host(one) and computes_on_host(base):
-        return PASSED, f"{name}: none on either side, {why_unknown(one, side)}"
-    who, case = unknown[0]
-    return UNCLEAR, f"{name} of the {who}: {why_unknown(case, side)}; must be at most {most:.4g}"
-
-
 def _why_none(metric: MetricName | None, result: Result, baseline: Result) -> str:
-    """That results have nothing of a metric, why, and which points or names there are."""
     if metric is not None:
         return f"--metric {metric.text}: {_what_lacks(metric, result, baseline)}"
     mine, theirs = ({tuple(case.point.items()) for case in it.cases} for it in (result, baseline))

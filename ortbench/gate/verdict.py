@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,6 @@ class Verdict:
 
     @property
     def failures(self) -> list[tuple[str, str]]:
-        """The side and the sentence of each of them."""
         return [
             (name, text) for name, result in zip(self.names, self.results, strict=True) for text in failures_of(result)
         ]
@@ -64,7 +63,6 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The verdict for people, with what to do where there is none."""
         if self.failed:
             return "the benchmark failed"
         found = overall(self.checks)
@@ -111,7 +109,7 @@ def verdict_json(verdict: Verdict) -> str:
     data: dict[str, Any] = {
         "verdict": verdict.word,
         "exit_code": verdict.code,
-        "checks": [check.to_dict() for check in verdict.checks],
+        "checks": [asdict(check) for check in verdict.checks],
         "failed": verdict.failed,
         "remarks": list(verdict.remarks),
     }

@@ -13,10 +13,10 @@ from ortbench.core import signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict, nothing_measured
-from ortbench.jobs.axes import swept
 from ortbench.jobs.fingerprint import Machine, alike, fingerprint
 from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
 from ortbench.jobs.measuring import ForecastLine, measure
+from ortbench.jobs.run import swept
 from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
 from ortbench.measure.forecast import Forecast
 from ortbench.model.result import OK
@@ -29,8 +29,7 @@ Tell = Callable[[Record, bool], None]  # the record of a case as it ends, and wh
 
 def run(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell) -> tuple[list[Record], bool]:
     """Carry jobs out in the suite's folder, except what is done already unless that is to be done afresh; whatever one comes to,
-    the others go on. Gives the records in the order of the jobs, and whether Ctrl-C or its like ended it.
-    """
+    the others go on. Gives the records in the order of the jobs, and whether Ctrl-C or its like ended it."""
     records: list[Record] = []
     if not quiet and not sys.stderr.isatty():
         ForecastLine("the suite").forecast(sum(map(_forecast_s, jobs)))
@@ -87,8 +86,7 @@ def begun(job: Job, machines: Sequence[Machine] | None = None) -> Record:
 
 def carry_out(job: Job, record: Record, folder: Path, quiet: bool) -> Record | None:
     """Carry a job out in the folder of its case, which is emptied; what its record has become, which the folder has too, or None
-    if it was interrupted.
-    """
+    if it was interrupted."""
     began = time.monotonic()
     try:
         emptied(folder)
@@ -106,8 +104,6 @@ def carry_out(job: Job, record: Record, folder: Path, quiet: bool) -> Record | N
 
 
 def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
-    """Measure, and judge what comes of it; None if it was interrupted."""
-
     def place() -> Path:
         return folder
 
@@ -130,8 +126,7 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
 
 def _judged(verdict: Verdict) -> dict[str, Any]:
     outcome = MEASURED if verdict.word == PASSED and not verdict.checks else verdict.word
-    found: dict[str, Any] = {"outcome": outcome, "exit_code": verdict.code, "reason": None}
-    found["checks"] = [check.to_dict() for check in verdict.checks]
+    found = {"outcome": outcome, "exit_code": verdict.code, "reason": None, "checks": [*verdict.checks]}
     failed = verdict.failed if len(verdict.results) > 1 else [failure for _, failure in verdict.failures]
     reasons = failed or [check.text for check in verdict.checks if check.verdict != PASSED]
     if reasons:

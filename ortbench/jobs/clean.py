@@ -83,7 +83,6 @@ def look(folder: Path) -> Made | None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether ortbench wrote what is in a folder of its own."""
     if not _is_file(path):
         return False
     if path.name == "report.html":  # many programs call a page so
@@ -93,7 +92,6 @@ def _is_ours(path: Path) -> bool:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether it is a file itself, not a link to one."""
     return path.is_file() and not path.is_symlink()
 
 
@@ -111,7 +109,7 @@ def clean(names: Sequence[str], older_s: float | None, keep: int | None, yes: bo
     _show(chosen, len(found) - len(chosen), others)
     if not chosen:
         return DONE
-    what = f"{_counted(len(chosen))}, {units.size(sum(made.size for made in chosen))}"
+    what = f"{units.count(len(chosen), 'folder')}, {units.size(sum(made.size for made in chosen))}"
     if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
         complain(f"nothing was removed, because there is no terminal to ask on: give --yes to remove {what}")
         return BAD_INPUT
@@ -135,17 +133,11 @@ def _places(names: Sequence[str]) -> list[Path]:
         if not matches or not os.path.lexists(matches[0]):
             raise BadInput(f"no such folder: {name}")
         places += map(Path, matches)
-    if len(places) == 1:
-        _check(places[0])
-    return list({place.absolute(): place for place in places}.values())
-
-
-def _check(place: Path) -> None:
-    """Refuse with `BadInput` what is named alone and is no folder, or a link to one."""
-    if place.is_symlink():
+    if len(places) == 1 and (place := places[0]).is_symlink():
         raise BadInput(f"{place} is a link, which is not followed: name the folder itself, {place.resolve()}")
-    if not place.is_dir():
-        raise BadInput(f"{place} is not a folder")
+    if len(places) == 1 and not places[0].is_dir():
+        raise BadInput(f"{places[0]} is not a folder")
+    return list({place.absolute(): place for place in places}.values())
 
 
 def _found(places: Sequence[Path]) -> tuple[list[Made], list[Path]]:
@@ -176,12 +168,9 @@ def _inside(place: Path) -> list[Path]:
 
 
 def _chosen(found: Sequence[Made], older_s: float | None, keep: int | None) -> list[Made]:
-    """What is to be removed, the oldest first."""
-    chosen = list(found[: len(found) - keep]) if keep is not None and keep < len(found) else []
-    if keep is None:
-        chosen = list(found)
     before = time.time() - (older_s or 0.0)
-    return [made for made in chosen if older_s is None or made.changed <= before]
+    oldest = found[: max(0, len(found) - (keep or 0))]
+    return [made for made in oldest if older_s is None or made.changed <= before]
 
 
 def _show(chosen: Sequence[Made], kept: int, others: Sequence[Path]) -> None:
@@ -191,10 +180,6 @@ def _show(chosen: Sequence[Made], kept: int, others: Sequence[Path]) -> None:
     rows = [(str(made.path), made.kind, time.time() - made.changed, made.size) for made in chosen]
     foreign = {str(made.path): [str(it.relative_to(made.path)) for it in made.foreign] for made in chosen}
     print_report(build_clean(rows, foreign, kept, [str(path) for path in others]))
-
-
-def _counted(count: int) -> str:
-    return f"{count} folder{'' if count == 1 else 's'}"
 
 
 # What is done about it
@@ -219,7 +204,7 @@ def _remove(chosen: Sequence[Made]) -> int:
                 continue
         removed, size = removed + 1, size + bytes_of_it
     if removed:
-        print(visible(f"Removed {_counted(removed)}, {units.size(size)}"))
+        print(visible(f"Removed {units.count(removed, 'folder')}, {units.size(size)}"))
     return code
 
 

@@ -32,12 +32,11 @@ def explain(typed: Sequence[str], commands: tuple[Entry, ...]) -> None:
     for number, entry in enumerate(_entries(names, by_name)):
         if number:
             screen.blank()
-        screen.text(_name(entry), style="heading")
-        for text in (
-            f"{entry.sentence}.",
-            entry.more,
-            entry.page and f"More: ortbench explain --more {_pasted(entry)}",
-        ):
+        group = "" if entry.group is Group.WORDS else f", {entry.group.one}"
+        screen.text(f"{entry.word}{group}", style="heading")
+        # A word that a shell would not take as it stands has its page.
+        more = entry.word if shlex.join(entry.word.split()) == entry.word else entry.page
+        for text in (f"{entry.sentence}.", entry.more, entry.page and f"More: ortbench explain --more {more}"):
             if text:
                 screen.text(text, label="  ")
 
@@ -55,15 +54,6 @@ def show_pages(typed: Sequence[str], commands: tuple[Entry, ...]) -> None:
             word = " ".join(typed)
             raise BadInput(f"explain --more {word}: no page says more than 'ortbench explain {word}'")
     show_markdown("\n\n".join(map(section, dict.fromkeys(found))))
-
-
-def _name(entry: Entry) -> str:
-    return entry.word if entry.group is Group.WORDS else f"{entry.word}, {entry.group.one}"
-
-
-def _pasted(entry: Entry) -> str:
-    """What `show_pages` takes for an entry: its word, or, of one that a shell would not take as it stands, its page."""
-    return entry.word if shlex.join(entry.word.split()) == entry.word else entry.page
 
 
 def _list(screen: Screen, commands: tuple[Entry, ...]) -> None:

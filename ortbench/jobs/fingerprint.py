@@ -132,7 +132,6 @@ def with_files(plan: Plan, to: Put, python: Put = str) -> Plan:
 
 
 def _load(load: LoadPlan) -> dict[str, Any]:
-    """A load with the content of its file of arrivals."""
     return asdict(load if load.file is None else replace(load, arrivals=_content(load.file)))
 
 

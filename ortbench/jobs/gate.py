@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,7 +34,7 @@ from ortbench.jobs.measuring import ForecastLine, Place, measure, new_place, obs
 from ortbench.jobs.publishing import Exports, check_wanted, page_of, publish
 from ortbench.model.kinds import KINDS, SOAK
 from ortbench.model.metrics import USUAL
-from ortbench.model.modes import LATENCY, WHOLE_CHAIN
+from ortbench.model.modes import LATENCY
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.unit_of_work import INFERENCE
@@ -51,6 +51,7 @@ from ortbench.plan.target import Inputs
 from ortbench.report.comparison import build_gate, verdict_report
 from ortbench.report.markdown import markdown
 from ortbench.report.why import told_in_lines, why_parts
+from ortbench.suite import chain_file
 
 # What is asked for
 
@@ -70,14 +71,12 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     `BadInput` for options that cannot be, that say nothing, or exclude each other."""
     is_contest = has_live_baseline(given)
     has_baseline = "baseline" in given or is_contest
-    if "max-regression" in given and not has_baseline:
-        reason = "needs something to compare with: --baseline, or live --baseline-model, --baseline-set …"
-        raise BadInput(f"--max-regression {reason}", "--max-regression")
-    if "metric" in given and not has_baseline:
-        raise BadInput(
-            "--metric is compared with a baseline: give --baseline, or live --baseline-model, --baseline-set …",
-            "--metric",
-        )
+    for name, reason in (
+        ("max-regression", "needs something to compare with:"),
+        ("metric", "is compared with a baseline: give"),
+    ):
+        if name in given and not has_baseline:
+            raise BadInput(f"--{name} {reason} --baseline, or live --baseline-model, --baseline-set …", f"--{name}")
     limits = limits_of(given, has_baseline, held_modes(given))
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
@@ -89,7 +88,9 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     if is_stored:
         if is_live or is_contest:
             raise BadInput("a result file and a live gate (--model, --chain, --baseline-set …) exclude each other")
-        _refuse_live_options(given)
+        for it in options_of(LoadPlan, (UNDER_LOAD,), *PLAN, OutputOptions):
+            if it.only_live and it.flag in given:
+                raise BadInput(f"{it.name} applies to a live gate (--model), not to a stored result", it.name)
         return AskedGate(limits, force, baseline=Path(given["baseline"]) if "baseline" in given else None, why=why)
     if "baseline" in given and is_live:
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
@@ -114,7 +115,10 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
         need = "of a soak or a load: add --max-growth SIZE or --load" if is_mix else "of a soak: add --max-growth SIZE"
         raise BadInput(f"--{flag} is {need}", f"--{flag}")
     plan = weighing(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
-    plans = (plan, _baseline(plan, given)) if is_contest else (plan,)
+    plans: tuple[Plan, ...] = (plan,)
+    if is_contest:
+        of_chain = "chain" in given
+        plans = plan, chain_file.baseline_of(plan, os.environ, given) if of_chain else baseline_of(plan, given)
     for one in plans:
         check(one)
     if why and (not is_contest or plan.work != INFERENCE):
@@ -166,30 +170,7 @@ def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
     """The candidate's plan: of a model, or of a chain; `BadInput` for what cannot be read, or what chains have not."""
     if "chain" not in given:
         return candidate_of(given["model"], given, typed, limits)
-    from ortbench.suite import chain_file  # it reads files, which gates of models need not
-
     return chain_file.gated_plan_of(Path(given["chain"]), os.environ, given, typed, limits.needed())
-
-
-def _baseline(plan: Plan, given: RawOptions) -> Plan:
-    return _BASELINES.get(plan.work.whole, baseline_of)(plan, given)
-
-
-def _of_chain(plan: Plan, given: RawOptions) -> Plan:
-    from ortbench.suite import chain_file
-
-    return chain_file.baseline_of(plan, os.environ, given)
-
-
-_BASELINES = {WHOLE_CHAIN: _of_chain}
-
-
-def _refuse_live_options(given: RawOptions) -> None:
-    """An option that says how to measure does nothing for a result that has been measured: `BadInput` where one was given."""
-    for it in options_of(LoadPlan, (UNDER_LOAD,), *PLAN, OutputOptions):
-        if it.only_live and it.flag in given:
-            reason = "applies to a live gate (--model), not to a stored result"
-            raise BadInput(f"{it.name} {reason}", it.name)
 
 
 # How it is carried out
@@ -225,10 +206,8 @@ def gate_live(
     asked: AskedGate, place: Place | None, quiet: bool = False, observer: Observer | None = None
 ) -> Verdict | None:
     """Measure a candidate, in turns with its baseline where there are two plans, until the verdict is clear; a regression
-    once more, with fresh workers. None if it was interrupted; see `ortbench.jobs.measuring.measure`.
-    """
-    once = partial(_hold, asked, quiet, observer)
-    held = once(place)
+    once more, with fresh workers. None if it was interrupted; see `ortbench.jobs.measuring.measure`."""
+    held = _hold(asked, quiet, observer, place)
     if held is None:
         return None
     results, checks = held.results, held.checks
@@ -237,10 +216,10 @@ def gate_live(
     if folder is not None and results[1:]:
         folder = folder.parent
     if held.regressions:
-        again = _hold_again(partial(_hold, asked, quiet, _confirming(quiet, observer)), folder)
+        again = _hold_again(asked, held, quiet, observer, folder)
         if again is None:
             return None
-        checks = confirmed(checks, held.regressions, *again)
+        checks = again
     slower = [it.mode for it in checks if it.verdict == FAILED and it.name in held.regressions and it.mode]
     verdict = Verdict(results, checks, remarks, folder, alike)
     can_tell = bool(results[1:]) and KINDS[results[0].kind].times_nodes and not verdict.failed
@@ -303,28 +282,17 @@ def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place
     return _Held(found.results, found.folders, checks, judge.regressions(checks))
 
 
-def _confirming(quiet: bool, observer: Observer | None) -> Observer | None:
-    """Who is told of the second time: what is no terminal gets a line of its own."""
-    if observer is not None or quiet or sys.stderr.isatty():
-        return observer
-    return ForecastLine("confirming with fresh workers")
-
-
 def _hold_again(
-    once: Callable[[Place | None], _Held | None], place: Path | None
-) -> tuple[Sequence[Check], str | None] | None:
-    """The checks of another time with fresh workers, which is kept beside the first, or why there are none; None if it was
-    interrupted."""
-
-    def folder() -> Path:
-        assert place is not None
-        return make_marked(place / AGAIN)
-
+    asked: AskedGate, held: _Held, quiet: bool, observer: Observer | None, folder: Path | None
+) -> Sequence[Check] | None:
+    """The checks, with what another time with fresh workers came to, which is kept beside the first; None if it was interrupted."""
+    if observer is None and not quiet and not sys.stderr.isatty():
+        observer = ForecastLine("confirming with fresh workers")
     try:
-        held = once(None if place is None else folder)
+        again = _hold(asked, quiet, observer, None if folder is None else lambda: make_marked(folder / AGAIN))
     except (OrtbenchError, OSError) as error:
-        return [], f"it failed: {error}"
-    return None if held is None else (held.checks, None)
+        return confirmed(held.checks, held.regressions, [], f"it failed: {error}")
+    return None if again is None else confirmed(held.checks, held.regressions, again.checks)
 
 
 def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str], bool]:
@@ -360,7 +328,6 @@ def measure_until_decided(asked: AskedGate, wanted: OutputOptions) -> int:
 
 
 def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
-    """Write and print a gate's verdict; its exit code."""
     from ortbench.report.exports.junit import outcomes_of_gate
 
     why = verdict.why

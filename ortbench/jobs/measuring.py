@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ortbench.core import files, signals
 from ortbench.core.errors import BadInput, OrtbenchError
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from ortbench.analysis.loads.load_levels import LoadSamples
     from ortbench.measure.bench import Bench
     from ortbench.measure.configuration import Configuration
-    from ortbench.measure.experiment import Judge
-    from ortbench.measure.load import LoadExperiment, LoadJudge
+    from ortbench.measure.experiment import Experiment, Judge
+    from ortbench.measure.load import LoadExperiment
     from ortbench.measure.memory import Card
-    from ortbench.model.protocol import Opened, Prepared, Program
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
     from ortbench.plan.load_plan import LoadPlan
@@ -59,14 +58,7 @@ class Measured:
         return self.folders[0] if self.folders else None
 
 
-class Experiment(Protocol):
-    interrupted: bool
-
-    def run(self) -> Any:
-        """Measure; after Ctrl-C there is what was measured until then."""
-
-
-E = TypeVar("E", bound=Experiment)
+E = TypeVar("E", bound="Experiment[Any]")
 
 
 def measure_and_save(
@@ -84,6 +76,7 @@ def measure_and_save(
     """
     with ExitStack() as stack:
         stack.callback(client.close)
+        client.meanwhile = load_the_rest
         from ortbench.measure.folder import discard_if_empty
 
         signals.defer_signals()  # from here on there is a folder, and soon something in it
@@ -127,7 +120,11 @@ def measure(
     Several need names, which messages and, made plain, folders have. The judge ends what enough is known of; a load of one
     configuration heeds none. Raises as `measure_and_save` does.
     """
-    before = _cards() if plans[0].soak is not None else []
+    before: list[Card] = []
+    if plans[0].soak is not None:
+        from ortbench.measure.memory import read_cards  # for soaks alone
+
+        before = read_cards()  # and no worker holds memory on them yet
     client = open_worker(plans[0])
 
     from ortbench.model.timeline import Timeline
@@ -145,11 +142,10 @@ def measure(
             worker, name = client if number == 0 else None, names[number] if names else None
             sides.append(side_of(plan, worker, save, name, timeline))
         if load is None:
-            return bench_of(sides, told, load_the_rest, judge, after_open)
+            return bench_of(sides, told, judge, after_open)
         from ortbench.measure.load import LoadExperiment  # most runs have none, and would wait for it
 
-        own = cast("LoadJudge", judge) if len(sides) > 1 else None
-        loads.append(LoadExperiment(sides, load, own, told, load_the_rest, after_open))
+        loads.append(LoadExperiment(sides, load, judge if len(sides) > 1 else None, told, after_open))
         return loads[0]
 
     bench, _ = measure_and_save(client, place, begin, quiet, observer)
@@ -167,40 +163,30 @@ def measure(
     )
 
 
-def _cards() -> list[Card]:
-    """The cards before a worker holds memory on them."""
-    from ortbench.measure.memory import read_cards  # for soaks alone
-
-    return read_cards()
-
-
 def _measures(plan: Plan, before: Sequence[Card]) -> tuple[Callable[..., Configuration], type[Bench]]:
     """What measures a plan: its configuration and the experiment; of a soak, with the cards `before` it. Most commands have no starts,
     soak or stream, and would wait for them."""
     if plan.start is not None:
-        from ortbench.measure.starts.bench import StartBench, StartSide
+        from ortbench.measure.starts import StartBench, StartSide
+        from ortbench.report.programs.program import write
 
-        return partial(StartSide, write=_start_program), StartBench
+        # A start runs what `ortbench code` writes, which notes when each of its parts is done.
+        return partial(
+            StartSide, write=lambda own, opened, ready, does: write(own, opened, ready, does, own.command).source
+        ), StartBench
     if plan.soak is not None:
-        from ortbench.measure.soaks.bench import SoakBench, SoakSide
+        from ortbench.measure.soaks import SoakBench, SoakSide
 
         return partial(SoakSide, before=before), SoakBench
     from ortbench.measure.bench import Bench
 
     if plan.stream is not None:
-        from ortbench.measure.soaks.stream import StreamSide
+        from ortbench.measure.soaks import StreamSide
 
         return StreamSide, Bench
     from ortbench.measure.configuration import Configuration
 
     return Configuration, Bench
-
-
-def _start_program(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> str:
-    """The program of a start: what `ortbench code` writes, which notes when each of its parts is done."""
-    from ortbench.report.programs.program import write
-
-    return write(plan, opened, prepared, found, plan.command).source
 
 
 def _finished(
@@ -229,8 +215,7 @@ def _finished(
 
 def _folders(parent: Path | None, names: Sequence[str]) -> list[Path]:
     """Where each configuration is saved: in the folder itself, or where there are names each in one of its own in it; `BadInput`
-    where one cannot be made.
-    """
+    where one cannot be made."""
     if parent is None:
         return []
     folders = [parent / plain_name(name) for name in names]
@@ -244,15 +229,15 @@ def _folders(parent: Path | None, names: Sequence[str]) -> list[Path]:
 
 def saves(folder: Path | None, name: str = "result.json") -> Save:
     """What saves a result in a folder, or notes that it could not be; without a folder it does nothing."""
-    return partial(_save, path=None if folder is None else folder / name)
 
+    def kept(result: Result) -> None:
+        from ortbench.model.result_file import save
 
-def _save(result: Result, path: Path | None) -> None:
-    from ortbench.model.result_file import save
+        if folder is not None:
+            with files.noting(folder / name):
+                save(result, folder / name)
 
-    if path is not None:
-        with files.noting(path):
-            save(result, path)
+    return kept
 
 
 def load_the_rest() -> None:

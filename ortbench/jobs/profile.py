@@ -30,8 +30,7 @@ TOO_OLD = (
 
 def profile(plan: Plan, attach_only: bool, wanted: OutputOptions) -> int:
     """Run a session, under Nsight Systems where it is installed unless it is `attach_only`, save and show what came of it; the
-    exit code.
-    """
+    exit code."""
     out, quiet = wanted.out, wanted.quiet
     found = None if attach_only else nsys.find()
     remarks: list[str] = []
@@ -69,6 +68,8 @@ def _recorded(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list[str])
     """The session of another process, which Nsight Systems records, and what both found."""
     from ortbench.analysis.nodes.nsight import Profile
     from ortbench.measure.folder import new_folder, run_name, temporary_folder
+    from ortbench.model import door
+    from ortbench.model.result_file import from_data
 
     version = nsys.version(tool)
     signals.defer_signals()  # from here on there is a folder, and soon something in it
@@ -91,7 +92,7 @@ def _recorded(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list[str])
                 raise
             interrupted = True
             remarks.append(_NOT_READ)
-        session = _load_session(found)
+        session = from_data(door.parse(door.content_of(found), str(found))["session"], str(found))
     session.command = list(plan.command)
     if remarks and not interrupted:
         _note_lost_report(nsys.file_of(report, ".nsys-rep"), session, remarks[-1])
@@ -122,13 +123,6 @@ def _read_recording(tool: str, version: str, report: Path, remarks: list[str]) -
     except KeyboardInterrupt:
         remarks.append(_NOT_READ)
         return None
-
-
-def _load_session(path: Path) -> Result:
-    from ortbench.model import door
-    from ortbench.model.result_file import from_data
-
-    return from_data(door.parse(door.content_of(path), str(path))["session"], str(path))
 
 
 def _remarks(session: Result, attach_only: bool) -> list[str]:

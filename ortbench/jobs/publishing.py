@@ -15,7 +15,6 @@ from ortbench.core.safe_text import complain
 if TYPE_CHECKING:
     from ortbench.jobs.measuring import Measured
     from ortbench.model.result import Result
-    from ortbench.model.timeline import Timeline
     from ortbench.plan.output_options import OutputOptions
     from ortbench.report.exports.junit import Outcome
     from ortbench.report.model import Block, Report
@@ -72,7 +71,6 @@ def page_of(
     before: Sequence[Sequence[Block]] = (),
     first: Report | None = None,
 ) -> str:
-    """The page of results; see `ortbench.report.page.page.build_page`."""
     from ortbench.report.page.page import build_page
 
     return build_page(results, names, errors, before, first)
@@ -129,8 +127,7 @@ def _exit_code(found: Measured) -> int:
 
 def say_failures(result: Result, where: str = "") -> int:
     """Say on standard error which modes, load points or shapes failed, or that none could be measured; the exit code that
-    follows from it. `where` stands before each line: whose result it is.
-    """
+    follows from it. `where` stands before each line: whose result it is."""
     from ortbench.gate.verdict import failures_of, nothing_measured
     from ortbench.model.result import FAILED, OK
 
@@ -160,24 +157,24 @@ def _write_exports(exports: Exports, wanted: OutputOptions) -> None:
 
 def _write_trace(found: Measured, labels: Sequence[str], path: str, quiet: bool) -> None:
     """Write a timeline; what it lacks is said in a line each, and where it is unless that is to be quiet."""
+    import gzip
+
     from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
 
     names, results, timelines = map(list, zip(*found.timelines, strict=True))
     if found.taken:
-        _add_load(timelines, found)
+        from ortbench.analysis.loads.load_levels import load_blocks
+
+        for timeline, taken in zip(timelines, found.taken, strict=True):
+            timeline.load += load_blocks(taken)
     trace = chrome_trace(results, timelines, labels=names if any(names) else labels)
-    written = _write_compressible(path, trace_json(trace), "--trace")
+    text = trace_json(trace)
+    content = gzip.compress(safe_text.encoded(text), mtime=0) if path.endswith(".gz") else text
+    written = _write_file(path, content, "--trace")
     for words in trace["otherData"]["missing"]:
         complain(f"--trace lacks: {words}")
     if written and not quiet:
         print(safe_text.visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))
-
-
-def _add_load(timelines: Sequence[Timeline], found: Measured) -> None:
-    from ortbench.analysis.loads.load_levels import load_blocks
-
-    for timeline, taken in zip(timelines, found.taken, strict=True):
-        timeline.load += load_blocks(taken)
 
 
 def summarise_job(markdown: str) -> None:
@@ -276,13 +273,6 @@ def write(path: str, text: str, option: str) -> bool:
         sys.stdout.flush()
         return True
     return _write_file(path, text, option)
-
-
-def _write_compressible(path: str, text: str, option: str) -> bool:
-    """Write a text to a file, compressed by gzip if its name ends in ``.gz``; whether it was written, as `write`."""
-    import gzip
-
-    return _write_file(path, gzip.compress(safe_text.encoded(text), mtime=0) if path.endswith(".gz") else text, option)
 
 
 def _write_file(path: str, content: str | bytes, option: str) -> bool:

@@ -1,14 +1,18 @@
-"""What `ortbench run`, `loop` and `chain` do: measure configurations in turns, write what came of them, and show it."""
+"""What the commands that measure do: measure configurations in turns, or along an axis, write what came of it, and show it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed
 from ortbench.core.files import write_or_note
-from ortbench.jobs.measuring import Measured, measure, new_place
-from ortbench.jobs.publishing import publish_results
+from ortbench.core.safe_text import complain
+from ortbench.jobs.measuring import Measured, Place, measure, measure_and_save, new_place, saves
+from ortbench.jobs.publishing import check_wanted, publish, publish_results
+from ortbench.measure.process import open_copies, open_session
 from ortbench.plan.configurations import differ_by_ep, side_names
 from ortbench.plan.option_types import parse_share
 from ortbench.plan.output_options import OutputOptions
@@ -17,11 +21,14 @@ from ortbench.plan.target import refuse_unclaimed
 
 if TYPE_CHECKING:
     from ortbench.model.result import Result
+    from ortbench.model.slo import Slo
+    from ortbench.plan.bandwidth_plan import CopyPlan
+    from ortbench.plan.load_plan import LoadPlan
+    from ortbench.plan.sweep_plan import Shape
     from ortbench.report.model import Report
 
 
 def run(plans: Sequence[Plan], wanted: OutputOptions) -> int:
-    """Measure plans, several in turns, write and show what came of them; the exit code."""
     found = measured(plans, wanted.out, wanted.bandwidth, traced=wanted.trace is not None, quiet=wanted.quiet)
     return publish_sides(found, plans, wanted)
 
@@ -79,8 +86,7 @@ def measured(
 
 def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str]) -> tuple[list[Report], str]:
     """Several configurations in one table, behind `each` by itself, which settings of one EP do not need; and the Markdown
-    of all, in which the table comes first.
-    """
+    of all, in which the table comes first."""
     from ortbench.analysis.comparing.series import Selection
     from ortbench.model.metric_names import parse_metric
     from ortbench.report import comparison, run
@@ -99,3 +105,100 @@ def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str
     texts[0] = markdown(compared, verbose)
     write_or_note(parent / "comparison.md", texts[0])
     return [*(reports if each else ()), compared], "\n".join(texts)
+
+
+def load(plans: Sequence[Plan], put: LoadPlan, wanted: OutputOptions) -> int:
+    """Put a load on a model, in turns on several sides, save and show what came of it; the exit code."""
+    check_wanted(wanted, "json", "junit", "action_json", "bmf")
+    place, traced = new_place(wanted.out, plans, "load"), wanted.trace is not None
+    names = side_names(plans) if len(plans) > 1 else ()
+    found = measure(plans, place, names, load=put, quiet=wanted.quiet, traced=traced)
+    return publish_sides(found, plans, wanted)
+
+
+def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: OutputOptions) -> int:
+    check_wanted(wanted, "json", "junit", "action_json", "bmf")
+    place = new_place(wanted.out, [shapes[0].plan], "sweep")
+    found = swept(shapes, slo, place, traced=wanted.trace is not None, quiet=wanted.quiet)
+    return publish_results(found, shapes[0].plan.model, wanted)
+
+
+def swept(
+    shapes: Sequence[Shape],
+    slo: Slo | None,
+    place: Place | None,
+    *,
+    traced: bool = False,
+    quiet: bool = False,
+    observer: Observer | None = None,
+) -> Measured:
+    """Measure a sweep, at least two shapes, of which the best keeps to `slo`, and save it in a folder, or nowhere; see
+    `ortbench.jobs.measuring.measure`."""
+    plan = shapes[0].plan
+    client = open_session(plan)
+
+    from ortbench.measure.sweep import PointSide, SharedWorker, SweepBench
+    from ortbench.model.timeline import Timeline
+
+    sides: list[PointSide] = []
+
+    def when_open(results: Sequence[Result]) -> None:
+        refuse_unclaimed(plan.target.options, [results[0].target["ep"]])
+
+    def begin(stack: ExitStack, folder: Path | None, told: Observer | None) -> SweepBench:
+        worker = SharedWorker(plan, client)
+        stack.callback(lambda: worker.client.close())
+        for number, shape in enumerate(shapes):
+            sides.append(PointSide(shape.plan, number, worker, shape.name, Timeline() if traced else None))
+        return SweepBench(shapes, sides, worker, slo, saves(folder), told, when_open)
+
+    try:
+        bench, folder = measure_and_save(client, place, begin, quiet, observer)
+    except BenchmarkFailed as error:
+        if isinstance(error.__cause__, BadInput):
+            raise error.__cause__ from None  # of no shape the input can be read
+        raise
+    result = bench.result()
+    saves(folder)(result)
+    if folder is not None:
+        from ortbench.report.run import write_run
+
+        write_run(result, folder)
+    timed = [(side.name, side.result, side.timeline) for side in sides if side.timeline is not None and side.is_open]
+    return Measured([result], [] if folder is None else [folder], bench.interrupted, timelines=timed)
+
+
+def bandwidth(plan: CopyPlan, wanted: OutputOptions) -> int:
+    """Measure a bandwidth curve, save and show it; the exit code, 1 as soon as a copy failed."""
+    found = copied(plan, wanted.out, wanted.quiet)
+
+    from ortbench.model.result_file import result_json
+    from ortbench.report.bandwidth import build, failures
+
+    publish(wanted, [build(found.result, str(found.folder))], lambda: result_json(found.result))
+    if found.interrupted:
+        return INTERRUPTED
+    failed = failures(found.result)
+    for failure in failed:
+        complain(failure)
+    return BENCHMARK_FAILED if failed else DONE
+
+
+def copied(plan: CopyPlan, out: Path | None, quiet: bool, observer: Observer | None = None) -> Measured:
+    """Measure a bandwidth curve and save it in a folder of its own in `out`, or nowhere; see `measure_and_save`."""
+    client = open_copies(plan)
+
+    from ortbench.analysis.bandwidth import FILE_NAME
+    from ortbench.measure.bandwidth import CopyBench
+    from ortbench.measure.folder import bandwidth_name, new_folder
+
+    def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> CopyBench:
+        return CopyBench(plan, client, saves(folder, FILE_NAME), told)
+
+    place = None if out is None else lambda: new_folder(out, bandwidth_name(plan))
+    bench, folder = measure_and_save(client, place, begin, quiet, observer)
+    if folder is not None:
+        from ortbench.report.run import write_bandwidth
+
+        write_bandwidth(bench.result, folder)
+    return Measured([bench.result], [] if folder is None else [folder], bench.interrupted)

@@ -88,7 +88,6 @@ def merge(folders: Sequence[Path], out: Path, wanted: OutputOptions) -> int:
 
 
 def _conclude(name: str, records: Sequence[Record], place: Path, wanted: OutputOptions, interrupted: bool) -> int:
-    """Write and print what a suite came to; its exit code."""
     code = (signals.exit_code() or INTERRUPTED) if interrupted else exit_code(records)
     write_summary(place, name, records)
     data = {"suite": name, "exit_code": code, "folder": str(place), "cases": [plain(record) for record in records]}
@@ -116,7 +115,7 @@ def _exports(name: str, records: Sequence[Record], place: Path) -> Exports:
         result = saved_result(place / record.id)
         if result is not None:
             results.append(result)
-            found = [*junit.outcomes_of_run(result), *junit.outcomes_of_checks(result, record.gate_checks())]
+            found = [*junit.outcomes_of_run(result), *junit.outcomes_of_checks(result, record.checks)]
             outcomes += [replace(outcome, group=record.id) for outcome in found]
         if record.outcome not in CONCLUDED:
             verdict = junit.SKIPPED if record.outcome == SKIPPED else junit.ERROR

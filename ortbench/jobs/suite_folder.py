@@ -8,8 +8,8 @@ folder named by its id: what the run or the live gate leaves, and ``case.json``,
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
@@ -17,6 +17,7 @@ from ortbench.core.errors import BENCHMARK_FAILED, BadInput
 from ortbench.core.files import make_ignored, make_marked, note, why_lacking, write_atomically, write_or_note
 from ortbench.core.parts import text
 from ortbench.core.safe_text import plain_name
+from ortbench.measure.folder import writable
 from ortbench.model import door
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
@@ -29,23 +30,12 @@ CASE_FILE, SUITE_FILE = "case.json", "suite.json"
 _RESULTS = ("result.json", "candidate/result.json")  # of a run, of a live gate with a baseline
 
 
-@contextmanager
-def _writable(place: Path) -> Iterator[None]:
-    """Inside the block what cannot be written is `BadInput`, with the reason."""
-    try:
-        yield
-    except (FileExistsError, NotADirectoryError):
-        raise BadInput(f"--out {place}: is not a folder") from None
-    except OSError as error:
-        raise BadInput(f"--out {place}: cannot be written: {error.strerror}") from None
-
-
 def claim(out: Path, name: str, file_sha256: str, ids: Sequence[str]) -> None:
     """Make a suite's folder, or take up the one that is there; `BadInput` where it is something else's, in which no folders
     may be emptied, or cannot be written."""
-    with _writable(out):
+    with writable(out):
         _take_up(out, name)
-        write_atomically(out / SUITE_FILE, _suite_json(name, file_sha256, ids))
+        write_atomically(out / SUITE_FILE, text(Suite(name=name, file_sha256=file_sha256, cases=[*ids])))
 
 
 def _take_up(out: Path, name: str) -> None:
@@ -57,10 +47,6 @@ def _take_up(out: Path, name: str) -> None:
         if there != name:
             raise BadInput(f"--out {out}: holds suite {there!r}, not {name!r}; name another folder")
     make_marked(out)
-
-
-def _suite_json(name: str, file_sha256: str, ids: Sequence[str]) -> str:
-    return text({"name": name, "file_sha256": file_sha256, "cases": list(ids)})
 
 
 class Suite(TypedDict):
@@ -110,7 +96,6 @@ def record_in(folder: Path) -> Record | None:
 
 
 def emptied(folder: Path) -> Path:
-    """The folder of a case, made anew."""
     if folder.exists():
         shutil.rmtree(folder)
     return make_marked(folder)
@@ -155,10 +140,10 @@ def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[st
         if out.resolve() == folder.resolve():
             raise BadInput(f"--out {out}: is one of the folders that are merged")
     places, remarks = _places(folders, suites[0]["cases"])
-    name, digest, ids = suites[0]["name"], suites[0]["file_sha256"], suites[0]["cases"]
-    with _writable(out):
+    name, ids = suites[0]["name"], suites[0]["cases"]
+    with writable(out):
         _take_up(out, name)
-    write_or_note(out / SUITE_FILE, _suite_json(name, digest, ids))
+    write_or_note(out / SUITE_FILE, text(suites[0]))
     records = []
     for case in ids:
         if case not in places:
@@ -171,7 +156,6 @@ def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[st
 
 
 def _copy(folder: Path, record: Record, place: Path) -> None:
-    """Copy a case's folder, each file whole or not at all."""
     try:
         emptied(place)
         for file in sorted(folder.rglob("*")):

@@ -24,11 +24,11 @@ from ortbench.core.parts import text
 from ortbench.core.safe_text import complain
 from ortbench.core.units import at_most, count
 from ortbench.core.version import __version__
-from ortbench.jobs.measuring import Measured, measure, measure_and_save, new_place, observed
+from ortbench.jobs.measuring import Measured, measure, measure_and_save, observed
 from ortbench.jobs.publishing import check_wanted
 from ortbench.jobs.run import publish_sides
 from ortbench.measure.environment import usable_cores
-from ortbench.measure.folder import discard_if_empty
+from ortbench.measure.folder import discard_if_empty, new_folder, run_name
 from ortbench.measure.process import open_worker
 from ortbench.model.tuning import FIRST, Configuration, Tried, failed
 from ortbench.plan.options import RawOptions, options_of
@@ -108,7 +108,6 @@ class Tuning:
 
 
 def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, ...], wanted: OutputOptions) -> int:
-    """Search, save and show what came of it; the exit code."""
     space = space_of(given, usable_cores() or 1)
     check_wanted(wanted, "json")
     search = Search(space.names, space.is_idle, space.joined, INTERACTING)
@@ -119,7 +118,9 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
     began = time.monotonic()
     now = Tuning(model, space, command, search, began, began + asked.max_time_s * _PLANNED)
     stored = _stored(now)
-    folder = _resumed(asked.resume, stored, search) if asked.resume else _new_folder(wanted.out, first)
+    folder = (
+        _resumed(asked.resume, stored, search) if asked.resume else new_folder(wanted.out, run_name([first], "tune"))
+    )
     _save(folder, stored)
     told = f"{count(sum(map(len, space.names.values())), 'value')} of {count(len(space.values), 'setting')}"
     if not wanted.quiet:
@@ -136,7 +137,8 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
             discard_if_empty(folder)
         raise
     if done is None or done.interrupted:
-        return _interrupted(folder)
+        complain(f"interrupted: the same command with --resume {folder} goes on")
+        return INTERRUPTED
     return _publish(now, done, stored, folder, wanted)
 
 
@@ -174,7 +176,9 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
     """What a race finds of configurations, the first of which must open; None where it was interrupted."""
     began = time.monotonic()
     race_s = min(_RACE_S, max(_LEAST_RACE_S, now.left_s() / len(configurations) - now.open_s))
-    plans = [_racing(now.plan(it), race_s) for it in configurations]
+    plans = [now.plan(it) for it in configurations]
+    loops = [replace(it.loop, duration_s=race_s, precision=None, phases=("latency",)) for it in plans]
+    plans = [replace(it, loop=loop) for it, loop in zip(plans, loops, strict=True)]
     names = [name_of(it) for it in configurations]
     client = open_worker(plans[0])
 
@@ -213,10 +217,6 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
         found.append(Tried(settings=[list(it) for it in of], ratios=ratios, left=bench.left(name),
                            memory=bench.memory.get(name), failed=None))  # fmt: skip
     return found
-
-
-def _racing(plan: Plan, duration_s: float) -> Plan:
-    return replace(plan, loop=replace(plan.loop, duration_s=duration_s, precision=None, phases=("latency",)))
 
 
 def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
@@ -275,12 +275,6 @@ def _stored(now: Tuning) -> Stored:
     )
 
 
-def _new_folder(out: Path, first: Plan) -> Path:
-    place = new_place(out, [first], "tune")
-    assert place is not None
-    return place()
-
-
 def _save(folder: Path, stored: Stored) -> None:
     write_or_note(folder / TUNE_FILE, text(stored))
 
@@ -302,11 +296,6 @@ def _resumed(folder: Path, stored: Stored, search: Search) -> Path:
     for race in earlier["races"]:
         search.tell(race)
     return folder
-
-
-def _interrupted(folder: Path) -> int:
-    complain(f"interrupted: the same command with --resume {folder} goes on")
-    return INTERRUPTED
 
 
 # What it came to

@@ -3,10 +3,9 @@ difference taken back in a copy of the candidate, timed in turns with it. All of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ortbench.analysis.comparing.pairs import ratio_of_medians
 from ortbench.analysis.nodes.each_node import is_compiled
@@ -17,15 +16,12 @@ from ortbench.core.stats import FEWEST
 from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.folder import temporary_folder
+from ortbench.measure.passes import without_passes
 from ortbench.measure.process import Client, ask_once, freed_path, request_of, worker_for
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import Result
+from ortbench.model.schema import Nodes
 from ortbench.plan.plan import Observer, Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ortbench.model.schema import Nodes
 
 _ROUNDS = 16
 _RUNS = (1, 8)  # of each configuration in a round, beside the one that does not count
@@ -74,7 +70,6 @@ def _alone(client: Client) -> Iterator[None]:
 
 
 def _size(results: Sequence[Result]) -> tuple[int, int]:
-    """How many rounds, and of how many runs each."""
     slowest = max(max((ns for case in it.cases if (ns := case.median(LATENCY))), default=1) for it in results)
     nodes = max(sum((it.placement["nodes"] or {"": 1}).values()) for it in results)
     most = min(_BUDGET_NS / (2 * max(slowest, 1)), _EVENTS / max(nodes, 1))
@@ -128,17 +123,7 @@ def _confirm(
 def _timed(candidate: Plan, copy: str, why: Why, culprit: Change, observer: Observer) -> Confirmation:
     loop = replace(candidate.loop, duration_s=_CONFIRM_S, precision=None, iterations=None, phases=(LATENCY,))
     target = replace(candidate.target, free_dims={}, optimized_model=None, engine_cache=None)
-    plan = replace(
-        candidate,
-        modes=(why.mode,),
-        loop=loop,
-        target=target,
-        nodes=False,
-        measure_copies=False,
-        memory=False,
-        energy=False,
-        spin=False,
-    )
+    plan = replace(without_passes(candidate), modes=(why.mode,), loop=loop, target=target)
     models = {"candidate": freed_path(candidate), "copy": copy}
     sides = [Configuration(replace(plan, model=model), name=name) for name, model in models.items()]
     bench = Bench(sides, observer)

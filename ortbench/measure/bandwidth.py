@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ortbench.analysis.bandwidth import TITLES, copies, fail, put_samples, sync_of
 from ortbench.core import units
@@ -81,10 +81,6 @@ class CopyBench(Experiment[Series]):
     # Before the measurement
 
     def _open(self) -> None:
-        self._describe()
-        self._set_up()
-
-    def _describe(self) -> None:
         self._observer.stage(f"loading {self._plan.target.ep}")
         machine = environment()
         opened: CopyEp = self._client.receive()
@@ -104,6 +100,7 @@ class CopyBench(Experiment[Series]):
         }
         for note in opened["notes"]:
             self.result.warn(note["code"], note["message"])
+        self._set_up()
 
     def _set_up(self) -> None:
         """Have every size allocated, as far as memory allows, and what ends its copies proved."""
@@ -151,23 +148,17 @@ class CopyBench(Experiment[Series]):
         if not usable:
             return
         self._observer.stage(f"verifying synchronization ({TITLES[kind]})")
-        answer: CopiesProved | BenchmarkFailed = self._answer("bandwidth_prove", memory=kind)
-        if isinstance(answer, BenchmarkFailed):
+        try:
+            answer: CopiesProved = self._client.ask("bandwidth_prove", memory=kind)
+        except WorkerLost:
+            raise
+        except BenchmarkFailed as error:
             for place in usable:
-                self._fail_both(place, str(answer))
+                self._fail_both(place, str(error))
             return
         sync_of(self.result)[kind] = {direction: answer[direction] for direction in DIRECTIONS}
         for item in answer["estimates"]:
             self._estimates[Series(item["direction"], kind, item["bytes"])] = {LATENCY: item["ns"]}
-
-    def _answer(self, do: str, **arguments: Any) -> Any:
-        """What the worker answers, or what it fails with; a worker that is lost ends all."""
-        try:
-            return self._client.ask(do, **arguments)
-        except WorkerLost:
-            raise
-        except BenchmarkFailed as error:
-            return error
 
     # The measurement
 
@@ -211,8 +202,13 @@ class CopyBench(Experiment[Series]):
 
     def _check(self, kind: str, size: int) -> None:
         """Hold what the timed copies left against what was to be copied."""
-        left: Held | BenchmarkFailed = self._answer("bandwidth_finish", memory=kind, size=size)
-        wrong = str(left) if isinstance(left, BenchmarkFailed) else left["differs"]
+        try:
+            left: Held = self._client.ask("bandwidth_finish", memory=kind, size=size)
+            wrong = left["differs"]
+        except WorkerLost:
+            raise
+        except BenchmarkFailed as error:
+            wrong = str(error)
         if wrong is not None:
             self._fail_both((kind, size), f"after the timed copies: {wrong}")
 

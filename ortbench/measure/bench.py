@@ -20,8 +20,7 @@ from ortbench.measure.experiment import Experiment, Judge
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, take_spin, wanted, without_spin
-from ortbench.measure.samples import Thinning
-from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
+from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule, Thinning
 from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Result
@@ -48,14 +47,13 @@ class Bench(Experiment[Series]):
         self,
         sides: Sequence[Configuration],
         observer: Observer | None = None,
-        meanwhile: Callable[[], None] | None = None,
         judge: Judge | None = None,
         after_open: Callable[[Sequence[Result]], None] | None = None,
     ) -> None:
         modes = sum(len(side.plan.modes) for side in sides)
         energy = sum(len(side.plan.modes) for side in sides if side.plan.energy)
         forecast = Forecast(sides[0].plan.loop, len(sides), modes, energy=energy)
-        super().__init__(sides, forecast, observer, meanwhile, after_open, must_open=judge is not None)
+        super().__init__(sides, forecast, observer, after_open, must_open=judge is not None)
         self._judge = judge
         self._thinning = Thinning() if sides[0].plan.loop.precision == 0 else None
         self._all_decided = False
@@ -209,8 +207,7 @@ class Bench(Experiment[Series]):
         thinning.add(self._sides[block.series.side].cases[block.series.mode], block.phase, cases)
         if thinning.every != before:
             for side in self._sides:
-                side.thin_timeline(thinning.every)
-                side.say_downsampled(thinning.every)
+                side.downsample(thinning.every)
         elif block.round % thinning.every:
             self._sides[block.series.side].drop_timed_block()
 

@@ -17,7 +17,7 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.process import Client, WorkerLost, open_worker
-from ortbench.measure.soaks.stream import shape_requests
+from ortbench.measure.soaks import shape_requests
 from ortbench.model.protocol import LoadBlock, LoadClients, LoadRuns, LoadServed, pack, unpack
 from ortbench.model.schema import OWN, PROCESS
 from ortbench.plan.soak_plan import begun_by
@@ -32,7 +32,8 @@ _LEAD_PER_REQUEST_NS = 2_000  # and longer where they have to read many moments 
 
 
 class ClientPool:
-    """The clients of a configuration; `sessions` is what each has, see `ortbench.plan.load_plan.LoadPlan`."""
+    """The clients of a configuration; `sessions` is what each has, see `ortbench.plan.load_plan.LoadPlan`. After `WorkerLost` it is
+    to be closed."""
 
     def __init__(self, side: Configuration, sessions: str, seed: int, stage: Callable[[str], None]) -> None:
         self._side, self._sessions, self._seed, self._stage = side, sessions, seed, stage
@@ -43,14 +44,12 @@ class ClientPool:
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of workers of one client each."""
         return [worker.pid for worker in self._others]
 
     # Having clients
 
     def prepare(self, mode: str, count: int) -> None:
-        """Have so many clients of a mode, each checked by itself. `WorkerLost`: a worker was lost; `reset` is to follow.
-        `BenchmarkFailed`: they cannot be had."""
+        """Have so many clients of a mode, each checked by itself. `BenchmarkFailed`: they cannot be had."""
         if self._sessions != PROCESS:
             own = self._sessions == OWN
             self._clients = self._side.ask("load_clients", mode=mode, count=count, own=own, **self._shapes)
@@ -68,23 +67,18 @@ class ClientPool:
         for worker in self._others:
             worker.pause()
 
-    def reset(self) -> None:
-        """Let the workers of their own go after one was lost; clients are to be prepared again."""
-        self.close()
-        self._clients = None
-
     def close(self) -> None:
-        """End the workers of their own."""
+        """End the workers of their own, also after one was lost; then clients are to be prepared again."""
         for worker in self._others:
             worker.close()
         self._others.clear()
+        self._clients = None
 
     # Having them do something
 
     def closed(self, mode: str, count: int, duration_ns: int, round: int, order: Sequence[int]) -> ClosedLoopBlock:
-        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each client, in an order of shapes.
-        `WorkerLost`: a worker was lost; `reset` is to follow. `WrongOutputs`: a client was left with some. `BenchmarkFailed`: a client
-        died."""
+        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each client, in an order of shapes. `WrongOutputs`: a client was
+        left with some. `BenchmarkFailed`: a client died."""
         asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS, "order": order}
         answers: list[LoadRuns]
         answers, watch = self._have("load_closed", count, duration_ns, _LEAD_NS, ("board", count + 1), asked)

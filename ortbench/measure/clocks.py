@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -52,21 +54,17 @@ def _cards(results: Sequence[Result], wish: str | int) -> list[int]:
 def _release(guard: _Guard, results: Sequence[Result]) -> None:
     problem = guard.release()
     for result in results if problem is not None else ():
-        result.warn("clocks-not-reset", f"the clocks of GPU {guard.card} stay locked: {problem}; {_reset(guard.card)}")
-
-
-def _reset(card: int) -> str:
-    return f"sudo nvidia-smi -i {card} -rgc resets them"
+        cure = f"sudo nvidia-smi -i {guard.card} -rgc resets them"
+        result.warn("clocks-not-reset", f"the clocks of GPU {guard.card} stay locked: {problem}; {cure}")
 
 
 class _Guard:
-    """The process that locks a card's clocks and resets them; see `ortbench.measure.guardian`. `BadInput` where they cannot
-    be locked."""
+    """The process that locks a card's clocks and resets them; `BadInput` where they cannot be locked."""
 
     def __init__(self, card: int, wish: str | int) -> None:
         self.card = card
         low = high = _TDP if isinstance(wish, str) else wish
-        line = [sys.executable, "-P", "-m", "ortbench.measure.guardian", str(card), str(low), str(high)]
+        line = [sys.executable, "-P", "-m", __name__, str(card), str(low), str(high)]
         with signals.held():
             # In a session of its own no signal for this process's group reaches it.
             self._process = subprocess.Popen(
@@ -103,3 +101,35 @@ def _why_not(card: int, wish: str | int, answer: dict[str, Any]) -> str:
     clocks = "tdp,tdp" if isinstance(wish, str) else f"{wish},{wish}"
     before, after = (f"sudo nvidia-smi -i {card} {it}" for it in (f"-lgc {clocks}", "-rgc"))
     return f"you may not lock the clocks of GPU {card}: run '{before}' before and '{after}' afterwards, without this option"
+
+
+def main() -> int:
+    import pynvml as nvml
+
+    for number in signals.SIGNALS:  # it ends with its input, and never before the clocks are reset
+        signal.signal(number, signal.SIG_IGN)
+    card, least, most = map(int, sys.argv[1:])
+    try:
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByIndex(card)
+        nvml.nvmlDeviceSetGpuLockedClocks(handle, least, most)
+    except nvml.NVMLError as error:
+        _say(error=str(error), may=error.value != nvml.NVML_ERROR_NO_PERMISSION)
+        return 1
+    _say()
+    sys.stdin.buffer.read()
+    try:
+        nvml.nvmlDeviceResetGpuLockedClocks(handle)
+    except nvml.NVMLError as error:
+        _say(error=str(error))
+        return 1
+    return 0
+
+
+def _say(**what: object) -> None:
+    with contextlib.suppress(OSError):  # nobody is there any more
+        os.write(1, json.dumps(what).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,8 +15,7 @@ from ortbench.core.files import note, sha256, write_atomically
 from ortbench.measure.describe import describe, new_result
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
-from ortbench.measure.samples import add_host_time, by_stage, by_token, streams
-from ortbench.measure.schedule import Block
+from ortbench.measure.schedule import Block, add_host_time, by_stage, by_token, streams
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D
 from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
 from ortbench.model.result import FAILED, OK, UNSUPPORTED, Case, Result
@@ -38,10 +37,6 @@ def checks_of(answer: Prepared) -> dict[str, CaseCheck]:
     return found
 
 
-def nowhere(_: Result) -> None:
-    """Nobody keeps it."""
-
-
 class Configuration:
     """One worker's part of a run, and the result it becomes.
 
@@ -60,7 +55,7 @@ class Configuration:
         self,
         plan: Plan,
         client: Client | None = None,
-        keep: Callable[[Result], None] = nowhere,
+        keep: Callable[[Result], None] = lambda _: None,
         name: str | None = None,
         timeline: Timeline | None = None,
     ) -> None:
@@ -105,7 +100,6 @@ class Configuration:
         describe(self.result, self.plan, machine, digest, run_id, self._receive_opened("loading"))
 
     def _receive_opened(self, stage: str) -> Opened:
-        """What the worker says of the model that it was sent when it was started."""
         started = self.worker.started_ns
         with self.stage(stage, started) as parts:
             opened: Opened = self.worker.receive()
@@ -115,7 +109,6 @@ class Configuration:
 
     @property
     def worker(self) -> Client:
-        """Its worker, which was started."""
         assert self._client is not None, "the side was not started"
         self._client.while_waiting = self.while_waiting
         return self._client
@@ -198,7 +191,6 @@ class Configuration:
     # The modes
 
     def to_prepare(self) -> list[str]:
-        """The modes that can be set up as far as is known."""
         return [mode for mode in self.plan.modes if self.cases[mode].status == OK]
 
     def prepare(self, mode: str) -> None:
@@ -237,7 +229,6 @@ class Configuration:
             self.restart()
 
     def reject(self, reason: str) -> None:
-        """Give every mode up because its outputs are wrong."""
         for mode in self.to_prepare():
             self.fail(mode, reason)
             self.cases[mode].checks["outputs"] = {"verdict": "failed", "how": reason}
@@ -252,7 +243,6 @@ class Configuration:
 
     @property
     def first_ns(self) -> int:
-        """How long the first inference took."""
         return self.result.setup["first_inference_ns"]
 
     def estimates_ns(self, mode: str) -> dict[str, float | None]:
@@ -281,7 +271,7 @@ class Configuration:
         return timed
 
     def streams(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
-        """The samples of a block and of what comes with it, by phase; see `ortbench.measure.samples.streams`."""
+        """The samples of a block and of what comes with it, by phase; see `ortbench.measure.schedule.streams`."""
         runs = block.n * self.cases[mode].inferences(block.phase)
         return streams(answer, block.phase, runs, part=self.plan.work.part)
 
@@ -306,11 +296,6 @@ class Configuration:
             steps_ns=answer.get("steps", ()),
         )
 
-    def thin_timeline(self, every: int) -> None:
-        """Leave the blocks of all but each nth round out of the timeline, as they are out of the samples."""
-        if self.timeline is not None:
-            self._keep_timed(lambda number: number % every == 0)
-
     def drop_left_out(self) -> None:
         """Leave the blocks of rounds that figures are without out of the timeline, and say so there."""
         found = self.result.throttled
@@ -332,12 +317,13 @@ class Configuration:
         self.timeline.blocks[:] = blocks
 
     def drop_timed_block(self) -> None:
-        """Leave the last block out of the timeline."""
         if self.timeline is not None:
             self.timeline.blocks.pop()
 
-    def say_downsampled(self, every: int) -> None:
-        """Say so where a reader sees it, once."""
+    def downsample(self, every: int) -> None:
+        """Leave the blocks of all but each nth round out of the timeline, as they are out of the samples, and say so once."""
+        if self.timeline is not None:
+            self._keep_timed(lambda number: number % every == 0)
         code = "samples-downsampled"
         self.result.warnings[:] = [it for it in self.result.warnings if it["code"] != code]
         kept = f"it keeps the samples of 1 in {every} rounds, and all figures are of these rounds"

@@ -183,13 +183,8 @@ def describe_chain(result: Result, plan: Plan, opened: OpenedChain) -> Plan:
             digests[asked.model] = sha256(Path(asked.model))
         stage["sha256"], stage["settings"] = digests[asked.model], settings(asked.target)
     result.kind, result.chain = CHAIN, {"stages": opened["stages"], "links": opened["links"]}
-    result.model["sha256"] = _digest(result)
+    # The same chain has the same models, which run as often and hand on the same; its file's text and EPs may differ.
+    stages = [(it["name"], it["sha256"], it["repeat"], it["feedback"], it["keep"]) for it in opened["stages"]]
+    links = [(it["from"], it["to"]) for it in opened["links"]]
+    result.model["sha256"] = hashlib.sha256(json.dumps([stages, links]).encode()).hexdigest()
     return replace(plan, target=plan.stages[opened["main"]].target)
-
-
-def _digest(result: Result) -> str:
-    """What makes a chain the same as another: its models, how often they run, what they hand on, and nothing of its file's
-    text or of the EPs."""
-    stages = [(it["name"], it["sha256"], it["repeat"], it["feedback"], it["keep"]) for it in result.part["stages"]]
-    links = [(it["from"], it["to"]) for it in result.part["links"]]
-    return hashlib.sha256(json.dumps([stages, links]).encode()).hexdigest()

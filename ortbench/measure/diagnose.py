@@ -68,7 +68,6 @@ def _python(python: str | None, installed: Installed | None) -> str:
 
 
 def _runtime(python: str | None) -> tuple[Packages, Installed | None, str | None]:
-    """The packages, what ONNX Runtime says, and why it says nothing."""
     with Client(_ANSWER_S, python) as client:
         packages: Packages = client.ask("packages")
         try:
@@ -142,15 +141,9 @@ def nvidia(nvml: Any = None, root: Path = Path("/")) -> Nvidia:
 
 
 def _on_the_bus(root: Path) -> bool:
-    for device in (root / "sys/bus/pci/devices").glob("*"):
-        try:
-            if (device / "vendor").read_text().strip() == _VENDOR and (device / "class").read_text().startswith(
-                _DISPLAY
-            ):
-                return True
-        except OSError:
-            continue
-    return False
+    devices = (root / "sys/bus/pci/devices").glob("*")
+    own = (it for it in devices if read_text(it / "vendor") == _VENDOR)
+    return any((read_text(it / "class") or "").startswith(_DISPLAY) for it in own)
 
 
 def _card(nvml: Any, number: int) -> Card:
@@ -210,7 +203,6 @@ def noise(observer: Observer | None = None, seconds: float = SECONDS, python: st
 
 
 def apart(results: list[Result], seconds: float) -> Noise:
-    """What two results of the same say of each other."""
     cases = [case for result in results for case in result.cases]
     failed = next((str(case.reason) for case in cases if case.status != OK), None)
     if failed is not None or len(cases) != 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple
 
 from ortbench.analysis import energy
 from ortbench.analysis.energy import PARTS, Part
@@ -111,106 +111,85 @@ def _measure(side: Configuration, mode: str, recorder: Recorder, before: list[Pa
 RAPL = Path("sys/class/powercap")
 
 
-class Meter(Protocol):
-    """Counts the joules that what it is `of` draws. For `settle_s` after a change readings are of what was done before."""
+class Meter(NamedTuple):
+    """Counts joules; for `settle_s` after a change readings are of what was done before."""
 
-    of: str
+    how: Literal["counter", "power", "rapl"]  # see `ortbench.model.schema.Energy`
+    of: str  # what draws them
     poll_s: float
     settle_s: float
-
-    @property
-    def how(self) -> Literal["counter", "power", "rapl"]:
-        """See `ortbench.model.schema.Energy`."""
-
-    def joules(self) -> float:
-        """What it stands at, J; it only rises."""
+    joules: Callable[[], float]  # what it stands at, J; it only rises
 
 
 def meter_for(target: Provider, nvml: Any, root: Path = Path("/")) -> Meter:
     """The meter of the device that an EP runs on; `Unsupported` where nothing can be read there, and why."""
     if target["device"]["type"] == "CPU":
-        return Rapl(root)
+        return rapl(root)
     card = card_of(target, nvml)
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(card)
         try:
-            return Counter(nvml, handle, card)
+            return counter(nvml, handle, card)
         except nvml.NVMLError:  # before Volta, and where it is virtual
-            return Power(nvml, handle, card)
+            return power(nvml, handle, card)
     except nvml.NVMLError as error:
         raise Unsupported(f"GPU {card} tells neither its energy nor its power: {error}") from None
 
 
-class Counter:
-    """The card's own counter of energy, of which NVML tells; `NVMLError` where it has none."""
+def counter(nvml: Any, handle: Any, card: int) -> Meter:
+    """The card's own counter of energy, which moves each 20 to 100 ms; `NVMLError` where it has none."""
 
-    how: Literal["counter"] = "counter"
-    poll_s = 0.002  # of a step of 20 to 100 ms
-    settle_s = 0.3
+    def joules() -> float:
+        return float(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1000
 
-    def __init__(self, nvml: Any, handle: Any, card: int) -> None:
-        self.of = f"GPU {card}"
-        self._read: Callable[[], float] = lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000
-        self.joules()
-
-    def joules(self) -> float:
-        return self._read()
+    joules()
+    return Meter("counter", f"GPU {card}", 0.002, 0.3, joules)
 
 
-class Power:
-    """Readings of the card's power, integrated; `NVMLError` where there are none."""
+def power(nvml: Any, handle: Any, card: int, clock: Callable[[], float] = time.monotonic) -> Meter:
+    """Readings of the card's power, integrated: between two it is their mean; `NVMLError` where there are none."""
+    at, watts, total = clock(), float(nvml.nvmlDeviceGetPowerUsage(handle)) / 1000, 0.0
 
-    how: Literal["power"] = "power"
-    poll_s = 0.02
-    settle_s = 1.2  # from Ampere on a reading is the mean of the last second
+    def joules() -> float:
+        nonlocal at, watts, total
+        before, was = at, watts
+        at, watts = clock(), float(nvml.nvmlDeviceGetPowerUsage(handle)) / 1000
+        total += (watts + was) / 2 * (at - before)
+        return total
 
-    def __init__(self, nvml: Any, handle: Any, card: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.of = f"GPU {card}"
-        self._read: Callable[[], float] = lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000
-        self._clock = clock
-        self._at, self._watts, self._joules = clock(), self._read(), 0.0
-
-    def joules(self) -> float:
-        """The power since the reading before is the mean of the two."""
-        at, watts = self._clock(), self._read()
-        self._joules += (watts + self._watts) / 2 * (at - self._at)
-        self._at, self._watts = at, watts
-        return self._joules
+    return Meter("power", f"GPU {card}", 0.02, 1.2, joules)  # from Ampere on a reading is the mean of the last second
 
 
-class Rapl:
+def rapl(root: Path) -> Meter:
     """The counters of the CPU's packages, by Linux's powercap: Intel's, and AMD's by the same name; `Unsupported` where there
     are none, or they may not be read."""
+    files: list[Path] = []
+    ranges: list[int] = []
+    last: list[int] = []
+    folder, total = root / RAPL, 0.0
 
-    how: Literal["rapl"] = "rapl"
-    of = "the CPU's packages"
-    poll_s = 0.02  # it moves each millisecond, and reading it wakes a core
-    settle_s = 0.1
+    def values() -> list[int]:
+        return [int(file.read_text()) for file in files]
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        self._files: list[Path] = []
-        self._ranges: list[int] = []
-        folder = root / RAPL
-        try:
-            for zone in sorted(folder.glob("intel-rapl:*")):
-                if zone.name.count(":") == 1 and (zone / "name").read_text().startswith("package"):
-                    self._files.append(zone / "energy_uj")
-                    self._ranges.append(int((zone / "max_energy_range_uj").read_text()))
-            self._last = self._values()
-        except OSError as error:
-            file = "/" / Path(error.filename).relative_to(root)
-            raise Unsupported(f"{file} cannot be read: {error.strerror}; root may read it") from None
-        if not self._files:
-            raise Unsupported(f"this CPU has no energy counter (RAPL) in /{RAPL}")
-        self._joules = 0.0
+    def joules() -> float:
+        nonlocal total, last
+        now = values()
+        for value, before, end in zip(now, last, ranges, strict=True):  # one that has come to its end begins again at 0
+            total += ((value - before) if value >= before else (value + end + 1 - before)) / 1e6
+        last = now
+        return total
 
-    def _values(self) -> list[int]:
-        return [int(file.read_text()) for file in self._files]
-
-    def joules(self) -> float:
-        """A counter that has come to its end begins again at 0."""
-        values = self._values()
-        for value, last, end in zip(values, self._last, self._ranges, strict=True):
-            self._joules += ((value - last) if value >= last else (value + end + 1 - last)) / 1e6
-        self._last = values
-        return self._joules
+    try:
+        for zone in sorted(folder.glob("intel-rapl:*")):
+            if zone.name.count(":") == 1 and (zone / "name").read_text().startswith("package"):
+                files.append(zone / "energy_uj")
+                ranges.append(int((zone / "max_energy_range_uj").read_text()))
+        last = values()
+    except OSError as error:
+        file = "/" / Path(error.filename).relative_to(root)
+        raise Unsupported(f"{file} cannot be read: {error.strerror}; root may read it") from None
+    if not files:
+        raise Unsupported(f"this CPU has no energy counter (RAPL) in /{RAPL}")
+    return Meter(
+        "rapl", "the CPU's packages", 0.02, 0.1, joules
+    )  # it moves each millisecond, and reading it wakes a core

@@ -48,7 +48,6 @@ def host_id(root: Path = Path("/")) -> str:
 
 
 def cpu_model() -> str:
-    """The CPU's name as the system gives it."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -115,7 +114,6 @@ def read_text(file: Path) -> str | None:
 
 
 def free_memory() -> int:
-    """Bytes of host memory that can still be had."""
     import psutil
 
     return int(psutil.virtual_memory().available)

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol
 
@@ -46,25 +46,40 @@ _KEEP_SHARE = 0.02  # of the time, at most
 
 
 class Judge(Protocol):
-    """Looks at blocks as they come and says of what more are wanted: see `ortbench.gate.live`."""
+    """Looks at blocks as they come and says of what more are wanted: see `ortbench.gate.live`. By itself it wants all."""
+
+    @property
+    def takes(self) -> int:
+        """How many rounds a verdict takes, at least."""
+        return 1
 
     def add(
         self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: LoadPoint | None = None
     ) -> None:
         """Take the samples of a block into account, ns; at a load point one of the block's figures, by its name."""
+        return
 
     def wants(self, mode: str, place: LoadPoint | None = None, rounds: int = 0) -> bool:
         """Whether more rounds than these are of use."""
+        return True
+
+    def least_runs(self, mode: str, place: LoadPoint) -> int:
+        """How many runs a block of a load point takes."""
+        return 1
 
     def so_far(self) -> list[Row]:
         """What is known of each ratio by now, in words."""
+        return []
+
+
+class Unjudged(Judge):
+    """Several configurations, of which nothing is to be decided."""
 
 
 class Experiment(Generic[SeriesT]):
     """One measurement of configurations that are not open yet; with several, one works while all others are paused.
 
     Args:
-        meanwhile: called once while the first model is loaded, for what can be done in that time.
         after_open: given the results so far when every model is open; what it raises ends the measurement.
         must_open: every configuration must; else one that does not is left out, as long as another opens.
 
@@ -79,7 +94,6 @@ class Experiment(Generic[SeriesT]):
         sides: Sequence[Configuration],
         forecast: Forecast,
         observer: Observer | None = None,
-        meanwhile: Callable[[], None] | None = None,
         after_open: Callable[[Sequence[Result]], None] | None = None,
         must_open: bool = True,
     ) -> None:
@@ -87,7 +101,7 @@ class Experiment(Generic[SeriesT]):
         self._in_turns = len(self._sides) > 1
         self._forecast, self._is_forecast = forecast, False
         self._observer = observer or Observer()
-        self._meanwhile, self._after_open, self._must_open = meanwhile, after_open, must_open
+        self._after_open, self._must_open = after_open, must_open
         self._so_far = Estimates()
         self._watch: Watch | None = None  # while GPUs are looked at
         self._kept_at, self._keep_took = time.monotonic(), 0.0
@@ -169,9 +183,6 @@ class Experiment(Generic[SeriesT]):
                 machine = environment()
             try:
                 with self._awake(side):
-                    if self._meanwhile is not None:
-                        side.meanwhile(self._meanwhile)
-                        self._meanwhile = None
                     side.open(copy.deepcopy(machine), run_id)
                 opened.append(side)
                 self._forecast.know_first(id(side), side.first_ns / 1e9)
@@ -185,7 +196,50 @@ class Experiment(Generic[SeriesT]):
         self._sides = opened
         if self._after_open is not None:
             self._after_open([side.result for side in opened])
-        hold_outputs(opened, self._awake, of_gate=self._must_open)
+        self._hold_outputs()
+
+    def _hold_outputs(self) -> None:
+        """Compare the outputs of configurations that take the same inputs: those of a gate with the baseline's, which comes last, others
+        with those of the CPU EP, or of the first.
+
+        The same model must give the same outputs wherever it runs, but for a lower precision that an EP chose, which is marked; another
+        model may differ, and then says so.
+
+        Raises:
+            BenchmarkFailed: outputs of the same model differ, in a gate; else the modes of the configuration that differs fail.
+        """
+        alike: dict[str, list[Configuration]] = {}
+        for side in self._sides:
+            alike.setdefault(side.takes(), []).append(side)
+        for found in alike.values():
+            first = found[-1] if self._must_open else min(found, key=lambda it: trust(it.result.target["ep"]))
+            if others := [it for it in found if it is not first]:
+                self._hold(first, others)
+
+    def _hold(self, first: Configuration, others: Sequence[Configuration]) -> None:
+        with temporary_folder() as folder:
+            with self._awake(first):
+                written: Saved = first.ask("save_outputs", folder=folder)
+                if not written["saved"]:
+                    return
+            for side in others:
+                with self._awake(side):
+                    held: HeldOutputs = side.ask("hold_outputs", folder=folder)
+                one, base = side.result, first.result
+                same_model = one.model["sha256"] == base.model["sha256"]
+                may_lower = same_model and not side.plan.inputs.strict_outputs and _ep(one) != _ep(base)
+                found = told(first.name, held, [one.target["ep"], base.target["ep"]] if may_lower else [])
+                put(one, found)
+                if held["differs"] is None or found["doubt"] is not None:
+                    continue
+                message = f"the outputs of {side.name} are not those of {first.name}: {held['differs']}"
+                if not same_model:
+                    one.warn("outputs-differ", message)
+                    continue
+                message += likely_cause(list(dict.fromkeys(it.target["ep"] for it in (one, base))), held["relative"])
+                if self._must_open:
+                    raise BenchmarkFailed(message)
+                side.reject(message)
 
     def _is_late(self, opened: int) -> bool:
         """Whether no time is left to open more than so many."""
@@ -262,7 +316,6 @@ class Experiment(Generic[SeriesT]):
     # Blocks
 
     def _time_blocks(self, schedule: Schedule[SeriesT] | InOrder[SeriesT]) -> None:
-        """Time the blocks that a schedule asks for, until it asks for no more."""
         asked_ns = time.perf_counter_ns()
         while (block := schedule.next_block()) is not None:
             self._tell_progress(schedule.progress)
@@ -299,7 +352,6 @@ class Experiment(Generic[SeriesT]):
         """What else is done with a block's samples than the schedule does."""
 
     def _finish(self) -> None:
-        """Have the outputs checked that the timed runs left."""
         for side in self._sides:
             with self._awake(side):
                 for mode in side.modes:
@@ -340,7 +392,6 @@ class Experiment(Generic[SeriesT]):
             self._observer.estimates(self._estimated())
 
     def _estimated(self) -> Sequence[Row]:
-        """What is known so far."""
         return self._so_far.rows()
 
     def _called(self, side: Configuration, what: str) -> str:
@@ -373,54 +424,6 @@ class Experiment(Generic[SeriesT]):
     def _save_all(self) -> None:
         for side in self._sides:
             side.keep()
-
-
-Awake = Callable[[Configuration], AbstractContextManager[None]]
-
-
-def hold_outputs(sides: Sequence[Configuration], awake: Awake, of_gate: bool) -> None:
-    """Compare the outputs of configurations that take the same inputs: those of a gate with the baseline's, which comes last, others
-    with those of the CPU EP, or of the first.
-
-    The same model must give the same outputs wherever it runs, but for a lower precision that an EP chose, which is marked; another
-    model may differ, and then says so.
-
-    Raises:
-        BenchmarkFailed: outputs of the same model differ, in a gate; else the modes of the configuration that differs fail.
-    """
-    alike: dict[str, list[Configuration]] = {}
-    for side in sides:
-        alike.setdefault(side.takes(), []).append(side)
-    for found in alike.values():
-        first = found[-1] if of_gate else min(found, key=lambda it: trust(it.result.target["ep"]))
-        if others := [it for it in found if it is not first]:
-            _hold(first, others, awake, of_gate)
-
-
-def _hold(first: Configuration, others: Sequence[Configuration], awake: Awake, of_gate: bool) -> None:
-    with temporary_folder() as folder:
-        with awake(first):
-            written: Saved = first.ask("save_outputs", folder=folder)
-            if not written["saved"]:
-                return
-        for side in others:
-            with awake(side):
-                held: HeldOutputs = side.ask("hold_outputs", folder=folder)
-            one, base = side.result, first.result
-            same_model = one.model["sha256"] == base.model["sha256"]
-            may_lower = same_model and not side.plan.inputs.strict_outputs and _ep(one) != _ep(base)
-            found = told(first.name, held, [one.target["ep"], base.target["ep"]] if may_lower else [])
-            put(one, found)
-            if held["differs"] is None or found["doubt"] is not None:
-                continue
-            message = f"the outputs of {side.name} are not those of {first.name}: {held['differs']}"
-            if not same_model:
-                one.warn("outputs-differ", message)
-                continue
-            message += likely_cause(list(dict.fromkeys(it.target["ep"] for it in (one, base))), held["relative"])
-            if of_gate:
-                raise BenchmarkFailed(message)
-            side.reject(message)
 
 
 def _ep(result: Result) -> tuple[str, dict[str, str]]:

@@ -34,7 +34,6 @@ _EPS: dict[str, Callable[[Sequence[Plan]], list[str]]] = {WHOLE_CHAIN: lambda pl
 
 
 def bandwidth_name(plan: CopyPlan) -> str:
-    """What the folder of a bandwidth sweep is called."""
     return _stamped("bandwidth", target_name(plan))
 
 
@@ -42,16 +41,27 @@ def _stamped(*parts: str) -> str:
     return plain_name("-".join([*parts, datetime.now().strftime("%Y%m%d-%H%M%S")]))
 
 
-def new_folder(out: Path, name: str) -> Path:
-    """Make a folder of its own for a run; `BadInput` where it cannot be written: better now than after the measurement."""
+@contextmanager
+def writable(out: Path) -> Iterator[None]:
+    """Inside the block what cannot be written is `BadInput`, with the reason."""
     try:
-        make_ignored(out)
-        path = make_marked(_unused(out, name))
+        yield
     except (FileExistsError, NotADirectoryError):
         raise BadInput(f"--out {out}: is not a folder") from None
     except OSError as error:
         raise BadInput(f"--out {out}: cannot be written: {error.strerror}") from None
-    return path
+
+
+def new_folder(out: Path, name: str) -> Path:
+    """Make a folder of its own for a run; `BadInput` where it cannot be written: better now than after the measurement."""
+    with writable(out):
+        make_ignored(out)
+        for number in range(1, 1000):
+            path = out / (name if number == 1 else f"{name}-{number}")
+            with suppress(FileExistsError):
+                path.mkdir()
+                return make_marked(path)
+        raise OSError(17, "too many folders of this name")
 
 
 def discard_if_empty(path: Path) -> None:
@@ -74,14 +84,3 @@ def temporary_folder() -> Iterator[str]:
         raise BenchmarkFailed(f"no temporary folder can be made: {one_line(error)}") from None
     with folder as path:
         yield path
-
-
-def _unused(out: Path, name: str) -> Path:
-    for number in range(1, 1000):
-        path = out / (name if number == 1 else f"{name}-{number}")
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path
-    raise OSError(17, "too many folders of this name")

@@ -48,14 +48,12 @@ class Forecast:
         self._known: tuple[float, float] | None = None  # how long the step would still take, and when that was known
 
     def begin(self, step: Step) -> None:
-        """A step begins, and with it all before it are over."""
         for earlier in _ORDER[: _ORDER.index(step)]:
             self._count[earlier] = 0
         self._count[step] = max(0, self._count[step] - 1)
         self._now, self._begun, self._known = step, self._clock(), None
 
     def expect(self, step: Step, count: int) -> None:
-        """A step is to come so often."""
         self._count[step] = count
 
     def know_first(self, side: int, seconds: float) -> None:
@@ -67,12 +65,10 @@ class Forecast:
         self._warm_s[side] = max(seconds, self._warm_s.get(side, 0.0))
 
     def give_up(self, side: int) -> None:
-        """A side has no mode to be measured."""
         self._first_s.pop(side, None)
 
     @property
     def is_warm(self) -> bool:
-        """Whether it rests on warm inferences of all sides that are open."""
         return self._first_s.keys() <= self._warm_s.keys()
 
     @property
@@ -95,7 +91,6 @@ class Forecast:
         self._known = (seconds, self._clock())
 
     def left_s(self) -> float:
-        """How long it will still take, about."""
         to_come = sum(count * self._expected(step) for step, count in self._count.items())
         if self._now is None:
             return to_come

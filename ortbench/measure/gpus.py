@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +49,6 @@ def opened_nvml(given: Any = None) -> Iterator[Any]:
 
 
 def close_nvml(nvml: Any) -> None:
-    """Let NVML go; None is nothing to let go."""
     if nvml is not None:
         with contextlib.suppress(nvml.NVMLError):
             nvml.nvmlShutdown()
@@ -203,7 +201,6 @@ class Watch:
         return cast(GpuState, told(nvml, calls))  # the keys are those of its fields
 
     def processes(self, card: int) -> int:
-        """How many processes compute on a GPU, as far as NVML tells."""
         if card >= len(self._handles):
             return 0
         return len(
@@ -240,7 +237,6 @@ def what_moved(readings: Sequence[GpuReading]) -> list[str]:
 
 
 def to_warn_of(readings: Sequence[GpuReading], throttled: Throttled | None) -> list[str]:
-    """What of it concerns the figures: of what was left out of them nothing."""
     if throttled is None or not throttled["left_out"]:
         return what_moved(readings)
     kept = []
@@ -249,9 +245,6 @@ def to_warn_of(readings: Sequence[GpuReading], throttled: Throttled | None) -> l
         bits = throttling_bits(own)
         kept += [reading for reading in own if not reading.get("reasons", 0) & bits]
     return what_moved(kept)
-
-
-_BUS = re.compile(r"(?:([0-9a-f]+):)?([0-9a-f]+):([0-9a-f]+)(?:\.[0-9a-f]+)?", re.IGNORECASE | re.ASCII)
 
 
 def card_of(target: Provider, nvml: Any) -> int:
@@ -265,10 +258,15 @@ def card_of(target: Provider, nvml: Any) -> int:
         count = nvml.nvmlDeviceGetCount()
         if count == 1:
             return 0
-        buses = [str(nvml.nvmlDeviceGetPciInfo(nvml.nvmlDeviceGetHandleByIndex(it)).busId) for it in range(count)]
     except nvml.NVMLError as error:
         raise Unsupported(f"NVML: {error}") from None
-    return which(target["device"].get("metadata", {}).get("pci_bus_id"), buses)
+    bus = target["device"].get("metadata", {}).get("pci_bus_id")
+    if bus is None:
+        raise Unsupported(f"there are {count} NVIDIA GPUs, and ONNX Runtime does not say which one it uses")
+    try:
+        return int(nvml.nvmlDeviceGetIndex(nvml.nvmlDeviceGetHandleByPciBusId(bus)))
+    except nvml.NVMLError:
+        raise Unsupported(f"NVML has no GPU on the bus of the device, {bus}") from None
 
 
 def known_card(target: Provider) -> int | None:
@@ -277,20 +275,3 @@ def known_card(target: Provider) -> int | None:
         with suppress(Unsupported), opened_nvml() as nvml:
             return card_of(target, nvml)
     return None
-
-
-def which(bus: str | None, buses: Sequence[str]) -> int:
-    """The number of the card on the bus on which ONNX Runtime has the device, such as ``0000:01:00.0``; `Unsupported` where
-    none is there, or ONNX Runtime does not say where the device is."""
-    if bus is None:
-        raise Unsupported(f"there are {len(buses)} NVIDIA GPUs, and ONNX Runtime does not say which one it uses")
-    found = [number for number, other in enumerate(buses) if _place(other) == _place(bus)]
-    if not found:
-        raise Unsupported(f"NVML has no GPU on the bus of the device, {bus}")
-    return found[0]
-
-
-def _place(bus: str) -> tuple[int, ...] | None:
-    """Domain, bus and device, which are written with leading zeros or without."""
-    match = _BUS.fullmatch(bus.strip())
-    return None if match is None else tuple(int(part or "0", 16) for part in match.groups())

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ortbench.analysis.estimates import Row
 from ortbench.analysis.loads import queueing
@@ -41,7 +41,7 @@ from ortbench.analysis.loads.rate_search import TRIES, Search
 from ortbench.measure.client_pool import LEAST_RUNS
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import say_what_moved
-from ortbench.measure.experiment import Experiment, Judge
+from ortbench.measure.experiment import Experiment, Judge, Unjudged
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.load_configuration import ALONE_S, LoadSide
@@ -68,17 +68,6 @@ _LONGEST_JUDGED_S = 0.25  # of a block of a closed loop: more short blocks tell 
 _SKIPPED = 3  # requests at the beginning of a stretch
 # How much longer than it is meant to last a stretch with more requests than can be served lasts, at least.
 _PATIENCE_S, _JUDGED_PATIENCE_S = 5.0, 1.0
-
-
-class LoadJudge(Judge, Protocol):
-    """Says also how much of load points it takes."""
-
-    @property
-    def takes(self) -> int:
-        """How many rounds a verdict takes, at least."""
-
-    def least_runs(self, mode: str, place: LoadPoint) -> int:
-        """How many runs a block takes."""
 
 
 @dataclass
@@ -122,7 +111,6 @@ class ArrivalSchedule:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """Of the load points that are known before."""
         rate = self._load.rate
         if isinstance(rate, tuple):
             return rate
@@ -142,7 +130,6 @@ class ArrivalSchedule:
 
 
 def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
-    """How long a load on configurations takes."""
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
     level_s, shapes = due.level_s, max(map(blocks_a_round, plans))
     beside_s = _BESIDE_PROCESSES_S if load.sessions == PROCESS else _BESIDE_S
@@ -167,26 +154,6 @@ def blocks_a_round(plan: Plan) -> int:
     return 1 + (len(plan.stream.shapes) if plan.stream is not None and plan.stream.apart else 0)
 
 
-class Unjudged:
-    """Wants every load point of several configurations for as long as it is meant to last."""
-
-    takes = 1
-
-    def least_runs(self, mode: str, place: LoadPoint) -> int:
-        return 1
-
-    def add(
-        self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: LoadPoint | None = None
-    ) -> None:
-        """Nothing is judged."""
-
-    def wants(self, mode: str, place: LoadPoint | None = None, rounds: int = 0) -> bool:
-        return True
-
-    def so_far(self) -> list[Row]:
-        return []
-
-
 class LoadExperiment(Experiment[Any]):
     """A load on configurations, all of which must open; one of a single configuration needs no judge."""
 
@@ -194,9 +161,8 @@ class LoadExperiment(Experiment[Any]):
         self,
         sides: Sequence[Configuration],
         load: LoadPlan,
-        judge: LoadJudge | None = None,
+        judge: Judge | None = None,
         observer: Observer | None = None,
-        meanwhile: Callable[[], None] | None = None,
         after_open: Callable[[Sequence[Result]], None] | None = None,
     ) -> None:
         plan = sides[0].plan
@@ -207,7 +173,7 @@ class LoadExperiment(Experiment[Any]):
         self._due = ArrivalSchedule(load, plan.inputs.seed)
         self._level_s = self._due.level_s
         self._shapes = [None, *range(blocks_a_round(plan) - 1)]  # of blocks of a load point: of all, and of each apart
-        super().__init__(sides, forecast_of([side.plan for side in sides], load), observer, meanwhile, after_open)
+        super().__init__(sides, forecast_of([side.plan for side in sides], load), observer, after_open)
         self._loads = [LoadSide(side, load, self._level_s, self._observer) for side in sides]
         self._random = random.Random(plan.inputs.seed)
         self._skipped, self._patience_s = (0, _PATIENCE_S) if judge is None else (_SKIPPED, _JUDGED_PATIENCE_S)
@@ -405,7 +371,7 @@ class LoadExperiment(Experiment[Any]):
 
     # The order with a judge
 
-    def _in_rounds(self, points: Sequence[Point], judge: LoadJudge) -> Iterator[Turn]:
+    def _in_rounds(self, points: Sequence[Point], judge: Judge) -> Iterator[Turn]:
         self._tell_to_come(sum(self._time_s(it, judge) for it in points))
         self._observer.stage("measuring")
         number = 0
@@ -425,7 +391,7 @@ class LoadExperiment(Experiment[Any]):
                 self._keep_now_and_then()
             number += 1
 
-    def _judged_block_s(self, point: Point, judge: LoadJudge) -> float:
+    def _judged_block_s(self, point: Point, judge: Judge) -> float:
         """How long a block of a load point is: so that there are `_ROUNDS`, or as long as its figures need at least."""
         mode, place = point.mode, point.place
         least, fair_s = judge.least_runs(mode, place), self._level_s / _ROUNDS
@@ -437,16 +403,16 @@ class LoadExperiment(Experiment[Any]):
         longest_s = self._due.longest_s(place.value)
         return block_s if longest_s is None else min(block_s, longest_s)
 
-    def _time_s(self, point: Point, judge: LoadJudge) -> float:
+    def _time_s(self, point: Point, judge: Judge) -> float:
         """About how long the rounds of a load point take that are still to come, if it is not decided before."""
         most = max(judge.takes, math.ceil(self._level_s / point.block_s))
         return max(0, most - point.rounds) * point.block_s * len(self._sides) * len(self._shapes)
 
     @staticmethod
-    def _wanted(point: Point, judge: LoadJudge) -> bool:
+    def _wanted(point: Point, judge: Judge) -> bool:
         return judge.wants(point.mode, point.place, point.rounds)
 
-    def _goes_on(self, point: Point, judge: LoadJudge) -> bool:
+    def _goes_on(self, point: Point, judge: Judge) -> bool:
         is_time = point.rounds < judge.takes or point.rounds * point.block_s < self._level_s
         return self._usable(point) and is_time and self._wanted(point, judge)
 
@@ -454,7 +420,6 @@ class LoadExperiment(Experiment[Any]):
 
     @contextmanager
     def _watched(self, watch: Watch) -> Iterator[None]:
-        """The GPUs' clocks at each load point are part of the results."""
         for it in self._loads:
             it.watch(watch)
         try:
@@ -475,7 +440,7 @@ class LoadExperiment(Experiment[Any]):
 
     def _close(self) -> None:
         for it in self._loads:
-            it.close()
+            it.clients.close()
         super()._close()
 
     def _end(self, why: Stopped | None, lost: Collection[str] = ()) -> None:

@@ -54,7 +54,7 @@ class LoadSide:
     def __init__(self, side: Configuration, load: LoadPlan, level_s: float, observer: Observer) -> None:
         self.side, self._load, self._level_s, self._observer = side, load, level_s, observer
         self._seed, self._stream = side.plan.inputs.seed, side.plan.stream
-        self._crew = ClientPool(side, load.sessions, self._seed, observer.stage)
+        self.clients = ClientPool(side, load.sessions, self._seed, observer.stage)
         self._ready: dict[str, int] = {}  # clients by mode
         self._worker: Client | None = None  # that has them
         self._every: dict[int, int] = {}
@@ -104,11 +104,9 @@ class LoadSide:
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of the workers that have the clients."""
-        return [self.side.worker.pid, *self._crew.pids]
+        return [self.side.worker.pid, *self.clients.pids]
 
     def usable(self, taken: LoadSamples) -> bool:
-        """Whether a load point can be measured as far as is known."""
         return taken.failed is None and taken.mode in self.side.modes
 
     def one_run_ns(self, mode: str) -> float:
@@ -137,7 +135,7 @@ class LoadSide:
     ) -> ClosedLoopBlock | None:
         """A block of a load point of a closed loop, or of one of its shapes apart; None where the load point failed in it."""
         count, order = int(taken.key[1]), self._order(number, _ORDER, shape)
-        burst = self._attempt(taken, lambda: self._crew.closed(taken.mode, count, duration_ns, number, order))
+        burst = self._attempt(taken, lambda: self.clients.closed(taken.mode, count, duration_ns, number, order))
         if burst is not None:
             taken.of(shape).clock_mhz += self._clock_since(burst.begin_ns)
             taken.outputs_match = True
@@ -151,7 +149,7 @@ class LoadSide:
         `block`; None where the load point failed in it."""
         count, cutoff_ns = self._load.workers, round(cutoff_s * 1e9)
         order = self._order(number, due.size, shape)
-        found = self._attempt(taken, lambda: self._crew.open(taken.mode, count, due, cutoff_ns, number, order))
+        found = self._attempt(taken, lambda: self.clients.open(taken.mode, count, due, cutoff_ns, number, order))
         if found is None:
             return None
         counts = found.without_first(skip)
@@ -161,7 +159,6 @@ class LoadSide:
         return counts
 
     def _order(self, number: int, count: int, shape: int | None) -> list[int]:
-        """The shapes of a block, by their numbers."""
         if self._stream is None or shape is not None:
             return [shape or 0]
         return list(islice(self._stream.numbers(self._seed + number), count))
@@ -181,10 +178,10 @@ class LoadSide:
         try:
             if self._worker is not self.side.worker:  # it is another one now, which has no clients yet
                 self._ready.clear()
-                self._crew.reset()
+                self.clients.close()
                 self._worker = self.side.worker
             if self._ready.get(taken.mode, 0) < count:
-                self._crew.prepare(taken.mode, count)
+                self.clients.prepare(taken.mode, count)
                 self._ready[taken.mode] = count
             return do()
         except WorkerLost as error:
@@ -210,12 +207,7 @@ class LoadSide:
 
     # The result
 
-    def close(self) -> None:
-        """End the clients' own workers."""
-        self._crew.close()
-
     def fill(self) -> None:
-        """Bring what was taken into the result."""
         side, load = self.side, self._load
         if not side.is_open:
             return
@@ -238,7 +230,6 @@ class LoadSide:
             result.slo = {"asked": dict(load.slo), "found": dict(self.found)}
 
     def _case(self, taken: LoadSamples) -> Case:
-        """The case of a load point, which is made anew where there is more of it."""
         parts = [*(it.round for it in taken.bursts), *(it.round for it in taken.stretches)]
         apart = [len(it.bursts) + len(it.stretches) for it in taken.apart.values()]
         known = (parts, apart, taken.failed, taken.outputs_match, len(taken.clock_mhz))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ortbench.analysis.memory import device_total, failed
 from ortbench.core.errors import OrtbenchError
@@ -18,12 +18,9 @@ from ortbench.measure.process import request_of, worker_for
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY, WHOLE_CHAIN
+from ortbench.model.protocol import Weighed, WeighedArenas, WeighedHost
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import CaseMemory
-
-if TYPE_CHECKING:
-    from ortbench.model.protocol import Weighed, WeighedArenas, WeighedHost
-
 
 _PROFILE = "ONNX Runtime's profile of the same inferences in another worker"
 _OF_STAGES = f"{_PROFILE}; the sum of what each stage's had at most, which need not be at the same time"
@@ -112,7 +109,6 @@ def _add_arenas(memory: CaseMemory, side: Configuration, request: dict[str, Any]
 
 
 def _uses_card(result: Result) -> bool:
-    """Whether anything of it runs on an NVIDIA card."""
     stages = result.part["stages"] if KINDS[result.kind].of_stages else []
     return any(is_on_nvidia(it) for it in (result.target, *result.target.get("eps", ()), *stages))
 

@@ -57,16 +57,17 @@ class Source(Protocol):
     """What the system tells."""
 
     cores: int
-    limit: float | None
+    limit: float | None = None
 
     def waits(self, pids: Sequence[int], begin: bool) -> Waits | None:
         """Of workers, at the beginning of a block or at its end; None where the system does not tell."""
+        return None
 
     def counters(self, pids: Collection[int]) -> Counters:
         """Of the machine; `pids`: of all workers."""
 
     def rest(self, seconds: float) -> None:
-        """Let time pass."""
+        time.sleep(seconds)
 
 
 class Own:
@@ -83,7 +84,7 @@ class Own:
         return time.process_time_ns() + sum(self._known.values())
 
 
-class Linux:
+class Linux(Source):
     """A Linux system; `root` is its file system."""
 
     def __init__(self, root: Path = Path("/"), clock: Callable[[int], int] | None = None) -> None:
@@ -158,9 +159,6 @@ class Linux:
         files = [f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq" for cpu in self._cpus[:_CLOCKS]]
         return max((int(khz) // 1000 for file in files if (khz := self._text(file)).isdigit()), default=None)
 
-    def rest(self, seconds: float) -> None:
-        time.sleep(seconds)
-
 
 def _cpu_ns(pid: int) -> int:
     """CPU time of all threads of a process: Linux has a clock of each process by its number."""
@@ -185,7 +183,7 @@ def _close(files: dict[int, int]) -> None:
     files.clear()
 
 
-class Elsewhere:
+class Elsewhere(Source):
     """Any other system, by psutil, which tells of no waits."""
 
     def __init__(self) -> None:
@@ -194,17 +192,10 @@ class Elsewhere:
         self._psutil = psutil
         self._own = Own(lambda pid: _used_ns(psutil.Process(pid).cpu_times()))
         self.cores = psutil.cpu_count() or 1
-        self.limit: float | None = None
-
-    def waits(self, pids: Sequence[int], begin: bool) -> Waits | None:
-        return None
 
     def counters(self, pids: Collection[int]) -> Counters:
         alive = [pid for pid in pids if self._psutil.pid_exists(pid)]
         return Counters(time.perf_counter_ns(), _used_ns(self._psutil.cpu_times()), self._own.total(alive))
-
-    def rest(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 def _used_ns(times: object) -> int:
@@ -232,7 +223,6 @@ class Meter:
         self._ended_ns = 0  # CPU time of processes that were blocks
 
     def begin(self, pids: Sequence[int]) -> Waits | None:
-        """Before a block of some workers."""
         return self._source.waits(pids, begin=True) if pids else None
 
     def add_process(
@@ -322,7 +312,6 @@ _QUIET_S = 2  # in a row
 
 
 def noise_for(seconds: float) -> MachineNoise | None:
-    """What others do on the machine for so many seconds."""
     meter, source = Meter(), system()
     meter.look(now=True)
     with signals.awaited():

@@ -12,10 +12,10 @@ import sqlite3
 import subprocess
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ortbench.analysis.nodes.nsight import Copies, Range, Recording
 from ortbench.core import signals
@@ -162,7 +162,7 @@ def _run(line: Sequence[str], timeout_s: float) -> str:
 
 
 _PUSH_POP, _DOMAIN_CREATE = 59, 75  # NVTX_EVENTS.eventType
-_PROCESS = 0xFFFFFFFFFF000000  # the part of a globalTid that all threads of a process share
+_PROCESS = -1 << 24  # the part of a globalTid, signed as SQLite's integers are, that all threads of a process share
 _HOST_MEMORY = {"Pageable", "Pinned"}
 
 
@@ -185,9 +185,17 @@ def read_export(database: Path, nsys_version: str, report: Path) -> Recording:
 
 def _read(connection: sqlite3.Connection, nsys_version: str, report: Path) -> Recording:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    has_cuda = "CUPTI_ACTIVITY_KIND_RUNTIME" in tables
-    copies = _copies(connection) if has_cuda and "CUPTI_ACTIVITY_KIND_MEMCPY" in tables else []
-    kernels = _kernels(connection) if has_cuda and "CUPTI_ACTIVITY_KIND_KERNEL" in tables else []
+    kernels: list[tuple[int, int, int]] = _launched(connection, tables, "KERNEL", "it.end - it.start")
+    copies = []
+    columns = "kind.label, source.label, target.label, it.bytes, it.end - it.start"
+    labels = """
+        JOIN ENUM_CUDA_MEMCPY_OPER AS kind ON kind.id = it.copyKind
+        LEFT JOIN ENUM_CUDA_MEM_KIND AS source ON source.id = it.srcKind
+        LEFT JOIN ENUM_CUDA_MEM_KIND AS target ON target.id = it.dstKind
+    """
+    for start, process, kind, source, target, size, took in _launched(connection, tables, "MEMCPY", columns, labels):
+        memory = next((it for it in (source, target) if it in _HOST_MEMORY), None)
+        copies.append((start, process, Copies(kind, memory, 1, size, took)))
     ranges = _ranges(connection) if "NVTX_EVENTS" in tables else []
     work = _Work(ranges)
     return Recording(
@@ -213,41 +221,26 @@ def _ranges(connection: sqlite3.Connection) -> list[tuple[int, int, int, str]]:
         WHERE event.eventType = ? AND event.end IS NOT NULL
         ORDER BY event.start
         """,
-        (_signed(_PROCESS), _DOMAIN_CREATE, _signed(_PROCESS), _signed(_PROCESS), DOMAIN, _PUSH_POP),
+        (_PROCESS, _DOMAIN_CREATE, _PROCESS, _PROCESS, DOMAIN, _PUSH_POP),
     ).fetchall()
     return [(start, end, process, name) for start, end, process, name in found if name and "/" in name]
 
 
-def _copies(connection: sqlite3.Connection) -> list[tuple[int, int, Copies]]:
-    """When each copy was launched, by which process, and what it was."""
-    found = connection.execute(
-        """
-        SELECT call.start, call.globalTid & ?, kind.label, source.label, target.label, copy.bytes, copy.end - copy.start
-        FROM CUPTI_ACTIVITY_KIND_MEMCPY AS copy
-        JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS call ON call.correlationId = copy.correlationId
-            AND (copy.globalPid IS NULL OR call.globalTid & ? = copy.globalPid & ?)
-        JOIN ENUM_CUDA_MEMCPY_OPER AS kind ON kind.id = copy.copyKind
-        LEFT JOIN ENUM_CUDA_MEM_KIND AS source ON source.id = copy.srcKind
-        LEFT JOIN ENUM_CUDA_MEM_KIND AS target ON target.id = copy.dstKind
-        """,
-        (_signed(_PROCESS),) * 3,
-    )
-    return [
-        (start, process, Copies(kind, next((it for it in (source, target) if it in _HOST_MEMORY), None), 1, size, took))
-        for start, process, kind, source, target, size, took in found
-    ]
-
-
-def _kernels(connection: sqlite3.Connection) -> list[tuple[int, int, int]]:
-    """When each kernel was launched, by which process, and how long it ran, ns."""
+def _launched(
+    connection: sqlite3.Connection, tables: Collection[str], kind: str, columns: str, joins: str = ""
+) -> list[Any]:
+    """When each piece of GPU work of a kind was launched, by which process, and what else there is to know of it, times in ns."""
+    if not {"CUPTI_ACTIVITY_KIND_RUNTIME", f"CUPTI_ACTIVITY_KIND_{kind}"} <= {*tables}:
+        return []
     return connection.execute(
-        """
-        SELECT call.start, call.globalTid & ?, kernel.end - kernel.start
-        FROM CUPTI_ACTIVITY_KIND_KERNEL AS kernel
-        JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS call ON call.correlationId = kernel.correlationId
-            AND (kernel.globalPid IS NULL OR call.globalTid & ? = kernel.globalPid & ?)
+        f"""
+        SELECT call.start, call.globalTid & ?, {columns}
+        FROM CUPTI_ACTIVITY_KIND_{kind} AS it
+        JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS call ON call.correlationId = it.correlationId
+            AND (it.globalPid IS NULL OR call.globalTid & ? = it.globalPid & ?)
+        {joins}
         """,
-        (_signed(_PROCESS),) * 3,
+        (_PROCESS,) * 3,
     ).fetchall()
 
 
@@ -268,18 +261,14 @@ class _Work:
         for start, end, process, name in ranges:
             self._times[process][name].append((start, end))
 
-    def _names(self, launched: int, process: int) -> Iterator[str]:
-        for name, times in self._times[process].items() if process in self._times else ():
-            at = bisect_right(times, launched, key=lambda it: it[0]) - 1
-            if at >= 0 and launched <= times[at][1]:
-                yield name
-
     def of(self, pieces: Iterable[tuple[int, int, T]]) -> defaultdict[str, list[T]]:
         """Pieces of work, of which it is known when they were launched and by which process, by range."""
         found: defaultdict[str, list[T]] = defaultdict(list)
         for launched, process, piece in pieces:
-            for name in self._names(launched, process):
-                found[name].append(piece)
+            for name, times in self._times.get(process, {}).items():
+                at = bisect_right(times, launched, key=lambda it: it[0]) - 1
+                if at >= 0 and launched <= times[at][1]:
+                    found[name].append(piece)
         return found
 
     def by_name(self, copies: defaultdict[str, list[Copies]], kernels: defaultdict[str, list[int]]) -> dict[str, Range]:
@@ -301,8 +290,3 @@ def _joined(copies: Iterable[Copies]) -> tuple[Copies, ...]:
         Copies(kind, memory, len(same), sum(it.size for it in same), sum(it.time_ns for it in same))
         for (kind, memory), same in found.items()
     )
-
-
-def _signed(bits: int) -> int:
-    """SQLite's integers are signed 64-bit ones."""
-    return bits - (1 << 64) if bits >> 63 else bits

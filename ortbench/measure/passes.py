@@ -14,7 +14,7 @@ from ortbench.analysis.host import cpu_time_ns, put_spin_share
 from ortbench.analysis.memory import failed
 from ortbench.analysis.nodes.gpu_activity import put_recorded
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
-from ortbench.core.stats import FEWEST, Stats
+from ortbench.core.stats import FEWEST
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.energy import measure_energy
 from ortbench.measure.forecast import Step
@@ -123,7 +123,12 @@ def without_spin(plan: Plan, modes: Sequence[str]) -> Plan:
     loop = replace(plan.loop, duration_s=min(plan.loop.duration_s, _LONGEST_S), phases=(LATENCY,), in_order=False)
     config = {**plan.target.session_config, **SETTINGS}
     target = replace(plan.target, session_config=config, optimized_model=None)
-    return replace(plan, target=target, modes=tuple(modes), loop=loop, nodes=False, measure_copies=False, spin=False)
+    return replace(without_passes(plan), target=target, modes=tuple(modes), loop=loop)
+
+
+def without_passes(plan: Plan) -> Plan:
+    """A plan of blocks alone, whose configurations are looked at no closer afterwards."""
+    return replace(plan, nodes=False, measure_copies=False, memory=False, energy=False, spin=False)
 
 
 def take_spin(result: Result, still: Result) -> None:
@@ -133,7 +138,9 @@ def take_spin(result: Result, still: Result) -> None:
         total, spent = (None, None) if found is None else (found.median(LATENCY), found.stats(CPU_TIME))
         if found is not None and total is not None and spent is not None and (each := cpu_time_ns(found)) is not None:
             case.put(f"{LATENCY}_{NO_SPIN}", total)
-            case.put(f"{CPU_TIME}_{NO_SPIN}", each, _interval(spent))
+            case.put(
+                f"{CPU_TIME}_{NO_SPIN}", each, [*spent.ci95] if spent.n >= FEWEST else None
+            )  # a few blocks are no measure of their noise
             for key in (CPU_USER, CPU_SYSTEM, CPU_CORES):
                 case.put(f"{key}_{NO_SPIN}", found.value(key))
             put_spin_share(case)
@@ -141,11 +148,6 @@ def take_spin(result: Result, still: Result) -> None:
             result.warn(
                 SPIN_NOT_MEASURED, f"--measure-spin gave nothing of {case.mode}: {other.reason or 'it was interrupted'}"
             )
-
-
-def _interval(spent: Stats) -> list[float] | None:
-    """Of the CPU time of blocks; a few of them are no measure of their noise."""
-    return [*spent.ci95] if spent.n >= FEWEST else None
 
 
 class Pass(NamedTuple):

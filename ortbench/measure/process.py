@@ -148,7 +148,6 @@ class Client:
         return self.receive()
 
     def receive(self) -> Any:
-        """The answer to the request sent last; raises as `ask` does."""
         if self.meanwhile is not None:
             call, self.meanwhile = self.meanwhile, None
             call()
@@ -229,7 +228,6 @@ class Client:
         _running.discard(self._process.pid)
 
     def close(self) -> None:
-        """End the worker and free what it used."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):  # it died with a request unread
                 self._process.stdin.close()
@@ -252,13 +250,14 @@ def last_words(file: IO[bytes], whose: str) -> str:
 
 
 def worker_for(plan: Plan) -> Client:
-    return Client(plan.timeout_s, plan.target.python)
+    python = plan.target.python
+    return Client(plan.timeout_s, python, early.pop() if python is None and early else None)
 
 
 def open_worker(plan: Plan) -> Client:
     """A fresh worker that has been sent what it is to open."""
     freed_path(plan)  # what cannot be freed needs no worker
-    client = _started_for(plan)
+    client = worker_for(plan)
     client.send(plan.part.opened_by, **request_of(plan))
     return client
 
@@ -266,14 +265,9 @@ def open_worker(plan: Plan) -> Client:
 def open_session(plan: Plan) -> Client:
     """A fresh worker that has been sent the model and the EP of a sweep, whose shapes it will be asked to run."""
     model = freed_path(plan)
-    client = _started_for(plan)
+    client = worker_for(plan)
     client.send("open_sweep", model=model, target=plan.worker_request()["target"])
     return client
-
-
-def _started_for(plan: Plan) -> Client:
-    python = plan.target.python
-    return Client(plan.timeout_s, python, early.pop() if python is None and early else None)
 
 
 def request_of(plan: Plan) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which block comes next, how long it is, and when enough is known: pure, without a clock.
+"""Which block comes next, how long it is, when enough is known, and which samples of blocks are kept: pure, without a clock.
 
 Series alternate in short blocks, so that what drifts in the machine hits all alike; a series is a mode of one worker. A
 round holds one block of every series, and one of each of its phases where they can be timed one by one, in an order
@@ -16,8 +16,11 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ortbench.analysis.comparing.pairs import ROUNDS
 from ortbench.core.stats import median_interval
-from ortbench.model.modes import LATENCY
-from ortbench.model.schema import Stopped
+from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY, STEP, TOKEN_PHASES, stage_phase, taken_in
+from ortbench.model.protocol import Samples
+from ortbench.model.result import Case
+from ortbench.model.schema import HostTime, Stopped
+from ortbench.model.unit_of_work import Work
 
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
 MIN_BLOCK, MAX_BLOCK = 3, 1000
@@ -48,7 +51,7 @@ class StopRule(NamedTuple):
     Either `iterations` is given: exactly that many samples of each phase. Or the run ends when the 95 % interval of
     every series' median latency is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
     times the number of series has been spent, or at `most` samples, whichever is first. A precision of 0 is a soak run: the
-    duration alone ends it, and who keeps the samples has to thin them (`ortbench.measure.samples`). A series is called `per`.
+    duration alone ends it, and who keeps the samples has to thin them (`Thinning`). A series is called `per`.
     """
 
     duration_ns: int
@@ -169,7 +172,6 @@ class Schedule(Generic[SeriesT]):
         self._size = self._sizes()
 
     def remove(self, series: SeriesT) -> None:
-        """Take a series out that failed or of which enough is known; the others go on."""
         self._spent_ns.pop(series, None)
         self._estimates.pop(series, None)
         self._records = {key: record for key, record in self._records.items() if key[0] != series}
@@ -177,7 +179,6 @@ class Schedule(Generic[SeriesT]):
 
     @property
     def progress(self) -> float:
-        """The share of the budget that is spent, 0 to 1."""
         if not self._records:
             return 1.0
         if self._rule.iterations is not None:
@@ -214,6 +215,13 @@ class Schedule(Generic[SeriesT]):
         return None
 
 
+class OneByOne(Schedule[SeriesT]):
+    """Blocks of one sample, whatever one takes."""
+
+    def _sizes(self) -> dict[tuple[SeriesT, str], int]:
+        return {(series, phase): 1 for series, phases in self._estimates.items() for phase in phases}
+
+
 class InOrder(Generic[SeriesT]):
     """One block of each phase of each series, series after series: what is read as a timeline must not be shuffled.
 
@@ -248,13 +256,11 @@ class InOrder(Generic[SeriesT]):
         """Nothing is learned from samples: the blocks are fixed."""
 
     def remove(self, series: SeriesT) -> None:
-        """Leave out what is still to come of a series that failed."""
         rest = [block for block in self._blocks[self._asked :] if block.series != series]
         self._blocks[self._asked :] = rest
 
     @property
     def progress(self) -> float:
-        """The share of the blocks that were asked for, 0 to 1."""
         return self._asked / max(1, len(self._blocks))
 
 
@@ -262,3 +268,82 @@ def is_precise(samples: Sequence[int], block_sizes: Iterable[int], precision: fl
     """Whether the 95 % interval of the median is within ± `precision` of the median."""
     low, high = median_interval(samples, list(block_sizes))
     return high - low <= precision * (high + low)
+
+
+def streams(answer: Samples, phase: str, runs: int, part: str = STEP) -> dict[str, list[int] | list[float]]:
+    """Samples by the name that a result has them under, ns, that of the phase that was timed first."""
+    found: dict[str, list[int] | list[float]] = {phase: answer["samples"]}
+    if "steps" in answer:
+        found[part] = answer["steps"]
+    if "enqueues" in answer:
+        found[ENQUEUE] = answer["enqueues"]
+    if "cpu" in answer:
+        found[CPU_TIME] = [round((answer["cpu"]["user_ns"] + answer["cpu"]["system_ns"]) / runs)]
+    found |= {key: [round(count / runs, 6)] for key, count in answer.get("counts", {}).items()}
+    return found
+
+
+def by_stage(answer: Samples, stages: Sequence[str]) -> dict[str, list[int]]:
+    return {
+        stage_phase(name): answer["steps"][at :: len(stages)] for at, name in enumerate(stages) if "steps" in answer
+    }
+
+
+def by_token(answer: Samples, work: Work) -> dict[str, list[int]]:
+    """The samples of the first token of a loop that generates and of later ones, ns, by their phases."""
+    taken = answer.get("steps", []) if work.tokens else []
+    parts = taken[:: work.count], [ns for number, ns in enumerate(taken) if number % work.count]
+    return dict(zip(TOKEN_PHASES, parts, strict=True)) if taken else {}
+
+
+def add_host_time(case: Case, answer: Samples, runs: int) -> None:
+    if "cpu" not in answer:
+        return
+    so_far = case.host or HostTime(runs=0, wall_ns=0, user_ns=0, system_ns=0)
+    spent = answer["cpu"]
+    case.host = {
+        "runs": so_far["runs"] + runs,
+        "wall_ns": so_far["wall_ns"] + spent["wall_ns"],
+        "user_ns": so_far["user_ns"] + spent["user_ns"],
+        "system_ns": so_far["system_ns"] + spent["system_ns"],
+    }
+
+
+class Thinning:
+    """Keeps the blocks of each nth round (`every`). With more than `most` samples of one phase of one mode every other round
+    that is kept is left out."""
+
+    def __init__(self, most: int = MAX_SAMPLES) -> None:
+        self.every = 1
+        self._most = most
+        self._taken: dict[int, dict[str, int]] = {}
+
+    def add(self, case: Case, phase: str, cases: Sequence[Case]) -> None:
+        """A case has got a block, the last of that phase; `cases` are all that are measured in the same rounds, of all configurations."""
+        phases = [phase, *(it for it in taken_in(case.mode, phase) if it in case.blocks)]
+        taken = self._taken.setdefault(id(case), {})
+        for it in phases:
+            taken[it] = taken.get(it, 0) + case.blocks[it][-1][1]
+        if case.blocks[phase][-1][0] % self.every:
+            for it in phases:
+                _, n, _ = case.blocks[it].pop()
+                del case.samples[it][len(case.samples[it]) - n :]
+        elif max(len(case.samples[it]) for it in phases) > self._most:
+            self.every *= 2
+            self._thin(cases)
+        if self.every > 1:
+            case.downsampled = {"every": self.every, "taken": dict(taken)}
+
+    def _thin(self, cases: Iterable[Case]) -> None:
+        for case in cases:
+            for phase, blocks in case.blocks.items():
+                kept: list[int | float] = []
+                at = 0
+                for round_, n, _ in blocks:
+                    if round_ % self.every == 0:
+                        kept += case.samples[phase][at : at + n]
+                    at += n
+                case.samples[phase] = kept
+                case.blocks[phase] = [block for block in blocks if block[0] % self.every == 0]
+            if case.blocks:
+                case.downsampled = {"every": self.every, "taken": dict(self._taken.get(id(case), {}))}

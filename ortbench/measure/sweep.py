@@ -61,9 +61,6 @@ class SharedWorker:
         self._opened = None
         self.client = open_session(self._plan)
 
-    def close(self) -> None:
-        self.client.close()
-
 
 class PointSide(Configuration):
     """A shape of a sweep, which the worker knows by its number."""
@@ -90,25 +87,22 @@ class PointSide(Configuration):
             raise BenchmarkFailed(str(error)) from error
 
     def _receive_opened(self, stage: str) -> Opened:
+        first = self._number == 0 and not self._shared.times_lost
         try:
-            return self._opened_point(stage)
+            with self.stage(stage, self.worker.started_ns if first else None) as parts:
+                self._lost_before = self._shared.times_lost
+                of_session = self._shared.opened()
+                if first:
+                    started, begun = self.worker.started_ns, of_session["stages"][0][1]
+                    parts.append(("starting the worker with ONNX Runtime", started, begun - started))
+                    parts += of_session["stages"]
+                inputs = request_of(self.plan)["inputs"]
+                answer: Opened = self.worker.ask("open_point", point=self._number, inputs=inputs)
+                parts += answer["stages"]
         except WorkerLost:
             self._shared.restart()
             self._lost_before = self._shared.times_lost
             raise
-
-    def _opened_point(self, stage: str) -> Opened:
-        first = self._number == 0 and not self._shared.times_lost
-        with self.stage(stage, self.worker.started_ns if first else None) as parts:
-            self._lost_before = self._shared.times_lost
-            of_session = self._shared.opened()
-            if first:
-                started = self.worker.started_ns
-                parts.append(("starting the worker with ONNX Runtime", started, of_session["stages"][0][1] - started))
-                parts += of_session["stages"]
-            inputs = request_of(self.plan)["inputs"]
-            answer: Opened = self.worker.ask("open_point", point=self._number, inputs=inputs)
-            parts += answer["stages"]
         return answer
 
     def be_there(self) -> bool:
@@ -163,10 +157,9 @@ class SweepBench(Bench):
         slo: Slo | None,
         save: Callable[[Result], None],
         observer: Observer | None = None,
-        meanwhile: Callable[[], None] | None = None,
         after_open: Callable[[Sequence[Result]], None] | None = None,
     ) -> None:
-        super().__init__(sides, observer, meanwhile, after_open=after_open)
+        super().__init__(sides, observer, after_open=after_open)
         self._shapes, self._points, self._worker = list(shapes), list(sides), worker
         self._slo, self._save = slo, save
         self._switching: list[Switching] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from csv import DictWriter
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.analysis.loads.levels import load_cases
@@ -180,7 +180,7 @@ def check_frame(checks: Sequence[Check]) -> pandas.DataFrame:
     import pandas
 
     names = [field.name for field in fields(Check)]
-    return pandas.DataFrame([check.to_dict() for check in checks], columns=names).convert_dtypes()
+    return pandas.DataFrame([asdict(check) for check in checks], columns=names).convert_dtypes()
 
 
 def sample_frame(results: Sequence[Result]) -> pandas.DataFrame:

@@ -23,8 +23,21 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.option_types import text_of, texts_of
 from ortbench.plan.options import check_values, make
-from ortbench.suite.layers import ALL, KEYS, NEEDS, OPTIONS, Layer, Needs, Tables, Value, merged, places_of
-from ortbench.suite.toml_file import SuiteFile, Where, dotted
+from ortbench.suite.layers import (
+    ALL,
+    KEYS,
+    NEEDS,
+    OPTIONS,
+    Layer,
+    Needs,
+    SuiteFile,
+    Tables,
+    Value,
+    Where,
+    dotted,
+    merged,
+    places_of,
+)
 
 # What is relative to the file, and where {model} and {folder} stand for the model's name and folder.
 _PATHS = {flag for flag, option in ALL.items() if option.kind.is_path}
@@ -95,7 +108,6 @@ class _Override:
     where: Where
 
     def fits(self, names: Mapping[str, str]) -> bool:
-        """Whether it is for a case, whose names are by the axes that it has."""
         return all(
             axis in names and any(fnmatchcase(names[axis], pattern) for pattern in patterns)
             for axis, patterns in self.patterns.items()
@@ -175,7 +187,6 @@ class _Reader:
         return needs
 
     def _filled(self, path: Value, model: Path) -> str | tuple[str, ...] | None:
-        """A path or several, with placeholders put in, from the file's folder."""
         if isinstance(path.given, tuple):
             return tuple(str(self._filled(Value(it, path.where), model)) for it in path.given)
         values = {"model": model.stem, "folder": str(model.parent.absolute())}
@@ -231,7 +242,6 @@ class _Reader:
         return list(dict.fromkeys(found))
 
     def _choices(self, value: Any, where: Where, make: Callable[[Any, Where], _Choice]) -> list[_Choice]:
-        """What an axis is multiplied by: a list, or one alone."""
         if not isinstance(value, list):
             return [make(value, where)]
         if not value:
@@ -264,14 +274,11 @@ class _Reader:
         for axis, value in conditions.items():
             with self._file.at((*place, axis)):
                 patterns[axis] = texts_of(value)
-        return _Override(patterns, {**self._tables.layer(table, where), **self._skip(table, (*where, "skip"))}, where)
-
-    def _skip(self, table: Mapping[str, Any], place: Where) -> Layer:
-        """Why the cases are not run; false takes it back."""
-        if "skip" not in table:
-            return {}
-        with self._file.at(place):
-            return {"skip": None if table["skip"] is False else Value(text_of(table["skip"]), place)}
+        layer = self._tables.layer(table, where)
+        if "skip" in table:  # says why the cases are not run; false takes it back
+            with self._file.at(skip := (*where, "skip")):
+                layer["skip"] = None if table["skip"] is False else Value(text_of(table["skip"]), skip)
+        return _Override(patterns, layer, where)
 
 
 def _names(models: Sequence[Path]) -> dict[Path, str]:

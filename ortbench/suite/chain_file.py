@@ -24,8 +24,7 @@ from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Loop, Plan, check
 from ortbench.plan.plan_builder import is_library, target_of
 from ortbench.plan.target import Inputs, Target
-from ortbench.suite.layers import Layer, Tables, Value, merged, places_of
-from ortbench.suite.toml_file import SuiteFile, Where, dotted
+from ortbench.suite.layers import Layer, SuiteFile, Tables, Value, Where, dotted, merged, places_of
 
 # Of a stage: what a loop's session and inputs have, but for what is said of the chain as a whole.
 _WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "strict-outputs", "steps", "optimized-model")
@@ -130,7 +129,6 @@ class _Reader:
         return count
 
     def _placed(self, flag: str, value: Value) -> Any:
-        """An option's value, a path from the file's folder."""
         if flag in _PATHS or (flag == "ep" and is_library(value.given)):
             return str(self._base / value.given)
         return value.given
@@ -185,7 +183,6 @@ _KNOWN = {it.flag: it for it in options_of(*PLAN, LIVE_BASELINE)}
 
 
 def is_for_chains(flag: str) -> bool:
-    """Whether an option of a gate or a suite means something for a chain."""
     return flag in _OWN | _OF_GATES
 
 
@@ -203,7 +200,6 @@ def refusal(name: str) -> str | None:
 
 
 def why_not(flag: str) -> str:
-    """Why an option is not for a chain, behind its name."""
     if flag.startswith("baseline"):
         return f"is of one model: give the baseline's chain a file of its own, {BASELINE_CHAIN.name} FILE"
     return "is not for a chain, whose file says how each stage runs"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,8 +28,7 @@ from ortbench.plan.start_plan import STARTED, Starts
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.suite import chain_file
 from ortbench.suite.cases import Suite, SuiteCase
-from ortbench.suite.layers import LOADS, OPTIONS, Demand, demand_of, places_of
-from ortbench.suite.toml_file import Where
+from ortbench.suite.layers import LOADS, OPTIONS, Demand, Where, demand_of, places_of
 
 _DEFAULTS = ("defaults",)
 _BASELINE, _SET = "baseline-", f"{BASELINE_SET}."
@@ -40,22 +38,12 @@ _OF_STARTS = {it.flag for it in (STARTED, *declared(Starts).values())}
 GROWTH = declared(Limits)["max_growth"]
 _OF_SOAKS = {it.flag for it in (SOAKED, *declared(Soak).values(), GROWTH)}
 ONLY_SWEEPS = {it.flag for it in IN_SUITES}
+# What cases of a kind have beside the options of its command.
+_BESIDES = {"load": {"duration"}, "start": {STARTED.flag}, "soak": {SOAKED.flag}, SWEPT: {SLO.flag, *ONLY_SWEEPS}}
 
 
-def _is_for_loads(flag: str) -> bool:
-    return flag == "ep" or "load" in OPTIONS[flag].commands or flag == "duration"
-
-
-def _is_for_starts(flag: str) -> bool:
-    return flag in (STARTED.flag, "ep") or "start" in OPTIONS[flag].commands
-
-
-def _is_for_soaks(flag: str) -> bool:
-    return flag in (SOAKED.flag, "ep") or "soak" in OPTIONS[flag].commands
-
-
-def _is_for_sweeps(flag: str) -> bool:
-    return flag in ONLY_SWEEPS or flag in ("ep", SLO.flag) or SWEPT in OPTIONS[flag].commands
+def _is_for(kind: str, flag: str) -> bool:
+    return flag == "ep" or flag in _BESIDES[kind] or kind in OPTIONS[flag].commands
 
 
 @dataclass(frozen=True)
@@ -114,20 +102,18 @@ class _Maker:
         if self._case.of_chain:
             return chain_file.is_for_chains(flag)
         if self._is_sweep:
-            return flag not in OPTIONS or _is_for_sweeps(flag)
+            return flag not in OPTIONS or _is_for(SWEPT, flag)
         if flag in ONLY_SWEEPS:
             return False
         if flag == ORDER.flag:
             return self._takes_lists and list_in(self._given) is not None
-        if self._is_soak:
-            return flag not in OPTIONS or _is_for_soaks(flag)
-        if STARTED.flag in self._given:
-            return flag not in OPTIONS or _is_for_starts(flag)
+        if self._is_soak or STARTED.flag in self._given:
+            return flag not in OPTIONS or _is_for("soak" if self._is_soak else "start", flag)
         if flag in _OF_STARTS | _OF_SOAKS:
             return False
         if flag in _OF_LOADS:
             return self._is_load
-        if self._is_load and flag in OPTIONS and not _is_for_loads(flag):
+        if self._is_load and flag in OPTIONS and not _is_for("load", flag):
             return False
         if flag == "depth":
             return bool({*IN_FLIGHT} & {*asked_modes(self._given)})
@@ -137,20 +123,20 @@ class _Maker:
         given, is_live = self._given, has_live_baseline(self._given)
         self._check_gate(is_live)
         if self._is_load:
-            self._refuse_beside("load", _is_for_loads)
+            self._refuse_beside("load")
         elif self._is_soak:
-            self._refuse_beside("soak", _is_for_soaks)
-            self._refuse_live("soak", is_live)
+            self._refuse_beside("soak")
+            self._refuse_live("soak")
             with self._blaming(self._case.where):
                 refuse_unchecked(SOAK.key, given)
         elif STARTED.flag in given:
-            self._refuse_beside("start", _is_for_starts)
+            self._refuse_beside("start")
         if SLO.flag in given:
             option = declared(Swept)["slo"] if self._is_sweep else SLO
             with self._file.at(self._where(SLO.flag)):
                 given[SLO.flag] = option.read(given[SLO.flag])
         if self._is_sweep:
-            return self._sweep(is_live)
+            return self._sweep()
         self._refuse_lists()
         of_chain = self._case.of_chain
         named = (*self._case.where, "chain" if of_chain else "model")
@@ -192,9 +178,9 @@ class _Maker:
         """Refuse a plan that cannot be carried out, as far as this machine can tell."""
         check(replace(plan, target=replace(plan.target, python=None)) if self._elsewhere else plan)
 
-    def _sweep(self, is_live: bool) -> Job:
-        self._refuse_beside("sweep", _is_for_sweeps)
-        self._refuse_live("sweep", is_live)
+    def _sweep(self) -> Job:
+        self._refuse_beside(SWEPT)
+        self._refuse_live(SWEPT)
         self._why(can_be=False)
         case, given = self._case, self._given
         with self._blaming(case.where):
@@ -225,18 +211,16 @@ class _Maker:
             reason = f"is for a sweep: write sweep = true, or, for a case each, shapes{mix}"
             raise self._file.mistake(self._where(flag), reason)
 
-    def _refuse_live(self, kind: str, is_live: bool) -> None:
-        if is_live:
-            flag = next(it.flag for it in LIVE_BASELINE if it.flag in self._given)
-            reason = (
-                f"a {kind} is compared with an earlier suite: write baseline, with the folder of that suite, instead"
-            )
-            raise self._file.mistake(self._where(flag), reason)
+    def _refuse_live(self, kind: str) -> None:
+        flag = next((it.flag for it in LIVE_BASELINE if it.flag in self._given), None)
+        if flag is not None:
+            instead = "write baseline, with the folder of that suite, instead"
+            raise self._file.mistake(self._where(flag), f"a {kind} is compared with an earlier suite: {instead}")
 
-    def _refuse_beside(self, kind: str, is_for: Callable[[str], bool]) -> None:
+    def _refuse_beside(self, kind: str) -> None:
         """Refuse what a load, a sweep or a start has not."""
         for flag in self._given:
-            if any(it in OPTIONS and not is_for(it) for it in (flag, flag.removeprefix(_SET))):
+            if any(it in OPTIONS and not _is_for(kind, it) for it in (flag, flag.removeprefix(_SET))):
                 reason = f"is not for a {kind}; 'ortbench {kind} --help' lists what is"
                 raise self._file.mistake(self._where(flag), reason)
 
@@ -263,7 +247,6 @@ class _Maker:
         return self._file.blaming(places_of(self._case.given, prefix), otherwise)
 
     def _check_gate(self, is_live: bool) -> None:
-        """Refuse what a gate of this kind has no use for."""
         for flag, why in (
             ("baseline", "a live gate measures its baseline itself"),
             ("iterations", "a live gate measures until its verdict is clear"),
@@ -288,7 +271,6 @@ class _Maker:
         return wanted if can_be else None
 
     def _earlier(self) -> Path | None:
-        """The case's folder in the earlier suite that it is compared with."""
         if "baseline" not in self._given:
             return None
         folder = Path(self._given["baseline"])

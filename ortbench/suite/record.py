@@ -16,7 +16,7 @@ from ortbench.analysis.sweep import ITEMS, point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.core.parts import keys_of
 from ortbench.core.units import ratio, seconds
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
 from ortbench.model.kinds import KINDS, RUN
 from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate, mode_of
@@ -57,7 +57,7 @@ class Record:
     exit_code: int = DONE  # what `ortbench gate` ends with in such a case
     reason: str | None = None  # why it did not pass, or None
     seconds: float = 0.0  # it took
-    checks: list[CheckData] = field(default_factory=list)  # of its gate, see `ortbench.gate.limits.Check`
+    checks: list[Check] = field(default_factory=list)  # of its gate
     cpu_ns: float | None = None  # median of mode `cpu-tensors`, ns, or None
     # mode with the shortest median of those that take new inputs and return outputs in each inference, else of all, or None
     fastest: str | None = None
@@ -92,9 +92,6 @@ class Record:
     # of such a suite, the same for cases that differ in nothing but where they are carried out, or None
     alike: str | None = None
 
-    def gate_checks(self) -> list[Check]:
-        return [Check(**check) for check in self.checks]
-
     def line(self, was_done: bool) -> str:
         """The case in a line, as it is told when it ends or turns out to be done."""
         parts = [] if self.reason else [self.outcome]
@@ -116,7 +113,6 @@ class Record:
         return self.why(f" ({', '.join(parts)})" if parts else "") if self.reason else f"{self.id}: {', '.join(parts)}"
 
     def why(self, more: str = "") -> str:
-        """What became of the case and why, in a sentence."""
         return f"{self.id}{_SAID.get(self.outcome, f' {self.outcome}')}{more}: {self.reason}"
 
 
@@ -136,7 +132,6 @@ Figures = dict[str, Any]  # the figures of a `Record`, by its attributes' names;
 
 
 def figures(result: Result) -> Figures:
-    """The figures of a `Record`, by its attributes' names."""
     where: Figures = {
         "provider": result.target["ep"],
         "node": result.environment.get("node"),

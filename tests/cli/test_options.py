@@ -25,7 +25,7 @@ from ortbench.gate.baseline import (
     baseline_of,
 )
 from ortbench.gate.limits import Limits
-from ortbench.jobs import axes as load_job
+from ortbench.jobs import run as load_job
 from ortbench.model.settings import OF_LOOP, OF_SESSION
 from ortbench.model.tuning import FIRST
 from ortbench.plan.compare_options import FIGURES, METRICS
@@ -200,7 +200,7 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
         "tune.tune": lambda model, given, asked, command, wanted: found.append(
             ([space_of(given, 2).plan(model, FIRST, ())], Limits(), wanted)
         ),
-        "axes.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
+        "run.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
     }
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(f"ortbench.jobs.{name}", stand_in)

@@ -13,8 +13,23 @@ import pytest
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.jobs.cluster import machine
 from ortbench.jobs.cluster.dispatch import Dispatch
-from ortbench.jobs.cluster.machines import Amounts, Place, Unusable, able, free, place_of, why_none
-from ortbench.jobs.cluster.orders import Done, Joining, Order, TaskLost, Work, moved, parcel_of, paths_of
+from ortbench.jobs.cluster.machines import (
+    Amounts,
+    Done,
+    Joining,
+    Order,
+    Place,
+    TaskLost,
+    Unusable,
+    Work,
+    able,
+    free,
+    moved,
+    parcel_of,
+    paths_of,
+    place_of,
+    why_none,
+)
 from ortbench.suite.cases import read
 from ortbench.suite.job import jobs_of
 from ortbench.suite.layers import Demand

@@ -13,10 +13,10 @@ import pytest
 
 from ortbench.jobs import measuring
 from ortbench.measure import memory
+from ortbench.measure import soaks as soak_bench
 from ortbench.measure.memory import Card
 from ortbench.measure.process import Client
-from ortbench.measure.soaks import bench as soak_bench
-from ortbench.measure.soaks.bench import SoakSide, Thinned
+from ortbench.measure.soaks import SoakSide, Thinned
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan_builder import soak_of
 from tests.conftest import MODELS, ONCE, ortbench

@@ -11,7 +11,7 @@ import pytest
 
 from ortbench.core.errors import Unsupported
 from ortbench.measure import gpus
-from ortbench.measure.energy import Counter, Power, Rapl, Recorder, meter_for
+from ortbench.measure.energy import Recorder, counter, meter_for, power, rapl
 from tests.results import nvidia_result, result_of
 
 S = 1_000_000_000
@@ -32,7 +32,8 @@ def nvml(
         NVMLError=NvmlError,
         nvmlDeviceGetCount=lambda: len(buses),
         nvmlDeviceGetHandleByIndex=lambda index: index,
-        nvmlDeviceGetPciInfo=lambda index: SimpleNamespace(busId=buses[index]),
+        nvmlDeviceGetHandleByPciBusId=lambda bus: buses.index(bus) if bus in buses else refuse(),
+        nvmlDeviceGetIndex=lambda handle: handle,
         nvmlDeviceGetTotalEnergyConsumption=lambda _: joules() * 1000,
         nvmlDeviceGetPowerUsage=lambda _: watts() * 1000,
     )
@@ -57,7 +58,7 @@ def stepping(clock: Clock, watts: float, step_s: float) -> Callable[[], float]:
 
 def test_a_counter_is_read_from_step_to_step() -> None:
     clock = Clock()
-    meter = Counter(nvml(stepping(clock, 100, 0.05)), 0, 0)
+    meter = counter(nvml(stepping(clock, 100, 0.05)), 0, 0)
     found = Recorder(meter, clock, clock.sleep).record(1.0)
     # From when it has settled on, each step when it was first seen, a poll late at most.
     assert [at / S for at, _ in found[:3]] == pytest.approx([5.3, 5.35, 5.4], abs=1.01 * meter.poll_s)
@@ -67,7 +68,7 @@ def test_a_counter_is_read_from_step_to_step() -> None:
 
 def test_idle_time_lasts_until_the_counter_has_moved_often_enough_to_tell() -> None:
     clock = Clock()
-    recorder = Recorder(Counter(nvml(stepping(clock, 20, 0.5)), 0, 0), clock, clock.sleep)
+    recorder = Recorder(counter(nvml(stepping(clock, 20, 0.5)), 0, 0), clock, clock.sleep)
     parts = recorder.idle()
     assert [[round(x, 2) for x in part] for part in parts] == [[0.5, 10.0]] * 3
     assert recorder.step_s == pytest.approx(0.5, abs=0.003)
@@ -77,20 +78,20 @@ def test_idle_time_lasts_until_the_counter_has_moved_often_enough_to_tell() -> N
 
 def test_a_counter_that_never_moves_is_not_waited_for_for_ever() -> None:
     clock = Clock()
-    assert Recorder(Counter(nvml(lambda: 7.0), 0, 0), clock, clock.sleep).idle() == []
+    assert Recorder(counter(nvml(lambda: 7.0), 0, 0), clock, clock.sleep).idle() == []
     assert clock.ns / S == pytest.approx(5 + 10 + 0.3, abs=0.01)
 
 
 @pytest.mark.parametrize(("call_s", "seconds"), [(1e-6, 2.0), (0.5, 4.0), (10.0, 30.0), (60.0, 120.0)])
 def test_a_stretch_has_a_run_for_each_part_unless_that_is_too_long(call_s: float, seconds: float) -> None:
     clock = Clock()
-    assert Recorder(Counter(nvml(stepping(clock, 20, 0.02)), 0, 0), clock, clock.sleep).stretch_s(call_s) == seconds
+    assert Recorder(counter(nvml(stepping(clock, 20, 0.02)), 0, 0), clock, clock.sleep).stretch_s(call_s) == seconds
 
 
 def test_without_a_counter_power_is_integrated() -> None:
     clock = Clock()
     watts = iter([100.0, 100.0, 200.0, 50.0])
-    meter = Power(nvml(watts=lambda: next(watts)), 0, 0, lambda: clock.ns / S)
+    meter = power(nvml(watts=lambda: next(watts)), 0, 0, lambda: clock.ns / S)
     sums = []
     for _ in range(3):
         clock.sleep(1)
@@ -114,7 +115,7 @@ def test_what_is_no_card_of_nvidias_has_none() -> None:
 
 
 def test_of_several_cards_it_is_the_one_on_the_devices_bus() -> None:
-    two = nvml(joules=lambda: 1.0, buses=("00000000:01:00.0", "00000000:C1:00.0"))
+    two = nvml(joules=lambda: 1.0, buses=("0000:01:00.0", "0000:c1:00.0"))
     target = nvidia_result(
         device={"type": "GPU", "vendor_id": 0x10DE, "metadata": {"pci_bus_id": "0000:c1:00.0"}}
     ).target
@@ -123,8 +124,8 @@ def test_of_several_cards_it_is_the_one_on_the_devices_bus() -> None:
         Unsupported, match=r"^there are 2 NVIDIA GPUs, and ONNX Runtime does not say which one it uses$"
     ):
         gpus.card_of(nvidia_result().target, two)
-    with pytest.raises(Unsupported, match=r"^NVML has no GPU on the bus of the device, 0000:02:00.0$"):
-        gpus.which("0000:02:00.0", ["0000:01:00.0"])
+    with pytest.raises(Unsupported, match=r"^NVML has no GPU on the bus of the device, 0000:c1:00.0$"):
+        gpus.card_of(target, nvml(buses=("0000:01:00.0", "0000:02:00.0")))
 
 
 # RAPL
@@ -146,7 +147,7 @@ def test_the_packages_are_counted_and_a_counter_that_wraps_goes_on(tmp_path: Pat
     )
     zone(tmp_path, "intel-rapl:0:0", "core\n", 50)  # a part of a package
     zone(tmp_path, "intel-rapl:2", "psys\n", 5)  # which has the packages in it
-    meter = Rapl(tmp_path)
+    meter = rapl(tmp_path)
     assert meter.joules() == 0
     one.write_text("500100")
     assert meter.joules() == pytest.approx(0.5)
@@ -156,7 +157,7 @@ def test_the_packages_are_counted_and_a_counter_that_wraps_goes_on(tmp_path: Pat
 
 def test_a_cpu_without_counters_and_one_whose_counters_only_root_may_read(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match=r"^this CPU has no energy counter \(RAPL\) in /sys/class/powercap$"):
-        Rapl(tmp_path)
+        rapl(tmp_path)
     file = zone(tmp_path, "intel-rapl:0", "package-0", 1)
     file.unlink()
     file.mkdir()  # root may read every file
@@ -164,7 +165,7 @@ def test_a_cpu_without_counters_and_one_whose_counters_only_root_may_read(tmp_pa
         Unsupported,
         match=r"^/sys/class/powercap/intel-rapl:0/energy_uj cannot be read: Is a directory; root may read it$",
     ):
-        Rapl(tmp_path)
+        rapl(tmp_path)
 
 
 def test_the_cpu_has_rapl(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.measure.samples import add_host_time, streams
+from ortbench.measure.schedule import add_host_time, streams
 from ortbench.model.protocol import Samples
 from ortbench.model.result import Case
 

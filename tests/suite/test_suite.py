@@ -520,7 +520,7 @@ def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
     alone = record("a--cpu", "measured", fastest="device-tensors", fastest_ns=1_000_000, seconds=4.2)
     table = case_table([alone, RECORDS[1]])
     assert [column.name for column in table.columns] == ["case", "fastest mode", "latency", "verdict"]
-    gated = replace(record("a", "passed"), checks=[Check("cpu-tensors latency median", PASSED, "fine").to_dict()])
+    gated = replace(record("a", "passed"), checks=[Check("cpu-tensors latency median", PASSED, "fine")])
     assert record_from(parts.text(gated).encode(), "case.json") == gated
     for key, value, why in (
         ("outcome", "fine", '"fine" is none of the values that are known'),

@@ -20,8 +20,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from ortbench.core.errors import BenchmarkFailed, one_line
-from ortbench.jobs.cluster.machines import Amounts, Place, Unusable, able, free, why_none
-from ortbench.jobs.cluster.orders import Joining, Order, Parcel, TaskLost, Work, parcel_of, paths_of
+from ortbench.jobs.cluster.machines import (
+    Amounts,
+    Joining,
+    Order,
+    Parcel,
+    Place,
+    TaskLost,
+    Unusable,
+    Work,
+    able,
+    free,
+    parcel_of,
+    paths_of,
+    why_none,
+)
 
 if TYPE_CHECKING:  # Ray is for those who use it
     from ortbench.jobs.cluster.rays import Rays
@@ -96,7 +109,6 @@ class Dispatch:
                 self.look()
 
     def end(self) -> None:
-        """Cancel what is running, and leave the cluster as it was."""
         self._rays.end(self._running, self._suite, [place for place in self.places if place in self._used])
 
     def _case(self, work: Work) -> _Case | None:

@@ -18,7 +18,7 @@ from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import not_written
 from ortbench.core.interpreters import is_interpreter, packages
 from ortbench.jobs import cases
-from ortbench.jobs.cluster.orders import Done, Order, Parcel, moved
+from ortbench.jobs.cluster.machines import Done, Order, Parcel, moved
 from ortbench.jobs.fingerprint import installed_here
 from ortbench.jobs.suite_folder import CASE_FILE
 from ortbench.measure.environment import measured_for_a_cluster
@@ -31,8 +31,7 @@ _OF_TASKS = ("OMP_NUM_THREADS", "RAY_")  # what Ray sets for its tasks: threads 
 
 def facts(base: str, pythons: Sequence[str]) -> dict[str, Any]:
     """What is on this machine: ``packages``, and those of the interpreters that it has of `pythons`, whose paths are relative to
-    the folder `base`.
-    """
+    the folder `base`."""
     found = {}
     for python in pythons:
         with contextlib.suppress(BadInput):
@@ -48,7 +47,6 @@ def scratch(suite: str, place: str) -> Path:
 
 
 def tidy(suite: str, place: str) -> None:
-    """Remove what a suite has left on this machine."""
     shutil.rmtree(scratch(suite, place), ignore_errors=True)
 
 
@@ -77,7 +75,6 @@ def carry_out(order: Order, fetch: Callable[[Any], bytes], cards: Sequence[str])
 
 
 def _unpack(parcel: Parcel, files: Path, fetch: Callable[[Any], bytes]) -> None:
-    """Write a parcel's files, unless they are there."""
     folder = files / parcel.id
     if folder.exists():
         return

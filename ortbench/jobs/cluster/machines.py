@@ -1,4 +1,5 @@
-"""Which machine of a cluster a case goes to. Pure.
+"""Which machine of a cluster a case goes to, and what goes there: the case, as it is there, with the files that it needs. These are
+known by their content, so that each goes to a machine once.
 
 A case with cards has those to itself, and one CPU. A case without any takes all CPUs of its machine, so that neither another
 case nor other work that counts its CPUs runs beside it.
@@ -6,13 +7,21 @@ case nor other work that counts its CPUs runs beside it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
+from ortbench.core.files import sha256
+from ortbench.jobs.fingerprint import Put, with_files
+from ortbench.suite.job import Job
 from ortbench.suite.layers import Demand
+from ortbench.suite.record import Record
 
 CPU, GPU = "CPU", "GPU"
+_OWN_AMOUNTS = ("memory", "object_store_memory")
 Amounts = Mapping[str, float]  # of resources, by their names
 
 
@@ -70,19 +79,13 @@ def able(demand: Demand, places: Iterable[Place]) -> list[Place]:
 
 
 def why_none(demand: Demand, places: Iterable[Place]) -> str:
-    """Why a case can be on none of these machines, in a sentence."""
-    found = [f"{place.name}: {_amounts(place)}" for place in places if place.amounts.get(CPU, 0) >= 1]
+    found = []
+    for place in places:
+        if place.amounts.get(CPU, 0) >= 1:
+            # The cluster counts some resources for itself; others somebody gave their names.
+            own = sorted(it for it in place.amounts if not it.startswith("node:") and it not in _OWN_AMOUNTS)
+            found.append(f"{place.name}: {', '.join(f'{place.amounts[it]:g} {it}' for it in own)}")
     return f"no machine of the cluster has {demand}; {'; '.join(found) or 'none has a CPU for cases'}"
-
-
-def _amounts(place: Place) -> str:
-    told = {name: amount for name, amount in place.amounts.items() if name in (CPU, GPU) or _is_named(name)}
-    return ", ".join(f"{amount:g} {name}" for name, amount in sorted(told.items()))
-
-
-def _is_named(resource: str) -> bool:
-    """Whether somebody gave the resource its name; the cluster counts some for itself."""
-    return not resource.startswith("node:") and resource not in ("memory", "object_store_memory")
 
 
 def free(
@@ -97,3 +100,133 @@ def free(
     others = [place for place in found if place.id not in avoid]
     ready = [place for place in others or found if place.has_room(demand, taken.get(place.id, ()))]
     return min(ready, key=lambda place: len(taken.get(place.id, ())), default=None)
+
+
+class Joining(NamedTuple):
+    """Which cluster to connect to."""
+
+    address: str  # as it was typed
+    base: str  # the folder that paths are relative to
+    commit: str | None  # of the checkout that this folder is in
+    pythons: tuple[str, ...]  # interpreters that machines are to be looked at for
+
+
+class Work(NamedTuple):
+    """A case to be carried out, with its record so far."""
+
+    job: Job
+    record: Record
+
+    @property
+    def id(self) -> str:
+        return self.job.case.id
+
+
+@dataclass(eq=False)
+class Parcel:
+    """A file with what belongs beside it, or a folder."""
+
+    path: str  # as the job names it
+    top: str  # the name of the file in the parcel; of a folder its own name
+    sources: dict[str, str]  # of its files, by their paths in the parcel, with slashes, where they come from
+    # the same of the parts of their contents by their names in Ray's object store, once they are there
+    parts: dict[str, list[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        listed = "".join(f"{sha256(Path(source))} {name}\n" for name, source in self.sources.items())
+        self.id = hashlib.sha256(listed.encode()).hexdigest()
+
+    def place(self, folder: Path) -> str:
+        return str(folder / self.id / self.top)
+
+
+class Order(NamedTuple):
+    """A case for a machine; the suite's folder there is called `suite`."""
+
+    work: Work
+    parcels: tuple[Parcel, ...]
+    suite: str
+    place: Place
+    joining: Joining
+
+
+class Done(NamedTuple):
+    """What comes back: the files of the case's folder, by their paths in it, and what could not be written there."""
+
+    files: dict[str, bytes]
+    remarks: list[str]
+
+
+class TaskLost(Exception):
+    """A case was lost, alone or with its machine, and can be carried out elsewhere; how, in a word."""
+
+    def __init__(self, how: str, with_machine: bool) -> None:
+        super().__init__(how)
+        self.with_machine = with_machine
+
+
+def paths_of(job: Job, base: str) -> list[str]:
+    """The files and folders that a job names, as it names them, as far as they are there."""
+    paths: dict[str, None] = {}
+
+    def collected(path: str) -> str:
+        paths[path] = None
+        return path
+
+    moved(job, collected)
+    return [path for path in paths if Path(base, path).exists()]
+
+
+def moved(job: Job, to: Put, python: Put = str) -> Job:
+    """A job whose files, and the interpreters that it names, are elsewhere; results call a model as it was called before."""
+
+    def plan_there(plan: Any) -> Any:
+        return with_files(replace(plan, called=plan.called or str(Path(plan.model))), to, python)
+
+    return replace(
+        job,
+        plans=tuple(map(plan_there, job.plans)),
+        shapes=tuple(replace(it, plan=plan_there(it.plan)) for it in job.shapes),
+        load=job.load if job.load is None or job.load.file is None else replace(job.load, arrivals=to(job.load.file)),
+        baseline=None if job.baseline is None else Path(to(str(job.baseline))),
+    )
+
+
+def parcel_of(path: str, base: str) -> Parcel:
+    """The parcel of a file, with the files beside it that it names if it is a model, or of a folder."""
+    place = Path(base, path)
+    if place.is_dir():
+        inner = {PurePosixPath(place.name, *it.relative_to(place).parts): it for it in sorted(place.rglob("*"))}
+    else:
+        inner = {PurePosixPath(name): place.parent / name for name in (place.name, *sorted(_beside(place)))}
+    return Parcel(path, place.name, {str(name): str(it.absolute()) for name, it in inner.items() if it.is_file()})
+
+
+def _beside(model: Path) -> set[str]:
+    """The files that a model has part of itself in, as it names them: tensors, and an EP's compiled part."""
+    if model.suffix != ".onnx":
+        return set()
+    import onnx
+
+    with suppress(Exception):  # what is no model has none, and the worker says so
+        return {name for name in _named(onnx.load(model, load_external_data=False)) if _is_inside(model, name)}
+    return set()
+
+
+def _is_inside(model: Path, name: str) -> bool:
+    place = PurePosixPath(name)
+    return bool(name) and not place.is_absolute() and ".." not in place.parts and (model.parent / name).is_file()
+
+
+def _named(message: Any) -> Iterator[str]:
+    """The files that a message of ONNX's format names, wherever in it: a model, or what one is made of."""
+    if hasattr(message, "external_data"):
+        yield from (entry.value for entry in message.external_data if entry.key == "location")
+        return
+    if getattr(message, "op_type", "") == "EPContext":
+        with suppress(UnicodeDecodeError):  # the compiled part itself
+            yield from (it.s.decode() for it in message.attribute if it.name == "ep_cache_context")
+    for about, value in message.ListFields():
+        if about.message_type is not None:
+            for inner in [value] if hasattr(value, "ListFields") else value:
+                yield from _named(inner)

@@ -22,8 +22,19 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.version import __version__
 from ortbench.jobs.cluster import machine
-from ortbench.jobs.cluster.machines import CPU, GPU, Amounts, Place, Unusable, name_of, place_of
-from ortbench.jobs.cluster.orders import Done, Joining, Order, TaskLost
+from ortbench.jobs.cluster.machines import (
+    CPU,
+    GPU,
+    Amounts,
+    Done,
+    Joining,
+    Order,
+    Place,
+    TaskLost,
+    Unusable,
+    name_of,
+    place_of,
+)
 
 _PART = 64 << 20  # bytes of a file that are put into Ray's object store at a time
 _REACH_S = 10.0
@@ -107,7 +118,6 @@ class Rays:
             raise OSError(f"Ray's object store does not take {path}: {type(error).__name__}") from None
 
     def start(self, order: Order, taken: Amounts) -> Any:
-        """Carry a case out on its machine, of which it takes so much; the task."""
         named = {name: amount for name, amount in taken.items() if name not in (CPU, GPU)}
         return _carry_out.options(
             name=f"ortbench {order.work.id}",
@@ -118,7 +128,6 @@ class Rays:
         ).remote(order)
 
     def ended(self, tasks: Iterable[Any], wait_s: float) -> list[Any]:
-        """The tasks that have ended, after some seconds at most."""
         ready, _ = ray.wait([*tasks], num_returns=1, timeout=wait_s)
         return ready
 

@@ -21,10 +21,9 @@ from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.core.worker_process import nameless_file
+from ortbench.core.worker_process import WorkerProcess
 from ortbench.jobs.cases import Tell, begun, broken
-from ortbench.jobs.cluster.machines import Place, Unusable, able
-from ortbench.jobs.cluster.orders import Done, Joining, Work
+from ortbench.jobs.cluster.machines import Done, Joining, Place, Unusable, Work, able
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.suite_folder import CASE_FILE, done, emptied, keep
 from ortbench.measure.environment import git_commit
@@ -75,16 +74,8 @@ class _Cluster:
 
     def __init__(self, joining: Joining) -> None:
         self._address = joining.address
-        self._stderr = nameless_file()
-        with signals.held():
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "ortbench.jobs.cluster.dispatch"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._stderr,
-                start_new_session=True,  # Ctrl-C reaches only this process, which says when to end
-            )
-            signals.end_with_process(self._process.kill)
+        self._worker = WorkerProcess([sys.executable, "-m", "ortbench.jobs.cluster.dispatch"])
+        self._process = self._worker.popen
         try:
             self.places = self._join(joining)
         except BaseException:
@@ -133,7 +124,7 @@ class _Cluster:
                 return answer
         except (EOFError, pickle.UnpicklingError):
             lost = f"{OPTION} {self._address}: the connection with the cluster was lost"
-            raise BenchmarkFailed(f"{lost}{last_words(self._stderr, _RAY)}") from None
+            raise BenchmarkFailed(f"{lost}{last_words(self._worker.stderr, _RAY)}") from None
 
     def __enter__(self) -> _Cluster:
         return self
@@ -147,10 +138,8 @@ class _Cluster:
         self._process.stdout.close()  # what it would still tell is not waited for
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_S)
-        self._process.kill()
-        self._process.wait()
-        signals.ended(self._process.kill)
-        self._stderr.close()
+        self._worker.end()
+        self._worker.stderr.close()
 
 
 class _Spread:
@@ -169,7 +158,6 @@ class _Spread:
 
     @property
     def records(self) -> list[Record]:
-        """Of the cases that have come to something, in the order of the jobs."""
         return [self._concluded[job.case.id] for job in self._jobs if job.case.id in self._concluded]
 
     def begin(self, fresh: bool, places: Sequence[Place]) -> list[Work]:
@@ -193,7 +181,6 @@ class _Spread:
         return works
 
     def give_up(self, error: BenchmarkFailed) -> None:
-        """What has come to nothing yet has failed."""
         for job in self._jobs:
             if job.case.id not in self._concluded:
                 self._conclude(broken(begun(job, ()), error))
@@ -225,7 +212,6 @@ class _Spread:
         self._conclude(record)
 
     def done(self, case: str, came: Done) -> None:
-        """Its folder has the files that have come."""
         record, folder = self._ended(case), self._out / case
         for remark in came.remarks:
             complain(f"{case}: {remark}")

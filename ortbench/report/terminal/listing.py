@@ -51,7 +51,7 @@ def print_devices(found: Listed) -> None:
 
 
 def print_checks(found: Listed) -> None:
-    """Print what `ortbench.jobs.check.checked` found, a device a paragraph."""
+    """Print what `ortbench.jobs.look.checked` found, a device a paragraph."""
     screen = Screen()
     devices = [(ep, number) for ep in found["eps"] for number in range(len(ep["devices"]))]
     total: Counter[str] = Counter()

@@ -2,31 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import ctypes
+import json
+import mmap
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
 from typing import Any, cast
 
 from ortbench.analysis.engines import CACHES, cache_options
-from ortbench.core.errors import BadInput, OrtbenchError, Unsupported
+from ortbench.core import signals
+from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
+from ortbench.core.interpreters import program, surroundings
 from ortbench.core.units import share
+from ortbench.core.worker_process import nameless_file
 from ortbench.measure.bench import Bench, Series
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.folder import temporary_folder
-from ortbench.measure.process import freed_path, own_folder
-from ortbench.measure.schedule import Block, Schedule
-from ortbench.measure.starts.file_cache import empty, files_of, fill, share_cached
-from ortbench.measure.starts.launch import PROGRAM, Start, start
+from ortbench.measure.process import freed_path, last_words, own_folder
+from ortbench.measure.schedule import Block, OneByOne
 from ortbench.model import schema
-from ortbench.model.modes import LATENCY
+from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_MEMORY, START_PARTS
 from ortbench.model.protocol import HeldOutputs, Opened, Prepared, Program, Samples, Saved
 from ortbench.model.result import START
 from ortbench.model.schema import Machine
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
 from ortbench.plan.start_plan import COLD, WARM, Starts
+
+_PAGE = mmap.PAGESIZE
+
+
+def files_of(model: Path) -> list[Path]:
+    """The file of a model, and those beside it that begin with its name, which may be its external weights."""
+    with suppress(OSError):
+        return [it for it in model.parent.iterdir() if it.is_file() and it.name.startswith(model.stem)]
+    return [model]
+
+
+def empty(files: Iterable[Path]) -> bool:
+    """Ask the system to drop files from its cache; whether it can be asked. What others have mapped may stay."""
+    if sys.platform != "linux":
+        return False
+    for file in files:
+        with suppress(OSError), file.open("rb") as opened:
+            with suppress(OSError):  # dropped is only what has been written
+                os.fdatasync(opened.fileno())
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return True
+
+
+def fill(files: Iterable[Path]) -> None:
+    for file in files:
+        with suppress(OSError), file.open("rb") as opened:
+            while opened.read(1 << 20):
+                pass
+
+
+def share_cached(files: Sequence[Path]) -> float | None:
+    """The share of the bytes of files that are in the cache; None where the system does not tell."""
+    found = []
+    for file in files:
+        pages = _pages(file)
+        if pages is None:
+            return None
+        found.append(pages)
+    total = sum(map(len, found))
+    return sum(page & 1 for pages in found for page in pages) / total if total else None
+
+
+def _pages(file: Path) -> bytes | None:
+    if sys.platform != "linux":
+        return None
+    import numpy as np  # which tells where something is in memory
+
+    with suppress(OSError), file.open("rb") as opened:
+        if not (size := os.fstat(opened.fileno()).st_size):
+            return b""
+        mapped = np.frombuffer(mmap.mmap(opened.fileno(), size, prot=mmap.PROT_READ), np.uint8)
+        there = ctypes.create_string_buffer(-(-size // _PAGE))
+        at = ctypes.c_void_p(mapped.ctypes.data)
+        return None if ctypes.CDLL(None).mincore(at, ctypes.c_size_t(size), there) else there.raw
+    return None
+
+
+PROGRAM, FOUND = "program.py", "found.json"
+
+
+@dataclass(frozen=True)
+class Start:
+    """What came of a start; times in ns."""
+
+    begun_ns: int  # right before the system was asked for the process
+    launch_ns: int  # until it had made it
+    spent_ns: int  # until it had ended
+    samples: dict[str, int]  # by phase
+    cpu_ns: int  # CPU time of the process
+    waits: Sequence[int] | None  # of its first thread: CPU time, time on the run queue, how often it got a CPU
+
+
+def start(folder: Path, python: str | None, timeout_s: float, outputs: Path | None = None) -> Start:
+    """Start the program in a folder once; it leaves its outputs in another folder where one is named; `BenchmarkFailed`: it failed,
+    or took too long."""
+    line = [sys.executable if python is None else program(python), str(folder / PROGRAM)]
+    found = folder / FOUND
+    found.unlink(missing_ok=True)
+    with nameless_file() as printed:
+        with signals.held():
+            begun = time.perf_counter_ns()
+            process = subprocess.Popen(
+                [*line, *([] if outputs is None else [str(outputs)])],
+                env=None if python is None else surroundings(),
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                start_new_session=True,
+            )
+            launched = time.perf_counter_ns()
+            signals.end_with_process(process.kill)
+        try:
+            with signals.awaited():
+                process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise BenchmarkFailed(f"a start took more than {timeout_s:g} s and was stopped (--timeout)") from None
+        finally:
+            process.kill()
+            process.wait()
+            signals.ended(process.kill)
+        ended = time.perf_counter_ns()
+        if process.returncode or not found.is_file():
+            raise BenchmarkFailed(f"a start ended with exit code {process.returncode}{last_words(printed, 'its')}")
+    told = json.loads(found.read_text(encoding="utf-8"))
+    *parts, second = zip([begun, *told["times"]], told["times"], strict=False)
+    samples = {LATENCY: parts[-1][1] - begun}
+    samples |= {part: after - before for part, (before, after) in zip(START_PARTS, parts, strict=True)}
+    samples[SECOND_INFERENCE] = second[1] - second[0]
+    if told["memory"] is not None:
+        samples[START_MEMORY] = told["memory"]
+    return Start(begun, launched - begun, ended - begun, samples, told["cpu"], told.get("waits"))
+
 
 _COLD = 0.05  # of the model's files, that may be in memory where they are cold
 Write = Callable[[Plan, Opened, Prepared, Program], str]  # writes the program that is started
@@ -151,18 +272,11 @@ class StartSide(Configuration):
         """Nothing: the worker has ended."""
 
 
-class _OneByOne(Schedule[Series]):
-    """Blocks of one sample: all of a process is one."""
-
-    def _sizes(self) -> dict[tuple[Series, str], int]:
-        return {(series, phase): 1 for series, phases in self._estimates.items() for phase in phases}
-
-
 class StartBench(Bench):
     """Starts of one configuration, or of several in turns."""
 
     per = "configuration"
-    _kind_of_schedule = _OneByOne
+    _kind_of_schedule = OneByOne[Series]  # all of a process is one sample
 
     def _timed_by(self, block: Block[Series]) -> tuple[int, Sequence[int]]:
         return block.series.side, []  # no process is there before the block, and none behind it

@@ -1,24 +1,85 @@
-"""Soaks: blocks of inferences one after the other, and what the worker's process holds after each."""
+"""Configurations whose inferences have the shapes of a stream; and soaks, whose blocks of them come one after the other, with what the
+worker's process holds after each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import islice
 from statistics import median
 from typing import Any, Generic, TypeVar
 
 from ortbench.analysis.estimates import Row
 from ortbench.analysis.findings.growth_advice import verdicts
+from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.stats import summarise
 from ortbench.measure.bench import Bench, Series
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import close_nvml, open_nvml
 from ortbench.measure.memory import Card, held, read_cards
-from ortbench.measure.schedule import Block, Schedule
-from ortbench.measure.soaks.stream import StreamSide
+from ortbench.measure.process import request_of
+from ortbench.measure.schedule import Block, OneByOne
 from ortbench.model.hardware_names import is_on_nvidia
-from ortbench.model.modes import LATENCY
+from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY
 from ortbench.model.protocol import Samples
 from ortbench.model.result import SOAK
 from ortbench.model.schema import Machine, SoakReading
+from ortbench.plan.plan import Plan
+
+
+def shape_requests(plan: Plan) -> list[dict[str, Any]]:
+    """The inputs of each shape, as a worker takes them; none where there is one shape."""
+    if plan.stream is None:
+        return []
+    sizes = request_of(plan)["inputs"]["index_sizes"]
+    return [{**asdict(it.inputs), "index_sizes": sizes} for it in plan.stream.shapes]
+
+
+class StreamSide(Configuration):
+    """Its blocks are of one client, one inference after the other; without a stream of the plan's one shape.
+
+    Attributes:
+        asked: the shapes of the last block, by their numbers; None where there is one.
+        drops: whether the first inferences of a block do not count.
+        reopen: after so many inferences the session is closed and opened again; None for never.
+    """
+
+    asked: list[int] | None = None
+    drops = True
+    reopen: int | None = None
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        stream = self.plan.stream
+        self._order = None if stream is None else stream.numbers(self.plan.inputs.seed)
+
+    def open(self, machine: Machine, run_id: str) -> None:
+        super().open(machine, run_id)
+        if self.plan.stream is not None:
+            self.result.items = None  # shapes have different ones
+
+    def prepare(self, mode: str) -> None:
+        super().prepare(mode)
+        if mode not in self.modes:
+            return
+        if self.plan.stream is not None:
+            self.cases[mode].put(BYTES_H2D, None)
+            self.cases[mode].put(BYTES_D2H, None)
+        try:
+            self.ask("soak_begin", mode=mode, inputs=shape_requests(self.plan), reopen=self.reopen)
+        except BenchmarkFailed as error:
+            self.fail(mode, str(error))
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        """Ask for a block of the stream, where a block is asked for."""
+        if do != "block":
+            return super().ask(do, **arguments)
+        n, drop = arguments["n"], arguments["drop"] if self.drops else 0
+        order = None if self._order is None else list(islice(self._order, n + drop))
+        self.asked = None if order is None else order[drop:]
+        more = {"timeline": True} if arguments.get("timeline") else {}
+        return super().ask("soak_block", mode=arguments["mode"], n=n, order=order, drop=drop, **more)
+
 
 MOST_READINGS = 2000
 _MOST_OF_SHAPE = 1000  # samples of each shape that are kept
@@ -49,7 +110,6 @@ class Thinned(Generic[T]):
 
     @property
     def items(self) -> list[T]:
-        """In order."""
         return self._kept + self._last
 
 
@@ -100,7 +160,6 @@ class SoakSide(StreamSide):
         return held(self._before, read_cards(self._nvml), self.worker.pid)[0]
 
     def look(self) -> list[Row]:
-        """What is known of growth so far."""
         self._put()
         assert self.result.soak is not None
         return verdicts(self.result.soak)
@@ -131,11 +190,8 @@ class SoakSide(StreamSide):
         self._nvml = None
 
 
-class SoakSchedule(Schedule[Series]):
+class SoakSchedule(OneByOne[Series]):
     """Blocks: each is a 400th of the soak, but for the first ones, which show growth from the first inference on."""
-
-    def _sizes(self) -> dict[tuple[Series, str], int]:
-        return {(series, phase): 1 for series, phases in self._estimates.items() for phase in phases}
 
     def add(self, block: Block[Series], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
         super().add(block, samples, spent_ns, waited_ns)

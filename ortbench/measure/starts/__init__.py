@@ -1,1 +1,0 @@
-"""Starts: fresh processes, one after the other, and what each took."""
