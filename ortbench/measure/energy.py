@@ -190,6 +190,5 @@ def rapl(root: Path) -> Meter:
         raise Unsupported(f"{file} cannot be read: {error.strerror}; root may read it") from None
     if not files:
         raise Unsupported(f"this CPU has no energy counter (RAPL) in /{RAPL}")
-    return Meter(
-        "rapl", "the CPU's packages", 0.02, 0.1, joules
-    )  # it moves each millisecond, and reading it wakes a core
+    # It moves each millisecond, and reading it wakes a core.
+    return Meter("rapl", "the CPU's packages", 0.02, 0.1, joules)
