@@ -69,7 +69,7 @@ def of_kinds() -> set[str]:
 
 
 def codes_of(tree: list[ast.AST]) -> set[str]:
-    """The codes of warnings that a module makes: of `warn`, as texts or as constants, and of notes, which are pairs."""
+    """The codes of warnings that a module makes: of `warn`, as texts or as constants, and of notes, which are pairs or dicts."""
     constants = {
         target.id: node.value.value
         for node in tree
@@ -84,6 +84,10 @@ def codes_of(tree: list[ast.AST]) -> set[str]:
             found |= {*texts([first])} | ({constants.get(first.id)} if isinstance(first, ast.Name) else set())
         elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[1], ast.JoinedStr):
             found |= {text for text in texts(node.elts[:1]) if CODE.fullmatch(text)}
+        elif isinstance(node, ast.Dict):
+            keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
+            coded = texts(value for key, value in zip(keys, node.values, strict=True) if key == "code")
+            found |= {text for text in coded if CODE.fullmatch(text)}
     return {code for code in found if isinstance(code, str)}
 
 

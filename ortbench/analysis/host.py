@@ -19,8 +19,8 @@ from ortbench.model.modes import (
     ENQUEUE_SHARE,
     LATENCY,
     NO_SPIN,
-    RESIDENT,
     SPIN_SHARE,
+    is_rate,
     mode_of,
 )
 from ortbench.model.result import OK, Case, Result
@@ -103,15 +103,15 @@ def host_findings(result: Result) -> list[Finding]:
 
 def _in_software(result: Result) -> list[Finding]:
     """That a GPU is one that the CPU computes for, which ONNX Runtime does not tell: its host does more than to wait."""
-    case, nodes = result.case(RESIDENT), result.placement["nodes"] or {}
-    cores = None if case is None or case.status != OK else case.value(CPU_CORES)
-    is_alone = [*nodes] == [result.target["ep"]] and not KINDS[result.kind].of_stages
-    if result.target["device"].get("type") != "GPU" or not is_alone or cores is None or cores < _WAITS:
+    kept = (it for it in result.at_point() if mode_of(it.mode).on_device and not is_rate(it.mode, LATENCY))
+    case = next((it for it in kept if it.status == OK and (it.value(CPU_CORES) or 0) >= _WAITS), None)
+    is_alone = [*(result.placement["nodes"] or {})] == [result.target["ep"]] and not KINDS[result.kind].of_stages
+    if case is None or result.target["device"].get("type") != "GPU" or not is_alone:
         return []
-    what = f"The GPU seems to be a software renderer: the CPU computes with {digits(cores)} cores during an inference"
-    return [
-        Finding(what, f"with {RESIDENT}; a host that waits for a GPU keeps one core busy at most", weight=Weight.COST)
-    ]
+    cores = digits(case.value(CPU_CORES) or 0)
+    what = f"The GPU seems to be a software renderer: the CPU computes with {cores} cores during an inference"
+    evidence = f"with {case.mode}; a host that waits for a GPU keeps one core busy at most"
+    return [Finding(what, evidence, weight=Weight.COST)]
 
 
 def _waits_for_launches(result: Result) -> list[Finding]:

@@ -221,6 +221,9 @@ class OneByOne(Schedule[SeriesT]):
     def _sizes(self) -> dict[tuple[SeriesT, str], int]:
         return {(series, phase): 1 for series, phases in self._estimates.items() for phase in phases}
 
+    def _learn(self) -> None:
+        pass
+
 
 class InOrder(Generic[SeriesT]):
     """One block of each phase of each series, series after series: what is read as a timeline must not be shuffled.

@@ -144,7 +144,8 @@ def _table(
             )
             for it in found
         ]
-        return filled(Table(headed, tuple(lines), unit, title=title))
+        table = Table(headed, tuple(lines), unit, title=title)
+        return filled(table) if judged else table
     against = (*columns(Kind.NUMBER, "vs first", "95% CI", group=2), *verdict)
     headed = (
         *keys,
