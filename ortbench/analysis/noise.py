@@ -241,6 +241,15 @@ def allows(result: Result, better: Case, worse: Case, least: float, items: tuple
     return _rounds_say([it > 1 if better.load_blocks is None else it < 1 for it in times])
 
 
+def is_beyond_noise(result: Result, cases: Iterable[Case], least: float, of_time: bool) -> bool:
+    """Whether noise leaves the claim that a figure differs `least` times for certain, of which no block by itself says anything: on a busy
+    machine of what takes time where it is more than waits can have made, of CPU time where it is more than what others take besides."""
+    noise = result.noise
+    if noise is None or not reasons(noise):
+        return True
+    return least > (max(_most(noise, _own_blocks(noise, it)) for it in cases) if of_time else _SLOWED)
+
+
 def allows_within(result: Result, case: Case, least: float, shown: Mapping[int, bool]) -> bool:
     """Whether noise leaves the claim that some samples of a case are longer than others, `least` times for certain by all rounds, which
     each round by itself shows or not: by the same rule as `allows`."""

@@ -175,7 +175,7 @@ SWEEP = RUN._replace(
         columns=(_tails(LATENCY), SPEEDUP, ("item_time", "item_throughput", "best"), ("copy_share", "SLO", "latency.n")),
     ),),
     charts=("rates_by_size", "times_by_size"),
-    advice=("placement", "sweep", "engine"),
+    advice=("placement", "sweep", "humps", "engine"),
     checks=(*RUN.checks, "slo"),
     live=False,
     times_nodes=False,

@@ -119,13 +119,16 @@ def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], .
 def legend(result: Result, table: Table) -> list[str]:
     """What a table of cases means, in lines: what a speedup is against, what its second group needs, what its times are."""
     said = [_SPEEDUP] if any(column.name == "speedup" for column in table.columns) else []
+    said += ["?: noise of the machine may have made it."] if said and any(it.noisy for it in result.cases) else []
     said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
     shown = {column.name for column in table.columns}
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
     apart += (
-        "; rates are by the mean, which slow samples raise" if any(map(_is_slower_on_average, result.cases)) else ""
+        "; rates divide by the mean time, so slow samples lower them"
+        if any(map(_is_slower_on_average, result.cases))
+        else ""
     )
     return [*said, f"Times are medians{apart}{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
 
@@ -218,6 +221,8 @@ def _cell(case: Case, it: _Shown, size: float = 0) -> str:
         texts = [show(value) for value in values]
     if len(values) > 1:
         return "–".join(texts).replace("×", "")
+    if it.figure.metric == "speedup" and case.noisy:
+        return f"{texts[0]}?"
     return f"{DERIVED if _is_derived(case, it.figure.metric) else ''}{texts[0]}"
 
 

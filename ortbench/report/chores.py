@@ -76,7 +76,7 @@ def age(seconds: float) -> str:
 
 
 _LEFT_OUT = (
-    model.Column("not among the best", model.Kind.NAME, model.KEY),
+    model.Column("tried briefly", model.Kind.NAME, model.KEY),
     *model.columns(model.Kind.NUMBER, "latency vs default", "CPU time vs default"),
 )
 
@@ -101,11 +101,11 @@ def left_out(
     if not has_memory:
         told.append(model.Note("Time was up (--max-time) before memory was measured", "!", model.UNCLEAR))
     legend = model.Paragraph(
-        "Configurations that the search tried and that are not among the best, as ratios to default: above 1 is slower or costs more. In "
+        "Configurations that the search tried in short races and did not measure longer, as ratios to default: above 1 is slower or costs more. In "
         f"brackets: where the ratio lies, by short races. same: within ±{ALIKE * 100:g} %; cannot tell: the races were too short."
     )
-    table = [model.Table(_LEFT_OUT, rows, title="Not among the best"), legend] if rows else []
-    return [model.Report("ortbench tune: not among the best", ([*table, model.Notes(told)],))] if table or told else []
+    table = [model.Table(_LEFT_OUT, rows, title="Tried briefly"), legend] if rows else []
+    return [model.Report("ortbench tune: tried briefly", ([*table, model.Notes(told)],))] if table or told else []
 
 
 def _against(found: tuple[float, Ends]) -> str:

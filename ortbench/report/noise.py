@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ortbench.analysis.comparing.comparable import settings_of
 from ortbench.analysis.comparing.compare import are_one_run
 from ortbench.analysis.findings.finding import Finding, merged
 from ortbench.analysis.loads.levels import at, rate_unit
@@ -65,11 +66,20 @@ def sides_part(results: Sequence[Result], names: Sequence[str], of_gate: bool = 
     found = [it if many == len(results) else it._replace(what=f"{of}: {it.what}") for of, many, it in said if it]
     if of_gate:
         holds = f". The gate's verdict holds nevertheless: {_SLOWED if KINDS[results[0].kind].live else _GROWN}"
+        if unlike := _unlike(*results[:2]):
+            holds = f". The gate's verdict is of a machine as busy as this: noise hits configurations that differ in {listed(unlike)} unequally"
         found = [it._replace(evidence=f"{it.evidence}{holds * (it is found[-1])}", next="") for it in found]
     last = {it.next: it for it in found}
     found = [it if last[it.next] is it else it._replace(next="") for it in found]  # a command once
     return [[Findings(found)]] if found else []
 
 
+def _unlike(one: Result, other: Result) -> list[str]:
+    """What sides differ in that decides how much of the CPU they use at a time, so that noise is not the same for both."""
+    settings = [name for name, a, b in settings_of(one, other, versions=False) if a != b and name in _OF_THREADS]
+    return [*(["EP"] if one.target["ep"] != other.target["ep"] else []), *settings]
+
+
+_OF_THREADS = ("intra-op threads", "inter-op threads", "execution mode", "session config")
 _SLOWED = 'noise only makes a gate take longer or end with "cannot tell"'
 _GROWN = "noise is in times, not in the growth of memory"

@@ -192,8 +192,7 @@ def test_a_page_of_two_models_has_ratios_and_small_multiples_of_each() -> None:
     assert found.text("td").count("0.500") == 2 * 2  # of each model in both modes
     (apart,) = (it for it in found.text("li") if it.startswith("ratios compare"))
     assert (
-        apart
-        == "ratios compare modes of one result, and results that differ in the EP alone; other results differ in model"
+        apart == "ratios compare modes of one result, and results of one model and work; other results differ in model"
     )
     assert "not comparable" not in text
     one = Page(build_page(results[:2], ["cpu", "some"]))

@@ -222,3 +222,25 @@ def test_beside_several_settings_the_one_that_does_most_is_measured() -> None:
         for made, it in ((one, {}), (both, ratios))
     ])  # fmt: skip
     assert search.finalists()[:3] == [FIRST, both, one]
+
+
+def test_what_may_take_less_cpu_time_than_what_seems_to_take_least_is_measured_too() -> None:
+    settings = {"a": ["1"], "b": ["1"], "c": ["1"], "d": ["1"], "spin": ["no"], "threads": ["t1"]}
+    for ends, is_measured in [((0.39, 0.97), True), ((0.8, 0.97), False)]:
+        search = Search(settings)
+        latency = Ratio(ratio=1.5, low=1.4, high=1.6, rounds=20)
+        quick = Ratio(ratio=0.99, low=0.9, high=1.1, rounds=20)
+
+        def ran(name: str, value: str, low: float, high: float, of_latency: Ratio) -> Tried:
+            cpu = Ratio(ratio=(low + high) / 2, low=low, high=high, rounds=20)
+            return Tried(
+                settings=[[name, value]], ratios={LATENCY: of_latency, CPU_TIME: cpu}, left=[], memory=None, failed=None
+            )
+
+        search.tell([
+            Tried(settings=[], ratios={}, left=[], memory=None, failed=None),
+            *(ran(name, "1", 0.99, 1.01, quick) for name in "abcd"),
+            ran("spin", "no", 0.5, 0.6, latency),
+            ran("threads", "t1", *ends, latency),
+        ])  # fmt: skip
+        assert ((("threads", "t1"),) in search.finalists()) is is_measured

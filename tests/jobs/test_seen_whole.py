@@ -46,7 +46,9 @@ def masked(line: str) -> str:
     line = re.sub(r"(Saved in) .*", r"\1 …", line)
     line = re.sub(r"(?<=medians, in )\w+", "#", line)
     line = re.sub(r"\d+ rounds?\b", "# rounds", line)
-    line = line.replace("; rates are by the mean, which slow samples raise", "")  # which the machine had or had not
+    line = line.replace(
+        "; rates divide by the mean time, so slow samples lower them", ""
+    )  # which the machine had or had not
     return " ".join(_FIGURE.sub("#", line).split())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 import pytest
 
@@ -82,5 +83,15 @@ def test_of_configurations_that_took_turns_it_is_said_once_or_of_whom() -> None:
         NEXT,
     ]
     assert sides_part([one(None)], ["one"]) == []
+    same, unlike = deepcopy(busy), deepcopy(busy)
+    unlike.target["intra_op_threads"] = 1
+    (line,) = lines(sides_part([busy, same], ["one", "two"], of_gate=True))
+    assert line.endswith(
+        'The gate\'s verdict holds nevertheless: noise only makes a gate take longer or end with "cannot tell".'
+    )
+    (line,) = lines(sides_part([busy, unlike], ["one", "two"], of_gate=True))
+    assert line.endswith(
+        "verdict is of a machine as busy as this: noise hits configurations that differ in intra-op threads unequally."
+    )
     report = comparison.build_sides([busy, busy], ["one", "two"], 0.02)
     assert blocks(report)[0] == Findings.__name__

@@ -14,7 +14,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.pairs import PARTS, lacking, remedy
+from ortbench.analysis.comparing.pairs import PARTS, duration_s, lacking, remedy
 from ortbench.analysis.comparing.series import (
     EVERYTHING,
     RESAMPLED,
@@ -32,7 +32,7 @@ from ortbench.analysis.comparing.series import (
     value_of,
 )
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, interval_of, is_full, paired_reach, quotient
-from ortbench.analysis.noise import allows, joined
+from ortbench.analysis.noise import allows, is_beyond_noise, joined
 from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of
 from ortbench.model.kinds import KINDS
@@ -44,6 +44,11 @@ FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
 LESS, MORE = "less", "more"  # of what an inference costs besides its time
 COSTS = (Group.HOST, Group.MEMORY, Group.ENERGY)
 
+_OF_CPU = (
+    "cpu_time",
+    "step_cpu_time",
+    "involuntary_switches",
+)  # which others' use of the caches and the CPU makes more
 BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: reports/gate
 
 
@@ -84,20 +89,24 @@ def between(base: Result, one: Series, result: Result, other: Series) -> RatioEs
     """`estimate` of two results; of what takes time, in one run on a busy machine, with whether noise may have made the difference."""
     same_run = are_one_run(base, result)
     found = estimate(one, other, same_run)
-    (timed, *_) = KINDS[result.kind].views[0].gated
+    group, is_cpu_time = one.key.metric.group, one.key.figure.metric in _OF_CPU
     if (
         found is None
         or not same_run
-        or one.key.figure.metric != timed.metric
         or found.low is None
         or found.high is None
+        or not (group is Group.TIME or is_cpu_time)
     ):
         return found
+    if found.low <= 1 <= found.high:
+        return found
     both = replace(result, noise=joined([base.noise, result.noise]))
-    doubted = (found.low > 1 and not allows(both, one.case, other.case, found.low)) or (
-        found.high < 1 and not allows(both, other.case, one.case, 1 / found.high)
-    )
-    return found._replace(doubted=doubted)
+    least = max(found.low, 1 / found.high)
+    (timed, *_) = KINDS[result.kind].views[0].gated
+    if one.key.figure == timed:
+        better, worse = (one.case, other.case) if found.low > 1 else (other.case, one.case)
+        return found._replace(doubted=not allows(both, better, worse, least))
+    return found._replace(doubted=not is_beyond_noise(both, (one.case, other.case), least, group is Group.TIME))
 
 
 def grows(*of: Series) -> bool:
@@ -310,8 +319,10 @@ def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row])
         return [f"{few}: give a longer --duration"]
     runs = [result.setup.get("run_id") or number for number, result in enumerate(results)]
     alike: dict[tuple[int, str], list[str]] = {}
-    for side, count in sorted(fewest.items()):
-        if count < PARTS:
-            more = remedy(results[side], PARTS, runs.count(runs[side]))
-            alike.setdefault((count, more), []).append(names[side])
+    short = {side: count for side, count in sorted(fewest.items()) if count < PARTS}
+    for side, count in short.items():
+        same_run = [it for it in short if runs[it] == runs[side]]  # which one command measures
+        slowest = max(same_run, key=lambda it: duration_s(results[it], PARTS, runs.count(runs[it])))
+        more = remedy(results[slowest], PARTS, runs.count(runs[side]))
+        alike.setdefault((count, more), []).append(names[side])
     return [lacking(called, count, more) for (count, more), called in alike.items()]

@@ -106,7 +106,7 @@ def remedy(result: Result, rounds: int, together: int = 1) -> str:
     if ended_by == "iterations":
         return "measure again without --iterations"
     if ended_by == "duration":
-        return f"measure again with --duration {_duration_s(result, rounds, together)}s"
+        return f"measure again with --duration {duration_s(result, rounds, together)}s"
     if ended_by == "verdict":
         return "measure with 'ortbench run'; a gate stops at its verdict"
     if rounds > ROUNDS:
@@ -114,7 +114,7 @@ def remedy(result: Result, rounds: int, together: int = 1) -> str:
     return f"measure again; a measurement now takes {ROUNDS} rounds or more"
 
 
-def _duration_s(result: Result, rounds: int, together: int) -> int:
+def duration_s(result: Result, rounds: int, together: int) -> int:
     """What `--duration` so many rounds take, whole seconds: by the time that those took which there are, and a quarter more."""
     begun: list[int] = []
     ended: list[float] = []

@@ -183,7 +183,8 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
         reference = min(others, key=lambda number: others[number].value)
         if not alike:
             return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(others[reference])}")
-        return Best(what, mode, None, f"{names[top]}{_are_ties(alike)}")
+        by_figures = "" if any(it.is_same for _, it in alike) else " by its figures"
+        return Best(what, mode, None, f"{names[top]}{by_figures}{_are_ties(alike)}")
     against = others[reference]
     if against.ci95 is not None and against.ci95[0] > 1 and not against.doubted:
         return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{_are_ties(alike)}")

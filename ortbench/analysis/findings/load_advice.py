@@ -10,7 +10,7 @@ from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.program import again, how_to_write
-from ortbench.analysis.findings.slo_advice import of_groups, points, slo_answer, slo_findings, slo_of_rates
+from ortbench.analysis.findings.slo_advice import busy_doubt, of_groups, points, slo_answer, slo_findings, slo_of_rates
 from ortbench.analysis.findings.speedups import claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
@@ -376,7 +376,7 @@ def _clocks(before: float | None, after: float | None) -> str:
 def _full(result: Result) -> list[Finding]:
     """The rates at which the queue grows without end."""
     full = {mode: [it for it in measured(result, RATE, mode) if is_full(it)] for mode in modes_of(result)}
-    why = "the queue grows as long as requests arrive, so there is no mean queue delay"
+    why = f"the queue grows as long as requests arrive, so there is no mean queue delay{busy_doubt(result)}"
     return [
         Finding(f"{modes} {are(many)} saturated {where}", why, weight=Weight.COST)
         for modes, many, where in merged((mode, points(levels)) for mode, levels in full.items() if levels)

@@ -110,13 +110,16 @@ def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[s
     """The highest rate at which a mode meets an SLO; or that none does, or that the time was too short to tell."""
     if found is not None:
         what = f"{mode} meets {slo_text(asked)} {found_text(found)}{condition(result, mode)}"
-        return Finding(what, requests_text(found, asked), weight=Weight.ANSWER)
+        doubt = "" if found["violated_from"] is None else busy_doubt(result)
+        return Finding(
+            what, f"{requests_text(found, asked)}{doubt}", weight=Weight.ANSWER, tone="unclear" if doubt else ""
+        )
     if unclear := left_open(result, mode, asked):
         what = f"Whether {mode} meets {slo_text(asked)} at any rate cannot be told"
         most = max(unclear, key=lambda it: latency_of(it).n)
         return Finding(what, _why_open([most], asked), _longer_search(result, most, asked), Weight.ANSWER, "unclear")
     lowest = next(iter(measured(result, RATE, mode)), None)
-    evidence = "" if lowest is None else f"{_figures(lowest, asked)} {at(lowest).phrase}{_doubt(result)}"
+    evidence = "" if lowest is None else f"{_figures(lowest, asked)} {at(lowest).phrase}{busy_doubt(result)}"
     what, tone = f"{mode} meets {slo_text(asked)} at none of the rates tried", "unclear" if is_busy(result) else ""
     return Finding(what, evidence, weight=Weight.ANSWER, tone=tone)
 
@@ -143,7 +146,7 @@ def requests_text(found: SloRate, asked: Mapping[str, int]) -> str:
 def _of_points(result: Result, text: str, asked: Mapping[str, int]) -> list[Finding]:
     """Which of the load points that were asked for meet the SLO, modes of which the same is said together."""
     told = {mode: it for mode in modes_of(result) if (it := _held(result, mode, asked))}
-    found, doubt = [], _doubt(result)
+    found, doubt = [], busy_doubt(result)
     for modes, many, (good, broken, few, where) in merged((mode, it[:4]) for mode, it in told.items()):
         same = [(mode, it[4]) for mode, it in told.items() if it[:4] == (good, broken, few, where)]
         firsts = [f"{first} with {mode}" if many > 1 else first for mode, first in same if first]
@@ -188,8 +191,8 @@ def _figures(level: Case, asked: Mapping[str, int]) -> str:
     return ", ".join(found)
 
 
-def _doubt(result: Result) -> str:
-    """Said of what violates an SLO on a busy machine."""
+def busy_doubt(result: Result) -> str:
+    """Said of what violates an SLO, or saturates, on a busy machine."""
     return ", which noise of the machine may have made" if is_busy(result) else ""
 
 
@@ -202,7 +205,8 @@ def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
     if few:
         these = [it for it in levels if id(it) in few]
         are_dependent = any(latency_of(it).n >= LEAST[stat] for it in these for stat in few[id(it)])
-        said.append(f"too few {'independent ' if are_dependent else ''}requests {points(these)}, {takes} or more")
+        alone = " independent of each other (those that queue together count for fewer)" if are_dependent else ""
+        said.append(f"too few requests{alone} {points(these)}, {takes} or more")
     if close:
         said.append(f"too close to the limit {points(close)}")
     return "; ".join(said)

@@ -290,8 +290,8 @@ def _why_apart(results: Sequence[Result], groups: Sequence[Sequence[int]]) -> st
     apart = (
         name for numbers in groups[1:] for name, *_ in unlike(results[0], results[numbers[0]]) if name not in OF_EP
     )
-    eps = ", and results that differ in the EP alone" if len(groups) < len(results) else ""
-    return f"ratios compare modes of one result{eps}; other results differ in {', '.join(dict.fromkeys(apart))}"
+    alike = ", and results of one model and work" if len(groups) < len(results) else ""
+    return f"ratios compare modes of one result{alike}; other results differ in {', '.join(dict.fromkeys(apart))}"
 
 
 def _about(result: Result) -> str:
@@ -356,8 +356,10 @@ def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     if best is None:
         return model.NOTHING, model.NOTHING
     if best.claim == NOISY:
-        return CANNOT_TELL, times(best.speedup)
-    return best.mode if best.is_faster else "none measurably faster", times(best.speedup)
+        return CANNOT_TELL, f"{times(best.speedup)} ({best.mode})"
+    if not best.is_faster:
+        return "none measurably faster", f"{times(best.speedup)} ({best.mode})"
+    return best.mode, times(best.speedup)
 
 
 def _median_cell(case: Case | None) -> str:
