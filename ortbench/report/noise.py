@@ -66,7 +66,7 @@ def sides_part(results: Sequence[Result], names: Sequence[str], of_gate: bool = 
     found = [it if many == len(results) else it._replace(what=f"{of}: {it.what}") for of, many, it in said if it]
     if of_gate:
         holds = f". The gate's verdict holds nevertheless: {_SLOWED if KINDS[results[0].kind].live else _GROWN}"
-        if unlike := _unlike(*results[:2]):
+        if unlike := _unlike(results[0], results[-1]):
             holds = f". The gate's verdict is of a machine as busy as this: noise hits configurations that differ in {listed(unlike)} unequally"
         found = [it._replace(evidence=f"{it.evidence}{holds * (it is found[-1])}", next="") for it in found]
     last = {it.next: it for it in found}
