@@ -299,6 +299,9 @@ def test_which_shape_is_the_best_cannot_be_told() -> None:
     assert headline(result) == "The machine was too busy to tell which shape has the most items/s"
     said = "The machine was too busy to tell which shape has the most items/s with cpu-tensors: by its figures batch=8, 10.3k with cpu-tensors; noise "
     assert any(it.startswith(said) for it in texts(result))
+    result.command = ["ortbench", "sweep", "m.onnx", "--dim", "batch=1,8", "--wait-quiet", "60s"]
+    result.stopped = {"reason": "duration", "value": 2.0, "per": "shape and mode"}
+    assert "ortbench sweep m.onnx --dim batch=1,8 --wait-quiet 60s --duration 8s" in [it.next for it in findings(result)]
 
 
 def test_which_mode_completes_most_cannot_be_told() -> None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, times, within
+from ortbench.analysis.findings.program import again
 from ortbench.analysis.findings.speedups import condition
-from ortbench.analysis.noise import cannot_tell, is_busy, made_by_noise
+from ortbench.analysis.noise import cannot_tell, is_busy, made_by_noise, quieter
 from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps, why_not_told
 from ortbench.core.safe_text import listed
 from ortbench.core.units import count, duration, rate, ratio
@@ -16,6 +17,7 @@ from ortbench.model.result import Result
 from ortbench.model.schema import BestShape, Switching
 from ortbench.model.slo import slo_of
 
+_LONGER = 4  # times as long as a sweep in which noise hides the best shape
 _OFTEN = 2.0  # so many times a later inference must the first one of a shape take to be worth a word
 
 
@@ -103,10 +105,18 @@ def _best(result: Result) -> list[Finding]:
         what = cannot_tell(f"which shape has the most items/s with {listed(doubted)}")
         made = made_by_noise(result.noise, [case for mode in doubted for _, case in cases_of(result, mode)])
         evidence = f"by its figures {', '.join(text for _, text in noisy)}; {made}"
-        found.append(Finding(what, evidence, weight=Weight.ANSWER, tone="unclear"))
+        found.append(Finding(what, evidence, _longer(result), Weight.ANSWER, "unclear"))
     for modes, _, (what, next_) in merged(missed):
         found.append(Finding(what.format(modes=modes), next=next_, weight=Weight.ANSWER, tone="bad"))
     return found
+
+
+def _longer(result: Result) -> str:
+    """What tells more of a busy machine where waiting for a quiet one did not help: more rounds, of which some may be quiet."""
+    stopped = result.stopped
+    if quieter(result) or stopped is None or stopped["reason"] != "duration":
+        return ""
+    return again(result, "--duration", f"{_LONGER * stopped['value']:g}s")
 
 
 def _none_meets(result: Result, mode: str) -> tuple[str, str]:
