@@ -23,6 +23,7 @@ from ortbench.model.slo import Slo
 ITEMS, BYTES = "items_per_s", "bytes_in"  # by what a shape is the best
 
 
+_MUCH = 1.1  # times as long: a cost that may be so much is not said to be none
 _QUANTILES = {**QUANTILES, "p90": 0.9}
 
 
@@ -224,8 +225,9 @@ def _by_round(samples: Sequence[int], calls: int) -> Blocks:
 
 
 def has_a_cost(found: Switching) -> bool | None:
-    """Whether switching shapes costs something for certain; None where that cannot be told."""
-    return None if found["ci95"] is None else found["ci95"][0] > 1
+    """Whether switching shapes costs something for certain; None where that cannot be told, as where it may cost much."""
+    ends = found["ci95"]
+    return None if ends is None or ends[0] <= 1 < _MUCH < ends[1] else ends[0] > 1
 
 
 class Asked(Protocol):

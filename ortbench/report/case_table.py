@@ -22,6 +22,7 @@ _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 ON_DEVICE = "tensors stay on the device"
 _OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "intermediate tensors stay on the device"}
 _SPEEDUP = "speedup: how many times as fast as cpu-tensors."
+_OF_THIS = "95% CI: within this process; in another one memory lies elsewhere, and ratios can differ by a tenth."
 
 
 class Own(NamedTuple):
@@ -122,6 +123,7 @@ def legend(result: Result, table: Table) -> list[str]:
     said += ["?: noise of the machine may have made it."] if said and any(it.noisy for it in result.cases) else []
     said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
     shown = {column.name for column in table.columns}
+    said += [_OF_THIS] if is_on_host(result) and {"speedup", "95% CI"} <= shown else []
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""

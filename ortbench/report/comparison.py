@@ -242,7 +242,10 @@ def setting_notes(results: Sequence[Result], names: Sequence[str], found: Sequen
         python, cpp = session_lines(results[number].target)
         if python:
             options = shlex.join(typed(OF_SESSION, results[number].target))
-            goals = dict.fromkeys(it.what for it in found if it.number == number)
+            several = len({it.mode for it in found}) > 1
+            goals = dict.fromkeys(
+                f"{it.what} in {it.mode}" if several else it.what for it in found if it.number == number
+            )
             to_set = f"To set {names[number]}, best for {listed(list(goals))},"
             notes += [
                 Note(f"{to_set} on ortbench's command line: {options}"),

@@ -301,7 +301,9 @@ def test_which_shape_is_the_best_cannot_be_told() -> None:
     assert any(it.startswith(said) for it in texts(result))
     result.command = ["ortbench", "sweep", "m.onnx", "--dim", "batch=1,8", "--wait-quiet", "60s"]
     result.stopped = {"reason": "duration", "value": 2.0, "per": "shape and mode"}
-    assert "ortbench sweep m.onnx --dim batch=1,8 --wait-quiet 60s --duration 8s" in [it.next for it in findings(result)]
+    assert "ortbench sweep m.onnx --dim batch=1,8 --wait-quiet 60s --duration 8s" in [
+        it.next for it in findings(result)
+    ]
 
 
 def test_which_mode_completes_most_cannot_be_told() -> None:

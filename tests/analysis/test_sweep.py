@@ -86,6 +86,8 @@ def test_what_switching_costs_is_by_turn_and_by_shape() -> None:
     assert has_a_cost(summarise_switching(turns("cpu-tensors", {1: 1000, 2: 3000}, {1: 1000, 2: 3000}))) is False
     few = summarise_switching(turns("cpu-tensors", {1: 1000, 2: 3000}, {1: 2000, 2: 3000}, rounds=5))
     assert (few["ci95"], few["cost_ci95_ns"], has_a_cost(few)) == (None, None, None)
+    wide, narrow = ({**found, "ci95": ends} for ends in ([0.74, 1.25], [0.98, 1.05]))
+    assert (has_a_cost(wide), has_a_cost(narrow)) == (None, False)  # type: ignore[arg-type]
 
 
 def test_what_is_said_of_a_sweep() -> None:

@@ -172,13 +172,21 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
     others = _others(results, there, top)
     if all(it.ci95 is None for it in others.values()):
         return None  # too few blocks, which the comparison says
-    near = [number for number, it in others.items() if it.value <= 1 + _BOUND and it.ci95 and it.ci95[0] <= 1]
+    near = [
+        number
+        for number, it in others.items()
+        if it.is_same or (it.value <= 1 + _BOUND and it.ci95 is not None and it.ci95[0] <= 1)
+    ]
     if top != reference and reference not in near:
         # Of what is as good as the best what sets least: the rest may do nothing.
         top = min([top, *near], key=lambda number: _settings(results[reference], results[number]))
         others = _others(results, there, top)
     said = f"{names[top]}, {key.metric.unit.text(there[top].value)}"
-    alike = [(names[number], it) for number, it in others.items() if it.doubted or it.ci95 is None or it.ci95[0] <= 1]
+    alike = [
+        (names[number], it)
+        for number, it in others.items()
+        if it.doubted or it.ci95 is None or it.ci95[0] <= 1 or it.is_same
+    ]
     if top == reference:
         reference = min(others, key=lambda number: others[number].value)
         if not alike:
@@ -186,7 +194,7 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
         by_figures = "" if any(it.is_same for _, it in alike) else " by its figures"
         return Best(what, mode, None, f"{names[top]}{by_figures}{_are_ties(alike)}")
     against = others[reference]
-    if against.ci95 is not None and against.ci95[0] > 1 and not against.doubted:
+    if against.ci95 is not None and against.ci95[0] > 1 and not against.doubted and not against.is_same:
         return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{_are_ties(alike)}")
     gains = [estimate(it, there[reference], same_run=True) for number, it in there.items() if number != reference]
     ends = [it.high for it in gains if it is not None and it.high is not None]

@@ -153,8 +153,10 @@ def _switching(result: Result) -> list[Finding]:
     costs = _switched(_costly(result))
     unknown = [it for it in result.switching or [] if has_a_cost(it) is None]
     if unknown:
-        ratios = ", ".join(f"{times(it['ratio'])} as long with {it['mode']}" for it in unknown)
-        what = "Too few rounds to tell what switching shapes costs"
+        ratios = ", ".join(
+            f"{times(it['ratio'])} as long with {it['mode']}{within(it['ci95'], ratio)}" for it in unknown
+        )
+        what = "Too few rounds, or too much noise, to tell what switching shapes costs"
         costs.append(Finding(what, f"an inference takes {ratios}", weight=Weight.COST, tone="unclear"))
     free = [it for it in result.switching or [] if has_a_cost(it) is False]
     if not free:

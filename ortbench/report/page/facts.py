@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, Fastest, fastest
+from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, UNKNOWN, Fastest, fastest
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
 from ortbench.analysis.comparing.compare import CANNOT_TELL, lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
@@ -355,7 +355,7 @@ def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     best = fastest(result, on_device)
     if best is None:
         return model.NOTHING, model.NOTHING
-    if best.claim == NOISY:
+    if best.claim in (NOISY, UNKNOWN):
         return CANNOT_TELL, f"{times(best.speedup)} ({best.mode})"
     if not best.is_faster:
         return "none measurably faster", f"{times(best.speedup)} ({best.mode})"
