@@ -10,8 +10,9 @@ from typing import Any, Protocol, TypedDict
 
 from ortbench.analysis.comparing.pairs import by_round
 from ortbench.analysis.items import dim_sizes
+from ortbench.analysis.loads.levels import keeps_to
 from ortbench.analysis.loads.queueing import LEAST, QUANTILES, latency_bounds
-from ortbench.analysis.noise import allows, joined
+from ortbench.analysis.noise import allows, is_busy, joined
 from ortbench.analysis.outputs import joined_outputs
 from ortbench.core.resampling import MEAN, Blocks, Rounds, ratio_of
 from ortbench.core.stats import Value
@@ -34,9 +35,7 @@ def keeps(case: Case, slo: Slo) -> bool | None:
     if not samples or case.stats(LATENCY) is None or is_rate(case.mode, LATENCY):
         return None
     within = latency_bounds(samples, quantiles={stat: _QUANTILES[stat]} if stat in _QUANTILES else {})[stat]
-    if within["low"] is not None and within["low"] > slo.limit_ns:
-        return False
-    return True if within["high"] is not None and within["high"] <= slo.limit_ns else None
+    return keeps_to(within, slo.limit_ns)
 
 
 def why_not_told(slo: Slo) -> str:
@@ -97,7 +96,7 @@ def _best(result: Result, mode: str, slo: Slo | None, by: str) -> BestShape | No
 def is_noisy(result: Result, mode: str) -> bool:
     """Whether the machine was too busy to say which shape of a mode gets most items done."""
     best = result.best and result.best["modes"].get(mode)
-    if best is None or best["by"] != ITEMS:
+    if best is None or best["by"] != ITEMS or not is_busy(result):
         return False
     cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)}
     first, others = cases.pop(best["shape"]), [it for name, it in cases.items() if name not in best["ties"]]

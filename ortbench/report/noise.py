@@ -8,6 +8,7 @@ from dataclasses import replace
 from ortbench.analysis.comparing.comparable import settings_of
 from ortbench.analysis.comparing.compare import are_one_run
 from ortbench.analysis.findings.finding import Finding, merged
+from ortbench.analysis.findings.phrases import placed
 from ortbench.analysis.loads.levels import at, rate_unit
 from ortbench.analysis.noise import Quiet, busy_finding, joined, made_by_noise, quiet_cases, rounds
 from ortbench.core import units
@@ -43,8 +44,7 @@ def _quiet(result: Result) -> Iterator[Finding]:
 def _name(case: Case) -> str:
     if case.load_blocks is not None:
         return f"{case.mode} {at(case).phrase}"
-    point = ", ".join(f"{name}={value}" for name, value in case.point.items())
-    return f"{case.mode} at {point}" if point else case.mode
+    return placed(case)
 
 
 def _figure(found: Quiet) -> str:

@@ -44,11 +44,8 @@ FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
 LESS, MORE = "less", "more"  # of what an inference costs besides its time
 COSTS = (Group.HOST, Group.MEMORY, Group.ENERGY)
 
-_OF_CPU = (
-    "cpu_time",
-    "step_cpu_time",
-    "involuntary_switches",
-)  # which others' use of the caches and the CPU makes more
+# Which others' use of the caches and the CPU makes more.
+_OF_CPU = ("cpu_time", "step_cpu_time", "involuntary_switches")
 BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: reports/gate
 
 

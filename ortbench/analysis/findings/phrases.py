@@ -17,6 +17,12 @@ def within(interval: Sequence[float] | None, text: Callable[[float], str] = rati
     return "" if interval is None else f" (95% CI {text(interval[0])} to {text(interval[1])})"
 
 
+def placed(case: Case) -> str:
+    """A mode, and its point where it has one: ``cpu-tensors at batch=8``."""
+    point = ", ".join(f"{name}={value}" for name, value in case.point.items())
+    return f"{case.mode} at {point}" if point else case.mode
+
+
 def times(speedup: Value | float) -> str:
     """A speedup: ``4.09×``."""
     return f"{digits(speedup.value if isinstance(speedup, Value) else speedup)}×"

@@ -19,7 +19,7 @@ from ortbench.analysis.comparing.claims import (
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.feedback_pairs import suggested
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight, merged
-from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
+from ortbench.analysis.findings.phrases import NOTHING, placed, quickest, times, times_as_fast, within
 from ortbench.analysis.findings.program import how_to_write, lever, on_same_ep
 from ortbench.analysis.findings.speedups import (
     condition,
@@ -463,18 +463,13 @@ def _reach(share: LinkShare, mark: str) -> str:
 
 def hump_findings(result: Result) -> list[Finding]:
     """Of all modes, and shapes, with two humps in one finding: where these are, and how many of the samples each has."""
-    timed = {_place(it): it.samples[LATENCY] for it in result.cases if it.status == OK and LATENCY in it.samples}
+    timed = {placed(it): it.samples[LATENCY] for it in result.cases if it.status == OK and LATENCY in it.samples}
     found = {mode: humps for mode, times in timed.items() if (humps := two_humps(times)) is not None}
     if not found:
         return []
     what = "Latency is bimodal, so its median describes only one of two peaks"
     listed = "; ".join(f"{mode} {_hump(low)} and {_hump(high)}" for mode, (low, high) in found.items())
     return [Finding(what, listed, f"{SEE_PAGE}, which plots latency over time", Weight.ANSWER, "unclear")]
-
-
-def _place(case: Case) -> str:
-    point = ", ".join(f"{name}={value}" for name, value in case.point.items())
-    return f"{case.mode} at {point}" if point else case.mode
 
 
 def _hump(hump: Hump) -> str:

@@ -149,8 +149,11 @@ def meets(case: Case, slo: Mapping[str, int]) -> bool | None:
 
 def _meets(case: Case, stat: str, most_ns: int) -> bool | None:
     within = bounds_of(case, stat)
-    if within is None:
-        return None
+    return None if within is None else keeps_to(within, most_ns)
+
+
+def keeps_to(within: LatencyBounds, most_ns: int) -> bool | None:
+    """Whether what lies within these bounds is at most so much, False where it is more, else None."""
     low, high = within["low"], within["high"]
     return False if low is not None and low > most_ns else True if high is not None and high <= most_ns else None
 

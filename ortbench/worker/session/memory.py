@@ -335,7 +335,7 @@ class Place:
 
     @property
     def is_shared(self) -> bool:
-        """Whether the session wants it in memory that the host reaches too: ORT may then hand arrays on as they are."""
+        """Whether the session wants it in memory that the host reaches too: ORT may then pass arrays through."""
         return self.own is not None and self.own is self.shared
 
 
