@@ -14,7 +14,7 @@ from ortbench.analysis.loads.levels import keeps_to
 from ortbench.analysis.loads.queueing import LEAST, QUANTILES, latency_bounds
 from ortbench.analysis.noise import allows, is_busy, joined
 from ortbench.analysis.outputs import joined_outputs
-from ortbench.core.resampling import MEAN, Blocks, Rounds, ratio_of
+from ortbench.core.resampling import MEAN, Blocks, Rounds, by_few_rounds
 from ortbench.core.stats import Value
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate
 from ortbench.model.result import FAILED, RUN, SWEEP, Case, Point, Result
@@ -24,7 +24,10 @@ from ortbench.model.slo import Slo
 ITEMS, BYTES = "items_per_s", "bytes_in"  # by what a shape is the best
 
 
-_MUCH = 1.1  # times as long: a cost that may be so much is not said to be none
+_MUCH = (
+    1.1  # times as long: a cost that may be so much is not said to be none, nor a shape that may take so long as good
+)
+_FAR, _FEW = 2, 3  # times that inferences of two shapes are apart, and of how many, that need no rounds
 _QUANTILES = {**QUANTILES, "p90": 0.9}
 
 
@@ -113,12 +116,16 @@ def _noise_allows(result: Result, best: tuple[Point, Case], other: tuple[Point, 
 
 def _item_ratio(best: tuple[Point, Case], other: tuple[Point, Case], q: float | None) -> tuple[float, float] | None:
     """How many times as long an item takes in another shape, by a quantile or the `MEAN` of both: between which two; by rounds that
-    both have, else by their intervals; None where these are not known."""
+    both have, else by all inferences where each takes `_FAR` times as long as any of the other, else by their intervals; None where these
+    are not known."""
     (point, case), (point_b, case_b) = best, other
     these, those = by_round(case_b, LATENCY), by_round(case, LATENCY)
     by = _count(point) / _count(point_b)
-    if not these.keys().isdisjoint(those) and (found := ratio_of(these, those, q)).ci95 is not None:
+    if not these.keys().isdisjoint(those) and (found := by_few_rounds(these, those, q)).ci95 is not None:
         return found.ci95[0] * by, found.ci95[1] * by
+    long, short = ([ns for block in it.values() for ns in block] for it in (these, those))
+    if min(len(long), len(short)) >= _FEW and min(long) * by >= _FAR * max(short):
+        return min(long) / max(short) * by, max(long) / max(min(short), 1) * by
     mine, theirs = _interval(case), _interval(case_b)
     return None if mine is None or theirs is None else (mine[0] / max(theirs[1], 1e-9), mine[1] / max(theirs[0], 1e-9))
 
@@ -131,6 +138,18 @@ def _bytes(point: Point) -> int:
     return sum(tensor["bytes"] or 0 for tensor in point.inputs)
 
 
+def ties(result: Result, mode: str) -> tuple[list[str], list[str]]:
+    """Of the shapes that cannot be told from a mode's best: those that are as good, and those of which it cannot be told."""
+    best = result.best and result.best["modes"].get(mode)
+    cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)} if best else {}
+    found: tuple[list[str], list[str]] = [], []
+    for name in best["ties"] if best else ():
+        within = _item_ratio(cases[best["shape"]], cases[name], MEAN) if best and name in cases else None
+        if within is None or within[0] <= 1:
+            found[within is None or within[1] > _MUCH].append(name)
+    return found
+
+
 def _interval(case: Case) -> tuple[float, float] | None:
     """That of the items a second."""
     found = case.metrics.get(ITEM_THROUGHPUT)
@@ -138,7 +157,7 @@ def _interval(case: Case) -> tuple[float, float] | None:
 
 
 def _is_tie(best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
-    """Whether two shapes cannot be told apart by their time for an item."""
+    """Whether the other may be as good, by its time for an item."""
     found = _item_ratio(best, other, MEAN)
     return found is None or found[0] <= 1
 

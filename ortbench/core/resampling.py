@@ -20,7 +20,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from statistics import NormalDist
+from statistics import NormalDist, mean, stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core.stats import FEWEST, quantile, t_quantile
@@ -35,6 +35,7 @@ Blocks = Mapping[int, Sequence[float]]  # the samples of each block, by its roun
 
 BATCHES = 30  # of neighbouring rounds, at most
 RESAMPLES = 2000
+_FEW_ROUNDS = 3
 _GRID = 1024  # values at which samples are counted: a figure lies between two of them
 _SEED = 19930515  # so that the same samples have the same interval on every machine
 
@@ -70,6 +71,18 @@ def ratio_of(over: Blocks, under: Blocks, q: float | None = 0.5, least: float = 
         return Ratio(one / other, None)
     drawn = [np.maximum(rounds.figures(it, q), least) for it in (over, under)]
     return Ratio(one / other, rounds.interval(drawn[0] / drawn[1], one / other))
+
+
+def by_few_rounds(over: Blocks, under: Blocks, q: float | None = 0.5) -> Ratio:
+    """The same of rounds too few to resample: from `_FEW_ROUNDS` on by Student's t of the logarithms of the ratios of each round."""
+    found, shared = ratio_of(over, under, q), sorted(over.keys() & under.keys())
+    if found.ci95 is not None or len(shared) < _FEW_ROUNDS:
+        return found
+    one, other = ([max(figure_of({number: it[number]}, q), 1) for number in shared] for it in (over, under))
+    logs = [math.log(a / b) for a, b in zip(one, other, strict=True)]
+    reach = t_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    low, high = (math.exp(mean(logs) + it) for it in (-reach, reach))
+    return Ratio(found.ratio, (min(low, found.ratio), max(high, found.ratio)))
 
 
 def figure_of(blocks: Blocks, q: float | None = 0.5) -> float:

@@ -115,27 +115,34 @@ def _confirm(
             made: dict[str, str] = ask_once(
                 candidate.timeout_s, None, "revert", **models, nodes=own, base_nodes=base, folder=folder
             )
-            return _timed(candidate, made["path"], why, culprit, observer)
+            return _timed(plans, made["path"], why, culprit, observer)
     except (BadInput, BenchmarkFailed) as error:
         return not_confirmed(str(error))
 
 
-def _timed(candidate: Plan, copy: str, why: Why, culprit: Change, observer: Observer) -> Confirmation:
-    loop = replace(candidate.loop, duration_s=_CONFIRM_S, precision=None, iterations=None, phases=(LATENCY,))
-    target = replace(candidate.target, free_dims={}, optimized_model=None, engine_cache=None)
-    plan = replace(without_passes(candidate), modes=(why.mode,), loop=loop, target=target)
-    models = {"candidate": freed_path(candidate), "copy": copy}
-    sides = [Configuration(replace(plan, model=model), name=name) for name, model in models.items()]
+def _timed(plans: Sequence[Plan], copy: str, why: Why, culprit: Change, observer: Observer) -> Confirmation:
+    """In turns with the baseline too, because workers differ: a share of the difference is of what these take."""
+    candidate, baseline = (_confirming(plan, why.mode) for plan in plans)
+    models = {"candidate": candidate, "copy": replace(candidate, model=copy), "baseline": baseline}
+    sides = [Configuration(plan, name=name) for name, plan in models.items()]
     bench = Bench(sides, observer)
     cases = [result.case(why.mode) for result in bench.run()]
     if bench.interrupted:
         return not_confirmed("it was interrupted")
-    if len(cases) < 2 or cases[0] is None or cases[1] is None:
+    if len(cases) < len(sides) or cases[0] is None or cases[1] is None:
         failed = next((error for _, error in bench.not_opened), None)
         raise BenchmarkFailed(f"a copy without it does not run: {failed or sides[1].cases[why.mode].reason}")
-    found = ratio_of_medians((cases[1], LATENCY), (cases[0], LATENCY))
     own_ns = cases[0].median(LATENCY)
-    if found is None or own_ns is None:
+    found, whole = (
+        None if it is None else ratio_of_medians((it, LATENCY), (cases[0], LATENCY)) for it in (cases[1], cases[2])
+    )
+    if found is None or whole is None or own_ns is None:
         raise BenchmarkFailed("the copy was not timed beside the candidate")
     saved = None if found.ci95 is None else (own_ns * (1 - found.ci95[1]), own_ns * (1 - found.ci95[0]))
-    return confirmation(why, culprit, saved, own_ns * (1 - found.ratio))
+    return confirmation(culprit, saved, own_ns * (1 - found.ratio), own_ns * (1 - whole.ratio))
+
+
+def _confirming(plan: Plan, mode: str) -> Plan:
+    loop = replace(plan.loop, duration_s=_CONFIRM_S, precision=None, iterations=None, phases=(LATENCY,))
+    target = replace(plan.target, free_dims={}, optimized_model=None, engine_cache=None)
+    return replace(without_passes(plan), model=freed_path(plan), modes=(mode,), loop=loop, target=target)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ortbench.analysis.comparing.claims import UNKNOWN
 from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.sweep import failures, has_a_cost, is_noisy, keeps, mode_by_mode
+from ortbench.analysis.sweep import failures, has_a_cost, is_noisy, keeps, mode_by_mode, ties
 from ortbench.core import units
 from ortbench.model.metrics import RATIO
 from ortbench.model.modes import CPU, LATENCY, is_rate
 from ortbench.model.result import UNSUPPORTED, Case, Point, Result
-from ortbench.model.schema import BestShape, Switching
+from ortbench.model.schema import Switching
 from ortbench.model.slo import slo_of
 from ortbench.report import model
 from ortbench.report.case_table import MODE, Own, case_table, legend
@@ -44,26 +45,25 @@ def mode_table(result: Result) -> model.Table:
     names = {id(case): shape for case, shape in found}
     best, slo = result.best["modes"] if result.best else {}, slo_of(result.sweep)
 
-    def best_of(mode: str) -> BestShape | None:
-        return None if is_noisy(result, mode) else best.get(mode)
+    def mark(case: Case) -> str:
+        shape, of = names[id(case)], None if is_noisy(result, case.mode) else best.get(case.mode)
+        if of is None:
+            return model.NOTHING
+        alike, unknown = ties(result, case.mode)
+        marks = {of["shape"]: BEST, **dict.fromkeys(alike, TIE), **dict.fromkeys(unknown, UNKNOWN)}
+        return marks.get(shape, model.NOTHING)
 
     def name(case: Case) -> str:
         return names[id(case)]
 
     own = {
-        "best": Own(lambda case: _mark(name(case), best_of(case.mode)), model.Kind.WORD),
+        "best": Own(mark, model.Kind.WORD),
         "SLO": Own(
             lambda case: model.NOTHING if slo is None or is_rate(case.mode, LATENCY) else _MET[keeps(case, slo)],
             model.Kind.WORD,
         ),
     }
     return case_table(result, [case for case, _ in found], [MODE, (_SHAPE, name)], own)
-
-
-def _mark(shape: str, best: BestShape | None) -> str:
-    if best is None:
-        return model.NOTHING
-    return BEST if shape == best["shape"] else TIE if shape in best["ties"] else model.NOTHING
 
 
 def shape_table(result: Result) -> model.Table:

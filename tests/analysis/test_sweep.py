@@ -8,12 +8,28 @@ from ortbench.analysis.comparing.comparable import mismatches
 from ortbench.analysis.comparing.compare import rows
 from ortbench.analysis.findings.advice import headline
 from ortbench.analysis.sweep import best_of, failures, has_a_cost, merge, point_as_result, split, summarise_switching
+from ortbench.model.modes import CPU
 from ortbench.model.result import FAILED, OK, RUN, Case, Result
 from ortbench.model.slo import Slo
-from ortbench.plan.plan import Plan
+from ortbench.plan.plan import Inputs, Plan
 from ortbench.plan.sweep_plan import Shape
 from tests.expect import there
-from tests.results import MS, US, USUAL, noise_of, nvidia_result, of_batch, sentences, sweep_result, turns, without
+from tests.results import (
+    MS,
+    US,
+    USUAL,
+    measured,
+    noise_of,
+    nvidia_result,
+    of_batch,
+    passed,
+    sentences,
+    steady,
+    sweep_result,
+    turns,
+    with_bytes,
+    without,
+)  # fmt: skip
 
 
 def best(result: Result, mode: str) -> tuple[str, list[str]] | None:
@@ -41,6 +57,34 @@ def test_the_best_shape_gets_most_items_done() -> None:
     assert "batch=1 has the most items/s: cpu-tensors 1.00k (95% CI 1.00k to 1.00k), batch=2 and batch=4 as good." in (
         sentences(result)
     )
+
+
+@pytest.mark.parametrize(
+    ("rounds", "slower", "ties", "said"),
+    [
+        (4, [6000, 5900, 6200, 5800], [], ""),  # three times as long an item: four rounds of one inference tell
+        (4, [2010, 2050, 1990, 2000], ["batch=2"], ", batch=2 as good"),
+        (4, [2000, 2900, 1700, 2300], ["batch=2"], ", cannot tell whether batch=2 is worse"),
+        (2, [2010, 2040], ["batch=2"], ", cannot tell whether batch=2 is worse"),
+    ],
+)
+def test_a_few_rounds_tell_what_is_far_apart_and_no_more(
+    rounds: int, slower: list[int], ties: list[str], said: str
+) -> None:
+    times = {1: [1000, 1020, 990, 1010][:rounds], 2: slower}
+    shapes = [
+        Shape(f"batch={batch}", Plan("m.onnx", inputs=Inputs(dims={"batch": batch}), modes=(CPU,))) for batch in times
+    ]
+    made = [
+        of_batch(batch, passed(with_bytes(measured(CPU, latency=steady([us * US for us in of])), 8, 8)))
+        for batch, of in times.items()
+    ]
+    result = merge(shapes, made, [None, None], None, [])
+    assert best(result, CPU) == ("batch=1", ties)
+    (found,) = [it for it in sentences(result) if "most items/s" in it]
+    assert found.startswith("batch=1 has the most items/s: cpu-tensors ")
+    assert found.endswith(f"{said}.")
+    assert ("batch=2" in found) == bool(said)
 
 
 def test_a_limit_leaves_out_what_does_not_keep_it() -> None:

@@ -145,7 +145,7 @@ class Scale:
     sweep: tuple[str, ...] = ("--duration", "15")
     sweep_s: float = 15.0
     direct_s: float = 12.0
-    gate_s: float = 8.0
+    gate_s: float = 10.0
     batches: str = "1,8,64"
     start_s: float = 12.0
     memcpy: str = "1000000,16000000,256000000"

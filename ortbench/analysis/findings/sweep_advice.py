@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.program import again
 from ortbench.analysis.findings.speedups import condition
 from ortbench.analysis.noise import cannot_tell, is_busy, made_by_noise, quieter
-from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps, why_not_told
+from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps, ties, why_not_told
 from ortbench.core.safe_text import listed
 from ortbench.core.units import count, duration, rate, ratio
 from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
@@ -92,8 +93,7 @@ def _best(result: Result) -> list[Finding]:
         elif is_noisy(result, mode):
             noisy.append((mode, f"{it['shape']}, {rate(_items_per_s(it))} with {mode}"))
         else:
-            tied = f", {listed(it['ties'])} as good" if it["ties"] else ""
-            figures = f"{mode} {rate(_items_per_s(it))}{within(it['ci95'], rate)}{tied}{needs}"
+            figures = f"{mode} {rate(_items_per_s(it))}{within(it['ci95'], rate)}{_tied(result, mode)}{needs}"
             most.setdefault(it["shape"], []).append(figures)
     kept = f" of those that meet {slo}" if slo else ""
     found += [
@@ -109,6 +109,13 @@ def _best(result: Result) -> list[Finding]:
     for modes, _, (what, next_) in merged(missed):
         found.append(Finding(what.format(modes=modes), next=next_, weight=Weight.ANSWER, tone="bad"))
     return found
+
+
+def _tied(result: Result, mode: str) -> str:
+    """The shapes that may be as good as the best one of a mode."""
+    alike, unknown = ties(result, mode)
+    said = f", {listed(alike)} as good" if alike else ""
+    return f"{said}, cannot tell whether {listed(unknown)} {are(len(unknown))} worse" if unknown else said
 
 
 def _longer(result: Result) -> str:

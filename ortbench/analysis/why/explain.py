@@ -25,11 +25,10 @@ from ortbench.model.modes import LATENCY, MODES
 from ortbench.model.result import Result
 from ortbench.model.schema import ModelContent, Nodes, ProfiledNode
 
-_CLEAR = 0.5  # of the saving that a change claims: what must be saved at least when it is taken back
+_CLEAR = 0.5  # of what a change claims, or of the difference if that is less: what must be saved at least when it is taken back
 _NAMES = 3  # that are listed; of more the first and the last
 _OPERATORS = 2  # of many nodes: those whose nodes are named
 _LEAST = 0.02  # of the difference: what is worth a sentence
-_DRIFT = 0.1  # by which what is saved, which was measured later, may exceed the difference without a word
 _MUCH = 0.2  # of the difference: what outside of nodes is worth one
 
 
@@ -314,25 +313,35 @@ def _types(node: ProfiledNode) -> str:
 # Confirmation
 
 
-def confirmation(why: Why, change: Change, saved: tuple[float, float] | None, saved_ns: float) -> Confirmation:
-    """What it means that a candidate without a change was faster by so much, ns, with the interval of that."""
+def confirmation(
+    change: Change, saved: tuple[float, float] | None, saved_ns: float, difference_ns: float
+) -> Confirmation:
+    """What it means that a candidate without a change was faster by so much, ns, with the interval of that, where it was slower than the
+    baseline by `difference_ns`."""
     what = "without it" if change.kind == ADDED else "with the baseline's part in its place"
     if saved is None:
         return Confirmation(False, "not confirmed: too few rounds were measured", saved_ns)
     took, ends = ("less", saved) if saved_ns > 0 else ("more", (-saved[1], -saved[0]))
     text = f"{what} the candidate takes {duration(abs(saved_ns))} {took} (95% CI {duration(ends[0])} to {duration(ends[1])})"
-    # What is saved must be what the change takes, and no more than the whole difference by much.
-    least, most = _CLEAR * change.ns, max(change.ns, why.ns) / _CLEAR
-    if saved[0] >= least > 0 and saved_ns <= most:
-        return Confirmation(True, f"confirmed: {text}, {_of_difference(saved, saved_ns, why.ns)}", saved_ns, saved)
+    if difference_ns <= 0:
+        text = f"cannot tell: {text}, and in these workers it is not slower than the baseline"
+        return Confirmation(False, text, saved_ns, saved)
+    # What the profiler shows has its own time in it; what is saved must be much of that or of the whole difference, and not many times it.
+    least, most = _CLEAR * min(change.ns, difference_ns), max(change.ns, difference_ns) / _CLEAR
+    if saved[0] > 0 and least <= saved_ns <= most:
+        return Confirmation(
+            True, f"confirmed: {text}, {_of_difference(saved, saved_ns, difference_ns)}", saved_ns, saved
+        )
+    if least <= saved[1] and saved[0] <= most:
+        return Confirmation(False, f"cannot tell: {text}", saved_ns, saved)
     why_not = "" if saved[0] <= 0 else f", not the {duration(abs(change.ns))} of the profile"
     return Confirmation(False, f"not confirmed: {text}{why_not}", saved_ns, saved)
 
 
 def _of_difference(saved: tuple[float, float], saved_ns: float, ns: float) -> str:
-    """Which part of the difference is saved; it was measured before."""
-    if saved[0] > ns * (1 + _DRIFT):
-        return f"more than the {duration(ns)} that were measured before"
+    """Which part of the difference is saved."""
+    if saved[0] > ns:
+        return f"more than the {duration(ns)} by which it is slower than the baseline"
     return f"{share(saved_ns / ns)} of the difference" if saved_ns < ns else "all of the difference"
 
 
