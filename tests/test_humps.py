@@ -61,3 +61,16 @@ def test_two_humps_are_said_in_one_sentence() -> None:
     assert said.next == "see the page (--html), which plots latency over time"
     assert said in findings(result)
     assert hump_findings(result_of(measured("cpu-tensors", latency=plain))) == []
+
+
+def test_processes_that_differ_are_no_humps() -> None:
+    random = np.random.default_rng(5)
+    levels = [3e6, 3.05e6, 4e6, 4.1e6]
+    times = {it: (levels[it // 10] * np.exp(0.01 * random.standard_normal(8))).round().tolist() for it in range(40)}
+    case = measured("cpu-tensors", latency=times)
+    (said,) = hump_findings(result_of(case))
+    assert said.what.startswith("Latency is bimodal")
+    case.processes = [0, 10, 20, 30]
+    (said,) = hump_findings(result_of(case))
+    assert said.what == "The medians of the 4 processes differ by up to 1.37×, as those of other runs can"
+    assert said.evidence == "cpu-tensors 2.99 ms to 4.10 ms"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.bandwidth import add_shares, least_ns
-from ortbench.analysis.comparing.pairs import ratio_of
+from ortbench.analysis.comparing.pairs import by_round, ratio_of
 from ortbench.analysis.growth import HELD, grown
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
@@ -14,6 +15,7 @@ from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_co
 from ortbench.analysis.noise import leaves
 from ortbench.analysis.steps_and_stages import summarise_stages, summarise_starts, summarise_steps
 from ortbench.analysis.sums import put_remainder
+from ortbench.core.resampling import Rounds
 from ortbench.core.stats import Value, summarise
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import (
@@ -79,9 +81,19 @@ def _summarise(case: Case) -> None:
     for phase in (*PHASE_NAMES, *COSTS):
         if samples := case.samples.get(phase):
             case.metrics[phase] = summarise(samples, [size for _, size, _ in case.blocks[phase]])
+            _put_interval(case, phase)
     only, latency = mode_of(case.mode).only, case.stats(LATENCY)
     if only and latency is not None and not {STEP, STAGE} & case.samples.keys():
         case.metrics[only] = latency
+
+
+def _put_interval(case: Case, phase: str) -> None:
+    """Of several processes the interval of a median is by theirs: in each memory lies elsewhere."""
+    blocks, stats = by_round(case, phase), case.stats(phase)
+    rounds = Rounds(blocks, case.first_rounds)
+    if case.first_rounds and stats is not None and rounds.are_enough:
+        low, high = rounds.interval(rounds.figures(blocks), stats.median)
+        case.metrics[phase] = replace(stats, ci95=(round(low), round(high)))
 
 
 def _compare_with_cpu(result: Result) -> None:

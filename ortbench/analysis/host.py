@@ -74,7 +74,7 @@ def _is_host_bound(case: Case) -> bool:
     On a busy machine a run that waits can go for one that does not; then enqueue is all of it and says nothing of the host.
     """
     enqueue, whole = (by_round(case, phase) for phase in (ENQUEUE, _whole(case)))
-    rounds = Rounds(enqueue.keys() & whole.keys())
+    rounds = Rounds(enqueue.keys() & whole.keys(), case.first_rounds)
     if not rounds.are_enough:
         return False
     enqueues, wholes = rounds.figures(enqueue), rounds.figures(whole)

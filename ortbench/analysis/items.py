@@ -86,7 +86,7 @@ def put_rates(case: Case, counts: Mapping[str, int], blocks: Blocks) -> None:
     Of two humps a median is one of them, and its inverse no rate at which anything is done.
     """
     took, ends = max(figure_of(blocks, MEAN), 1) if blocks else 0, None
-    if (rounds := Rounds(blocks)).are_enough:
+    if (rounds := Rounds(blocks, case.first_rounds)).are_enough:
         ends = rounds.interval(rounds.figures(blocks, MEAN), took)[::-1]
     for metric, count in counts.items():
         if not count or not blocks:

@@ -121,7 +121,10 @@ def _item_ratio(best: tuple[Point, Case], other: tuple[Point, Case], q: float | 
     (point, case), (point_b, case_b) = best, other
     these, those = by_round(case_b, LATENCY), by_round(case, LATENCY)
     by = _count(point) / _count(point_b)
-    if not these.keys().isdisjoint(those) and (found := by_few_rounds(these, those, q)).ci95 is not None:
+    if (
+        not these.keys().isdisjoint(those)
+        and (found := by_few_rounds(these, those, q, case.first_rounds)).ci95 is not None
+    ):
         return found.ci95[0] * by, found.ci95[1] * by
     long, short = ([ns for block in it.values() for ns in block] for it in (these, those))
     if min(len(long), len(short)) >= _FEW and min(long) * by >= _FAR * max(short):

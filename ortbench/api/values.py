@@ -145,6 +145,7 @@ class _Results(_Measured, total=False):
 
 class _Precise(_Results, _Iterations, total=False):
     precision: float | str | None
+    processes: int | None
     measure_memory: bool
     measure_energy: bool
 

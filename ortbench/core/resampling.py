@@ -12,6 +12,9 @@ The plain percentile interval covers too seldom with few rounds: in nine of them
 spread of the drawn rounds for that of all (a factor of (n - 1) / n) and the normal's quantile for Student's. So its ends are moved out
 by just these two: Hesterberg's expanded percentile interval (The American Statistician 69 (2015) 371, 5.3). Of bursts, drift, two
 humps, and all of them after the schedule's rule to stop, `reports/coverage.md` says how often it holds.
+
+**Of several processes** each is one observation: in another one memory lies elsewhere, which all its rounds share. Their figures give
+Student's interval of the mean of the logarithms, from `FEW` on; so do rounds too few to draw from.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from statistics import NormalDist, mean, stdev
+from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core.stats import FEWEST, quantile, t_quantile
@@ -35,7 +38,7 @@ Blocks = Mapping[int, Sequence[float]]  # the samples of each block, by its roun
 
 BATCHES = 30  # of neighbouring rounds, at most
 RESAMPLES = 2000
-_FEW_ROUNDS = 3
+FEW = 3  # processes, or rounds that are not drawn from, that have an interval
 _GRID = 1024  # values at which samples are counted: a figure lies between two of them
 _SEED = 19930515  # so that the same samples have the same interval on every machine
 
@@ -57,32 +60,29 @@ class Ratio(NamedTuple):
         return Ratio(1 / self.ratio, None if self.ci95 is None else (1 / self.ci95[1], 1 / self.ci95[0]))
 
 
-def ratio_of(over: Blocks, under: Blocks, q: float | None = 0.5, least: float = 1) -> Ratio:
+def ratio_of(
+    over: Blocks, under: Blocks, q: float | None = 0.5, least: float = 1, processes: Sequence[int] = ()
+) -> Ratio:
     """A quantile of all samples of `over` (or the `MEAN`) by that of `under`, in the rounds that both have; `ValueError` without any.
 
     Blocks of the same round were taken at about the same time. A figure below `least`, such as the clock's step, counts as that.
+    `processes`: the first round of each.
     """
     import numpy as np
 
     shared = over.keys() & under.keys()
     one, other = (max(figure_of({number: it[number] for number in shared}, q), least) for it in (over, under))
-    rounds = Rounds(shared)
+    rounds = Rounds(shared, processes)
     if not rounds.are_enough:
         return Ratio(one / other, None)
     drawn = [np.maximum(rounds.figures(it, q), least) for it in (over, under)]
     return Ratio(one / other, rounds.interval(drawn[0] / drawn[1], one / other))
 
 
-def by_few_rounds(over: Blocks, under: Blocks, q: float | None = 0.5) -> Ratio:
-    """The same of rounds too few to resample: from `_FEW_ROUNDS` on by Student's t of the logarithms of the ratios of each round."""
-    found, shared = ratio_of(over, under, q), sorted(over.keys() & under.keys())
-    if found.ci95 is not None or len(shared) < _FEW_ROUNDS:
-        return found
-    one, other = ([max(figure_of({number: it[number]}, q), 1) for number in shared] for it in (over, under))
-    logs = [math.log(a / b) for a, b in zip(one, other, strict=True)]
-    reach = t_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-    low, high = (math.exp(mean(logs) + it) for it in (-reach, reach))
-    return Ratio(found.ratio, (min(low, found.ratio), max(high, found.ratio)))
+def by_few_rounds(over: Blocks, under: Blocks, q: float | None = 0.5, processes: Sequence[int] = ()) -> Ratio:
+    """The same, of rounds too few to draw from by Student's interval of the ratios of each."""
+    shared = over.keys() & under.keys()
+    return ratio_of(over, under, q, processes=processes if len(shared) >= FEWEST else sorted(shared))
 
 
 def figure_of(blocks: Blocks, q: float | None = 0.5) -> float:
@@ -96,22 +96,32 @@ def figure_of(blocks: Blocks, q: float | None = 0.5) -> float:
 
 
 class Rounds:
-    """Rounds that all blocks share, from which resamples are drawn: the same ones for every figure, so that figures stay paired."""
+    """Rounds that all blocks share, from which resamples are drawn: the same ones for every figure, so that figures stay paired. Of
+    `FEW` `processes` or more, of which this has the first rounds, there are no resamples: figures are those of each process."""
 
-    def __init__(self, shared: Collection[int]) -> None:
+    def __init__(self, shared: Collection[int], processes: Sequence[int] = ()) -> None:
         ordered = sorted(shared)
+        ends = [*processes[1:], math.inf]
+        own = [[it for it in ordered if a <= it < b] for a, b in zip(processes, ends, strict=True)] if processes else []
+        self._processes = [it for it in own if it]
         self._count = min(len(ordered), BATCHES)
         bounds = [round(len(ordered) * it / self._count) for it in range(self._count + 1)] if ordered else []
         self._batches = [ordered[a:b] for a, b in pairwise(bounds)]
 
     @property
     def are_enough(self) -> bool:
-        return self._count >= FEWEST
+        return self._are_of_processes or self._count >= FEWEST
+
+    @property
+    def _are_of_processes(self) -> bool:
+        return len(self._processes) >= FEW
 
     def figures(self, blocks: Blocks, q: float | None = 0.5) -> Floats:
-        """A quantile of all samples of each resample, or their `MEAN`, shape (`RESAMPLES`,); there must be `are_enough`."""
+        """A quantile of all samples of each resample, or their `MEAN`, shape (`RESAMPLES`,), or (processes,); there must be `are_enough`."""
         import numpy as np
 
+        if self._are_of_processes:
+            return np.array([figure_of({it: blocks[it] for it in own}, q) for own in self._processes])
         batches = [_joined([blocks[number] for number in batch]) for batch in self._batches]
         drawn = _drawn(self._count)
         # Numbers of samples are whole, so that their sums are exact in any order.
@@ -139,13 +149,26 @@ class Rounds:
         return low + (place - below) * (at(np.minimum(below + 1, sizes - 1)) - low)
 
     def interval(self, figures: Floats, found: float) -> tuple[float, float]:
-        """The 95 % interval by what resamples have in place of the figure that was found."""
+        """The 95 % interval by what resamples, or processes, have in place of the figure that was found."""
         import numpy as np
 
+        if self._are_of_processes:
+            return _student(figures, found)
         spread = math.sqrt(self._count / (self._count - 1)) * t_quantile(self._count - 1)
         outside = NormalDist().cdf(-spread)
         low, high = np.quantile(figures, (outside, 1 - outside))
         return min(float(low), found), max(float(high), found)
+
+
+def _student(figures: Floats, found: float) -> tuple[float, float]:
+    """Student's 95 % interval of the mean, of logarithms where all figures have one; with the figure that was found in it."""
+    import numpy as np
+
+    times = bool((figures > 0).all())
+    taken = np.log(figures) if times else figures
+    reach = t_quantile(taken.size - 1) * taken.std(ddof=1) / math.sqrt(taken.size)
+    low, high = (float(np.exp(it) if times else it) for it in (taken.mean() - reach, taken.mean() + reach))
+    return min(max(low, 0.0) if (figures >= 0).all() else low, found), max(high, found)
 
 
 def _joined(parts: Sequence[Sequence[float]]) -> Floats:

@@ -143,6 +143,6 @@ def _timed(plans: Sequence[Plan], copy: str, why: Why, culprit: Change, observer
 
 
 def _confirming(plan: Plan, mode: str) -> Plan:
-    loop = replace(plan.loop, duration_s=_CONFIRM_S, precision=None, iterations=None, phases=(LATENCY,))
+    loop = replace(plan.loop, duration_s=_CONFIRM_S, precision=None, iterations=None, phases=(LATENCY,), processes=1)
     target = replace(plan.target, free_dims={}, optimized_model=None, engine_cache=None)
     return replace(without_passes(plan), model=freed_path(plan), modes=(mode,), loop=loop, target=target)

@@ -19,7 +19,7 @@ from ortbench.measure.schedule import Block, add_host_time, by_stage, by_token, 
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D
 from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
 from ortbench.model.result import FAILED, OK, UNSUPPORTED, Case, Result
-from ortbench.model.schema import CaseCheck, Machine, Stopped
+from ortbench.model.schema import CaseCheck, CaseSync, Machine, Stopped
 from ortbench.model.timeline import Failure, Span, TimedBlock, Timeline
 from ortbench.plan.plan import Plan
 
@@ -37,6 +37,11 @@ def checks_of(answer: Prepared) -> dict[str, CaseCheck]:
     return found
 
 
+def warmup_again_ns(plan: Plan) -> int:
+    """How long a mode is warmed up in later processes: the machine is warm, the session alone is not."""
+    return plan.loop.warmup_ns // 5
+
+
 class Configuration:
     """One worker's part of a run, and the result it becomes.
 
@@ -51,6 +56,8 @@ class Configuration:
         forms: of each session what plain runs gave, in form (`ortbench.worker.looks.memory.forms`), once that was asked for.
     """
 
+    _not_again = "the model could not be opened again"
+
     def __init__(
         self,
         plan: Plan,
@@ -61,6 +68,7 @@ class Configuration:
     ) -> None:
         self.plan = plan
         self.name = name or plan.target.ep
+        self._warmup_ns = plan.loop.warmup_ns
         self.timeline = timeline
         self._client = client
         self.while_waiting: Callable[[], None] = lambda: None
@@ -174,16 +182,44 @@ class Configuration:
 
     def restart(self) -> None:
         """A fresh worker after one was lost, with every mode that is still to be measured; they fail if it cannot open."""
+        self._set_up_again(f"after the worker was lost {self._not_again}", self._start_again)
+
+    def end_process(self) -> None:
+        """What is checked at the end of a worker, before another one goes on."""
+        for mode in self.modes:
+            self.finish(mode)
+        self.release()
+
+    def begin_process(self, number: int, round: int) -> None:
+        """Go on in another worker, the `number`th, from this round on; what does not run there fails."""
+        syncs = {mode: self.cases[mode].sync for mode in self.modes}
+        self._warmup_ns = warmup_again_ns(self.plan)
+        self._set_up_again(f"in process {number} {self._not_again}", self._start_again)
+        for mode in self.modes:
+            case = self.cases[mode]
+            case.processes = [*(case.processes or [0]), round]
+            self._keep_sync(case, syncs[mode], number)
+
+    def _keep_sync(self, case: Case, first: CaseSync | None, number: int) -> None:
+        """The first process says what ends samples; another one that does so otherwise is told."""
+        if first and case.sync and case.sync["kind"] != first["kind"]:
+            self.result.warn(
+                "synchronization-differs",
+                f"in process {number} samples of {case.mode} end by {case.sync['kind']}, in the first by {first['kind']}",
+            )
+        case.sync = first
+
+    def _start_again(self) -> None:
         self.close()
         self._client = open_worker(self.plan)
-        self._set_up_again("the model could not be opened again")
 
-    def _set_up_again(self, lacking: str) -> None:
+    def _set_up_again(self, lacking: str, start: Callable[[], None] = lambda: None) -> None:
         try:
+            start()
             self._receive_opened("loading again")
         except OrtbenchError as error:
             for mode in list(self._prepared):
-                self.fail(mode, f"after the worker was lost {lacking}: {error}")
+                self.fail(mode, f"{lacking}: {error}")
             return
         for mode in [mode for mode in self.plan.modes if mode in self._prepared]:
             self.prepare(mode)
@@ -201,11 +237,14 @@ class Configuration:
             with self.stage(f"preparing {mode}") as parts:
                 loop = self.plan.loop
                 answer: Prepared = self.ask(
-                    "prepare", mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=loop.warmup_ns
+                    "prepare", mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=self._warmup_ns
                 )
                 parts += answer["stages"]
         except Unsupported as error:
-            case.status, case.reason = UNSUPPORTED, str(error)
+            if case.samples:  # in the process before
+                self.fail(mode, str(error))
+            else:
+                case.status, case.reason = UNSUPPORTED, str(error)
         except BenchmarkFailed as error:
             self._give_up(mode, error)
             if isinstance(error, WrongOutputs):

@@ -193,7 +193,7 @@ def noise(observer: Observer | None = None, seconds: float = SECONDS, python: st
         with temporary_folder() as folder:
             model = Path(folder) / "noise.onnx"
             _write_model(model)
-            loop = Loop(duration_s=seconds, precision=None)
+            loop = Loop(duration_s=seconds, precision=None, processes=1)
             plan = Plan(str(model), Target(ep="cpu", python=python), modes=(CPU,), loop=loop)
             bench = Bench([Configuration(plan, name=name) for name in ("one", "other")], observer)
             results = bench.run()

@@ -94,6 +94,8 @@ class Schedule(Generic[SeriesT]):
         seed: of the shuffle.
         after_round: called when every block of a round has been measured; it may `remove` series that need no more.
         even: makes of estimates those that block sizes follow from, where several series are to have the same.
+        parts: how many the time is divided into; of each the medians are to be precise.
+        between: called between two parts, with the round that comes next; it may `remove` series.
     """
 
     def __init__(
@@ -103,8 +105,13 @@ class Schedule(Generic[SeriesT]):
         seed: int,
         after_round: Callable[[Schedule[SeriesT]], None] | None = None,
         even: Callable[[Estimates[SeriesT]], Estimates[SeriesT]] = lambda estimates: estimates,
+        parts: int = 1,
+        between: Callable[[Schedule[SeriesT], int], None] = lambda schedule, number: None,
     ) -> None:
         self._even = even
+        self._part, self._parts, self._between = 1, parts, between
+        self._part_begins = 0  # its first round
+        self._is_over_time = False  # a part was not precise when its time was up
         self._estimates = {series: dict(phases) for series, phases in estimates_ns.items()}
         self._least_ns: dict[tuple[SeriesT, str], float] = {}  # of an iteration, in the first rounds
         self._size = self._sizes()
@@ -132,6 +139,9 @@ class Schedule(Generic[SeriesT]):
                 self._after_round(self)
             if self.stopped is None:
                 self.stopped = self._why_stop()
+            if self.stopped is not None and self._part < self._parts and self._records:
+                self._begin_part(self.stopped)
+                continue
             if self.stopped is not None:
                 return None
             if self._round == LEARNING_ROUNDS:
@@ -143,10 +153,26 @@ class Schedule(Generic[SeriesT]):
         n = self._wanted(key)
         return Block(self._round - 1, *key, n, dropped(n))
 
+    def _begin_part(self, stopped: Stopped) -> None:
+        self._is_over_time |= stopped["reason"] == "duration"
+        self.stopped = None
+        self._part += 1
+        self._part_begins, self._next_look = self._round, 0
+        for record in self._records.values():
+            record.samples.clear()
+            record.sizes.clear()
+        self._between(self, self._round)
+
+    @property
+    def _iterations(self) -> int | None:
+        """How many samples of each phase there are to be at the end of this part."""
+        every = self._rule.iterations
+        return None if every is None else -(-every * self._part // self._parts)
+
     def _wanted(self, key: tuple[SeriesT, str]) -> int:
-        if self._rule.iterations is None:
+        if self._iterations is None:
             return self._size[key]
-        return min(self._size[key], self._rule.iterations - self._records[key].count)
+        return min(self._size[key], self._iterations - self._records[key].count)
 
     def add(self, block: Block[SeriesT], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
         """What a block gave: the duration of each recorded iteration, ns, and of the whole block. `waited_ns` is since the block
@@ -192,26 +218,27 @@ class Schedule(Generic[SeriesT]):
     def _why_stop(self) -> Stopped | None:
         if not self._records:
             return {"reason": "nothing_left", "per": self._rule.per}
-        if self._rule.iterations is not None:
-            if all(record.count >= self._rule.iterations for record in self._records.values()):
-                return {"reason": "iterations", "value": self._rule.iterations, "per": self._rule.per}
+        if self._iterations is not None:
+            if all(record.count >= self._iterations for record in self._records.values()):
+                return {"reason": "iterations", "value": self._rule.iterations or 0, "per": self._rule.per}
             return None
-        spent = sum(self._spent_ns.values())
+        spent, budget = sum(self._spent_ns.values()), self._budget_ns() * self._part // self._parts
         # A whole round comes next: it is left out where it would be more too long than the run is too short without it.
         half = 0.0 if self._rule.precision == 0 else spent / max(1, self._round) / 2
-        if spent + half >= self._budget_ns():
-            return {"reason": "duration", "value": self._rule.duration_ns / 1e9, "per": self._rule.per}
+        over: Stopped = {"reason": "duration", "value": self._rule.duration_ns / 1e9, "per": self._rule.per}
+        if spent + half >= budget and self._round > self._part_begins:
+            return over
         totals = [record for (_, phase), record in self._records.items() if phase == LATENCY]
         most = max((record.count for record in totals), default=0)
         if most >= self._rule.most and self._rule.precision != 0:
             return {"reason": "samples", "value": self._rule.most, "per": "mode"}
         # The intervals are looked at again when a tenth more is known: each look sorts all samples.
-        if self._round < max(MIN_ROUNDS, self._next_look):
+        if self._round < max(self._part_begins + -(-MIN_ROUNDS // self._parts), self._next_look):
             return None
         self._next_look = math.ceil(self._round * 1.1)
         precision = self._rule.precision
         if precision and totals and all(is_precise(it.samples, it.sizes, precision) for it in totals):
-            return {"reason": "precision", "value": precision}
+            return over if self._is_over_time else {"reason": "precision", "value": precision}
         return None
 
 

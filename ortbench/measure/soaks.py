@@ -209,6 +209,7 @@ class SoakBench(Bench):
 
     per = "configuration"
     _kind_of_schedule = SoakSchedule
+    _may_renew = False
 
     def _estimated(self) -> Sequence[Row]:
         found = list(super()._estimated())

@@ -276,6 +276,7 @@ class StartBench(Bench):
     """Starts of one configuration, or of several in turns."""
 
     per = "configuration"
+    _may_renew = False
     _kind_of_schedule = OneByOne[Series]  # all of a process is one sample
 
     def _timed_by(self, block: Block[Series]) -> tuple[int, Sequence[int]]:

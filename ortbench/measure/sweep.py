@@ -26,8 +26,6 @@ from ortbench.model.timeline import Timeline
 from ortbench.plan.plan import Observer, Plan
 from ortbench.plan.sweep_plan import Shape
 
-_NOT_AGAIN = "the shape could not be run again"
-
 
 class SharedWorker:
     """The worker of all shapes, whose plans have the same model and EP; another one after one was lost."""
@@ -58,12 +56,15 @@ class SharedWorker:
     def restart(self) -> None:
         self.client.close()
         self.times_lost += 1
+        self.released = False
         self._opened = None
         self.client = open_session(self._plan)
 
 
 class PointSide(Configuration):
     """A shape of a sweep, which the worker knows by its number."""
+
+    _not_again = "the shape could not be run again"
 
     def __init__(
         self, plan: Plan, number: int, shared: SharedWorker, name: str, timeline: Timeline | None = None
@@ -109,7 +110,7 @@ class PointSide(Configuration):
         """Have a worker that was started since know of this shape; whether there was one."""
         if self._lost_before == self._shared.times_lost:
             return False
-        self._set_up_again(_NOT_AGAIN)
+        self._set_up_again(f"after the worker was lost {self._not_again}")
         return True
 
     def ask(self, do: str, **arguments: Any) -> Any:
@@ -120,9 +121,9 @@ class PointSide(Configuration):
                 raise BenchmarkFailed(str(self.cases[mode].reason))
         return self.worker.ask(do, **({} if do == "release" else {"of_point": self._number}), **arguments)
 
-    def restart(self) -> None:
-        self._shared.restart()
-        self._set_up_again(_NOT_AGAIN)
+    def _start_again(self) -> None:
+        if self._lost_before == self._shared.times_lost:  # else another shape has done it
+            self._shared.restart()
 
     def pause(self) -> None:
         """Nothing: the other shapes are in the same worker, which does nothing unasked."""

@@ -64,6 +64,7 @@ class Case:
         samples: raw samples by metric, in the order taken; of a chain all stages of all chains under ``stage``.
         blocks: by metric, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
             monotonic clock.
+        processes: the first round of each process that it was measured in, one after the other; None of one.
         block_medians: by metric, the median of each block, where its samples are not kept.
         downsampled: of a soak run whose samples would be too many, else None: the blocks of which rounds were kept, and how
             many samples were taken. Every statistic is of those that are kept.
@@ -98,6 +99,7 @@ class Case:
     noisy: bool = field(default=False, metadata=SOMETIMES)
     samples: dict[str, list[int | float]] = field(default_factory=dict)
     blocks: dict[str, list[list[int]]] = field(default_factory=dict)
+    processes: list[int] | None = field(default=None, metadata=SOMETIMES)
     block_medians: dict[str, list[int]] | None = None
     downsampled: schema.Downsampled | None = None
     left_out: schema.LeftOut | None = None
@@ -115,6 +117,11 @@ class Case:
     load_blocks: list[schema.LoadBlock] | None = None
     queue_delay_ci95: list[int] | None = None
     latency_bounds: dict[str, schema.LatencyBounds] | None = None
+
+    @property
+    def first_rounds(self) -> list[int]:
+        """Of several processes the first round of each."""
+        return self.processes or []
 
     @property
     def whole(self) -> str:

@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ortbench.core.ep_names import CPU_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
+from ortbench.model.modes import CPU, LOAD_MODES
 from ortbench.model.modes import LATENCY as INFERENCE
-from ortbench.model.modes import LOAD_MODES
 from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import LATENCY, parse_limits
 from ortbench.plan.option_types import TEXT, TIME, WHOLE, finite
@@ -238,7 +239,9 @@ def plan_under_load(model: str, given: RawOptions, command: tuple[str, ...] = ()
         return loop_of(model, given, command, needed)
 
     def planned(side: RawOptions) -> Plan:
-        return plan_of(model, side, command, needed, LOAD_MODES)
+        plan = plan_of(model, side, command, needed, LOAD_MODES)
+        on_host = SHORT_NAMES.get(plan.target.ep, plan.target.ep) == CPU_EP  # where modes hardly differ
+        return replace(plan, modes=(CPU,)) if on_host and not needed and not side.get("mode") else plan
 
     return streamed("load", given, planned) if mixing else planned(given)
 

@@ -47,6 +47,7 @@ SOAK_DURATION_S = 60.0
 START_DURATION_S = 10.0  # what the starts of a configuration take
 TUNE_DURATION_S = 2.0  # what the best configurations of a search are measured for at its end
 LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
+PROCESSES = 5  # that a run is measured in, unless told otherwise
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
 _OF_ONE_SHAPE = {"sweep": "looks into runs of one shape: 'ortbench run' with that shape takes it"}
 _measured = partial(option, panel=MEASURED, only_live=True)
@@ -75,6 +76,13 @@ def _modes(names: tuple[str, ...], option: str) -> None:
 
 def _measure(known: Collection[str]) -> str:
     return f"Measure these I/O modes: {', '.join(known)}, {io_modes.EVERY} or {io_modes.USUAL}."
+
+
+def _processes(value: int, option: str) -> None:
+    from ortbench.core.resampling import FEW  # which help does not need
+
+    if value != 1 and value < FEW:
+        raise BadInput(f"{option} {value}: it takes 1, or {FEW} or more that tell how far they differ", option)
 
 
 def timeout() -> Any:
@@ -136,6 +144,10 @@ class Loop:
         "precision", "P", "Stop when the 95% CI of each median is within P of it; 0: never.", kind=PRECISION, default=0.01, shown="1%",
         commands=("run", "loop", "chain", "sweep", "start"),
     )  # fmt: skip
+    processes: int | None = _measured(
+        "processes", "N", "Measure in N worker processes, one after the other.", kind=WHOLE, check=_processes,
+        shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "loop", "chain", "sweep"),
+    )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
         "depth", "N", f"Keep N inferences in flight in mode {' and '.join(io_modes.IN_FLIGHT)}.", MODE, kind=WHOLE, default=io_modes.DEPTH, only_live=True,
@@ -165,7 +177,7 @@ class Plan:
         per={
             "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY},
             "history": {"help": f"Follow these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY},
-            "load": {"help": _measure(io_modes.LOAD_MODES)},
+            "load": {"help": _measure(io_modes.LOAD_MODES), "shown": f"the first {len(io_modes.USUAL_MODES)}, with --ep cpu {io_modes.CPU}"},
             "chain": {"help": _measure(io_modes.CHAIN_MODES), "shown": "both"},
             "loop": {"help": _measure(io_modes.LOOP_MODES), "shown": "all but shared"},
             "soak": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},

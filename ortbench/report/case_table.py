@@ -123,15 +123,15 @@ def legend(result: Result, table: Table) -> list[str]:
     said += ["?: noise of the machine may have made it."] if said and any(it.noisy for it in result.cases) else []
     said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
     shown = {column.name for column in table.columns}
-    said += [_OF_THIS] if is_on_host(result) and {"speedup", "95% CI"} <= shown else []
+    if {"speedup", "95% CI"} <= shown and (count := max(len(it.first_rounds) for it in result.cases)):
+        said.append(f"95% CI: by the medians of {count} processes, one after the other.")
+    elif is_on_host(result) and {"speedup", "95% CI"} <= shown:
+        said.append(_OF_THIS)
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
-    apart += (
-        "; rates divide by the mean time, so slow samples lower them"
-        if any(map(_is_slower_on_average, result.cases))
-        else ""
-    )
+    if any(map(_is_slower_on_average, result.cases)):
+        said.append("Rates are what was completed by the time that it took, slow samples included: 1 s by the mean.")
     return [*said, f"Times are medians{apart}{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
 
 

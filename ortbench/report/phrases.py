@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from ortbench.analysis.comparing.comparable import variables_line
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, Row, word
-from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.findings.finding import SEE_PAGE, Finding
 from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.analysis.items import best_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
@@ -79,7 +80,8 @@ def heading(result: Result) -> list[str]:
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
     if result.stopped is not None:
-        lines[-1] += f"; {ended(result.stopped, result.took_ns)}"
+        processes = max((len(it.first_rounds) for it in result.cases), default=0)
+        lines[-1] += f"; {ended(result.stopped, result.took_ns, processes)}"
     if options := typed((it for it in OF_SESSION if it.attribute), target):
         lines.append(f"session options: {shortened(' '.join(options))}")
     if (recorded := variables_line(result.environment)) is not None:
@@ -222,10 +224,11 @@ _ENDS = {
 }
 
 
-def ended(stopped: Stopped, took_ns: int | None) -> str:
+def ended(stopped: Stopped, took_ns: int | None, processes: int = 0) -> str:
     """How a measurement ended, and after so many ns, if that is known: ``done after 0.15 s: every median known to ±1 %``."""
     reason, value, what = stopped["reason"], stopped.get("value", 0.0), stopped.get("per", "")
     after = "" if took_ns is None else f" after {units.seconds(took_ns)}"
+    after += f" in {processes} processes" if processes else ""
     if reason == "interrupted" or (reason == "completed" and not what):
         return f"{'interrupted' if reason == 'interrupted' else 'done'}{after}"
     if reason in _ENDS:
@@ -265,12 +268,21 @@ def measured_report(
         if not ((isinstance(it, Notes) and not it.notes) or (isinstance(it, Findings) and not it.findings))
     ]
     last: list[Block] = [Command(result.command), SavedIn(folder)]
+    if folder is not None:
+        there = [_with_page(it, folder) if isinstance(it, Findings) else it for it in there]
     title = f"{what}: {result_name(result) or result.model['path']}"
     waits = shlex.join(quieter(result))
     mended = bool(waits) and any(
         waits in it.next for block in there if isinstance(block, Findings) for it in block.findings
     )
     return Report(title, [[Heading(heading(result))], *noise_part(result, mended), *parts, there, *further, last])
+
+
+def _with_page(block: Findings, folder: str) -> Findings:
+    """What is to be seen on the page has the command that makes it."""
+    makes = shlex.join(["ortbench", "report", folder])
+    told = [it._replace(next=makes) if it.next.startswith(SEE_PAGE) else it for it in block.findings]
+    return replace(block, findings=told)
 
 
 def hint(*words: str) -> Hint:

@@ -106,7 +106,7 @@ def test_two_default_runs_can_be_compared(tmp_path: Path) -> None:
         assert ran.code == 0, ran.err
     files = sorted(tmp_path.glob("*/*/result.json"))
     rounds = [len(json.loads(file.read_text())["cases"][0]["blocks"]["latency"]) for file in files]
-    assert rounds == [ROUNDS] * 2
+    assert min(rounds) >= ROUNDS
     told = json.loads(ortbench("compare", *files, "--json", "-").out)
     (record,) = [it for it in told if it["vs_first"] and it["metric"] == "latency"]
     assert record["vs_first"]["low"] is not None

@@ -27,6 +27,7 @@ from ortbench.measure.schedule import (
     is_precise,
 )
 from ortbench.model.modes import LATENCY
+from tests.expect import there
 from tests.results import measured, series_of
 from tests.results import steady as by_block
 
@@ -464,3 +465,50 @@ def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
             removed = True
     assert schedule.stopped == {"reason": "duration", "value": 1, "per": "mode"}
     assert spent["a"] == 1_000_000_000
+
+
+def parted(rule: StopRule, parts: int) -> tuple[Schedule[str], list[int]]:
+    """A schedule of one mode in so many parts, and the rounds with which later ones begin."""
+    begun: list[int] = []
+    schedule = Schedule(
+        {"cpu-tensors": {LATENCY: 2e6}}, rule, 1, parts=parts, between=lambda _, number: begun.append(number)
+    )
+    return schedule, begun
+
+
+def test_each_part_has_its_share_of_the_time() -> None:
+    schedule, begun = parted(StopRule(duration_ns=120, precision=None), 4)
+    blocks = drive(schedule, spent_ns=10)
+    assert (begun, len(blocks), schedule.stopped) == (
+        [3, 6, 9],
+        12,
+        {"reason": "duration", "value": 1.2e-07, "per": "mode"},
+    )
+
+
+def test_each_part_ends_when_it_is_precise_and_all_have_the_least_number_of_rounds() -> None:
+    schedule, begun = parted(StopRule(duration_ns=10**12, precision=0.01), 3)
+    assert len(drive(schedule)) == MIN_ROUNDS
+    assert (begun, schedule.stopped) == ([3, 6], {"reason": "precision", "value": 0.01})
+
+
+def test_where_one_part_was_not_precise_the_time_has_ended_it() -> None:
+    schedule, begun = parted(StopRule(duration_ns=30, precision=0.01), 3)
+    drive(schedule, lambda block: noisy(block) if block.round < 10 else steady(block))
+    assert begun[0] == 10
+    assert there(schedule.stopped)["reason"] == "duration"
+
+
+def test_iterations_are_exact_in_parts_too() -> None:
+    schedule, begun = parted(StopRule(duration_ns=1, precision=None, iterations=25), 3)
+    assert [(it.round, it.n) for it in drive(schedule)] == [(0, 9), (1, 8), (2, 8)]
+    assert begun == [1, 2]
+
+
+def test_no_part_begins_when_nothing_is_left_to_measure() -> None:
+    def give_up(schedule: Schedule[str], _: int) -> None:
+        schedule.remove("cpu-tensors")
+
+    schedule = Schedule({"cpu-tensors": {LATENCY: 2e6}}, StopRule(40, None), 1, parts=4, between=give_up)
+    assert len(drive(schedule, spent_ns=10)) == 1
+    assert there(schedule.stopped)["reason"] == "nothing_left"

@@ -19,7 +19,7 @@ def test_the_pass_is_short_and_differs_in_the_threads_alone() -> None:
     assert still.target == Target("cpu", intra_op_threads=2, session_config=off)
     assert (still.modes, still.note) == (("cpu-tensors",), "n")
     assert [key for key in asked if getattr(still, key)] == []
-    assert still.loop == Loop(duration_s=1, precision=0.02, warmup=3, phases=("latency",))
+    assert still.loop == Loop(duration_s=1, precision=0.02, warmup=3, phases=("latency",), processes=1)
     assert without_spin(Plan("m.onnx", loop=Loop(duration_s=0.2)), ["cpu-tensors"]).loop.duration_s == 0.2
 
 

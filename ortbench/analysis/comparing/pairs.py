@@ -6,6 +6,7 @@ What a default run measures at least follows from that (`ortbench.measure.schedu
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,16 +28,24 @@ def by_round(case: Case, phase: str) -> Blocks:
     return dict(blocks(case, phase))
 
 
+def by_process(case: Case, phase: str) -> list[list[float]]:
+    """The samples of a phase, ns, of each process that it was measured in; empty of one."""
+    found: list[list[float]] = [[] for _ in case.first_rounds]
+    for number, samples in by_round(case, phase).items() if found else ():
+        found[bisect_right(case.first_rounds, number) - 1] += samples
+    return [it for it in found if it]
+
+
 def ratio_of_medians(over: tuple[Case, str], under: tuple[Case, str]) -> Ratio | None:
     """How many times as great the median of a phase of a case is as another, as both are printed; None without a common round.
 
-    The interval is by resampling the rounds that both have (`ortbench.core.resampling`).
+    The interval is by the rounds that both have, or by the processes (`ortbench.core.resampling`).
     """
     these, those = by_round(*over), by_round(*under)
     one, other = (case.median(phase) for case, phase in (over, under))
     if one is None or other is None or these.keys().isdisjoint(those):
         return None
-    return ratio_of_blocks(these, those).at(max(one, 1) / max(other, 1))
+    return ratio_of_blocks(these, those, processes=over[0].first_rounds).at(max(one, 1) / max(other, 1))
 
 
 def blocks(case: Case, phase: str) -> list[tuple[int, list[int | float]]]:

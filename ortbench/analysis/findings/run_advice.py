@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import median
 
 from ortbench.analysis.comparing.claims import (
     FASTER,
@@ -16,7 +17,7 @@ from ortbench.analysis.comparing.claims import (
     is_faster,
     over,
 )
-from ortbench.analysis.comparing.pairs import TOO_FEW
+from ortbench.analysis.comparing.pairs import TOO_FEW, by_process
 from ortbench.analysis.feedback_pairs import suggested
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, placed, quickest, times, times_as_fast, within
@@ -419,6 +420,7 @@ def _graphs(result: Result) -> list[Finding]:
 
 # The link
 
+_APART = 1.1  # times that the medians of processes are apart, from which on it is told
 _STALE = 1.2  # copies this much faster than a bandwidth curve's say that it no longer holds
 
 
@@ -462,14 +464,35 @@ def _reach(share: LinkShare, mark: str) -> str:
 
 
 def hump_findings(result: Result) -> list[Finding]:
-    """Of all modes, and shapes, with two humps in one finding: where these are, and how many of the samples each has."""
-    timed = {placed(it): it.samples[LATENCY] for it in result.cases if it.status == OK and LATENCY in it.samples}
-    found = {mode: humps for mode, times in timed.items() if (humps := two_humps(times)) is not None}
-    if not found:
-        return []
-    what = "Latency is bimodal, so its median describes only one of two peaks"
-    listed = "; ".join(f"{mode} {_hump(low)} and {_hump(high)}" for mode, (low, high) in found.items())
-    return [Finding(what, listed, f"{SEE_PAGE}, which plots latency over time", Weight.ANSWER, "unclear")]
+    """Of all modes, and shapes, whose processes differ, and of those with two humps, one finding each."""
+    timed = [it for it in result.cases if it.status == OK and LATENCY in it.samples]
+    apart = {placed(it): ends for it in timed if (ends := _apart(it)) is not None}
+    found = {placed(it): humps for it in timed if (humps := _two_humps(it)) is not None}
+    told = []
+    if apart:
+        listed = "; ".join(f"{mode} {duration(low)} to {duration(high)}" for mode, (low, high) in apart.items())
+        most = times(max(high / low for low, high in apart.values()))
+        count_ = max(len(it.first_rounds) for it in timed)
+        what = f"The medians of the {count_} processes differ by up to {most}, as those of other runs can"
+        told.append(Finding(what, listed, weight=Weight.COST))
+    if found:
+        what = "Latency is bimodal, so its median describes only one of two peaks"
+        listed = "; ".join(f"{mode} {_hump(low)} and {_hump(high)}" for mode, (low, high) in found.items())
+        next_ = f"{SEE_PAGE}, which plots latency over time"
+        told.append(Finding(what, listed, next_, Weight.ANSWER, "unclear"))
+    return told
+
+
+def _apart(case: Case) -> tuple[float, float] | None:
+    """The least and the greatest median of its processes, ns, where they are far apart."""
+    medians = [median(it) for it in by_process(case, LATENCY)]
+    return (min(medians), max(medians)) if medians and max(medians) > _APART * min(medians) else None
+
+
+def _two_humps(case: Case) -> tuple[Hump, Hump] | None:
+    """Those of all samples, unless only processes differ, none of which has two by itself."""
+    own = by_process(case, LATENCY)
+    return two_humps(case.samples[LATENCY]) if not own or any(map(two_humps, own)) else None
 
 
 def _hump(hump: Hump) -> str:

@@ -1,0 +1,106 @@
+"""`--processes`: a run that goes on in fresh workers, what it keeps of each, and what fails in a later one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.__main__ import main
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.measure import configuration
+from ortbench.model.result_file import load
+from tests.conftest import MODELS, measure, ortbench
+
+pytestmark = pytest.mark.process
+
+TINY = MODELS / "tiny.onnx"
+SHORT = ("--ep", "cpu", "--mode", "cpu-tensors", "--mode", "device-tensors", "--warmup", 1)
+
+
+def firsts(result: dict[str, Any]) -> list[list[int]]:
+    return [case["processes"] for case in result["cases"]]
+
+
+def test_a_run_is_measured_in_several_processes(tmp_path: Path) -> None:
+    ran = ortbench(
+        "run", TINY, *SHORT, "--iterations", 10, "--processes", 3, "--out", tmp_path, "--json", tmp_path / "a.json"
+    )
+    assert (ran.code, ran.err) == (0, "")
+    assert "in 3 processes: 10 iterations per mode" in ran.out
+    assert "95% CI: by the medians of 3 processes, one after the other." in ran.out
+    (file,) = tmp_path.glob("*/result.json")
+    for case in load(file).cases:
+        assert case.processes == [0, 1, 2]  # a block holds all of a part
+        assert [n for _, n, _ in case.blocks["latency"]] == [4, 3, 3]
+        assert case.speedup is not None
+        assert case.speedup.ci95 is not None  # of three rounds, each of a process of its own
+
+
+def test_sweeps_loops_and_configurations_side_by_side_too(tmp_path: Path) -> None:
+    model = MODELS / "transformer_ids.onnx"
+    swept = ortbench(
+        "sweep",
+        model,
+        *SHORT,
+        "--dim",
+        "batch=1,2",
+        "--dim",
+        "sequence=4",
+        "--iterations",
+        6,
+        "--processes",
+        3,
+        "--out",
+        tmp_path / "s",
+    )
+    assert (swept.code, swept.err) == (0, "")
+    (file,) = (tmp_path / "s").glob("*/result.json")
+    assert [case.processes for case in load(file).cases] == [[0, 1, 2]] * 4
+    line = (
+        "run",
+        TINY,
+        *SHORT,
+        "--intra-op-threads",
+        "1,2",
+        "--iterations",
+        6,
+        "--processes",
+        3,
+        "--out",
+        tmp_path / "r",
+    )
+    assert ortbench(*line).code == 0
+    found = [load(file) for file in (tmp_path / "r").glob("*/*/result.json")]
+    assert [case.processes for result in found for case in result.cases] == [[0, 1, 2]] * 4
+
+
+def test_without_the_option_a_fixed_number_of_inferences_is_of_one_process(tmp_path: Path) -> None:
+    result = measure(TINY, *SHORT, "--iterations", 6, out=tmp_path)
+    assert ["processes" in case for case in result["cases"]] == [False, False]
+
+
+def test_two_are_refused() -> None:
+    ran = ortbench("run", TINY, "--ep", "cpu", "--processes", 2)
+    assert ran.code == 2
+    assert ran.err == "ortbench: --processes 2: it takes 1, or 3 or more that tell how far they differ\n"
+
+
+def refuse_the_second() -> None:
+    """ortbench, whose second worker cannot open the model."""
+
+    def open_worker(_: Any) -> Any:  # the first one was started before there was a plan
+        raise BenchmarkFailed("no memory is left")
+
+    configuration.open_worker = open_worker
+    main()
+
+
+def test_what_does_not_start_again_fails_and_keeps_what_was_measured(tmp_path: Path) -> None:
+    prefix = ("env", f"ORTBENCH_TESTS_MAIN={__name__}:refuse_the_second")
+    line = (TINY, *SHORT, "--iterations", 6, "--processes", 3)
+    result = measure(*line, out=tmp_path, prefix=prefix, code=1)
+    for case in result["cases"]:
+        assert case["reason"] == "in process 2 the model could not be opened again: no memory is left"
+        assert len(case["samples"]["latency"]) == 2
