@@ -124,7 +124,9 @@ def legend(result: Result, table: Table) -> list[str]:
     said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
     shown = {column.name for column in table.columns}
     if {"speedup", "95% CI"} <= shown and (count := max(len(it.first_rounds) for it in result.cases)):
-        said.append(f"95% CI: by the medians of {count} processes, one after the other.")
+        said.append(
+            f"95% CI: by the medians of {count} processes, one after the other; runs at another time can differ by more."
+        )
     elif is_on_host(result) and {"speedup", "95% CI"} <= shown:
         said.append(_OF_THIS)
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
