@@ -74,7 +74,8 @@ class RatioTest:
         if verdict != UNCLEAR and medians is not None:
             of_medians = medians()
             if (found.ratio - self.limit) * (of_medians - self.limit) < 0:  # they lie on different sides of the limit
-                doubt = f"cannot tell: the ratio of the medians is {units.ratio(of_medians, 3)}"
+                other = f"the ratio of the medians, {units.ratio(of_medians, 3)}, lies on the other side of the limit"
+                doubt = f"cannot tell: {other}; a longer --duration or a quieter machine tells more"
         return replace(
             self.unclear(text if doubt is None else f"{text}; {doubt}"),
             verdict=verdict if doubt is None else UNCLEAR,

@@ -14,7 +14,7 @@ from ortbench.model.metrics import STATISTICS, TIME, Figure, Group, Metric, figu
 from ortbench.model.modes import COPY_TIME, CPU, LATENCY, SPIN_SHARE, THROUGHPUT, WHOLES, is_rate, mode_of
 from ortbench.model.result import CHAIN, LOOP, Case, Result, work_of
 from ortbench.report.bars import INFERENCE
-from ortbench.report.model import DERIVED, KEY, NOTHING, Column, Kind, Table, filled
+from ortbench.report.model import DERIVED, DOUBTED, KEY, NOTHING, Column, Kind, Table, filled
 from ortbench.report.phrases import mode_name
 
 _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
@@ -120,7 +120,7 @@ def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], .
 def legend(result: Result, table: Table) -> list[str]:
     """What a table of cases means, in lines: what a speedup is against, what its second group needs, what its times are."""
     said = [_SPEEDUP] if any(column.name == "speedup" for column in table.columns) else []
-    said += ["?: noise of the machine may have made it."] if said and any(it.noisy for it in result.cases) else []
+    said += ["?: noise of the machine may have made it."] if _is_doubted(table) else []
     said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
     shown = {column.name for column in table.columns}
     if {"speedup", "95% CI"} <= shown and (count := max(len(it.first_rounds) for it in result.cases)):
@@ -160,6 +160,12 @@ _COPIED = (
 def is_marked(table: Table) -> bool:
     """Whether something in it was derived, and says so."""
     return any(cell.startswith(DERIVED) for row in table.rows for cell in row)
+
+
+def _is_doubted(table: Table) -> bool:
+    """Whether noise of the machine may have made something in it, which says so."""
+    figures = [at for at, it in enumerate(table.columns) if it.group != KEY]
+    return any(row[at].endswith(DOUBTED) for row in table.rows for at in figures)
 
 
 def _figure(text: str) -> Figure | None:
@@ -226,7 +232,7 @@ def _cell(case: Case, it: _Shown, size: float = 0) -> str:
     if len(values) > 1:
         return "–".join(texts).replace("×", "")
     if it.figure.metric == "speedup" and case.noisy:
-        return f"{texts[0]}?"
+        return f"{texts[0]}{DOUBTED}"
     return f"{DERIVED if _is_derived(case, it.figure.metric) else ''}{texts[0]}"
 
 

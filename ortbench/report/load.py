@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.findings.load_advice import noisy_knee
@@ -26,6 +27,7 @@ from ortbench.analysis.loads.levels import (
     rate_of,
     rate_text,
 )
+from ortbench.analysis.noise import is_busy
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.core.units import change
@@ -83,7 +85,7 @@ def load_tables(result: Result) -> list[model.Table]:
 def closed_table(result: Result) -> model.Table:
     """A row for each mode and number of clients; only columns that hold something."""
     clients: KeyColumn = (model.Column("clients", model.Kind.NUMBER, model.KEY), lambda case: f"{at(case).value:g}")
-    own = {"SLO": Own(_slo_cell, model.Kind.WORD)}
+    own = {"SLO": Own(partial(_slo_cell, result), model.Kind.WORD)}
     if result.generation:
         own[THROUGHPUT] = Own(_rate_cell, header=SEQUENCES)
     return case_table(result, of_kind(result, CONCURRENCY), [MODE, clients], own, CONCURRENCY, "By clients")
@@ -102,7 +104,10 @@ def open_table(result: Result) -> model.Table:
         model.Column("rate", model.Kind.NUMBER, model.KEY),
         lambda case: f"{rate_text(at(case).value)}/s" if case.point else BACK_TO_BACK,
     )
-    own = {"SLO": Own(_slo_cell, model.Kind.WORD), "queue_delay.mean": Own(_delay_cell)}
+    own = {
+        "SLO": Own(partial(_slo_cell, result), model.Kind.WORD),
+        "queue_delay.mean": Own(partial(_delay_cell, result)),
+    }
     return case_table(result, cases, [MODE, rate], own, RATE, title="By rate")
 
 
@@ -110,14 +115,20 @@ CANNOT_TELL = "cannot tell"
 _MET = {"passed": "met", "failed": "violated", "unclear": CANNOT_TELL}
 
 
-def _slo_cell(case: Case) -> str:
+def _slo_cell(result: Result, case: Case) -> str:
     found = case.checks.get("slo")
-    return model.NOTHING if found is None else _MET[found["verdict"]]
+    cell = model.NOTHING if found is None else _MET[found["verdict"]]
+    return _doubted(result, cell) if cell == _MET["failed"] else cell
 
 
-def _delay_cell(case: Case) -> str:
+def _delay_cell(result: Result, case: Case) -> str:
     delay = case.stats(QUEUE_DELAY)
-    return model.NOTHING if delay is None else GROWS if is_full(case) else units.duration(delay.mean)
+    return model.NOTHING if delay is None else _doubted(result, GROWS) if is_full(case) else units.duration(delay.mean)
+
+
+def _doubted(result: Result, cell: str) -> str:
+    """That an SLO is violated, or a queue grows, with the doubt that findings have of it, see `busy_doubt`."""
+    return f"{cell}{model.DOUBTED if is_busy(result) else ''}"
 
 
 _MOST_SHAPES = 12  # of a load point that are shown
@@ -208,7 +219,9 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
         _curve(result, by_clients, THROUGHPUT),
         _curve(result, by_clients, "p99"),
         model.NOTHING if rate is None else f"{rate_text(rate['rate'])}/s",
-        model.NOTHING if rate is None or rate["violated_from"] is None else f"{rate_text(rate['violated_from'])}/s",
+        model.NOTHING
+        if rate is None or rate["violated_from"] is None
+        else _doubted(result, f"{rate_text(rate['violated_from'])}/s"),
         _curve(result, by_rate, "p99"),
     )
 

@@ -15,6 +15,7 @@ Known = TypeVar("Known")
 
 NOTHING = "–"  # a cell without a figure
 DERIVED = "≈"  # before what was derived, not measured
+DOUBTED = "?"  # behind what noise of the machine may have made
 GOOD, BAD, UNCLEAR = "good", "bad", "unclear"  # tones, which a terminal shows as colours
 
 

@@ -187,7 +187,36 @@ def test_a_jump_is_said_with_its_depth() -> None:
         "cpu-tensors 1.50× (95% CI 1.50 to 1.50); shared 1.50× (95% CI 1.50 to 1.50)."
     )
     assert said in told(result)
+    assert told(result)[told(result).index(said) + 1] == "Next: ortbench explain jump"  # shapes stay the same
     assert headline(result).startswith("shared: pp100 @ d900 2.00k tokens/s, tg8 @ d900 500 tokens/s")
+
+
+def test_where_the_state_grows_the_nodes_of_both_steps_of_the_greatest_jump_are_timed() -> None:
+    result = decoding()
+    assert result.loop is not None
+    result.loop["steps"], result.loop["state_shapes"] = 60, [[[2, 7, 16], [2, 67, 16]]]
+    result.model["inputs"] = [
+        {"name": "mask", "type": "tensor(int64)", "model_shape": ["batch", "total"], "shape": [2, 67], "bytes": 1},
+        {
+            "name": "past",
+            "type": "tensor(float)",
+            "model_shape": ["batch", "length", 16],
+            "shape": [2, 66, 16],
+            "bytes": 1,
+        },
+    ]
+    case = result.cases[0]
+    made = stepping([1 * MS] * 20 + [1.2 * MS] * 20 + [2 * MS] * 19, noise=0)
+    case.steps_ns, case.samples["step"] = made.steps_ns, made.samples["step"]
+    found = told(result)
+    (first, second) = (it for it in found if it.startswith("The time of a step jumps "))
+    assert (first.partition(", at ")[2][:7], second.partition(", at ")[2][:7]) == ("step 21", "step 41")
+    assert not found[found.index(first) + 1].startswith("Next")
+    assert found[found.index(second) + 1] == (  # past is 7 long before step 0
+        "Next: ortbench run m.onnx --dim batch=2 --dim total=length+1 --dim length=47,48 --measure-nodes"
+    )
+    result.model["inputs"][1]["model_shape"][1] = None
+    assert "Next: ortbench explain jump" in told(result)
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,19 @@ def test_a_terminal_shows_closed_and_open_loops() -> None:
     assert OPEN in text
 
 
+def test_what_noise_may_have_made_of_an_slo_is_marked_in_the_tables() -> None:
+    result = paced(found={"device-tensors": slo_rate(70.0, 74.0)})
+    assert "?: noise" not in text_of(result)
+    result.noise = noise_of(2, 1.0, [0.4] * 8)
+    text = text_of(result)
+    cells = " ".join(text.split())
+    assert all(it in cells for it in (" violated? grows? ", " 12.0 met 100 µs ", " 70/s 74/s? "))
+    assert "\n?: noise of the machine may have made it.\nTimes are medians" in text
+    met = load_result(opened("cpu-tensors", 10, 5.0, 6.0), slo={"p99": 20 * MS})
+    met.noise = result.noise
+    assert "?: noise" not in text_of(met)
+
+
 @pytest.mark.parametrize(("result", "tables"), [(serving(), 5), (paced(), 5)], ids=["clients", "rates"])
 def test_a_narrow_terminal_has_the_tables_in_parts(result: Result, tables: int) -> None:
     lines = shown(build, result, width=80)

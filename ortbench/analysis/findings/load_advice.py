@@ -321,8 +321,11 @@ def _gil(result: Result, mode: str) -> Finding | None:
     if level is None or waited <= LOCK_MATTERS:
         return None
     apart = result.part["sessions"] == PROCESS or result.generation is not None
-    next_ = "" if apart else again(result, "--sessions", PROCESS)
-    return Finding(f"{mode}: clients waited for the GIL {share(waited)} of the time {at(level).phrase}", next=next_)
+    what = f"{mode}: clients waited for the GIL {share(waited)} of the time {at(level).phrase}"
+    if apart:
+        return Finding(what)
+    evidence = "a process for each client avoids that but can be slower all the same; to compare, measure it too"
+    return Finding(what, evidence, again(result, "--sessions", PROCESS))
 
 
 def _unfair(result: Result, mode: str) -> Finding | None:

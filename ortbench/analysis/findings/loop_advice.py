@@ -8,7 +8,7 @@ from statistics import median
 from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, UNKNOWN, Fastest, claim_between, fastest, over
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
-from ortbench.analysis.findings.program import lever
+from ortbench.analysis.findings.program import both_steps, lever
 from ortbench.analysis.findings.speedups import is_on_host, speedup_findings
 from ortbench.analysis.noise import allows_within, cannot_tell, is_busy
 from ortbench.analysis.steps_and_stages import (
@@ -33,10 +33,16 @@ RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 
 def loop_findings(result: Result, loop: Loop) -> list[Finding]:
     if result.generation:
-        return [*_tokens(result), *_speedups(result, loop), *_shared(result), *_growth(result, loop), *_jumps(result)]
+        return [
+            *_tokens(result),
+            *_speedups(result, loop),
+            *_shared(result),
+            *_growth(result, loop),
+            *_jumps(result, loop),
+        ]
     return [
         *_rate(result), *_speedups(result, loop), *_shared(result), *_beside_state(result), *_growth(result, loop),
-        *_jumps(result), *_first(result, loop),
+        *_jumps(result, loop), *_first(result, loop),
     ]  # fmt: skip
 
 
@@ -196,13 +202,13 @@ def _growth(result: Result, loop: Loop) -> list[Finding]:
     ]
 
 
-def _jumps(result: Result) -> list[Finding]:
-    """Where steps take longer or shorter at once, over depth."""
+def _jumps(result: Result, loop: Loop) -> list[Finding]:
+    """Where steps take longer or shorter at once, over depth, and what shows why, of the greatest."""
     made, of_place = result.generation, dict[tuple[int, bool], list[tuple[Case, Jump]]]()
     for case in result.cases:
         for it in jumps(case, is_first_apart(result)) if case.status == OK else ():
             of_place.setdefault((it.step, it.after > it.before), []).append((case, it))
-    found = []
+    found, certain = list[Finding](), dict[float, tuple[int, int]]()
     for (step, longer), there in sorted(of_place.items()):
         what, place = "The time of a step", f"step {step:,}"
         if made is not None:
@@ -213,10 +219,14 @@ def _jumps(result: Result) -> list[Finding]:
         )
         verb = "jump" if longer else "drop"
         if all(_is_certain(result, case, it) for case, it in there):
+            certain[max(max(it.size.ratio, 1 / it.size.ratio) for _, it in there)] = len(found), step
             found.append(Finding(f"{what} {verb}s {sizes}, at {place}", ratios, weight=Weight.COST))
         else:
             doubt = cannot_tell(f"whether {what[0].lower()}{what[1:]} {verb}s at {place}")
             found.append(Finding(doubt, f"{sizes}; {ratios}", weight=Weight.COST, tone="unclear"))
+    if certain:
+        at, step = certain[max(certain)]
+        found[at] = found[at]._replace(next=both_steps(result, loop, step) or "ortbench explain jump")
     return found
 
 

@@ -86,6 +86,29 @@ def inspection(result: Result) -> str:
     return shlex.join(["ortbench", "inspect", result.model["path"], *_provider(result, auto=True)])
 
 
+def both_steps(result: Result, loop: Loop, step: int) -> str:
+    """The command that times the nodes of a step of a loop and of the one before, each alone; nothing where no state grows along a
+    dimension with a name."""
+    inputs = {it["name"]: it for it in result.model["inputs"]}
+    sized = [pair for it in inputs.values() for pair in zip(it["model_shape"], it["shape"] or (), strict=False)]
+    for (_, name), (before, after) in zip(loop["feedback"], loop["state_shapes"], strict=False):
+        state = inputs.get(name)
+        axes = () if state is None else zip(state["model_shape"], state["shape"] or (), before, after, strict=False)
+        for symbol, last, begun, ended in axes:  # `last`: in the last step
+            if isinstance(symbol, str) and symbol.isidentifier() and begun != ended > last:
+                each = ended - last
+                here = last - (loop["steps"] - 1 - step) * each
+                dims = {
+                    dim: f"{symbol}+{each}" if size == ended else size  # a mask is as long as the state then is
+                    for dim, size in sized
+                    if isinstance(dim, str) and dim.isidentifier() and size != 1
+                }
+                dims[symbol] = f"{here - each},{here}"
+                run = ["ortbench", "run", result.model["path"], *_target(result)]
+                return shlex.join([*run, *_pairs("dim", dims), "--measure-nodes"])
+    return ""
+
+
 def on_same_ep(result: Result, command: str) -> str:
     """A command, with the EP and its options."""
     return " ".join(filter(None, (command, shlex.join(_provider(result)))))
