@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.pairs import PAIRS, by_round, remedy
+from ortbench.analysis.comparing.pairs import PAIRS, by_round
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.program import again
+from ortbench.analysis.noise import more_rounds
 from ortbench.core.ep_names import CAPTURING_EPS
 from ortbench.core.resampling import Rounds, figure_of
 from ortbench.core.stats import FEWEST, Value
@@ -160,7 +161,7 @@ def _spinning(result: Result) -> list[Finding]:
         return [Finding(what, weight=Weight.DETAIL)]
     if not sure:
         what = "Too few blocks to tell how much CPU time threads spend spinning"
-        return [Finding(what, "", remedy(result, PAIRS), Weight.DETAIL, "unclear")] if asked else []
+        return [Finding(what, "", more_rounds(result, PAIRS), Weight.DETAIL, "unclear")] if asked else []
     case = next(case for case in asked if sure.get(case.mode) == max(sure.values()))
     total, still = case.median(LATENCY), case.value(f"{LATENCY}_{NO_SPIN}") or 0
     took = "" if total is None else f", latency {duration(still)} instead of {duration(total)}"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.pairs import ROUNDS, by_round
+from ortbench.analysis.comparing.pairs import ROUNDS, by_round, duration_s, remedy
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.program import again
 from ortbench.analysis.loads.levels import block_figures
@@ -153,6 +153,13 @@ def quieter(result: Result) -> tuple[str, ...]:
     """What a command that measures again on a busy machine has besides; nothing where it waited, or the machine was quiet."""
     has_waited = any(word.partition("=")[0] == "--wait-quiet" for word in result.command)
     return ("--wait-quiet", "60s") if is_busy(result) and not has_waited else ()
+
+
+def more_rounds(result: Result, number: int, together: int = 1) -> str:
+    """What gives so many rounds: the command with a duration that does, on a busy machine of quiet ones, else in words; see `remedy`."""
+    if result.stopped is None or result.stopped["reason"] != "duration":
+        return remedy(result, number, together)
+    return again(result, "--duration", f"{duration_s(result, number, together)}s", *quieter(result))
 
 
 def cannot_tell(what: str) -> str:

@@ -213,7 +213,7 @@ def build(
     """The report of a comparison; see `tables`. `remarks` say what the results differ in; `doubt_on` media it says which figures
     are doubtful, where nothing else does; `why` is of the first two; `best` says which is best for what."""
     figures = rows(results, only)
-    remarked = map(remark, [*lacks(results, names, figures), *remarks, *only_in(results, names)])
+    remarked = map(remark, [*remarks, *only_in(results, names)])
     notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     counts = list(dict.fromkeys(it.key.metric for it in figures if it.key.metric.often_zero))
@@ -224,8 +224,10 @@ def build(
     off = off_target(results, names)
     found = [*ep_findings(results), *best_findings(best)]
     found += side_findings(results, names) if len(results) <= FEW_RESULTS else []
+    few = lacks(results, names, figures)
     last: list[Block] = [
         *([Findings(found)] if found else []),
+        *([Findings(few)] if few else []),
         Notes([*setting_notes(results, names, best), *notes]),
         *explained,
     ]

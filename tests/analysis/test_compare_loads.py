@@ -29,6 +29,7 @@ from tests.results import (
     opened,
     paced,
     result_of,
+    said,
     serving,
     steady,
 )
@@ -41,8 +42,8 @@ def test_which_loads_are_comparable_and_what_differs() -> None:
         ({"workers": 2}, "workers: 1 and 2"),
         ({"arrivals": "file", "file": "a.txt"}, "arrivals: poisson and file"),
     ]
-    for changed, said in cases:
-        assert mismatches(paced(), paced(**changed))[0] == said
+    for changed, mismatch in cases:
+        assert mismatches(paced(), paced(**changed))[0] == mismatch
     assert mismatches(serving(), load_result(*load_cases(serving()), *load_cases(paced()))) == []
     run = result_of(measured("cpu-tensors", latency=steady([1])))
     assert mismatches(serving(), run)[-1] == "kind: a load and single inferences"
@@ -124,10 +125,11 @@ def test_what_has_no_interval_says_what_it_takes() -> None:
     bare = serving()
     for case in load_cases(bare):
         case.load_blocks = []
-    why = (
-        "a latency has an interval where its load point has at least 3 blocks in both results: give a longer --duration"
-    )
-    assert lacks([serving(), bare], "ab", rows([serving(), bare])) == [why]
+    why = "a latency has an interval where its load point has at least 3 blocks in both results"
+    assert said(lacks([serving(), bare], "ab", rows([serving(), bare]))) == [
+        f"{why}.",
+        "Next: give a longer --duration",
+    ]
     assert lacks([serving(), serving()], "ab", rows([serving(), serving()])) == []
     shown = comparison.build([serving(), bare], ["a", "b"], 0.02, in_order=True)
     assert why in str(shown.parts)

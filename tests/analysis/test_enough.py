@@ -10,7 +10,7 @@ from ortbench.gate.contests import ALPHA
 from ortbench.measure.schedule import MIN_ROUNDS
 from ortbench.model.result import Result
 from ortbench.model.schema import Stopped
-from tests.results import measured, result_of, steady
+from tests.results import measured, result_of, said, steady
 
 MS, SECOND = 1_000_000, 1_000_000_000
 PRECISE: Stopped = {"reason": "precision", "value": 0.01}
@@ -59,10 +59,17 @@ def test_a_duration_that_is_long_enough() -> None:
         assert remedy(ended(rounds, TIMED, step_ns), wanted) == words
     # Four rounds took 0.9 s for each mode; beside another side half of that was the other's.
     sides = [ended(4, TIMED, SECOND) for _ in "ab"]
-    assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["9s"]
+    assert [it.next for it in lacks(sides, "ab", rows(sides))] == ["measure again with --duration 9s"]
     for side in sides:
         side.setup["run_id"] = "one"
-    assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["5s"]  # of both in a line
+        side.command = ["ortbench", "run", "m.onnx", "--duration", "0.9", "--out", "x"]
+    (both,) = lacks(sides, "ab", rows(sides))
+    assert both.next == "ortbench run m.onnx --duration 5s"
+    sides[1].cases[0] = measured("cpu-tensors", latency=steady([MS] * 3))
+    assert [it.lines for it in lacks(sides, "ab", rows(sides))] == [
+        ["a has 4 blocks and a comparison needs 8."],
+        ["b has 3 blocks and a comparison needs 8.", f"Next: {both.next}"],  # which is one for both
+    ]
     # As a gate of several limits takes them.
     words = "measure again with --precision 0, which lasts as long as --duration"
     assert remedy(ended(ROUNDS, PRECISE), ROUNDS + 1) == words
@@ -72,9 +79,14 @@ def test_each_result_is_told_of_once_with_the_fewest_blocks_of_what_is_shown() -
     few = ended(3, COUNTED)
     few.cases[1] = measured("device-tensors", latency=steady([MS] * 2))
     results = [ended(PARTS), few, ended(5, COUNTED), few]
-    rest = "and a comparison needs 8: measure again without --iterations"
-    assert lacks(results, "abcd", rows(results)) == [f"b and d have 2 blocks each {rest}", f"c has 5 blocks {rest}"]
-    assert lacks(results[:2], "ab", rows(results[:2], Selection(("cpu-tensors",)))) == [f"b has 3 blocks {rest}"]
+    rest, more = "and a comparison needs 8.", "Next: measure again without --iterations"
+    assert said(lacks(results, "abcd", rows(results))) == [
+        f"b and d have 2 blocks each {rest}",
+        f"c has 5 blocks {rest}",
+        more,
+    ]
+    of_one = lacks(results[:2], "ab", rows(results[:2], Selection(("cpu-tensors",))))
+    assert said(of_one) == [f"b has 3 blocks {rest}", more]
     results = [ended(PARTS), ended(PARTS)]
     assert lacks(results, "ab", rows(results)) == []
     results = [ended(PARTS), result_of()]

@@ -129,14 +129,15 @@ def test_settings_side_by_side_with_copies_inside_the_graph(clock: Clock, tmp_pa
     assert [line for line in said if line[0] in "•!"] == [
         "• # Memcpy node copies # to the host in each inference, in every mode: # of # nodes is on the CPU (Clip); counted as "
         "inference, not as copies.",
-        "! opt-level=basic and opt-level=all have # block each and a comparison needs #: measure again without --iterations",
+        "! opt-level=basic and opt-level=all have # block each and a comparison needs #.",
     ]
 
 
 def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     sizes = ("--dim", "batch=1,8,32")
     lacking = [
-        "! batch=1, batch=8 and batch=32 have # block each and a comparison needs #: measure again without --iterations"
+        "! batch=1, batch=8 and batch=32 have # block each and a comparison needs #.",
+        "Next: measure again without --iterations",
     ]
 
     def rows(figure: str, unit: str = "") -> list[str]:

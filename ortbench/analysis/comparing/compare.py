@@ -14,7 +14,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.pairs import PARTS, duration_s, lacking, remedy
+from ortbench.analysis.comparing.pairs import PARTS, duration_s, lacking
 from ortbench.analysis.comparing.series import (
     EVERYTHING,
     RESAMPLED,
@@ -31,8 +31,9 @@ from ortbench.analysis.comparing.series import (
     sizes_at,
     value_of,
 )
+from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, interval_of, is_full, paired_reach, quotient
-from ortbench.analysis.noise import allows, is_beyond_noise, joined
+from ortbench.analysis.noise import allows, is_beyond_noise, joined, more_rounds
 from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of
 from ortbench.model.kinds import KINDS
@@ -297,8 +298,8 @@ def are_one_run(one: Result, other: Result) -> bool:
     return run_id is not None and run_id == other.setup.get("run_id")
 
 
-def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row]) -> list[str]:
-    """What results that were compared have too few blocks of, in a sentence for each, and what gives them."""
+def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row]) -> list[Finding]:
+    """What results that were compared have too few blocks of, and what gives them."""
     fewest: dict[int, int] = {}
     loads = False
     for row in found:
@@ -313,13 +314,17 @@ def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row])
                         fewest[side] = min(len(it.blocks), fewest.get(side, len(it.blocks)))
     if loads:
         few = f"a latency has an interval where its load point has at least {FEWEST_BLOCKS} blocks in both results"
-        return [f"{few}: give a longer --duration"]
+        return [Finding(few, "", "give a longer --duration", Weight.ANSWER, "unclear")]
     runs = [result.setup.get("run_id") or number for number, result in enumerate(results)]
     alike: dict[tuple[int, str], list[str]] = {}
     short = {side: count for side, count in sorted(fewest.items()) if count < PARTS}
     for side, count in short.items():
         same_run = [it for it in short if runs[it] == runs[side]]  # which one command measures
         slowest = max(same_run, key=lambda it: duration_s(results[it], PARTS, runs.count(runs[it])))
-        more = remedy(results[slowest], PARTS, runs.count(runs[side]))
+        more = more_rounds(results[slowest], PARTS, runs.count(runs[side]))
         alike.setdefault((count, more), []).append(names[side])
-    return [lacking(called, count, more) for (count, more), called in alike.items()]
+    latest = {more: count for count, more in alike}  # a step is said once
+    return [
+        Finding(lacking(called, count), "", more if latest[more] == count else "", Weight.ANSWER, "unclear")
+        for (count, more), called in alike.items()
+    ]

@@ -100,13 +100,13 @@ TOO_FEW = "too few blocks for a 95% CI"
 
 def lack(name: str, result: Result, blocks: int) -> str | None:
     """That a result has too few blocks for a comparison, and what gives them; None if it has not."""
-    return None if blocks >= PARTS else lacking([name], blocks, remedy(result, PARTS))
+    return None if blocks >= PARTS else f"{lacking([name], blocks)}: {remedy(result, PARTS)}"
 
 
-def lacking(names: Sequence[str], blocks: int, more: str) -> str:
-    """That results have too few blocks for a comparison, each as many, and what gives `more`."""
+def lacking(names: Sequence[str], blocks: int) -> str:
+    """That results have too few blocks for a comparison, each as many."""
     has, each = ("has", "") if len(names) == 1 else ("have", " each")
-    return f"{listed(names)} {has} {count(blocks, 'block')}{each} and a comparison needs {PARTS}: {more}"
+    return f"{listed(names)} {has} {count(blocks, 'block')}{each} and a comparison needs {PARTS}"
 
 
 def remedy(result: Result, rounds: int, together: int = 1) -> str:

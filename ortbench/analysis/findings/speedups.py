@@ -19,13 +19,13 @@ from ortbench.analysis.comparing.claims import (
     over,
     seems_faster,
 )
-from ortbench.analysis.comparing.pairs import PAIRS, TOO_FEW, remedy
+from ortbench.analysis.comparing.pairs import PAIRS, TOO_FEW
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import times, times_as_fast, within
 from ortbench.analysis.findings.program import how_to_write
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
-from ortbench.analysis.noise import cannot_tell, made_by_noise
+from ortbench.analysis.noise import cannot_tell, made_by_noise, more_rounds
 from ortbench.core.safe_text import capitalized, listed
 from ortbench.core.units import digits, duration
 from ortbench.model.kinds import KINDS
@@ -89,7 +89,7 @@ def _unsure_both(result: Result, best: Fastest, kept: Fastest, takes: str) -> Fi
         f"{within(kept.speedup.ci95, digits)}{condition(result, kept.mode)}"
     )
     if best.claim == UNKNOWN:
-        return Finding(said, TOO_FEW, remedy(result, PAIRS), Weight.ANSWER, "unclear")
+        return Finding(said, TOO_FEW, more_rounds(result, PAIRS), Weight.ANSWER, "unclear")
     what = cannot_tell(f"how {best.mode} and {kept.mode} compare with {CPU}")
     return Finding(what, _beside_noise(result, said, [best.case, kept.case]), "", Weight.ANSWER, "unclear")
 
@@ -194,4 +194,4 @@ def unsure(result: Result, case: Case, what: str) -> Finding:
             Weight.ANSWER,
             "unclear",
         )
-    return Finding(what, TOO_FEW, remedy(result, PAIRS), Weight.ANSWER, "unclear")
+    return Finding(what, TOO_FEW, more_rounds(result, PAIRS), Weight.ANSWER, "unclear")

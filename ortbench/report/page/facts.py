@@ -36,7 +36,7 @@ from ortbench.report.comparison import legend, setting_notes
 from ortbench.report.comparison import tables as side_by_side
 from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.page.parts import Drawn, Section, charts_of_many, drawn, sections
-from ortbench.report.phrases import best_note, has_items, heading, remark
+from ortbench.report.phrases import best_note, has_items, heading
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ def _compared(
             for name, result in zip(called[1:], own[1:], strict=True)
             if (changed := changes(own[0], result))
         ]
-        said += [remark(f"cannot tell: {lack}") for lack in lacks(own, called, rows(own))]
+        said += lacks(own, called, rows(own))
     return made, said
 
 

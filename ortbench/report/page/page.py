@@ -30,7 +30,7 @@ from ortbench.report.page.chart_svg.draw import draw
 from ortbench.report.page.chart_svg.sheet import WIDE
 from ortbench.report.page.facts import Fact, facts, overview
 from ortbench.report.page.parts import Drawn, Section, charts_of, drawn, filled_in, notes, sections, tables
-from ortbench.report.phrases import heading, remark, result_name
+from ortbench.report.phrases import heading, longest_once, remark, result_name
 from ortbench.report.run import build
 
 
@@ -65,6 +65,10 @@ def build_page(
     given = zip(results, reports, names, strict=True)
     parts = [_part(result, report, name, number) for number, (result, report, name) in enumerate(given, 1)]
     beside = overview(results, names, judged=first is not None) if many else None
+    if beside is not None:
+        *own, told = longest_once([*(part.notes for part in parts), beside.notes])
+        parts = [replace(part, notes=said) for part, said in zip(parts, own, strict=True)]
+        beside = replace(beside, notes=told)
     shown = [table for report in reports for table in tables(report)]
     shown += [it.table for it in (beside.sections if beside else ()) if it.table is not None]
     return filled_in(
