@@ -11,8 +11,9 @@ from ortbench.analysis.sweep import best_of, failures, has_a_cost, merge, point_
 from ortbench.model.modes import CPU
 from ortbench.model.result import FAILED, OK, RUN, Case, Result
 from ortbench.model.slo import Slo
-from ortbench.plan.plan import Inputs, Plan
+from ortbench.plan.plan import Plan
 from ortbench.plan.sweep_plan import Shape
+from ortbench.plan.target import Inputs
 from tests.expect import there
 from tests.results import (
     MS,

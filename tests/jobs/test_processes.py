@@ -29,7 +29,10 @@ def test_a_run_is_measured_in_several_processes(tmp_path: Path) -> None:
     )
     assert (ran.code, ran.err) == (0, "")
     assert "in 3 processes: 10 iterations per mode" in ran.out
-    assert "95% CI: by the medians of 3 processes, one after the other; runs at another time can differ by more." in ran.out
+    assert (
+        "95% CI: by the medians of 3 processes, one after the other; runs at another time can differ by more."
+        in ran.out
+    )
     (file,) = tmp_path.glob("*/result.json")
     for case in load(file).cases:
         assert case.processes == [0, 1, 2]  # a block holds all of a part
@@ -93,7 +96,7 @@ def refuse_the_second() -> None:
     def open_worker(_: Any) -> Any:  # the first one was started before there was a plan
         raise BenchmarkFailed("no memory is left")
 
-    configuration.open_worker = open_worker
+    configuration.open_worker = open_worker  # type: ignore[assignment, attr-defined]
     main()
 
 
