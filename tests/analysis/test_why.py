@@ -9,7 +9,19 @@ import pytest
 
 from ortbench.analysis.nodes.each_node import by_round, faster_of, made_of
 from ortbench.analysis.nodes.islands import Node
-from ortbench.analysis.why.changes import ADDED, CHANGED, FUSED, GONE, MOVED, REPLACED, REST, SAME, changes, whole
+from ortbench.analysis.why.changes import (
+    ADDED,
+    CHANGED,
+    FUSED,
+    GONE,
+    MOVED,
+    REPLACED,
+    REST,
+    SAME,
+    called,
+    changes,
+    whole,
+)
 from ortbench.analysis.why.explain import Why, confirmation, explain, not_confirmed, sentence, why_data
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput
@@ -192,6 +204,48 @@ def test_a_convolution_in_a_blocked_layout_takes_what_is_behind_it() -> None:
     ran = [timed(node.name or f"{node.op}_{9 * at}", [1], op=node.op) for at, node in enumerate(old)]
     assert as_run(old, ran) == [replace(it, ep=node.ep) for it, node in zip(old, ran, strict=True)]
     assert made_of(ran, old, model) == [["c0"], [], ["h0"], ["c1"], [], ["h1"]]
+
+
+def test_a_mul_that_became_a_convolution_in_a_blocked_layout_is_known_by_its_name() -> None:
+    """ONNX Runtime calls it by its output; what is behind it is part of it, what is before it is not."""
+    from tests.analysis.test_node_times import timed
+
+    model = [Node(name, op, None, reads, (gives,)) for name, op, reads, gives in [
+        ("conv", "Conv", ("x",), "t0"), ("relu", "Relu", ("t0",), "t1"), ("scale", "Mul", ("s", "t1"), "t2"), ("act", "Relu", ("t2",), "t3"),
+        ("norm", "BatchNormalization", ("t3",), "t4_mul"), ("gate", "Sigmoid", ("t4_mul",), "t5"), ("on", "Mul", ("t4_mul", "t5"), "y"),
+    ]]  # fmt: skip
+    graph = [
+        Node("t1_nchwc", "Conv", None, ("x",), ("r0",)),
+        Node("t2_mul_nchwc", "Conv", None, ("r0",), ("r1",)),
+        Node("t4_mul_bn_nchwc", "Conv", None, ("r1",), ("r2",)),
+        Node("on/QuickGeluFusion/", "QuickGelu", None, ("r2",), ("r3",)),
+        Node("ReorderOutput", "ReorderOutput", None, ("r3",), ("y",)),
+    ]
+    ran = [timed(node.name, [1], op=node.op) for node in graph]
+    assert made_of(ran, graph, model) == [["conv", "relu"], ["scale", "act"], ["norm"], ["gate", "on"], []]
+
+
+def test_a_cast_that_onnxruntime_put_in_hides_no_output() -> None:
+    from tests.analysis.test_node_times import timed
+
+    model = [Node("a", "MatMul", None, ("x",), ("t",)), Node("b", "Relu", None, ("t",), ("y",))]
+    ran = [timed("fused a/MatMulAddFusion", [1], op="FusedGemm")]
+    graph = [Node(ran[0].name, "FusedGemm", None, ("x",), ("InsertedPrecisionFreeCast_y",))]
+    assert made_of(ran, graph, model) == [["a", "b"]]
+
+
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [
+        ([], "t1_nchwc"),
+        (["scale"], "scale"),
+        (["conv", "relu"], "conv + relu"),
+        (["conv", "norm", "relu", "clip"], "conv + … + clip"),
+    ],
+)
+def test_a_node_that_was_rewritten_is_called_by_the_models_nodes(of: list[str], name: str) -> None:
+    assert called(node("Conv", "t1_nchwc", US, of=of)) == name
+    assert called(node("Conv", "conv", US, of=["conv", "norm", "relu", "clip"])) == "conv"
 
 
 def test_a_round_is_the_faster_half_of_its_runs_of_nodes_too() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
@@ -14,7 +15,9 @@ _REORDERING = ("ReorderInput", "ReorderOutput")
 _PUT_IN = (TO_HOST, FROM_HOST, *_REORDERING)
 _MADE_CAST = "InsertedPrecisionFreeCast"
 _BLOCKED = "_nchwc"  # ONNX Runtime calls a convolution in a blocked layout by its output and this
+_CONVERTED = re.compile(r"_(mul|bn)_nchwc$")  # and one that was a Mul or a BatchNormalization by this
 _FUSED, _PAD = "fused ", "Pad"
+_BY_FUSION = re.compile(r"(/\w+Fusion/?)+$")  # and a fused node by one of its nodes and this
 
 
 def is_put_in(op: str, name: str) -> bool:
@@ -78,14 +81,16 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
     named = {node.name: at for at, node in enumerate(model) if node.inside is None}
     ends: list[list[str]] = []
     for node, edges in zip(timed, wired, strict=True):
-        given = node.name.removesuffix(_BLOCKED)
+        blocked = [node.name.removesuffix(_BLOCKED), _CONVERTED.sub("", node.name)]
+        given = next((it for it in blocked if it != node.name and it in givers), None)
         if node.inside is not None or is_put_in(node.op, node.name):
             ends.append([])
-        elif given != node.name and given in givers:
+        elif given is not None:
             ends.append([given])
         else:
-            outputs = [] if edges is None else [it for it in edges.outputs if it in givers]
-            at = named.get(node.name.removeprefix(_FUSED))
+            tensors = [] if edges is None else [it.removeprefix(f"{_MADE_CAST}_") for it in edges.outputs]
+            outputs = [it for it in tensors if it in givers]
+            at = named.get(_BY_FUSION.sub("", node.name.removeprefix(_FUSED)))
             ends.append(outputs or ([] if at is None else list(model[at].outputs)))
     theirs = {tensor for own in ends for tensor in own}
     taken: set[int] = set()
@@ -104,6 +109,8 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
             # A convolution takes in what is behind it, and before it a Pad at most.
             if node.name.endswith(_BLOCKED) and model[at].op == node.op:
                 inputs = [it for it in inputs if it != model[at].inputs[0] or model[givers[it]].op == _PAD]
+            if _CONVERTED.sub("", node.name) in model[at].outputs:
+                inputs = []
             open_tensors += inputs
         found.append(mine)
     both = zip(timed, wired, strict=True)

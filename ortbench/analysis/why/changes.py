@@ -238,10 +238,13 @@ def operator(node: ProfiledNode) -> str:
 
 
 def called(node: ProfiledNode) -> str:
-    """The name of a node in the model, where it has one."""
+    """The name of a node in the model, or of those that it was made of, of many the first and the last."""
+    of, name = node["of"], node["name"]
     if is_compiled(node):
         return COMPILED
-    return " + ".join(node["of"]) if 0 < len(node["of"]) <= _NAMED else node["name"]
+    if len(of) <= _NAMED:
+        return " + ".join(of) or name
+    return name if name in of else f"{of[0]} + … + {of[-1]}"
 
 
 _NAMED = 3  # nodes of the model that stand for the one that was made of them
