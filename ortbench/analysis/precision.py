@@ -27,7 +27,12 @@ _WAYS = {
 def how_far(relative: float, rtol: float, atol: float) -> str:
     """A difference, relative to the output's largest value, with the tolerance that alone would accept what differs."""
     way = accepting(relative, rtol, atol)
-    return f"the largest difference is {_percent(relative)} of the output's largest value, {way} accepts it"
+    return f"the largest difference is {_percent(relative)} of the output's largest value; {acceptable(way)}"
+
+
+def acceptable(way: str) -> str:
+    """What to do about a difference that nothing has accepted yet."""
+    return f"if that is acceptable, pass {way}"
 
 
 def accepting(relative: float, rtol: float, atol: float) -> str:
@@ -51,9 +56,9 @@ def lowered(eps: Sequence[str], relative: float | None) -> str | None:
 
 
 def mended(ep: str, accepts: str | None) -> str:
-    """What has an EP compute in float32, or else accepts the difference."""
+    """What has an EP compute in float32, or else what to pass where the difference is acceptable."""
     way = _way(ep)
-    return f"{way[1]} has {ep} compute in float32" if way else f"{accepts or '--rtol'} accepts the difference"
+    return f"{way[1]} has {ep} compute in float32" if way else acceptable(accepts or "--rtol")
 
 
 def likely_cause(eps: Sequence[str], relative: float | None) -> str:

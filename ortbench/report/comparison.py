@@ -457,8 +457,9 @@ def _in_words(verdict: Verdict) -> list[Note]:
 
 
 def _checked(verdict: Verdict) -> list[Note]:
+    """The checks stand last, right above the verdict."""
     checks = [Note(check.text, *_SIGNS[check.verdict]) for check in verdict.checks]
-    return [*checks, *_remarks(verdict), *_warnings(verdict)]
+    return [*_remarks(verdict), *_warnings(verdict), *checks]
 
 
 def _warnings(verdict: Verdict) -> list[Note]:

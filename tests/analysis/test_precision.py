@@ -25,9 +25,9 @@ def test_a_small_difference_is_likely_to_be_of_precision() -> None:
 
 
 def test_how_far() -> None:
-    said = "the largest difference is 0.882 % of the output's largest value, --rtol 0.016 accepts it"
+    said = "the largest difference is 0.882 % of the output's largest value; if that is acceptable, pass --rtol 0.016"
     assert how_far(0.00882, 0.01501, 0.02) == said
-    said = "the largest difference is 0.0588 % of the output's largest value, --atol 0.0049 accepts it"
+    said = "the largest difference is 0.0588 % of the output's largest value; if that is acceptable, pass --atol 0.0049"
     assert how_far(0.000588, 0.21, 0.00481) == said
 
 
