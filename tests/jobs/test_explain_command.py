@@ -98,6 +98,8 @@ def test_spellings(typed: list[str], found: list[str]) -> None:
         ("fallback", "CPU fallback"), ("random", "synthetic inputs"), ("KV cache", "state"), ("prefill", "first step"),
         ("decode", "step"), ("thinned", "downsampled"), ("held back", "throttled"), ("contest", "sequential test"),
         ("submit", "enqueue"), ("island", "CPU fallback"), ("split", "breakdown"), ("what else it costs", "resource usage"),
+        ("sums", "add up"), ("process", "processes"), ("not confirmed", "confirmed"), ("overlaps", "overlap"),
+        ("fused differently", "change"), ("lower precision", "doubtful"), ("no difference", "same"),
     ],
 )  # fmt: skip
 def test_an_old_or_a_standard_term_leads_to_the_word(typed: str, word: str) -> None:
