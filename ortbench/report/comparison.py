@@ -334,9 +334,8 @@ def records(
             record: dict[str, Any] = {**of, "result": name, "value": row.values[number]}
             for key, ratio in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
                 shown = ratio and {**ratio._asdict(), "verdict": word(ratio, same, row.is_cost)}
-                record[key] = shown and {
-                    it: value for it, value in shown.items() if it != "doubted"
-                }  # which the verdict says
+                # Which the verdict says.
+                record[key] = shown and {it: value for it, value in shown.items() if it not in ("doubted", "apart")}
             found.append(record)
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.comparing.comparable import variables_line
-from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, Row, word
+from ortbench.analysis.comparing.compare import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, Row, word
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight
 from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.analysis.items import best_of, is_batch
@@ -464,7 +464,7 @@ def ratio_cells(row: Row, found: RatioEstimate | None, same: float | None) -> li
     """The ratio, its interval unless it is exact, and the word for it unless `same` is None."""
     if found is None:
         return [NOTHING] * (2 if same is None else 3)
-    interval = NOTHING
+    interval = f"each ≥{FAR}×" if found.apart else NOTHING
     if found.low is not None and found.high is not None and not found.exact and not found.doubted:
         interval = f"{units.change(found.low)}–{units.change(found.high)}"
     cells = [units.change(found.ratio), interval]

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from ortbench.analysis.comparing.compare import rows, word
-from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
+from ortbench.analysis.comparing.compare import lacks, rows, word
+from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
 from ortbench.model.modes import CPU, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
 from ortbench.report.comparison import setting_notes
+from ortbench.report.phrases import ratio_cells
 from ortbench.report.programs.literals import session_lines
 from tests.expect import there
 from tests.results import US, measured, noise_of, result_of, steady
@@ -227,3 +228,38 @@ def test_which_ep_is_faster_of_several_models_and_not_of_one_run() -> None:
     turns[1].setup["run_id"] = turns[0].setup["run_id"]
     assert ep_findings(turns) == []
     assert len(ep_findings([*turns, *on_eps(FAST, STEADY, path="n.onnx")])) == 2  # "best" is said of one model alone
+
+
+@pytest.mark.parametrize(("slow", "said"), [(40_000, "faster"), (1100, "cannot tell")])
+def test_the_table_calls_faster_what_the_sentence_does(slow: int, said: str) -> None:
+    """Each inference takes ten times as long or more: that needs no interval; what has none for another reason is named."""
+    results = on_eps([slow] * 3, [80, 120, 90, 80])
+    found = rows(results)
+    latency = found[0].since_first[1]
+    assert latency is not None
+    assert (word(latency, 0.02), latency.low) == (said, None)
+    assert ratio_cells(found[0], latency, 0.02)[1:] == ["each ≥10×" if said == "faster" else "–", said]
+    few = ["default has 3 blocks and a comparison needs 8", "one has 4 blocks and a comparison needs 8"]
+    assert [it.partition(":")[0] for it in lacks(results, NAMES, found[:1])] == ([] if said == "faster" else few)
+
+
+def test_noise_of_the_machine_does_not_make_what_is_far_apart() -> None:
+    other = rows(on_eps(STEADY, [4000] * 12))[0].since_first[1]
+    assert other is not None
+    assert word(other._replace(doubted=True), 0.02) == "slower"
+
+
+def test_the_best_of_each_of_several_models() -> None:
+    results = configurations(STEADY, FAST)
+    more = configurations(SAME, STEADY, run_id="another run")
+    for result in more:
+        result.model |= {"path": "n.onnx", "sha256": "n" * 64}
+    names = ["one", "two", "three", "four"]
+    path = results[0].model["path"]
+    assert [it.text for it in best_of_models([*results, *more], names)] == [
+        f"{path}: best for latency: two, 80.0 µs; one takes 1.25× as much (95% CI 1.25 to 1.25).",
+        "n.onnx: best for latency: three; four is the same within 2%.",
+    ]
+    assert best_of_models([results[0], more[0]], names) == []
+    eps = [*on_eps(STEADY, FAST), *on_eps(FAST, STEADY, path="n.onnx")]
+    assert best_of_models(eps, names) == []  # which `ep_findings` tells

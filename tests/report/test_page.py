@@ -254,6 +254,21 @@ def test_several_results_have_an_overview_with_links() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_the_best_configuration_of_each_model_stands_first_unless_a_verdict_does() -> None:
+    from tests.analysis.test_best import FAST, STEADY, configurations
+
+    results = [*configurations(STEADY, FAST), *configurations(FAST, STEADY, run_id="another run")]
+    for result in results[2:]:
+        result.model |= {"path": "n.onnx", "sha256": "n" * 64}
+    names = ["one", "two", "three", "four"]
+    found = page(*results, names=names)
+    best = [f"{results[0].model['path']}: best for latency: two, 80.0 µs", "n.onnx: best for latency: three, 80.0 µs"]
+    assert found.text("h1") == ["; ".join(best)]
+    more = ["one takes 1.25× as much (95% CI 1.25 to 1.25).", "four takes 1.25× as much (95% CI 1.25 to 1.25)."]
+    assert found.text("li")[:2] == [f"{one}; {other}" for one, other in zip(best, more, strict=True)]
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_results_that_may_be_compared_are() -> None:
     old, new = without_samples(), without_samples()
     new.environment["onnxruntime"] = "1.29.0"

@@ -326,11 +326,11 @@ def test_a_gate_at_80_columns() -> None:
         "                                ms             ms",
         "cpu-tensors  latency          1.00           1.20",
         "",
+        "• a remark",
+        "! candidate: warning: beware",
         "✓ fine",
         "? who knows",
         "✗ too slow",
-        "• a remark",
-        "! candidate: warning: beware",
         "gate: failed",
     ]
 

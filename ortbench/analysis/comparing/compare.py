@@ -48,6 +48,7 @@ COSTS = (Group.HOST, Group.MEMORY, Group.ENERGY)
 # Which others' use of the caches and the CPU makes more.
 _OF_CPU = ("cpu_time", "step_cpu_time", "involuntary_switches")
 BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: reports/gate
+FAR, _FEW = 10, 3  # times that samples of two results are apart, and of how many, that need no interval
 
 
 class RatioEstimate(NamedTuple):
@@ -62,6 +63,7 @@ class RatioEstimate(NamedTuple):
     paired: bool = False  # both are of one run, and its interval is over the rounds of it
     exact: bool = False  # the figures are no samples, so that there is no noise in them
     doubted: bool = False  # noise of the machine may have made the difference
+    apart: bool = False  # each sample is `FAR` times as long as any of the other's, or more: which noise does not make
 
 
 def estimate(base: Series, other: Series, same_run: bool) -> RatioEstimate | None:
@@ -84,9 +86,12 @@ def estimate(base: Series, other: Series, same_run: bool) -> RatioEstimate | Non
 
 
 def between(base: Result, one: Series, result: Result, other: Series) -> RatioEstimate | None:
-    """`estimate` of two results; of what takes time, in one run on a busy machine, with whether noise may have made the difference."""
+    """`estimate` of two results; of what takes time with whether it is far apart and, in one run on a busy machine, whether noise may
+    have made the difference."""
     same_run = are_one_run(base, result)
     found = estimate(one, other, same_run)
+    if found is not None and one.key.metric.group not in COSTS and not 1 / FAR < found.ratio < FAR:
+        found = found._replace(apart=_are_far_apart(one, other))
     group, is_cpu_time = one.key.metric.group, one.key.figure.metric in _OF_CPU
     if (
         found is None
@@ -105,6 +110,13 @@ def between(base: Result, one: Series, result: Result, other: Series) -> RatioEs
         better, worse = (one.case, other.case) if found.low > 1 else (other.case, one.case)
         return found._replace(doubted=not allows(both, better, worse, least))
     return found._replace(doubted=not is_beyond_noise(both, (one.case, other.case), least, group is Group.TIME))
+
+
+def _are_far_apart(one: Series, other: Series) -> bool:
+    """Whether every sample of one is a tenth of any of the other's at most: few of them tell that."""
+    sides = ([ns for _, block in it.blocks for ns in block] for it in (one, other))
+    low, high = sorted(sides, key=lambda it: min(it, default=0))
+    return min(len(low), len(high)) >= _FEW and FAR * max(low) <= min(high)
 
 
 def grows(*of: Series) -> bool:
@@ -223,6 +235,8 @@ def _how(it: Series) -> str | None:
 def word(found: RatioEstimate, same: float, of_cost: bool = False) -> str:
     """Whether a difference is real: `SAME` within ± `same`, `FASTER` or `SLOWER` (of a cost `LESS` or `MORE`) for certain."""
     below, above = (LESS, MORE) if of_cost else (FASTER, SLOWER)
+    if found.apart:
+        return above if found.ratio > 1 else below
     if found.low is None or found.high is None or found.doubted:
         return CANNOT_TELL
     if 1 / (1 + same) <= found.low and found.high <= 1 + same:
@@ -301,16 +315,18 @@ def are_one_run(one: Result, other: Result) -> bool:
 def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row]) -> list[Finding]:
     """What results that were compared have too few blocks of, and what gives them."""
     fewest: dict[int, int] = {}
+    lacking_of: list[str] = []
     loads = False
     for row in found:
         for number, (first, last) in enumerate(zip(row.since_first, row.since_last, strict=True)):
             for base, ratio in ((0, first), (number - 1, last)):
-                if ratio is None or ratio.low is not None:
+                if ratio is None or ratio.low is not None or ratio.apart:
                     continue
                 for side in (base, number):
                     it = row.found[side]
                     loads = loads or (it is not None and it.has_load_blocks)
                     if it is not None and it.case.load_blocks is None and (it.blocks or not row.is_cost):
+                        lacking_of.append(row.key.metric.title)
                         fewest[side] = min(len(it.blocks), fewest.get(side, len(it.blocks)))
     if loads:
         few = f"a latency has an interval where its load point has at least {FEWEST_BLOCKS} blocks in both results"
@@ -324,7 +340,9 @@ def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row])
         more = more_rounds(results[slowest], PARTS, runs.count(runs[side]))
         alike.setdefault((count, more), []).append(names[side])
     latest = {more: count for count, more in alike}  # a step is said once
+    told = any(it is not None and it.apart for row in found for it in row.since_first)  # without an interval
+    of = list(dict.fromkeys(lacking_of)) if told else []
     return [
-        Finding(lacking(called, count), "", more if latest[more] == count else "", Weight.ANSWER, "unclear")
+        Finding(lacking(called, count, of), "", more if latest[more] == count else "", Weight.ANSWER, "unclear")
         for (count, more), called in alike.items()
     ]

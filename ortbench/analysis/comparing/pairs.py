@@ -103,10 +103,11 @@ def lack(name: str, result: Result, blocks: int) -> str | None:
     return None if blocks >= PARTS else f"{lacking([name], blocks)}: {remedy(result, PARTS)}"
 
 
-def lacking(names: Sequence[str], blocks: int) -> str:
-    """That results have too few blocks for a comparison, each as many."""
+def lacking(names: Sequence[str], blocks: int, of: Sequence[str] = ()) -> str:
+    """That results have too few blocks for a comparison, of some figures or of all, each as many."""
     has, each = ("has", "") if len(names) == 1 else ("have", " each")
-    return f"{listed(names)} {has} {count(blocks, 'block')}{each} and a comparison needs {PARTS}"
+    what = f"a comparison of {listed(of)}" if of else "a comparison"
+    return f"{listed(names)} {has} {count(blocks, 'block')}{each} and {what} needs {PARTS}"
 
 
 def remedy(result: Result, rounds: int, together: int = 1) -> str:

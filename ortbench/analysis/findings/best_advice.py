@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.comparable import alike_but_for_ep
-from ortbench.analysis.comparing.compare import RatioEstimate, are_one_run, between, estimate
+from ortbench.analysis.comparing.compare import FAR, RatioEstimate, are_one_run, between, estimate
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.comparing.series import Key, Series, series_at
 from ortbench.analysis.findings.finding import Finding, Weight
@@ -23,7 +23,6 @@ from ortbench.model.result import Result
 
 _BOUND = 0.05  # up to which the sentence says how much better another can be
 ALIKE = 0.02  # up to which a difference is none, as in tables unless --same says otherwise
-_FAR, _FEW = 10, 3  # times that samples of two EPs are apart, and of how many, that need no interval
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
 _UNCLEAR = "cannot tell"
 BUSY = "on this busy machine"
@@ -68,22 +67,40 @@ def best_findings(found: Sequence[Best]) -> list[Finding]:
     ]
 
 
+def best_of_models(results: Sequence[Result], names: Sequence[str]) -> list[Finding]:
+    """Which configuration is the fastest, in sentences for each of several models and works whose configurations took turns; nothing of
+    those on several EPs, of which `ep_findings` tells."""
+    groups = [group for group in alike_but_for_ep(results) if _fastest_ep([results[it] for it in group]) is None]
+    costs = [what for _, what in _COSTS]
+    said: list[Finding] = []
+    for group, about in zip(groups, _abouts([results[group[0]] for group in groups]), strict=True):
+        found = bests([results[it] for it in group], [names[it] for it in group])
+        said += [
+            it._replace(what=f"{about}: {it.what[0].lower()}{it.what[1:]}")
+            for it in best_findings([it for it in found if it.what not in costs])
+        ]
+    return said
+
+
+def _abouts(firsts: Sequence[Result]) -> list[str]:
+    """What each of several groups is of: the model, with its shapes where others are of it too."""
+    paths = [it.model["path"] for it in firsts]
+    shapes = [
+        ", ".join(f"{it['name']}: {'x'.join(map(str, it['shape'] or ()))}" for it in first.model["inputs"])
+        for first in firsts
+    ]
+    return [path if paths.count(path) == 1 else f"{path} ({shape})" for path, shape in zip(paths, shapes, strict=True)]
+
+
 def ep_findings(results: Sequence[Result]) -> list[Finding]:
     """Which EP is the fastest, each with its best mode, in a sentence for each model and work that several EPs were measured on; nothing
     of the configurations of one run alone, of which `bests` says more."""
     groups = [[results[number] for number in group] for group in alike_but_for_ep(results)]
-    paths = [group[0].model["path"] for group in groups]
     if len(groups) == 1 and all(are_one_run(groups[0][0], it) for it in groups[0][1:]):
         return []
-    told = [(group[0].model, found) for group in groups if (found := _fastest_ep(group)) is not None]
-    if len(groups) == 1:
-        return [found for _, found in told]
-    said = []
-    for model, found in told:
-        shapes = ", ".join(f"{it['name']}: {'x'.join(map(str, it['shape'] or ()))}" for it in model["inputs"])
-        about = model["path"] if paths.count(model["path"]) == 1 else f"{model['path']} ({shapes})"
-        said.append(found._replace(what=f"{about}: {found.what}"))
-    return said
+    abouts = [""] if len(groups) == 1 else [f"{about}: " for about in _abouts([group[0] for group in groups])]
+    found = [(about, _fastest_ep(group)) for about, group in zip(abouts, groups, strict=True)]
+    return [it._replace(what=f"{about}{it.what}") for about, it in found if it is not None]
 
 
 class _OfEp(NamedTuple):
@@ -128,12 +145,12 @@ def _of_eps(ordered: Sequence[_OfEp]) -> Finding:
         it.ep: f"{times(ratio.ratio)} as fast as {it.ep}{within(_ci95(ratio), digits)}{f' {BUSY}' * ratio.doubted}"
         for it, ratio in known
     }
-    far = {it.ep for it, _ in known if _are_far_apart(top.series, it.series)}
+    far = {it.ep for it, ratio in known if ratio.apart}
     by_interval = [it.ep for it, ratio in known if ratio.low is not None and ratio.low > 1 and not ratio.doubted]
     faster = [ep for ep in said if ep in by_interval or ep in far]
     figures = ", ".join(f"{it.ep} {it.series.text(it.series.value)} with {it.series.key.mode}" for it in ordered)
     how = "measured in turns" if all(ratio.paired for _, ratio in known) else "measured one after the other"
-    said |= {it: f"{said[it]} (each inference by {_FAR}× or more)" for it in sorted(far.difference(by_interval))}
+    said |= {it: f"{said[it]} (each inference by {FAR}× or more)" for it in sorted(far.difference(by_interval))}
     unsure = [ep for ep in said if ep not in faster]
     doubt = f"whether {top.ep} is faster than {listed(unsure)}"
     why = f"{top.ep} is {listed([said[ep] for ep in unsure])}"
@@ -144,12 +161,6 @@ def _of_eps(ordered: Sequence[_OfEp]) -> Finding:
     rest = f"; cannot tell {doubt}: {why}" if unsure else ""
     what = f"{top.ep} is {listed([said[ep] for ep in faster])}"
     return Finding(what, f"{figures}; {how}{rest}", weight=Weight.ANSWER)
-
-
-def _are_far_apart(one: Series, other: Series) -> bool:
-    """Whether every inference of one took a tenth of any of the other's at most: few of them tell that, and noise does not make it."""
-    low, high = ([ns for _, block in it.blocks for ns in block] for it in (one, other))
-    return min(len(low), len(high)) >= _FEW and _FAR * max(low) <= min(high)
 
 
 def _ci95(ratio: RatioEstimate) -> tuple[float, float] | None:
@@ -254,4 +265,4 @@ def _worse(best: Result, top: Series, result: Result, other: Series) -> _Worse:
         return _Worse(other.value / max(top.value, 1e-9))
     if found.exact:
         return _Worse(found.ratio, (found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)), exact=True)
-    return _Worse(found.ratio, (found.low, found.high), found.doubted)
+    return _Worse(found.ratio, (found.low, found.high), found.doubted and not found.apart)

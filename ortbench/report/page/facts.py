@@ -12,7 +12,7 @@ from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, chan
 from ortbench.analysis.comparing.compare import CANNOT_TELL, lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
-from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
+from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.load_advice import is_noisy_peak, named, noisy_knee
 from ortbench.analysis.findings.loop_advice import decode_text, state_bytes
@@ -232,7 +232,7 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
     best = [] if judged else bests(results, names)
     told = [
         *ep_findings(results),
-        *best_findings(best),
+        *(best_findings(best) if len(groups) == 1 or judged else best_of_models(results, names)),
         *(side_findings(results, names) if len(groups) == 1 and len(results) <= FEW_RESULTS else []),
     ]
     said[:0] = told

@@ -12,7 +12,7 @@ from hashlib import sha256
 from markupsafe import Markup
 
 from ortbench.analysis.findings.advice import headline, headline_of_many
-from ortbench.analysis.findings.best_advice import best_findings, bests, ep_findings
+from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.outputs import called
 from ortbench.core.safe_text import visible_lines
@@ -92,8 +92,8 @@ def _headline_of_many(results: Sequence[Result], names: Sequence[str], judged: b
         return headline_of_many(results)
     if eps := ep_findings(results):
         return "; ".join(it.what for it in eps[:_MODELS_SAID])
-    best = [] if judged else best_findings(bests(results, names))
-    return best[0].text.partition(";")[0].removesuffix(".") if best else headline_of_many(results)
+    best = [] if judged else best_findings(bests(results, names))[:1] or best_of_models(results, names)[:_MODELS_SAID]
+    return "; ".join(it.text.partition(";")[0].removesuffix(".") for it in best) or headline_of_many(results)
 
 
 _MODELS_SAID = 3  # in a headline
