@@ -240,7 +240,7 @@ def test_the_table_calls_faster_what_the_sentence_does(slow: int, said: str) -> 
     assert (word(latency, 0.02), latency.low) == (said, None)
     assert ratio_cells(found[0], latency, 0.02)[1:] == ["each ≥10×" if said == "faster" else "–", said]
     few = ["default has 3 blocks and a comparison needs 8", "one has 4 blocks and a comparison needs 8"]
-    assert [it.partition(":")[0] for it in lacks(results, NAMES, found[:1])] == ([] if said == "faster" else few)
+    assert [it.what for it in lacks(results, NAMES, found[:1])] == ([] if said == "faster" else few)
 
 
 def test_noise_of_the_machine_does_not_make_what_is_far_apart() -> None:
