@@ -65,6 +65,7 @@ from ortbench.report.phrases import (
     remark,
     said_once,
     warnings,
+    wrapped,
 )
 from ortbench.report.programs.literals import session_lines
 from ortbench.report.why import why_parts
@@ -219,6 +220,7 @@ def build(
     counts = list(dict.fromkeys(it.key.metric for it in figures if it.key.metric.often_zero))
     explained = [
         Paragraph(legend(results, same, counts)),
+        *_wrapped(results),
         hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
     ]
     off = off_target(results, names)
@@ -311,7 +313,11 @@ def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
 def legend(results: Sequence[Result], same: float | None, counts: Sequence[Metric] = ()) -> str:
     """What the columns of a comparison mean, which may have `counts` of what happens seldom."""
     alternated = all(are_one_run(results[0], result) for result in results)
-    how = "the rounds of one run" if alternated else "runs at different times, noise of both included"
+    how = (
+        "the rounds of one run (another one can differ by more)"
+        if alternated
+        else "runs at different times, noise of both included"
+    )
     within = "" if same is None else f"; same: the 95% CI lies within ±{same * 100:g} %"
     ratio = "ratio: of a figure to the first one" if len(results) == 2 else "vs first: ratio to the first result"
     ratio += " (of rates the inverse); above 1 is slower or costs more"
@@ -338,6 +344,10 @@ def records(
                 record[key] = shown and {it: value for it, value in shown.items() if it not in ("doubted", "apart")}
             found.append(record)
     return found
+
+
+def _wrapped(results: Sequence[Result]) -> list[Block]:
+    return [Paragraph(line)] if (line := wrapped(results)) else []
 
 
 def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:
@@ -432,7 +442,15 @@ def build_gate(verdict: Verdict) -> Report:
     missing = Notes(why_missing(results, names))
     # No command: a gate's Markdown ends with the empty line that stands in its place.
     return Report(
-        headline, ([told], *before, [compared, sides], *moved, [missing, *explained, Command(()), *last], *after)
+        headline,
+        (
+            [told],
+            *before,
+            [compared, sides],
+            *moved,
+            [missing, *explained, *_wrapped(results), Command(()), *last],
+            *after,
+        ),
     )
 
 

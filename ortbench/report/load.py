@@ -252,6 +252,9 @@ def _tail_curve(levels: Sequence[Case], result: Result, metric: str) -> str:
 _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", "utilisation", "late share", "knee")
 
 
+_ELSEWHERE = "In other processes, or at another time, rates and times can differ by more than their intervals."
+
+
 def build(result: Result, folder: str | None = None) -> model.Report:
     tables = load_tables(result)
     said = [
@@ -263,7 +266,7 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     if tables:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
         of_kinds = [WHAT_A_SEQUENCE_IS] if result.generation else of_kinds
-        lines = dict.fromkeys([*of_kinds, *(line for table in tables for line in legend(result, table))])
+        lines = dict.fromkeys([*of_kinds, *(line for table in tables for line in legend(result, table)), _ELSEWHERE])
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
     further = on_page([*cost_parts(result), *placement_parts(result)])

@@ -285,6 +285,28 @@ def test_an_slo_to_which_a_figure_is_too_close() -> None:
         ]
 
 
+def test_what_an_slo_leaves_open_is_beyond_what_meets_it_and_says_why() -> None:
+    """A rate below one that meets it is not open; far from the limit there are too few requests that are independent."""
+    below, met, beyond = few(10, 20, 15.0), opened("cpu-tensors", 20, 5.0, 12.0), opened("cpu-tensors", 40, 5.0, 50.0)
+    there(beyond.latency_bounds)["p99"] = {"low": 10 * MS, "high": 90 * MS, "requests": 900}
+    found = told(load_result(below, met, beyond, slo={"p99": 20 * MS}))
+    assert found[0] == (
+        "cpu-tensors meets p99 ≤ 20 ms at 20 requests/s: too few requests independent of each other (those that queue together count "
+        "for fewer) at 40 requests/s."
+    )
+
+
+def test_a_search_says_that_rates_between_are_open() -> None:
+    levels = [
+        opened("cpu-tensors", 10, 5.0, 12.0),
+        opened("cpu-tensors", 20, 5.0, 19.8),
+        opened("cpu-tensors", 30, 5.0, 30.0),
+    ]
+    result = load_result(*levels, slo={"p99": 20 * MS}, found={"cpu-tensors": slo_rate(10.0, 30.0)})
+    assert told(result)[0].endswith("violated from 30 requests/s on; in between it cannot be told.")
+    assert told(result)[1].startswith("Next: ortbench load m.onnx --ep some --duration ")
+
+
 def test_a_search_for_which_the_time_was_too_short() -> None:
     levels = [few(5, 10, 15.0), few(10, 20, 15.0), opened("cpu-tensors", 20, 5.0, 30.0)]
     result = load_result(*levels, slo={"p99": 20 * MS}, found={"cpu-tensors": None})

@@ -71,6 +71,7 @@ device-tensors     2          97.4%         390  ▅███              ▃�
 
 latency (closed loop): from the start of an inference to its outputs.
 Times are medians.
+In other processes, or at another time, rates and times can differ by more than their intervals.
 ortbench explain WORD explains scaling, GIL wait, Jain's fairness index, knee, …
 
 """

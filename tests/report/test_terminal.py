@@ -267,8 +267,8 @@ def test_a_comparison_at_80_columns() -> None:
         "cpu-tensors  latency        1.00       1.20",
         "",
         "ratio: of a figure to the first one (of rates the inverse); above 1 is slower or",
-        "costs more; 95% CI: from the rounds of one run; same: the 95% CI lies within",
-        "±2 %.",
+        "costs more; 95% CI: from the rounds of one run (another one can differ by more);",
+        "same: the 95% CI lies within ±2 %.",
         "ortbench explain WORD explains ratio, 95% CI, verdict, …",
     ]
 

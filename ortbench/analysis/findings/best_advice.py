@@ -205,7 +205,7 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
         by_figures = "" if any(it.is_same for _, it in alike) else " by its figures"
         return Best(what, mode, None, f"{names[top]}{by_figures}{_are_ties(alike)}")
     against = others[reference]
-    if against.ci95 is not None and against.ci95[0] > 1 and not against.doubted and not against.is_same:
+    if against.ci95 is not None and against.ci95[0] > 1 + ALIKE and not against.doubted:
         return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{_are_ties(alike)}")
     gains = [estimate(it, there[reference], same_run=True) for number, it in there.items() if number != reference]
     ends = [it.high for it in gains if it is not None and it.high is not None]

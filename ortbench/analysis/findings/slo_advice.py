@@ -36,6 +36,7 @@ from ortbench.model.modes import mode_of
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import SloRate
 
+_CLOSE = 1.5  # times the limit, or part of it, of what is close to it
 _MOST_TIMES = 30.0  # as long to measure is worth a line; beyond that a figure is as good as its limit
 _TRIES = 4  # that a search has for one rate, for certain
 
@@ -111,8 +112,13 @@ def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[s
     if found is not None:
         what = f"{mode} meets {slo_text(asked)} {found_text(found)}{condition(result, mode)}"
         doubt = "" if found["violated_from"] is None else busy_doubt(result)
+        beyond = [
+            it for it in measured(result, RATE, mode) if at(it).value > found["rate"] and _keeps(it, asked) is None
+        ]
+        between = "; in between it cannot be told" if beyond else ""
+        next_ = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
         return Finding(
-            what, f"{requests_text(found, asked)}{doubt}", weight=Weight.ANSWER, tone="unclear" if doubt else ""
+            what, f"{requests_text(found, asked)}{doubt}{between}", next_, Weight.ANSWER, "unclear" if doubt else ""
         )
     if unclear := left_open(result, mode, asked):
         what = f"Whether {mode} meets {slo_text(asked)} at any rate cannot be told"
@@ -173,6 +179,10 @@ def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str
         return None
     told = [(level, _keeps(level, asked)) for level in levels]
     good, broken, unknown = ([level for level, kept in told if kept is it] for it in (True, False, None))
+    most = {kind: max(at(it).value for it in good if at(it).kind == kind) for kind in {at(it).kind for it in good}}
+    unknown = [
+        it for it in unknown if at(it).value > most.get(at(it).kind, 0)
+    ]  # what meets it with more does so with less
     where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
     first = "".join(_figures(it, asked) for it in broken[:1])
     return points(good), points(broken), _why_open(unknown, asked), where, first
@@ -200,7 +210,13 @@ def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
     """Why it cannot be told whether load points meet an SLO: there were too few requests, or a figure is too close to its limit."""
     few = {id(it): stats for it in levels if (stats := too_few(it, asked))}
     takes = listed([f"{stat} takes {LEAST[stat]}" for stat in asked if any(stat in it for it in few.values())])
-    close = [it for it in levels if id(it) not in few]
+    rest = [it for it in levels if id(it) not in few]
+    close = [
+        it
+        for it in rest
+        if any(most / _CLOSE < by_name(latency_of(it), stat) < most * _CLOSE for stat, most in asked.items())
+    ]
+    queued = [it for it in rest if it not in close]
     said = []
     if few:
         these = [it for it in levels if id(it) in few]
@@ -209,6 +225,10 @@ def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
         said.append(f"too few requests{alone} {points(these)}, {takes} or more")
     if close:
         said.append(f"too close to the limit {points(close)}")
+    if queued:
+        said.append(
+            f"too few requests independent of each other (those that queue together count for fewer) {points(queued)}"
+        )
     return "; ".join(said)
 
 

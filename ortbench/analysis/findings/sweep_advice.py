@@ -96,10 +96,14 @@ def _best(result: Result) -> list[Finding]:
             figures = f"{mode} {rate(_items_per_s(it))}{within(it['ci95'], rate)}{_tied(result, mode)}{needs}"
             most.setdefault(it["shape"], []).append(figures)
     kept = f" of those that meet {slo}" if slo else ""
+    open_ = any(ties(result, mode)[1] for mode in best["modes"] if not is_noisy(result, mode))
     found += [
-        Finding(f"{shape} has the most items/s{kept}", "; ".join(said), weight=Weight.ANSWER)
+        Finding(
+            f"{shape} has the most items/s{kept}{_at_the_end(result, shape)}", "; ".join(said), _longer(result) if open_ else "",
+            Weight.ANSWER,
+        )
         for shape, said in most.items()
-    ]
+    ]  # fmt: skip
     if noisy and result.noise is not None:
         doubted = [mode for mode, _ in noisy]
         what = cannot_tell(f"which shape has the most items/s with {listed(doubted)}")
@@ -109,6 +113,16 @@ def _best(result: Result) -> list[Finding]:
     for modes, _, (what, next_) in merged(missed):
         found.append(Finding(what.format(modes=modes), next=next_, weight=Weight.ANSWER, tone="bad"))
     return found
+
+
+def _at_the_end(result: Result, name: str) -> str:
+    """That the best shape has the most items of several, so that more may do better."""
+    counts = {it.name: it.items["count"] for it in result.shapes if it.items is not None}
+    return (
+        " and is the largest that was tried, so a larger one may have more"
+        if len(set(counts.values())) > 1 and counts.get(name) == max(counts.values())
+        else ""
+    )
 
 
 def _tied(result: Result, mode: str) -> str:
