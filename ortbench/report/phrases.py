@@ -21,7 +21,7 @@ from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import known_or_plain
 from ortbench.model.modes import CPU, LATENCY
-from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, RUN, SOAK, SWEEP, Case, Result, not_ok
+from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SOAK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import (
     Chain,
     ChainStage,
@@ -337,8 +337,8 @@ _SHORT_NS = 20_000  # of which that is a twentieth
 
 def wrapped(results: Iterable[Result]) -> str:
     """That Python's part of a call is not in inferences so short that it would show; empty elsewhere."""
-    kinds = (RUN, SWEEP, LOAD)
-    timed = (it.median(LATENCY) for result in results if result.kind in kinds for it in result.cases if it.mode == CPU)
+    single = (it for result in results for it in result.cases if it.mode == CPU and it.whole == LATENCY)
+    timed = (it.median(LATENCY) for it in single)
     return _WRAPPED if any(0 < (ns or 0) < _SHORT_NS for ns in timed) else ""
 
 
