@@ -159,12 +159,16 @@ def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp
     model = relu_model(tmp_path / "relu.onnx", SIZE)
     modes = ("--ep", "cuda", "--mode", "cpu-tensors", "--mode", "device-resident")
     found = cases(measure(model, *modes, *QUICK, out=tmp_path / "out", prefix=prefix))
-    users = list(softcuda.users(tmp_path / "used").values())[1::2]
-    for mode, bound, arena, (held, _) in zip(
-        ("cpu-tensors", "device-resident"), (0, 2 * SIZE + TOKEN), (2 * SIZE, 0), users, strict=True
+    held = [
+        now for now, _ in softcuda.users(tmp_path / "used").values() if now
+    ]  # of workers, and of trials on a busy machine
+    for mode, bound, arena in zip(
+        ("cpu-tensors", "device-resident"), (0, 2 * SIZE + TOKEN), (2 * SIZE, 0), strict=True
     ):
         memory = found[mode]["memory"]
-        assert figure(found[mode], "device_memory") == figure(found[mode], "device_memory_process") == held > 0
+        of_process = figure(found[mode], "device_memory_process")
+        assert figure(found[mode], "device_memory") == of_process
+        held.remove(of_process)  # one worker holds just that
         assert figure(found[mode], "device_memory_bound") == bound
         assert memory["arenas"][0]["in_use"] == arena
         less = "NVML: the decrease of free GPU memory, as NVML does not report the process"
