@@ -168,7 +168,7 @@ def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp
         memory = found[mode]["memory"]
         of_process = figure(found[mode], "device_memory_process")
         assert figure(found[mode], "device_memory") == of_process
-        held.remove(of_process)  # one worker holds just that
+        held.remove(int(of_process))  # one worker holds just that
         assert figure(found[mode], "device_memory_bound") == bound
         assert memory["arenas"][0]["in_use"] == arena
         less = "NVML: the decrease of free GPU memory, as NVML does not report the process"
