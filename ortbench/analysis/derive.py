@@ -89,9 +89,11 @@ def _summarise(case: Case) -> None:
 
 def _put_interval(case: Case, phase: str) -> None:
     """Of several processes the interval of a median is by theirs: in each memory lies elsewhere."""
-    blocks, stats = by_round(case, phase), case.stats(phase)
-    rounds = Rounds(blocks, case.first_rounds)
-    if case.first_rounds and stats is not None and rounds.are_enough:
+    stats = case.stats(phase)
+    if not case.first_rounds or stats is None:
+        return
+    blocks = by_round(case, phase)
+    if (rounds := Rounds(blocks, case.first_rounds)).are_enough:
         low, high = rounds.interval(rounds.figures(blocks), stats.median)
         case.metrics[phase] = replace(stats, ci95=(round(low), round(high)))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, Protocol, TypedDict
 
-from ortbench.analysis.comparing.pairs import by_round
+from ortbench.analysis.comparing.pairs import are_apart, by_round
 from ortbench.analysis.items import dim_sizes
 from ortbench.analysis.loads.levels import keeps_to
 from ortbench.analysis.loads.queueing import LEAST, QUANTILES, latency_bounds
@@ -24,10 +24,9 @@ from ortbench.model.slo import Slo
 ITEMS, BYTES = "items_per_s", "bytes_in"  # by what a shape is the best
 
 
-_MUCH = (
-    1.1  # times as long: a cost that may be so much is not said to be none, nor a shape that may take so long as good
-)
-_FAR, _FEW = 2, 3  # times that inferences of two shapes are apart, and of how many, that need no rounds
+# Times as long: a cost that may be so much is not said to be none, nor a shape that may take so long as good.
+_MUCH = 1.1
+_FAR = 2  # times that inferences of two shapes are apart that need no rounds
 _QUANTILES = {**QUANTILES, "p90": 0.9}
 
 
@@ -127,7 +126,7 @@ def _item_ratio(best: tuple[Point, Case], other: tuple[Point, Case], q: float | 
     ):
         return found.ci95[0] * by, found.ci95[1] * by
     long, short = ([ns for block in it.values() for ns in block] for it in (these, those))
-    if min(len(long), len(short)) >= _FEW and min(long) * by >= _FAR * max(short):
+    if are_apart(short, long, _FAR / by):
         return min(long) / max(short) * by, max(long) / max(min(short), 1) * by
     mine, theirs = _interval(case), _interval(case_b)
     return None if mine is None or theirs is None else (mine[0] / max(theirs[1], 1e-9), mine[1] / max(theirs[0], 1e-9))

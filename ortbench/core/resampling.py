@@ -95,15 +95,20 @@ def figure_of(blocks: Blocks, q: float | None = 0.5) -> float:
     return float(every.mean()) if q is MEAN else quantile(np.sort(every), q)
 
 
+def of_processes(rounds: Collection[int], processes: Sequence[int]) -> list[list[int]]:
+    """The rounds of each process that has some, of which `processes` has the first; empty of one process."""
+    ends = [*processes[1:], math.inf]
+    own = ([it for it in rounds if a <= it < b] for a, b in zip(processes, ends, strict=bool(processes)))
+    return [it for it in own if it]
+
+
 class Rounds:
     """Rounds that all blocks share, from which resamples are drawn: the same ones for every figure, so that figures stay paired. Of
     `FEW` `processes` or more, of which this has the first rounds, there are no resamples: figures are those of each process."""
 
     def __init__(self, shared: Collection[int], processes: Sequence[int] = ()) -> None:
         ordered = sorted(shared)
-        ends = [*processes[1:], math.inf]
-        own = [[it for it in ordered if a <= it < b] for a, b in zip(processes, ends, strict=True)] if processes else []
-        self._processes = [it for it in own if it]
+        self._processes = of_processes(ordered, processes)
         self._count = min(len(ordered), BATCHES)
         bounds = [round(len(ordered) * it / self._count) for it in range(self._count + 1)] if ordered else []
         self._batches = [ordered[a:b] for a, b in pairwise(bounds)]

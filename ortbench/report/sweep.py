@@ -45,11 +45,13 @@ def mode_table(result: Result) -> model.Table:
     names = {id(case): shape for case, shape in found}
     best, slo = result.best["modes"] if result.best else {}, slo_of(result.sweep)
 
+    tied = {mode: ties(result, mode) for mode in best}
+
     def mark(case: Case) -> str:
         shape, of = names[id(case)], None if is_noisy(result, case.mode) else best.get(case.mode)
         if of is None:
             return model.NOTHING
-        alike, unknown = ties(result, case.mode)
+        alike, unknown = tied[case.mode]
         marks = {of["shape"]: BEST, **dict.fromkeys(alike, TIE), **dict.fromkeys(unknown, UNKNOWN)}
         return marks.get(shape, model.NOTHING)
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.pairs import PARTS, duration_s, lacking
+from ortbench.analysis.comparing.pairs import PARTS, are_apart, duration_s, lacking
 from ortbench.analysis.comparing.series import (
     EVERYTHING,
     RESAMPLED,
@@ -48,7 +48,7 @@ COSTS = (Group.HOST, Group.MEMORY, Group.ENERGY)
 # Which others' use of the caches and the CPU makes more.
 _OF_CPU = ("cpu_time", "step_cpu_time", "involuntary_switches")
 BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: reports/gate
-FAR, _FEW = 10, 3  # times that samples of two results are apart, and of how many, that need no interval
+FAR = 10  # times that samples of two results are apart that need no interval
 
 
 class RatioEstimate(NamedTuple):
@@ -116,7 +116,7 @@ def _are_far_apart(one: Series, other: Series) -> bool:
     """Whether every sample of one is a tenth of any of the other's at most: few of them tell that."""
     sides = ([ns for _, block in it.blocks for ns in block] for it in (one, other))
     low, high = sorted(sides, key=lambda it: min(it, default=0))
-    return min(len(low), len(high)) >= _FEW and FAR * max(low) <= min(high)
+    return are_apart(low, high, FAR)
 
 
 def grows(*of: Series) -> bool:

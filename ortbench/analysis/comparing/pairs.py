@@ -6,11 +6,10 @@ What a default run measures at least follows from that (`ortbench.measure.schedu
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ortbench.core.resampling import Blocks, Ratio
+from ortbench.core.resampling import Blocks, Ratio, of_processes
 from ortbench.core.resampling import ratio_of as ratio_of_blocks
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
@@ -19,6 +18,9 @@ from ortbench.model.modes import COSTS, LATENCY, STAGE, mode_of, stage_in
 
 if TYPE_CHECKING:
     from ortbench.model.result import Case, Result
+
+
+_FEW = 3  # samples of each side that tell what is far apart
 
 
 def by_round(case: Case, phase: str) -> Blocks:
@@ -30,10 +32,13 @@ def by_round(case: Case, phase: str) -> Blocks:
 
 def by_process(case: Case, phase: str) -> list[list[float]]:
     """The samples of a phase, ns, of each process that it was measured in; empty of one."""
-    found: list[list[float]] = [[] for _ in case.first_rounds]
-    for number, samples in by_round(case, phase).items() if found else ():
-        found[bisect_right(case.first_rounds, number) - 1] += samples
-    return [it for it in found if it]
+    taken = by_round(case, phase) if case.first_rounds else {}
+    return [[ns for number in own for ns in taken[number]] for own in of_processes(taken, case.first_rounds)]
+
+
+def are_apart(short: Sequence[float], long: Sequence[float], times: float) -> bool:
+    """Whether each of some samples is so many times as long as any of others, or more: few of them tell that, which need no rounds."""
+    return min(len(short), len(long)) >= _FEW and times * max(short) <= min(long)
 
 
 def ratio_of_medians(over: tuple[Case, str], under: tuple[Case, str]) -> Ratio | None:

@@ -36,6 +36,7 @@ from ortbench.model.modes import mode_of
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import SloRate
 
+_ALONE = " independent of each other (those that queue together count for fewer)"
 _CLOSE = 1.5  # times the limit, or part of it, of what is close to it
 _MOST_TIMES = 30.0  # as long to measure is worth a line; beyond that a figure is as good as its limit
 _TRIES = 4  # that a search has for one rate, for certain
@@ -180,9 +181,8 @@ def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str
     told = [(level, _keeps(level, asked)) for level in levels]
     good, broken, unknown = ([level for level, kept in told if kept is it] for it in (True, False, None))
     most = {kind: max(at(it).value for it in good if at(it).kind == kind) for kind in {at(it).kind for it in good}}
-    unknown = [
-        it for it in unknown if at(it).value > most.get(at(it).kind, 0)
-    ]  # what meets it with more does so with less
+    # What meets it with more does so with less.
+    unknown = [it for it in unknown if at(it).value > most.get(at(it).kind, 0)]
     where = f" {at(broken[0]).phrase}" if len(broken) > 1 else ""
     first = "".join(_figures(it, asked) for it in broken[:1])
     return points(good), points(broken), _why_open(unknown, asked), where, first
@@ -221,14 +221,12 @@ def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
     if few:
         these = [it for it in levels if id(it) in few]
         are_dependent = any(latency_of(it).n >= LEAST[stat] for it in these for stat in few[id(it)])
-        alone = " independent of each other (those that queue together count for fewer)" if are_dependent else ""
+        alone = _ALONE if are_dependent else ""
         said.append(f"too few requests{alone} {points(these)}, {takes} or more")
     if close:
         said.append(f"too close to the limit {points(close)}")
     if queued:
-        said.append(
-            f"too few requests independent of each other (those that queue together count for fewer) {points(queued)}"
-        )
+        said.append(f"too few requests{_ALONE} {points(queued)}")
     return "; ".join(said)
 
 
