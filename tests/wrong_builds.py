@@ -21,7 +21,7 @@ def forgets_syncs() -> None:
     """Runs are taken for done when they return."""
 
     def unsynced(mode: Any) -> TimedCall:
-        return mode._run, mode._native_binding, mode._options
+        return mode._run, mode._binding, mode._options
 
     BoundMode._synced_run = unsynced  # type: ignore[assignment, method-assign]
     BoundMode.enqueues = lambda _: {}  # type: ignore[assignment, method-assign]

@@ -15,7 +15,7 @@ from ortbench.model.modes import COPY_TIME, CPU, LATENCY, SPIN_SHARE, THROUGHPUT
 from ortbench.model.result import CHAIN, LOOP, Case, Result, work_of
 from ortbench.report.bars import INFERENCE
 from ortbench.report.model import DERIVED, DOUBTED, KEY, NOTHING, Column, Kind, Table, filled
-from ortbench.report.phrases import mode_name, wrapped
+from ortbench.report.phrases import mode_name
 
 _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 # What stands above the modes that keep tensors on the device.
@@ -134,7 +134,6 @@ def legend(result: Result, table: Table) -> list[str]:
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
     if any(map(_is_slower_on_average, result.cases)):
         said.append("Rates are what was completed by the time that it took, slow samples included: 1 s by the mean.")
-    said += filter(None, [wrapped([result])])
     return [*said, f"Times are medians{apart}{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
 
 

@@ -65,7 +65,6 @@ from ortbench.report.phrases import (
     remark,
     said_once,
     warnings,
-    wrapped,
 )
 from ortbench.report.programs.literals import session_lines
 from ortbench.report.why import why_parts
@@ -220,7 +219,6 @@ def build(
     counts = list(dict.fromkeys(it.key.metric for it in figures if it.key.metric.often_zero))
     explained = [
         Paragraph(legend(results, same, counts)),
-        *_wrapped(results),
         hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
     ]
     off = off_target(results, names)
@@ -346,10 +344,6 @@ def records(
     return found
 
 
-def _wrapped(results: Sequence[Result]) -> list[Block]:
-    return [Paragraph(line)] if (line := wrapped(results)) else []
-
-
 def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:
     """That most ran elsewhere than on the EP that was asked for, which stands before any figure; no block where it did not."""
     found = _together(results, names, lambda result: [remark(it.text) for it in placed_findings(result) if _is_off(it)])
@@ -448,7 +442,7 @@ def build_gate(verdict: Verdict) -> Report:
             *before,
             [compared, sides],
             *moved,
-            [missing, *explained, *_wrapped(results), Command(()), *last],
+            [missing, *explained, Command(()), *last],
             *after,
         ),
     )

@@ -20,7 +20,6 @@ from ortbench.core.safe_text import first_of, shortened
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SOAK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import (
     Chain,
@@ -329,17 +328,6 @@ def _with_page(block: Findings, folder: str) -> Findings:
     makes = shlex.join(["ortbench", "report", folder])
     told = [it._replace(next=makes) if it.next.startswith(SEE_PAGE) else it for it in block.findings]
     return replace(block, findings=told)
-
-
-_WRAPPED = "cpu-tensors: ONNX Runtime's own call; Python's session.run around it takes about 1 µs more, and differs between versions."
-_SHORT_NS = 20_000  # of which that is a twentieth
-
-
-def wrapped(results: Iterable[Result]) -> str:
-    """That Python's part of a call is not in inferences so short that it would show; empty elsewhere."""
-    single = (it for result in results for it in result.cases if it.mode == CPU and it.whole == LATENCY)
-    timed = (it.median(LATENCY) for it in single)
-    return _WRAPPED if any(0 < (ns or 0) < _SHORT_NS for ns in timed) else ""
 
 
 def hint(*words: str) -> Hint:

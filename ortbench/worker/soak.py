@@ -45,7 +45,7 @@ def sized(path: str, model: Model, requests: Sequence[Inputs]) -> list[Inputs]:
 
 
 def closed(model: Model) -> Model:
-    return replace(model, session=None, native=None, syncs=Syncs())
+    return replace(model, session=None, syncs=Syncs())
 
 
 class Stream:

@@ -165,6 +165,26 @@ def why(name: str, found: Result) -> Check:
     return Check(name, PASS if "Clip" in told["sentence"] else FAIL, told["sentence"])
 
 
+def again(name: str, result: Result, once: Result | None) -> Check:
+    """Of two runs one after the other the intervals of medians and of speedups have a value in common; of the first, figures alone."""
+    found, apart = [], []
+    for case in (it for it in result["cases"] if it["status"] == "ok"):
+        count = len(case.get("processes") or [0])
+        latency, speedup = case["metrics"]["latency"], case.get("speedup") or {}
+        found.append(f"{case['mode']} {duration(latency['median'])} in {count} processes")
+        before = next((it for it in (once or {"cases": ()})["cases"] if it["mode"] == case["mode"]), None)
+        if before is None or before["status"] != "ok":
+            continue
+        pairs = {"latency": (latency, before["metrics"]["latency"]), "speedup": (speedup, before.get("speedup") or {})}
+        for what, (now, then) in pairs.items():
+            one, other = now.get("ci95"), then.get("ci95")
+            if one and other and (one[0] > other[1] or other[0] > one[1]):
+                apart.append(f"{what} of {case['mode']}: {one} and {other}")
+    return Check(
+        name, FAIL if apart else PASS if found else NOT_RUN, "; ".join([*found, *(f"apart: {it}" for it in apart)])
+    )
+
+
 def switching(name: str, result: Result) -> Check:
     """How many times as long calls take that change shapes; figures alone."""
     found = [f"{it['mode']} {it['ratio']:.2f}× ({duration(it['cost_ns'])} a call)" for it in result["switching"]]

@@ -52,7 +52,8 @@ _FIRST = (
     f"generate-{LLAMA}", f"step-{LLAMA}", f"step-{LLAMA}-cuda-graph", "report", f"launch-{COPY}", f"launch-{BATCHED[1]}", "memcpy",
     "fence-and-loop", "devices", "page",
 )  # fmt: skip
-_LAST = (f"generate-{GPT}", f"step-{GPT}", f"step-{GPT}-cuda-graph", "genai", "webgpu", "soak", "tune")
+_TWICE = tuple(f"{which}-{model}" for model in (IMAGE, TRANSFORMER, COPY) for which in ("once", "again"))
+_LAST = (f"generate-{GPT}", f"step-{GPT}", f"step-{GPT}-cuda-graph", "genai", "webgpu", "soak", *_TWICE, "tune")
 _DECODED = ("--rtol", "5e-2", "--atol", "5e-2")  # half precision, whose kernels differ with the length of the cache
 _REFUSES_GRAPHS = ("--cuda-graph: ", "cannot use the graph capture feature")
 
@@ -64,7 +65,7 @@ class Steps(FirstPart):
         """Every step, by the part of the run that it is in, in the order of what it is worth a minute."""
         made = [
             *self._validations(), *self._switches(), *self._starts(), self._why(), *self.first(), *self._profiles(), *self._batches(), *self._decoders(),
-            *self._tuned(), self._soak(), *self._webgpu(),
+            *self._tuned(), self._soak(), *self._webgpu(), *self._twice(),
         ]  # fmt: skip
         named = {step.name: step for step in made}
         first, last = ([named.pop(name) for name in names if name in named] for names in (_FIRST, _LAST))
@@ -187,6 +188,24 @@ class Steps(FirstPart):
             for name, (given, environ) in _STARTS.items()
             if self._ep == "cuda" or name == "start"
         ]
+
+    def _twice(self) -> list[Step]:
+        """The command that users type first, and the same once more: what the first says of the second."""
+        amount = () if self._scale.runs is None else self._amount(0)
+        return [
+            Step(
+                name,
+                f"ortbench run, {name.replace('-', ' ', 1)}: the intervals of two runs, {model}",
+                (
+                    "ortbench", "run", f"models/{model}.onnx", *self._inputs(model), *self._target, *amount, "--out", name,
+                ),
+                "result.json",
+                (lambda left, once=f"once-{model}": further.again(left.title, left.data, left.results.get(once)),),
+                30.0,
+            )
+            for name in _TWICE
+            for model in [name.partition("-")[2]]
+        ]  # fmt: skip
 
     def _why(self) -> Step:
         models = ("--model", f"models/{SLOWER}.onnx", "--baseline-model", f"models/{IMAGE}.onnx")

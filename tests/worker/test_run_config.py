@@ -33,31 +33,31 @@ def entry(options, name):
         return None
 
 class Watched:
-    def __init__(self, native): self.native, self.seen = native, []
-    def __getattr__(self, name): return getattr(self.native, name)
+    def __init__(self, session): self.session, self.seen = session, []
+    def __getattr__(self, name): return getattr(self.session, name)
     def watch(self, options):
         names = ("a.b", "disable_synchronize_execution_providers")
         self.seen.append(None if options is None else [entry(options, name) for name in names])
     def run(self, names, feeds, options):
         self.watch(options)
-        return self.native.run(names, feeds, options)
+        return self.session.run(names, feeds, options)
     def run_with_iobinding(self, binding, options):
         self.watch(options)
-        return self.native.run_with_iobinding(binding, options)
+        return self.session.run_with_iobinding(binding, options)
 
 target = Target(library=sys.argv[2], run_config={"a.b": "c"})
 model = session.open_model(sys.argv[1], target, providers.find(target))
-model.native = Watched(model.native)
+model.session = Watched(model.session)
 data = first_run.make_data(sys.argv[1], model, Inputs())
-found = {"": model.native.seen[:]}
+found = {"": model.session.seen[:]}
 for name in reversed(MODES):  # what a mode adds for itself would be seen in those after it
-    del model.native.seen[:]
+    del model.session.seen[:]
     made = make_mode(name, model, data)
     check_outputs(made, None, None)
     for call, a, b in made.phases().values():
         call(a, b)
     made.rest()
-    found[name] = model.native.seen[:]
+    found[name] = model.session.seen[:]
 print(json.dumps(found))
 """
 

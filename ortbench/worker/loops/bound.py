@@ -284,7 +284,7 @@ class BoundLoop(LoopMode):
                 bind_output()
         binding = self._bindings[key]
         before, behind = self._copies(number, binding.synchronize_outputs)
-        run = partial(self._model.native.run_with_iobinding, binding._iobinding, self._options)
+        run = partial(self._model.session.run_with_iobinding, binding, self._options)
         return one_call([before, run, behind])
 
     def _state_value(self, state: State, number: int) -> Any:
@@ -325,7 +325,7 @@ class BoundLoop(LoopMode):
         ]
         bind_outputs = self._outputs_of(binding, number)
         before, behind = self._copies(number, binding.synchronize_outputs)
-        run, options, held = self._model.native.run_with_iobinding, self._options, self._grown
+        run, options, held = self._model.session.run_with_iobinding, self._options, self._grown
         bind = native.bind_ortvalue_input
         kept = self._loop.kept if number else frozenset()
         places = [(place, state.pair.out) for place, state in grown if place not in kept]
@@ -341,7 +341,7 @@ class BoundLoop(LoopMode):
             for bind_output in bind_outputs:
                 bind_output()
             before()
-            run(native, options)
+            run(binding, options)
             if found_by_ort:
                 found = native.get_outputs()
                 for place, out in places:

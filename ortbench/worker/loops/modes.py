@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnxruntime as ort
 
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT, SHARED
@@ -63,7 +62,7 @@ class CpuLoop(LoopMode):
             return array
         value = host_value(self._model.inputs[place], array)
         self._owners.append((value, array))
-        return value._get_c_value()
+        return value
 
     def begin(self) -> None:
         self._state = list(self._first)
@@ -75,9 +74,9 @@ class CpuLoop(LoopMode):
         # Nothing but `_state` holds the state: all states of a long loop at once would not fit.
         given, model = {**feeds, **dict(zip(names, self._state, strict=True))}, self._model
         if self._native:
-            found = model.native.run(model.output_names, given, model.plain_options)
+            found = model.session.run(model.output_names, given, model.plain_options)
         else:
-            found = model.native.run_with_ort_values(given, model.output_names, model.plain_options)
+            found = model.session.run_with_ort_values(model.output_names, given, model.plain_options)
         self._state = next_state(self._loop.pairs, self._state, found, number, self._loop.kept)
         self._got[number] = [None if place in self._held else array for place, array in enumerate(found)]
         if self._chosen is not None and number:
@@ -100,7 +99,7 @@ class CpuLoop(LoopMode):
         if self._native:
             found: Array = got[told.out]
             return found
-        return host_array(told.roles.logits, ort.OrtValue(got[told.out]))
+        return host_array(told.roles.logits, got[told.out])
 
     def read_logits(self) -> Copy | None:
         return None
@@ -165,13 +164,13 @@ class CpuLoop(LoopMode):
         value = taken.source.given(taken.out)
         is_array = isinstance(value, (np.ndarray, np.generic))
         if self._native:
-            return value if is_array else host_array(taken.source._model.outputs[taken.out], ort.OrtValue(value))
+            return value if is_array else host_array(taken.source._model.outputs[taken.out], value)
         if not is_array:
             return value
         array = np.ascontiguousarray(value)
         held = host_value(self._model.inputs[taken.into], array)
         self._holds.append((held, array))
-        return held._get_c_value()
+        return held
 
 
 class Taken(NamedTuple):

@@ -81,8 +81,7 @@ class BoundMode(SingleMode):
         self._out_arrays = [slot.array for slot in self._outs]
         self._binding = bind(model.session, self._ins, () if dynamic else self._outs)
         self._upload = upload(self._ins)
-        self._run: Callable[[Any, Any], object] = model.native.run_with_iobinding
-        self._native_binding = self._binding._iobinding
+        self._run: Callable[[Any, Any], object] = model.session.run_with_iobinding
         # Of the graph that its runs are captured as, and replay.
         self.graph_id = next(model.graph_ids) if model.target.cuda_graph and MODES[self.name].captured else None
         self._options = model.run_options(self.graph_id)
@@ -192,14 +191,14 @@ class BoundMode(SingleMode):
         return self._model.syncs.prove("h2d", Work(self._upload, candidates, readback, self._token, steadier))
 
     def _launch(self) -> None:
-        self._run(self._native_binding, self._options)
+        self._run(self._binding, self._options)
 
     def phases(self) -> dict[str, TimedCall]:
         return {LATENCY: self._synced_run()}
 
     def enqueues(self) -> dict[str, Split]:
         wait, mode = self.sync.wait, MODES[self.name]
-        call = self._run, self._native_binding, self._options
+        call = self._run, self._binding, self._options
         return {} if wait is None else {mode.timed_as("inference"): (call, wait)}
 
     def steps(self) -> list[Step]:
@@ -208,13 +207,13 @@ class BoundMode(SingleMode):
     def _synced_run(self) -> TimedCall:
         wait, run = self.sync.wait, self._run
         if wait is None:
-            return run, self._native_binding, self._options
+            return run, self._binding, self._options
 
         def synced(binding: Any, options: Any) -> None:
             run(binding, options)
             wait()
 
-        return synced, self._native_binding, self._options
+        return synced, self._binding, self._options
 
     def _synced_upload(self) -> Copy:
         return self.until_there(self._upload)
@@ -340,7 +339,10 @@ class BoundMode(SingleMode):
             for slot, array in zip(self._outs, poisons, strict=True)
         ]
         upload(decoys)()
-        self._run(bind(self._model.session, self._ins, decoys)._iobinding, self._options)
+        # Beneath Python's check, which holds a graph to the binding that it was captured with.
+        self._model.session._sess.run_with_iobinding(
+            bind(self._model.session, self._ins, decoys)._iobinding, self._options
+        )
         moved = [slot for slot in decoys if not slot.stays and slot.array.size]
         seen = apart(moved)
         download(seen)()

@@ -158,7 +158,7 @@ class DeviceMode(BoundMode):
             run(binding, options)
             download()  # the outputs are in host memory when it returns, which the check of outputs proves
 
-        found = {LATENCY: (whole, self._native_binding, self._options), "inference": self._synced_run()}
+        found = {LATENCY: (whole, self._binding, self._options), "inference": self._synced_run()}
         if self.bytes_in:
             found["h2d"] = timed(self._synced_upload())
         if self.bytes_out:
@@ -244,10 +244,10 @@ class AsyncMode(BoundMode):
             if wait is not None:
                 wait()
 
-        return {LATENCY: (burst, self._native_binding, self._options)}
+        return {LATENCY: (burst, self._binding, self._options)}
 
     def enqueues(self) -> dict[str, Split]:
-        call, wait = (self._launches(), self._native_binding, self._options), self.sync.wait
+        call, wait = (self._launches(), self._binding, self._options), self.sync.wait
         return {} if wait is None else {LATENCY: (call, wait)}
 
     def _launches(self) -> Callable[[Any, Any], None]:

@@ -137,7 +137,7 @@ class DynamicOutputs:
 
     def run(self, binding: Any, options: Any) -> None:
         """Bind the outputs anew and run. Raises `Unsupported`: ORT finds no allocator for them."""
-        bind = binding.bind_output
+        bind = self._native.bind_output
         for name, device in self._bound:
             bind(name, device)
         try:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnxruntime as ort
 
 from ortbench.analysis.precision import likely_cause, lowered
 from ortbench.core.ep_names import CUDA_EP, PACKAGES
@@ -151,15 +150,9 @@ def cpu_call(model: Model, arrays: dict[str, Value]) -> tuple[Callable[[Any, Any
     its two arguments, feeds and run options. The arrays must outlive it."""
     names = model.output_names
     if all(spec.native for spec in (*model.inputs, *model.outputs)):
-        return partial(model.native.run, names), arrays, model.plain_options
+        return partial(model.session.run, names), arrays, model.plain_options
     values = {spec.name: host_value(spec, arrays[spec.name]) for spec in model.inputs}
-    natives = {name: value._get_c_value() for name, value in values.items()}
-    run = model.native.run_with_ort_values
-
-    def call(feeds: Any, options: Any, _owners: Any = values) -> Any:
-        return run(feeds, names, options)
-
-    return call, natives, model.plain_options
+    return partial(model.session.run_with_ort_values, names), values, model.plain_options
 
 
 def cpu_arrays(model: Model, results: Any) -> list[Value]:
@@ -170,5 +163,5 @@ def cpu_arrays(model: Model, results: Any) -> list[Value]:
         elif isinstance(result, np.generic):
             arrays.append(np.asarray(result))
         else:
-            arrays.append(host_array(spec, ort.OrtValue(result)))
+            arrays.append(host_array(spec, result))
     return arrays

@@ -70,7 +70,6 @@ class HoldsCompiledNodes(BenchmarkFailed):
 @dataclass
 class Model:
     session: Any  # onnxruntime's InferenceSession
-    native: Any  # the session object under it: the same calls without Python's checks
     provider: Provider  # the EP
     target: Target
     # what the model takes and gives
@@ -144,7 +143,6 @@ def open_model(
         )
     return Model(
         session=session,
-        native=session._sess,
         provider=provider,
         target=target,
         inputs=specs(session.get_inputs(), path),
