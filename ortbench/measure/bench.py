@@ -202,7 +202,10 @@ class Bench(Experiment[Series]):
         rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations, most, self.per)
         if self._judge is None:
             parts = self._processes(estimates)
-            return self._kind_of_schedule(estimates, rule, plan.inputs.seed, parts=parts, between=self._renew)
+            between_s = min(self._renew_s(), plan.loop.duration_s * len(estimates) * _TO_START / max(1, parts - 1))
+            return self._kind_of_schedule(
+                estimates, rule, plan.inputs.seed, parts=parts, between=self._renew, between_ns=round(between_s * 1e9)
+            )
         return self._kind_of_schedule(estimates, rule, plan.inputs.seed, self._end_decided, _evened)
 
     def _processes(self, estimates: Estimates[Series]) -> int:
@@ -210,13 +213,16 @@ class Bench(Experiment[Series]):
         loop, timed = self._sides[0].plan.loop, any(side.timeline is not None for side in self._sides)
         if not self._may_renew or loop.processes is not None or loop.iterations is not None or timed:
             return loop.processes or 1
-        spared_s = sum((it.plan.loop.warmup_ns - warmup_again_ns(it.plan)) * len(it.modes) for it in self._sides) / 1e9
-        start_s = max(self._start_s - spared_s, 0.1)
         budget_s, known = loop.duration_s * len(estimates), [ns for of in estimates.values() for ns in of.values()]
         a_round_s = sum(block_size(ns) * ns for ns in known if ns is not None) / 1e9
-        fits = min(budget_s * _TO_START / start_s, budget_s / max(a_round_s, 1e-3) / FEW - 1)
+        fits = min(budget_s * _TO_START / self._renew_s(), budget_s / max(a_round_s, 1e-3) / FEW - 1)
         found = min(PROCESSES, 1 + int(fits))
         return found if found >= FEW and None not in known else 1
+
+    def _renew_s(self) -> float:
+        """About how long it takes to start another process, which is warmed up for less long."""
+        spared_s = sum((it.plan.loop.warmup_ns - warmup_again_ns(it.plan)) * len(it.modes) for it in self._sides) / 1e9
+        return max(self._start_s - spared_s, 0.1)
 
     def _renew(self, schedule: Schedule[Series], number: int) -> None:
         """Go on in fresh workers, from this round on."""

@@ -96,6 +96,7 @@ class Schedule(Generic[SeriesT]):
         even: makes of estimates those that block sizes follow from, where several series are to have the same.
         parts: how many the time is divided into; of each the medians are to be precise.
         between: called between two parts, with the round that comes next; it may `remove` series.
+        between_ns: about how long that takes; what is left of the time is divided evenly.
     """
 
     def __init__(
@@ -107,9 +108,10 @@ class Schedule(Generic[SeriesT]):
         even: Callable[[Estimates[SeriesT]], Estimates[SeriesT]] = lambda estimates: estimates,
         parts: int = 1,
         between: Callable[[Schedule[SeriesT], int], None] = lambda schedule, number: None,
+        between_ns: int = 0,
     ) -> None:
         self._even = even
-        self._part, self._parts, self._between = 1, parts, between
+        self._part, self._parts, self._between, self._between_ns = 1, parts, between, between_ns
         self._part_begins = 0  # its first round
         self._is_over_time = False  # a part was not precise when its time was up
         self._estimates = {series: dict(phases) for series, phases in estimates_ns.items()}
@@ -222,7 +224,8 @@ class Schedule(Generic[SeriesT]):
             if all(record.count >= self._iterations for record in self._records.values()):
                 return {"reason": "iterations", "value": self._rule.iterations or 0, "per": self._rule.per}
             return None
-        spent, budget = sum(self._spent_ns.values()), self._budget_ns() * self._part // self._parts
+        spent = sum(self._spent_ns.values())
+        budget = (self._budget_ns() + self._between_ns) * self._part // self._parts - self._between_ns
         # A whole round comes next: it is left out where it would be more too long than the run is too short without it.
         half = 0.0 if self._rule.precision == 0 else spent / max(1, self._round) / 2
         over: Stopped = {"reason": "duration", "value": self._rule.duration_ns / 1e9, "per": self._rule.per}

@@ -166,14 +166,15 @@ def why(name: str, found: Result) -> Check:
 
 
 def again(name: str, result: Result, once: Result | None) -> Check:
-    """Of two runs one after the other the intervals of medians and of speedups have a value in common; of the first, figures alone."""
+    """Of two runs the intervals of medians and of speedups have a value in common; of the first, figures alone."""
     found, apart = [], []
+    earlier = () if once is None else once["cases"]
     for case in (it for it in result["cases"] if it["status"] == "ok"):
         count = len(case.get("processes") or [0])
         latency, speedup = case["metrics"]["latency"], case.get("speedup") or {}
-        found.append(f"{case['mode']} {duration(latency['median'])} in {count} processes")
-        before = next((it for it in (once or {"cases": ()})["cases"] if it["mode"] == case["mode"]), None)
-        if before is None or before["status"] != "ok":
+        found.append(f"{case['mode']} {duration(latency['median'])}, processes: {count}")
+        before = next((it for it in earlier if it["mode"] == case["mode"] and it["status"] == "ok"), None)
+        if before is None:
             continue
         pairs = {"latency": (latency, before["metrics"]["latency"]), "speedup": (speedup, before.get("speedup") or {})}
         for what, (now, then) in pairs.items():

@@ -195,12 +195,12 @@ class Steps(FirstPart):
         return [
             Step(
                 name,
-                f"ortbench run, {name.replace('-', ' ', 1)}: the intervals of two runs, {model}",
+                f"{model} {'once more' if name.startswith('again') else 'as users run it'}: intervals have a value in common",
                 (
                     "ortbench", "run", f"models/{model}.onnx", *self._inputs(model), *self._target, *amount, "--out", name,
                 ),
                 "result.json",
-                (lambda left, once=f"once-{model}": further.again(left.title, left.data, left.results.get(once)),),
+                (lambda left: further.again(left.title, left.data, left.results.get(f"once-{left.name.partition('-')[2]}")),),
                 30.0,
             )
             for name in _TWICE

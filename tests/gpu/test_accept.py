@@ -257,6 +257,14 @@ def zero_copy(*found: dict[str, Any]) -> Check:
     return checks.zero_copy(result(*found))
 
 
+def twice(*ci95: tuple[int, int]) -> Check:
+    """Runs one after the other, by the intervals of their medians."""
+    runs = [
+        result(case("cpu-tensors", metrics={"latency": {"median": low, "ci95": [low, high]}})) for low, high in ci95
+    ]
+    return further.again(NAME, runs[-1], runs[0] if runs[1:] else None)
+
+
 def fence(ratio: float) -> Check:
     return checks.fence({"runs": 10, "kind": "run", "median_ns": 1000, "latency_ns": 10_000 * ratio, "ratio": ratio})
 
@@ -532,6 +540,9 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: loop(looped("cpu-tensors", steps_ns=[2_000])), FAIL, "cpu-tensors: its 2 steps took [2000]"),
     (lambda: loop(looped("shared", checks=OTHER, status="failed", reason="y differs")), FAIL, "shared: y differs"),
     (lambda: loop(looped("cpu-tensors"), without("host-accessible", "no such memory", steps_ns=None)), PASS, ""),
+    (lambda: twice((1_000, 3_000)), PASS, "cpu-tensors 1.00 µs, processes: 1"),
+    (lambda: twice((1_000, 3_000), (2_000, 4_000)), PASS, "cpu-tensors 2.00 µs, processes: 1"),
+    (lambda: twice((1_000, 3_000), (4_000, 5_000)), FAIL, "cpu-tensors 4.00 µs, processes: 1; apart: latency of cpu-tensors"),
 ]  # fmt: skip
 
 

@@ -486,6 +486,19 @@ def test_each_part_has_its_share_of_the_time() -> None:
     )
 
 
+def test_what_lies_between_parts_is_taken_from_all_of_them() -> None:
+    begun: list[int] = []
+    rule = StopRule(duration_ns=100, precision=None)
+    schedule = Schedule(
+        {"cpu-tensors": {LATENCY: 2e6}}, rule, 1, parts=3, between=lambda _, number: begun.append(number), between_ns=20
+    )
+    while (block := schedule.next_block()) is not None:
+        is_behind = bool(begun) and block.round == begun[-1]
+        schedule.add(block, [2_000_000] * block.n, 30 if is_behind else 10)
+    assert begun == [2, 4]
+    assert there(schedule.stopped)["reason"] == "duration"
+
+
 def test_each_part_ends_when_it_is_precise_and_all_have_the_least_number_of_rounds() -> None:
     schedule, begun = parted(StopRule(duration_ns=10**12, precision=0.01), 3)
     assert len(drive(schedule)) == MIN_ROUNDS

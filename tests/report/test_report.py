@@ -770,10 +770,3 @@ def test_a_page_of_several_configurations_of_one_run_has_one_command_that_measur
     assert f"Next: {longest}" in sentences(two)
     page = re.sub("<[^>]*>", "", build_page([one, two], ["1", "2"])).replace("\xa0", " ")
     assert re.findall(r"Next: .*--duration \S+", page) == [f"Next: {longest}"]
-
-
-def test_what_python_adds_to_a_short_inference_is_said() -> None:
-    line = "cpu-tensors: ONNX Runtime's own call; Python's session.run around it takes about 1 µs more, and differs between versions."
-    for ns, is_said in ((5_000, True), (50_000, False)):
-        result = result_of(measured("cpu-tensors", latency=steady([ns] * 8)))
-        assert (line in markdown(build(result))) == is_said

@@ -98,7 +98,7 @@ class Binding:
 
 
 class Session:
-    """An InferenceSession, and its native one, of a Relu."""
+    """An InferenceSession of a Relu."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -144,7 +144,7 @@ def opened(device: Device, **target: Any) -> tuple[Model, Data]:
     x = np.arange(-2, 4, dtype=np.float32).reshape(SHAPE)
     stand_in = Session(device)
     provider = Provider(DML, device_index=1)
-    model = Model(stand_in, stand_in, provider, Target(ep="dml", **target), (X,), (Y,), 0)
+    model = Model(stand_in, provider, Target(ep="dml", **target), (X,), (Y,), 0)
     return model, Data({"x": x}, [np.maximum(x, 0)], [], {}, 0, None)
 
 
