@@ -15,7 +15,7 @@ from ortbench.report import model
 
 _OPERATORS = 3  # of a change that a row has
 _LEAST = 0.001  # of the difference: less is nothing
-_SHARE = model.Column("share of difference")
+_SHARE = model.Column("share of profiled difference")
 _COLUMNS = (
     model.Column("change", model.Kind.WORDS, model.KEY),
     _SHARE,

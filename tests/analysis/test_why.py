@@ -320,7 +320,7 @@ def test_without_a_difference_there_is_no_share() -> None:
     assert (found.certain, found.culprit, found.share(1.0)) == (False, None, None)
     assert sentence(found) == "no difference in cpu-tensors; changed: 1 added node Clip (Clip_2) after Relu_1"
     text = markdown(build([result(base, MS), result(own, MS)], ["one", "other"], 0.02, in_order=False, why=found))
-    assert "share of difference" not in text
+    assert "share of profiled difference" not in text
     assert "No shares are shown: the difference of the latencies cannot be told from none" in text
 
 
