@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ortbench.analysis.comparing.claims import UNKNOWN
 from ortbench.analysis.findings.advice import findings, superseded
 from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.sweep import failures, has_a_cost, is_noisy, keeps, mode_by_mode, ties
+from ortbench.analysis.sweep import ITEMS, failures, has_a_cost, is_noisy, keeps, mode_by_mode, ties
 from ortbench.core import units
 from ortbench.model.metrics import RATIO
 from ortbench.model.modes import CPU, LATENCY, is_rate
@@ -21,7 +21,7 @@ from ortbench.report.outputs import own_outputs
 from ortbench.report.phrases import advice, hint, measured_report, warnings
 from ortbench.report.placement import on_page, placement_parts, titled
 
-BEST, TIE = "best", "as good"
+BEST, TIE, WORSE, SMALLER = "best", "as good", "worse", "smaller"
 _MET = {True: "met", False: "violated", None: "too few samples"}
 _SHAPE = model.Column("shape", model.Kind.NAME, model.KEY)
 _SHAPES = (
@@ -48,12 +48,17 @@ def mode_table(result: Result) -> model.Table:
     tied = {mode: ties(result, mode) for mode in best}
 
     def mark(case: Case) -> str:
-        shape, of = names[id(case)], None if is_noisy(result, case.mode) else best.get(case.mode)
-        if of is None:
+        shape, of = names[id(case)], best.get(case.mode)
+        if case.mode not in best or (slo is not None and is_rate(case.mode, LATENCY)):
             return model.NOTHING
+        met = slo is None or keeps(case, slo)
+        if of is None or not met or is_noisy(result, case.mode):
+            return f"SLO {_MET[False]}" if met is False else UNKNOWN
+        if of["by"] != ITEMS:
+            return BEST if shape == of["shape"] else SMALLER
         alike, unknown = tied[case.mode]
         marks = {of["shape"]: BEST, **dict.fromkeys(alike, TIE), **dict.fromkeys(unknown, UNKNOWN)}
-        return marks.get(shape, model.NOTHING)
+        return marks.get(shape, WORSE)
 
     def name(case: Case) -> str:
         return names[id(case)]

@@ -141,6 +141,7 @@ def test_what_is_said_of_a_sweep() -> None:
     )
     assert sentences(sweep_result()) == [
         "batch=4 has the most items/s and is the largest that was tried, so a larger one may have more: cpu-tensors 2.50k (95% CI 2.50k to 2.50k).",
+        "Next: ortbench sweep m.onnx --dim batch=4,8,16",
         "batch=2 has the most items/s: device-resident 3.33k (95% CI 3.33k to 3.33k) if tensors never cross the link.",
         "Switching shapes makes an inference 2.00× as long (95% CI 2.00 to 2.00) with cpu-tensors: 1.27 ms more, most with batch=1 (2.00×).",
         "Next: pad inputs to one shape, or use a session for each shape",

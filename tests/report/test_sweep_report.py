@@ -38,10 +38,10 @@ device Some and SomeShared; done: every median known to ±1 %
 mode             shape    latency    p95    p99  speedup     95% CI  time per item  items/s  best
                                ms     ms     ms                                 ms
 cpu-tensors      batch=1     1.00   1.00   1.00    1.00×          –           1.00    1.00k  best
-cpu-tensors      batch=4     1.60   1.60   1.60    1.00×          –          0.400    2.50k  –
-tensors stay on the device ──────────────────────────────────────────────────────────────────────
+cpu-tensors      batch=4     1.60   1.60   1.60    1.00×          –          0.400    2.50k  SLO violated
+tensors stay on the device ──────────────────────────────────────────────────────────────────────────────
 device-resident  batch=1    0.500  0.500  0.500    2.00×  2.00–2.00          0.500    2.00k  best
-device-resident  batch=4     1.50   1.50   1.50    1.07×  1.07–1.07          0.375    2.67k  –
+device-resident  batch=4     1.50   1.50   1.50    1.07×  1.07–1.07          0.375    2.67k  SLO violated
 
 mode             shape    copy share  SLO       samples
 cpu-tensors      batch=1      ≈50.0%  met           300

@@ -99,8 +99,8 @@ def _best(result: Result) -> list[Finding]:
     open_ = any(ties(result, mode)[1] for mode in best["modes"] if not is_noisy(result, mode))
     found += [
         Finding(
-            f"{shape} has the most items/s{kept}{_at_the_end(result, shape)}", "; ".join(said), _longer(result) if open_ else "",
-            Weight.ANSWER,
+            f"{shape} has the most items/s{kept}{_at_the_end(result, shape)}", "; ".join(said),
+            _longer(result) if open_ else _larger(result, shape), Weight.ANSWER,
         )
         for shape, said in most.items()
     ]  # fmt: skip
@@ -115,14 +115,24 @@ def _best(result: Result) -> list[Finding]:
     return found
 
 
+def _has_most(result: Result, name: str) -> bool:
+    """Whether a shape has the most items of several."""
+    counts = {it.name: it.items["count"] for it in result.shapes if it.items is not None}
+    return len(set(counts.values())) > 1 and counts.get(name) == max(counts.values())
+
+
 def _at_the_end(result: Result, name: str) -> str:
     """That the best shape has the most items of several, so that more may do better."""
-    counts = {it.name: it.items["count"] for it in result.shapes if it.items is not None}
-    return (
-        " and is the largest that was tried, so a larger one may have more"
-        if len(set(counts.values())) > 1 and counts.get(name) == max(counts.values())
-        else ""
-    )
+    return " and is the largest that was tried, so a larger one may have more" if _has_most(result, name) else ""
+
+
+def _larger(result: Result, name: str) -> str:
+    """The command that tries larger shapes where the best one has the most items, and they differ by one `--dim` alone."""
+    dims, options = differing_dims(result.shapes), [word.partition("=")[0] for word in result.command]
+    if not _has_most(result, name) or len(dims) != 1 or options.count("--dim") != 1:
+        return ""
+    size = next(it.shape[dims[0]] for it in result.shapes if it.name == name)
+    return again(result, "--dim", f"{dims[0]}={size},{2 * size},{4 * size}")
 
 
 def _tied(result: Result, mode: str) -> str:
