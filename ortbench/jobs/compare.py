@@ -14,7 +14,8 @@ from ortbench.analysis.comparing.naming import called, natural
 from ortbench.analysis.comparing.series import Selection
 from ortbench.analysis.why.explain import Why, explain, why_data
 from ortbench.core.errors import BadInput, NotComparable, OrtbenchError
-from ortbench.core.safe_text import visible
+from ortbench.core.safe_text import complain, first_of, visible
+from ortbench.core.units import count
 from ortbench.jobs.publishing import check_place, check_wanted, json_text, page_of, publish, write
 from ortbench.model.door import content_of
 from ortbench.model.result import Result
@@ -42,7 +43,7 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
     loaded = [load(path) for path in paths]
     if len(paths) < 2:
         raise BadInput(
-            f"compare needs at least two results, and {places[0]} is one: name another, or a folder of several"
+            f"compare needs at least two results, and {paths[0]} is one: name another, or a folder of several"
         )
     groups = [list(range(len(paths)))] if force or why or len(paths) == len(places) else _groups(loaded)
     if not groups:
@@ -119,7 +120,14 @@ def report(places: Sequence[Path], html: str | None) -> None:
 
 def results_at(places: Sequence[Path]) -> list[Path]:
     """The result files at places: a file, the folder of a run, or one in which results lie, such as a suite's; those of a
-    folder in the order of their names, numbers in them as numbers. `BadInput` for a folder without a result."""
+    folder in the order of their names, numbers in them as numbers. `BadInput` for a folder without a result.
+
+    Files with another suffix than ``.json``, as a shell's ``*`` names them too, are passed over beside others, and a line says so."""
+    others = [it for it in places if it.suffix.lower() not in ("", ".json") and it.is_file()]
+    if others and len(others) < len(places):
+        names = first_of([*dict.fromkeys(it.name for it in others)], _SHOWN)
+        complain(f"{count(len(others), 'file')} passed over, as results are .json files: {names}")
+        places = [it for it in places if it not in others]
     found = []
     for place in places:
         file = result_file(place)
@@ -137,6 +145,7 @@ def result_file(path: Path) -> Path:
     return path / "result.json" if path.is_dir() else path
 
 
+_SHOWN = 5  # names of files that were passed over
 _SHORT = 7  # characters of a commit, as git shows them
 _RESULT = "result.json"
 

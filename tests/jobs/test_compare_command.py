@@ -295,6 +295,18 @@ def test_a_page_of_a_folder(tmp_path: Path) -> None:
     assert "ratios compare modes of one result; other results differ in shapes" in page.replace("\xa0", " ")
 
 
+def test_files_that_a_glob_names_beside_results_are_passed_over(tmp_path: Path) -> None:
+    place = folders(tmp_path / "r", a=at(1.0))
+    for name in ("table.md", "table.csv"):
+        (place / "a" / name).touch()
+    page = tmp_path / "page.html"
+    ran = ortbench("report", *sorted((place / "a").iterdir()), "--html", page)
+    assert (ran.code, ran.out) == (0, f"Saved in {page}\n")
+    assert ran.error_line == "2 files passed over, as results are .json files: table.csv, table.md"
+    alone = ortbench("report", place / "a" / "table.md")
+    assert (alone.code, alone.error_line) == (2, f"{place / 'a' / 'table.md'} is not JSON: it is empty")
+
+
 @pytest.mark.parametrize("command", ["compare", "report"])
 def test_a_folder_without_results_is_one_line(command: str, tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
