@@ -152,7 +152,8 @@ _RECORDS = (
     ),
     Mode(
         HOST_ACCESSIBLE,
-        "inputs and outputs are bound in the EP's HOST_ACCESSIBLE memory, without copies; in host memory, if the EP computes there",
+        "the host writes inputs and reads outputs where they are bound, which only a loop's times include: in the EP's HOST_ACCESSIBLE "
+        "memory, or in host memory, if the EP computes there",
         phases=("inference", LATENCY),
         only="inference",
         recorded=True,
@@ -299,13 +300,13 @@ MODES_DO = {
     DEVICE: "Inputs are copied to device tensors, which are bound; outputs are copied back: in every inference.",
     DEVICE_PINNED: "Inputs are copied from pinned memory to device tensors and outputs back to it, in every inference.",
     RESIDENT: "Tensors stay on the device: copied in once before all inferences, and out once after them.",
-    HOST_ACCESSIBLE: "Tensors are bound in memory that host and device both reach: nothing is copied.",
+    HOST_ACCESSIBLE: "Tensors are bound in memory that host and device both reach: the host writes inputs and reads outputs there, without copies.",
     PIPELINED: "Several inferences are in flight: copies of the others overlap the one that runs, on streams of their own.",
     ASYNC: "Tensors stay on the device; one synchronization waits for many inferences.",
 }
 LOOPS_DO = {
     CPU: "A loop with arrays: its state goes to the device and back in every step.",
     RESIDENT: "A loop whose state stays on the device; what is no state is copied in and out in every step.",
-    HOST_ACCESSIBLE: "A loop in memory that host and device both reach: nothing is copied.",
+    HOST_ACCESSIBLE: "A loop in memory that host and device both reach: the host writes and reads there, without copies.",
     SHARED.name: "A loop whose state stays on the device, in one buffer that a step reads and writes.",
 }

@@ -11,7 +11,17 @@ from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.model.kinds import KINDS, SPEEDUP
 from ortbench.model.metrics import STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
-from ortbench.model.modes import COPY_TIME, CPU, LATENCY, SPIN_SHARE, THROUGHPUT, WHOLES, is_rate, mode_of
+from ortbench.model.modes import (
+    COPY_TIME,
+    CPU,
+    HOST_ACCESSIBLE,
+    LATENCY,
+    SPIN_SHARE,
+    THROUGHPUT,
+    WHOLES,
+    is_rate,
+    mode_of,
+)
 from ortbench.model.result import CHAIN, LOOP, Case, Result, work_of
 from ortbench.report.bars import INFERENCE
 from ortbench.report.model import DERIVED, DOUBTED, KEY, NOTHING, Column, Kind, Table, filled
@@ -22,6 +32,7 @@ _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 ON_DEVICE = "tensors stay on the device"
 _OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "intermediate tensors stay on the device"}
 _SPEEDUP = "speedup: how many times as fast as cpu-tensors."
+_IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes and reads bound tensors, which is not timed."
 _OF_THIS = "95% CI: within this process; in another one memory lies elsewhere, and ratios can differ by a tenth."
 
 
@@ -122,6 +133,8 @@ def legend(result: Result, table: Table) -> list[str]:
     said = [_SPEEDUP] if any(column.name == "speedup" for column in table.columns) else []
     said += ["?: noise of the machine may have made it."] if _is_doubted(table) else []
     said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
+    if result.kind != LOOP and any(HOST_ACCESSIBLE in row for row in table.rows):
+        said.append(_IN_PLACE)
     shown = {column.name for column in table.columns}
     if {"speedup", "95% CI"} <= shown and (count := max(len(it.first_rounds) for it in result.cases)):
         said.append(

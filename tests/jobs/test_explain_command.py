@@ -144,6 +144,7 @@ def pages(*words: str) -> list[str]:
         (["fence"], ["## Synchronization"]),
         (["sync,", "≈"], ["## Synchronization", "## Copies"]),
         (["copy", "share"], ["## Copies"]),
+        (["cpu-tensors", "pipelined"], ["## What is timed", "## Pipelined"]),
         (["suite", "merge"], ["## Shards"]),
         (["modes.md#limits"], ["## Limits"]),
         (["measuring.md#synchronization", "docs/modes.md#limits"], ["## Synchronization", "## Limits"]),

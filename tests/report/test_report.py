@@ -134,6 +134,8 @@ def test_markdown_of_four_modes() -> None:
         "\n"
         "tensors stay on the device: usable only if tensors never cross the link.\n"
         "\n"
+        "host-accessible: the host writes and reads bound tensors, which is not timed.\n"
+        "\n"
         "Times are medians, which need not add up; ≈ derived, not measured.\n"
         "\n"
         f"- {COPIES}\n"

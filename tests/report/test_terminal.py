@@ -121,6 +121,7 @@ def test_a_run_at_80_columns() -> None:
         "breakdown of latency: ░ H2D, █ inference, ▒ D2H, ≈ copies (H2D and D2H).",
         "speedup: how many times as fast as cpu-tensors.",
         "tensors stay on the device: usable only if tensors never cross the link.",
+        "host-accessible: the host writes and reads bound tensors, which is not timed.",
         "Times are medians, which need not add up; ≈ derived, not measured.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",
         "",
@@ -153,7 +154,7 @@ def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
         "device-resident  █████████                    3.00  3.30  3.60    2.40×    2.30–2.50      200     –       3.00     –       –    333           0           –",
     ]
     assert not any("ortbench explain" in line for line in lines)  # logs stay short
-    assert len(lines) == 26
+    assert len(lines) == 27
 
 
 def test_a_run_at_60_columns_with_failures() -> None:
