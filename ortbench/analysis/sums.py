@@ -58,7 +58,7 @@ def sum_findings(result: Result) -> list[Finding]:
     if apart:
         apart = [(case, _parts(result, case, short=True)) for case, _ in apart]
         of_modes = (f"{duration(case.median(LATENCY) or 0)} with {case.mode}, where {parts}" for case, parts in apart)
-        what = f"The time of a {work.whole} differs from the sum of its {work.part}s' medians"
+        what = f"A program waits for the time of a {work.whole}, not for the sum of its {work.part}s' medians"
         return [Finding(what, f"{'; '.join(of_modes)}{_because(result)}", weight=Weight.COST)]
     return [it for case in cases if (it := _of_phases(result, case)) is not None]
 
@@ -89,7 +89,7 @@ def _of_phases(result: Result, case: Case) -> Finding | None:
     if abs(left) < _TELLING_PHASES * latency.median or (latency.ci95[0] <= ends[1] and ends[0] <= latency.ci95[1]):
         return None
     named = listed([_TITLES[name] for name in phases])
-    what = f"{named} add up to {duration(total)} with {case.mode}, whose latency is {duration(latency.median)}"
+    what = f"With {case.mode} a program waits {duration(latency.median)}, the latency, not the {duration(total)} that {named} add up to"
     why = f"{duration(left)} more; each is timed in blocks of its own, so caches and clocks differ"
     if left < 0:
         why = f"each ends with a synchronization of its own, {duration(-left)} in all"

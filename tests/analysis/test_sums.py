@@ -71,10 +71,10 @@ def of_phases(latency: int, *phases: int) -> Result:
     [
         (of_phases(6750, 2000, 1000, 3150), []),  # 9 % apart
         (of_phases(6750, 2000, 1000, 1970), [
-            "H2D, inference and D2H add up to 4.97 ms with device-tensors, whose latency is 6.75 ms: 1.78 ms more; each is "
+            "With device-tensors a program waits 6.75 ms, the latency, not the 4.97 ms that H2D, inference and D2H add up to: 1.78 ms more; each is "
             "timed in blocks of its own, so caches and clocks differ."]),
         (of_phases(4000, 2000, 1000, 2000), [
-            "H2D, inference and D2H add up to 5.00 ms with device-tensors, whose latency is 4.00 ms: each ends with a "
+            "With device-tensors a program waits 4.00 ms, the latency, not the 5.00 ms that H2D, inference and D2H add up to: each ends with a "
             "synchronization of its own, 1.00 ms in all."]),
     ],
 )  # fmt: skip
