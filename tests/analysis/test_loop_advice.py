@@ -67,12 +67,12 @@ def test_state_of_one_shape() -> None:
         ),
         (
             (1.01, 0.98, 1.04),
-            ["No mode is measurably faster than cpu-tensors: device-resident does not differ measurably."],
+            ["No mode is measurably faster than cpu-tensors: device-resident does not differ measurably.", "Next: ortbench run m.onnx --measure-nodes"],
             "2.00k steps/s with device-resident; no mode is measurably faster",
         ),
         (
             (0.8, 0.75, 0.85),
-            ["No mode is measurably faster than cpu-tensors: device-resident is slower."],
+            ["No mode is measurably faster than cpu-tensors: device-resident is slower.", "Next: ortbench run m.onnx --measure-nodes"],
             "2.00k steps/s with device-resident; no mode is measurably faster",
         ),
         (
@@ -284,5 +284,6 @@ def test_of_tokens_the_rates_come_first() -> None:
     found = told(generating())
     assert found[0] == f"{rates}."
     assert not any(word in it for it in found for word in ("--keep", "--resident", "The first step"))
+    assert found[1] == "Next: ortbench run m.onnx --measure-nodes"
     assert found != told(generating(on_host=True))
     assert told(generating(on_host=True))[1].startswith("Next: ortbench loop m.onnx ")

@@ -8,7 +8,7 @@ from statistics import median
 from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, UNKNOWN, Fastest, claim_between, fastest, over
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
-from ortbench.analysis.findings.program import both_steps, lever
+from ortbench.analysis.findings.program import both_steps, lever, step_nodes
 from ortbench.analysis.findings.speedups import is_on_host, speedup_findings
 from ortbench.analysis.noise import allows_within, cannot_tell, is_busy
 from ortbench.analysis.steps_and_stages import (
@@ -34,7 +34,7 @@ RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 def loop_findings(result: Result, loop: Loop) -> list[Finding]:
     if result.generation:
         return [
-            *_tokens(result),
+            *_tokens(result, loop),
             *_speedups(result, loop),
             *_shared(result),
             *_growth(result, loop),
@@ -95,15 +95,16 @@ def decode_text(case: Case, made: Generation) -> str:
     return f", bimodal: {low} of {each} and {high}"
 
 
-def _tokens(result: Result) -> list[Finding]:
-    """The rates of the fastest mode."""
+def _tokens(result: Result, loop: Loop) -> list[Finding]:
+    """The rates of the fastest mode, and what tells more: on a device what takes the time of a step."""
     found = quickest(result)
     case = None if found is None else _told_of(result, found[0])
     said = None if case is None else tokens_text(result, case)
     if case is None or said is None:
         return []
     unsure = "unclear" if decode_humps(case) else ""
-    return [Finding(said, next=lever(result) if is_on_host(result) else "", weight=Weight.ANSWER, tone=unsure)]
+    next_ = lever(result) if is_on_host(result) else step_nodes(result, loop)
+    return [Finding(said, next=next_, weight=Weight.ANSWER, tone=unsure)]
 
 
 def _rate(result: Result) -> list[Finding]:
@@ -124,10 +125,13 @@ def _rate(result: Result) -> list[Finding]:
 
 
 def _speedups(result: Result, loop: Loop) -> list[Finding]:
-    """The fastest mode, and what keeping the state on the device brings."""
+    """The fastest mode, and what keeping the state on the device brings; where no mode is faster, what shows where the time goes."""
     kept = fastest(result, on_device=True)
     staying = "" if kept is None else _staying(result, loop, kept)
-    return speedup_findings(result, "new inputs and outputs in each step", staying)
+    found = speedup_findings(result, "new inputs and outputs in each step", staying)
+    if found and not is_on_host(result) and not any(it.next or it.tone for it in found):
+        found[0] = found[0]._replace(next=step_nodes(result, loop))
+    return found
 
 
 def _staying(result: Result, loop: Loop, kept: Fastest) -> str:

@@ -109,6 +109,12 @@ def both_steps(result: Result, loop: Loop, step: int) -> str:
     return ""
 
 
+def step_nodes(result: Result, loop: Loop) -> str:
+    """The command that times the nodes of the last step of a loop, beside those of the one before where its state grows."""
+    alone = ["ortbench", "run", result.model["path"], *_target(result), *_sizes(result), "--measure-nodes"]
+    return both_steps(result, loop, loop["steps"] - 1) or shlex.join(alone)
+
+
 def on_same_ep(result: Result, command: str) -> str:
     """A command, with the EP and its options."""
     return " ".join(filter(None, (command, shlex.join(_provider(result)))))

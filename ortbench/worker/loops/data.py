@@ -114,7 +114,12 @@ def make(
         shapes.append([array.shape for array in state])
         arrays = {**made.of_step(number, state), **named(model, pairs, state)}
         which = f"step {number + 1} of {steps.count}: "
-        found, now = run_timed(model, arrays, request, WAYS_OUT, made.guessed, which)
+        try:
+            found, now = run_timed(model, arrays, request, WAYS_OUT, made.guessed, which)
+        except BadInput as error:
+            raise (
+                BadInput(f"{error}; --generate {number} ends before that step") if generated and number else error
+            ) from None
         took = took or now
         embedded = () if embed is None else embed.names  # the embedding model gives them anew
         feeds.append(

@@ -17,6 +17,7 @@ import numpy as np
 from ortbench.analysis.feedback_pairs import TOKEN_IDS, by_name
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import expanded
+from ortbench.core.units import count
 from ortbench.plan.loop_plan import Decoder, Steps
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session.session import Model
@@ -239,7 +240,9 @@ def begin(
     if given is not None:
         check_enough(steps, given, prompt)
     if isinstance(length, int) and length != prompt:
-        raise BadInput(f"--prompt-length {prompt}: the model takes {length} in a step", "--prompt-length")
+        before = f"; type --prompt-length {length} --context {prompt - length}" if prompt > length else ""
+        reason = f"the model takes {count(length, 'token')} in a step{before}"
+        raise BadInput(f"--prompt-length {prompt}: {reason}", "--prompt-length")
     if most is not None and context + prompt + steps.count > most:
         others = f"{f'--context {context} and ' if context else ''}--generate {steps.count}"
         reason = f"with {others} more than the {most} tokens of the model's context"
