@@ -352,6 +352,7 @@ def _stretched(result: Result) -> list[Finding]:
     At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
     """
     told: dict[str, list[str]] = {}
+    unclear: set[str] = set()  # of the rates, where no clock shows the reason
     for mode in modes_of(result):
         levels, alone = measured(result, RATE, mode), result.case(mode)
         before = None if alone is None else alone.stats(LATENCY)
@@ -366,8 +367,15 @@ def _stretched(result: Result) -> list[Finding]:
             f"{duration(service)} instead of {duration(base)}, {ratio(service / max(base, 1), 1)}×, with {mode}{clocks}"
         )
         told.setdefault(at(levels[0]).phrase, []).append(took)
+        unclear |= set() if clocks else {at(levels[0]).phrase}
     what = "An inference takes longer {} than back to back"
-    return [Finding(what.format(rate), "; ".join(took), weight=Weight.COST) for rate, took in told.items()]
+    return [
+        Finding(what.format(rate), "; ".join([*took, *[_IDLE] * (rate in unclear)]), weight=Weight.COST)
+        for rate, took in told.items()
+    ]
+
+
+_IDLE = "the likely reason is the idle time between requests, in which clocks fall, caches get cold and threads sleep"
 
 
 def _clocks(before: float | None, after: float | None) -> str:
