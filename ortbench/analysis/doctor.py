@@ -332,7 +332,8 @@ def _libraries(built: Cuda, needed: bool) -> Iterator[Finding]:
             yield _missing(
                 [it["name"] for it in absent],
                 [path for it in absent for path in it["others"]],
-                needed and needed_to_load,
+                needed_to_load,
+                needed,
             )
     for library in built["libraries"]:
         places, loaded = library["found"], library["loaded"]
@@ -343,12 +344,14 @@ def _libraries(built: Cuda, needed: bool) -> Iterator[Finding]:
             yield Finding(GOOD, f"{library['name']}: {loaded or places[0]}")
 
 
-def _missing(names: Sequence[str], others: Sequence[str], stops: bool) -> Finding:
-    """Libraries that are not there; whether that stops an EP here, and others of them that do not help."""
-    needed = "the CUDA EP does not load without" if names[0].startswith(_TO_LOAD) else "some operators need"
+def _missing(names: Sequence[str], others: Sequence[str], to_load: bool, has_gpu: bool) -> Finding:
+    """Libraries that are not there, and others of them that do not help; what to do where there is a GPU for them."""
+    needed = "the CUDA EP does not load without" if to_load else "some operators need"
     versions = f"; other versions do not help: {', '.join(others)}" if others else ""
     text = f"{needed} {listed(names)}: not found{versions}"
-    return Finding(BAD if stops else KNOW, text, f"pip install '{CUDA_PACKAGE}'")
+    if not has_gpu:
+        return Finding(KNOW, f"{text}; this machine has no NVIDIA GPU for them")
+    return Finding(BAD if to_load else KNOW, text, f"pip install '{CUDA_PACKAGE}'")
 
 
 def profiler(facts: Facts) -> Iterator[Finding]:

@@ -44,7 +44,7 @@ def to_free(inputs: Iterable[tuple[str, Sequence[int | str | None]]], name: str)
         return ""
     tensors = ", ".join(tensor for tensor, _ in fixed)
     options = " ".join(f"--free-dim {tensor}:0={name}" for tensor, _ in fixed)
-    return f"{TO_FREE}dimension 0 of {tensors}, fixed at {fixed[0][1]}, in a copy of the model: {options}"
+    return f"{TO_FREE}dimension 0 of {tensors}, fixed at {fixed[0][1]}, in a copy of the model: add {options}"
 
 
 def problem(freed: Freed, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str | None:

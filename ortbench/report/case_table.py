@@ -33,7 +33,7 @@ ON_DEVICE = "tensors stay on the device"
 _OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "intermediate tensors stay on the device"}
 _SPEEDUP = "speedup: how many times as fast as cpu-tensors."
 _IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes and reads bound tensors, which is not timed."
-_OF_THIS = "95% CI: within this process; in another one memory lies elsewhere, and ratios can differ by a tenth."
+_OF_THIS = "95% CI: within this process; between processes ratios can differ by a tenth (--processes 3 covers that)."
 
 
 class Own(NamedTuple):
@@ -146,7 +146,7 @@ def legend(result: Result, table: Table) -> list[str]:
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
     if any(map(_is_slower_on_average, result.cases)):
-        said.append("Rates are what was completed by the time that it took, slow samples included: 1 s by the mean.")
+        said.append("Rates are completed work divided by the time it took, so they follow the mean, not the median.")
     return [*said, f"Times are medians{apart}{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
 
 

@@ -50,7 +50,7 @@ def test_all_of_open_loops() -> None:
         "device-tensors meets p99 ≤ 20 ms at 10 and 30 requests/s: violated at 90 requests/s (p99 1.90 s).",
         "An inference takes longer at 10 requests/s than back to back: 7.20 ms instead of 3.00 ms, 2.4×, with device-tensors (the SM "
         "clock falls from 1725 to 210 MHz).",
-        "device-tensors is saturated at 90 requests/s: the queue grows as long as requests arrive, so there is no mean queue delay.",
+        "device-tensors is saturated at 90 requests/s: the queue grows as long as requests arrive; it has no mean queue delay.",
         "The generator issued 3.00% of the requests late by up to 4.00 ms at 30 requests/s with device-tensors: the machine was late, "
         "not the model; latency counts from when they were due.",
     ]
@@ -73,7 +73,7 @@ def test_where_the_knee_is() -> None:
 
 def test_a_knee_that_noise_may_have_made_is_none() -> None:
     for second, expected in [
-        (108, "The machine was too busy to tell how many clients reach the peak with cpu-tensors: 108 inferences/s with 2 clients."),
+        (108, "The machine was too busy to tell how many clients reach the peak with cpu-tensors: by its figures 108 inferences/s with 2 clients."),
         (300, "2 clients reach 100% of the peak of 300 inferences/s with cpu-tensors: more clients complete no more; with 4 clients the "
               "rate falls to 33% of the peak."),
     ]:  # fmt: skip
@@ -90,7 +90,7 @@ def test_a_peak_beyond_the_most_clients_that_noise_may_have_made_is_none() -> No
     assert any(it.startswith("The peak may lie beyond 16 clients") for it in told(result))
     result.noise = noise_of(2, 1.4, [0.4] * 8)
     assert told(result)[-1] == (
-        "The machine was too busy to tell how many clients reach the peak with cpu-tensors: 500 inferences/s with 16 clients."
+        "The machine was too busy to tell how many clients reach the peak with cpu-tensors: by its figures 500 inferences/s with 16 clients."
     )
 
 

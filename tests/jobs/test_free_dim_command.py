@@ -56,7 +56,7 @@ def test_a_fixed_batch_is_named_with_what_frees_it(model: Path) -> None:
     assert (ran.code, ran.err) == (
         2,
         "ortbench: --dim batch: the model has no symbolic dimension; to free dimension 0 "
-        "of x, fixed at 1, in a copy of the model: --free-dim x:0=batch\n",
+        "of x, fixed at 1, in a copy of the model: add --free-dim x:0=batch\n",
     )
     ran = ortbench("run", model, "--ep", "cpu", "--shape", "x:8x6x8")
     assert ran.err == (
@@ -108,7 +108,8 @@ def test_compare_says_that_one_is_of_a_copy(model: Path, tmp_path: Path) -> None
 def test_inspect_shows_the_copy_and_says_fixed_and_symbolic(model: Path) -> None:
     ran = ortbench("inspect", model, COLUMNS="200")
     assert "x  tensor(float)  1x6x8, 192 B (all fixed)" in ran.out
-    assert "to free dimension 0 of x, fixed at 1, in a copy of the model: --free-dim x:0=batch" in ran.out
+    assert "to free dimension 0 of x, fixed at 1, in a copy of the model, and measure batches:" in ran.out
+    assert f"ortbench sweep {model} --free-dim x:0=batch --dim batch=1,8\n" in ran.out
     ran = ortbench("inspect", model, *FREE, "--dim", "batch=2", COLUMNS="200")
     assert (ran.code, ran.err) == (0, "")
     assert "x  tensor(float)  [batch, 6, 8] as 2x6x8, 384 B (axis 0 symbolic; axes 1, 2 fixed)" in ran.out

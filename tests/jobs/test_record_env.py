@@ -14,7 +14,7 @@ from tests.results import measured, result_of, steady
 
 pytestmark = pytest.mark.process
 
-SAME = "nothing recorded differs between the two (same model, EP, options, versions, machine)"
+SAME = "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or of what is not recorded"
 
 
 def saved(folder: Path, name: str, **variables: str) -> Path:

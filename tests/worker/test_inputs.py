@@ -146,7 +146,7 @@ def test_sums_that_are_no_sizes(dims: dict[str, int | str], message: str) -> Non
             {},
             {"batch": 2},
             "--dim batch: the model has no symbolic dimension; "
-            "to free dimension 0 of x, fixed at 1, in a copy of the model: --free-dim x:0=batch",
+            "to free dimension 0 of x, fixed at 1, in a copy of the model: add --free-dim x:0=batch",
         ),
         (
             [spec("x", None, 3)],

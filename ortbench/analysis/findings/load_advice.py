@@ -243,7 +243,7 @@ def _noisy_knees(result: Result) -> list[Finding]:
         return []
     what = cannot_tell(f"how many clients reach the peak with {listed([*found])}")
     figures = [*found.values()] if len(found) == 1 else [f"{mode} {said}" for mode, said in found.items()]
-    return [Finding(what, ", ".join(figures), weight=Weight.ANSWER, tone="unclear")]
+    return [Finding(what, f"by its figures {', '.join(figures)}", weight=Weight.ANSWER, tone="unclear")]
 
 
 def _bend(levels: Sequence[Case]) -> Case | None:
@@ -387,7 +387,7 @@ def _clocks(before: float | None, after: float | None) -> str:
 def _full(result: Result) -> list[Finding]:
     """The rates at which the queue grows without end."""
     full = {mode: [it for it in measured(result, RATE, mode) if is_full(it)] for mode in modes_of(result)}
-    why = f"the queue grows as long as requests arrive, so there is no mean queue delay{busy_doubt(result)}"
+    why = f"the queue grows as long as requests arrive{busy_doubt(result)}; it has no mean queue delay"
     return [
         Finding(f"{modes} {are(many)} saturated {where}", why, weight=Weight.COST)
         for modes, many, where in merged((mode, points(levels)) for mode, levels in full.items() if levels)

@@ -474,7 +474,7 @@ def hump_findings(result: Result) -> list[Finding]:
         most = times(max(high / low for low, high in apart.values()))
         count_ = max(len(it.first_rounds) for it in timed)
         what = f"The medians of the {count_} processes differ by up to {most}, as those of other runs can"
-        told.append(Finding(what, listed, weight=Weight.COST))
+        told.append(Finding(what, listed, "compare modes and settings within one run", Weight.COST))
     if found:
         what = "Latency is bimodal, so its median describes only one of two peaks"
         listed = "; ".join(f"{mode} {_hump(low)} and {_hump(high)}" for mode, (low, high) in found.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 
@@ -121,7 +122,10 @@ def print_model(found: Inspected) -> None:
     if "freed" in found:
         screen.text(visible(freed.sentence(found["freed"], "shown")), label="  freed   ", style="unclear")
     elif hint := freed.to_free([(it["name"], it["model_shape"]) for it in found["inputs"]], "batch"):
-        screen.text(visible(hint.removeprefix("; ")), label="  batch   ")
+        how, _, options = hint.removeprefix(freed.TO_FREE).rpartition(": add ")
+        screen.text(visible(f"to free {how}, and measure batches:"), label="  batch   ")
+        sweep = f"ortbench sweep {shlex.quote(found['path'])} {options} --dim batch=1,8"
+        screen.command(visible(sweep), label=" " * 10)
     operators, opsets, weights = found["operators"], found["opsets"], found["parameters_bytes"]
     if operators is not None and opsets is not None and weights is not None:
         screen.text(f"{sum(operators.values())}: {_counted(operators)}", label="  nodes   ")
