@@ -74,8 +74,9 @@ def _parts(result: Result, case: Case, short: bool = False) -> str:
         f"{'the medians' if short else f'the medians of {count(len(usual), part)}'} add up to {duration(sum(usual))}"
     ]
     longer = whole - sum(usual) - between
-    parts += [f"slow {part}s add {duration(longer)}"] if longer >= _TELLING * whole else []
-    parts += [f"{duration(between)} lie between {part}s"] if between >= _TELLING * whole or len(parts) == 1 else []
+    told = min(_TELLING * whole, max(longer, between))
+    parts += [f"slow {part}s add {duration(longer)}"] if longer >= told else []
+    parts += [f"{duration(between)} lie between {part}s"] if between >= told else []
     return listed(parts)
 
 

@@ -125,7 +125,7 @@ def _gives(nodes: Sequence[ProfiledNode]) -> list[str]:
 def _limits(why: Why) -> list[str]:
     found = [
         f"All times in this table are under ONNX Runtime's profiler; without it {why.mode} takes {duration(why.base_ns)} (baseline) "
-        f"and {duration(why.own_ns)} (candidate)"
+        f"and {duration(why.own_ns)} (candidate{', by the ratio of the gate' * why.by_ratio})"
     ]
     if not why.is_profiled:
         what = "under the profiler the difference" if why.certain else "the difference of the latencies"

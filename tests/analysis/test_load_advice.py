@@ -73,7 +73,7 @@ def test_where_the_knee_is() -> None:
 
 def test_a_knee_that_noise_may_have_made_is_none() -> None:
     for second, expected in [
-        (108, "The machine was too busy to tell how many clients reach the peak with cpu-tensors: by its figures 108 inferences/s with 2 clients."),
+        (108, "The machine was too busy to tell how many clients reach the peak with cpu-tensors: by the figures 108 inferences/s with 2 clients."),
         (300, "2 clients reach 100% of the peak of 300 inferences/s with cpu-tensors: more clients complete no more; with 4 clients the "
               "rate falls to 33% of the peak."),
     ]:  # fmt: skip
@@ -90,7 +90,7 @@ def test_a_peak_beyond_the_most_clients_that_noise_may_have_made_is_none() -> No
     assert any(it.startswith("The peak may lie beyond 16 clients") for it in told(result))
     result.noise = noise_of(2, 1.4, [0.4] * 8)
     assert told(result)[-1] == (
-        "The machine was too busy to tell how many clients reach the peak with cpu-tensors: by its figures 500 inferences/s with 16 clients."
+        "The machine was too busy to tell how many clients reach the peak with cpu-tensors: by the figures 500 inferences/s with 16 clients."
     )
 
 

@@ -297,7 +297,7 @@ def test_which_shape_is_the_best_cannot_be_told() -> None:
     result.noise = BUSY
     assert is_noisy(result, CPU)
     assert headline(result) == "The machine was too busy to tell which shape has the most items/s"
-    said = "The machine was too busy to tell which shape has the most items/s with cpu-tensors: by its figures batch=8, 10.3k with cpu-tensors; noise "
+    said = "The machine was too busy to tell which shape has the most items/s with cpu-tensors: by the figures batch=8 with cpu-tensors (10.3k); noise "
     assert any(it.startswith(said) for it in texts(result))
     result.command = ["ortbench", "sweep", "m.onnx", "--dim", "batch=1,8", "--wait-quiet", "60s"]
     result.stopped = {"reason": "duration", "value": 2.0, "per": "shape and mode"}
@@ -311,6 +311,6 @@ def test_which_mode_completes_most_cannot_be_told() -> None:
     assert not any("annot tell" in it for it in texts(result))
     result.noise = BUSY
     assert (
-        "The machine was too busy to tell which mode completes the most inferences/s: cpu-tensors 400 with 8 clients, device-tensors 390 with 4 clients."
+        "The machine was too busy to tell which mode completes the most inferences/s: by the figures cpu-tensors 400 with 8 clients, device-tensors 390 with 4 clients."
         in texts(result)
     )

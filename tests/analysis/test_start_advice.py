@@ -35,7 +35,10 @@ LAUNCH = "Creating the process takes 1.00 ms of the time to ready."
         (
             (30, 600, 0.01, 10, 1, 1),
             {"launch_ms": 0},
-            ["Importing onnxruntime and NumPy takes 93% of the time to ready (600 ms of 642 ms)."],
+            [
+                "Importing onnxruntime and NumPy takes 93% of the time to ready (600 ms of 642 ms).",
+                "Next: keep the process alive, or start it before it is needed",
+            ],
         ),
     ],
 )

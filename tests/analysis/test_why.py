@@ -289,13 +289,13 @@ def why() -> Why:
 def test_the_sentence_says_share_difference_nodes_and_place() -> None:
     clips = "20 added nodes Clip (Clip_8 … Clip_27) after Relu_7"
     found = why()
-    assert sentence(found) == f"cpu-tensors takes 430 µs longer; by the profiler all of it: {clips}"
+    assert sentence(found) == f"cpu-tensors takes 430 µs longer; under the profiler 400 µs, all of which: {clips}"
     assert found.unexplained_ns == 0
     partly = explain_sides(chain(*LAYERS * 4), chain(*LAYERS * 4, *[("Clip", 20 * US)] * 20), own_outside_ns=100 * US)
-    assert sentence(partly) == f"cpu-tensors takes 430 µs longer; by the profiler 80% of it: {clips}"
+    assert sentence(partly) == f"cpu-tensors takes 430 µs longer; under the profiler 500 µs, 80% of which: {clips}"
     assert partly.unexplained_ns == 100 * US
     less = explain_sides(chain(*LAYERS * 4), chain(*LAYERS * 4, *[("Clip", 20 * US)] * 20), own_outside_ns=200 * US)
-    assert sentence(less).endswith(f"67% of it: {clips}; 33% is outside of nodes, with the profiler's own time")
+    assert sentence(less).endswith(f"67% of which: {clips}; 33% is outside of nodes, with the profiler's own time")
 
 
 def explain_sides(base: list[ProfiledNode], own: list[ProfiledNode], own_outside_ns: int = 0) -> Why:

@@ -170,7 +170,11 @@ def _best(result: Result) -> list[Finding]:
     if NOISY in claims.values():
         what = cannot_tell("which mode completes the most inferences/s")
         others = (f"{mode} {rate(rate_of(peaks[mode]))} {at(peaks[mode]).phrase}" for mode in claims)
-        return [Finding(what, ", ".join([f"{base} {of_base}", *others]), weight=Weight.ANSWER, tone="unclear")]
+        return [
+            Finding(
+                what, ", ".join([f"by the figures {base} {of_base}", *others]), weight=Weight.ANSWER, tone="unclear"
+            )
+        ]
     what = f"No mode completes measurably more inferences/s than {base}, {of_base}"
     return [Finding(what, claims_text(claims.items()), weight=Weight.ANSWER)]
 
@@ -243,7 +247,7 @@ def _noisy_knees(result: Result) -> list[Finding]:
         return []
     what = cannot_tell(f"how many clients reach the peak with {listed([*found])}")
     figures = [*found.values()] if len(found) == 1 else [f"{mode} {said}" for mode, said in found.items()]
-    return [Finding(what, f"by its figures {', '.join(figures)}", weight=Weight.ANSWER, tone="unclear")]
+    return [Finding(what, f"by the figures {', '.join(figures)}", weight=Weight.ANSWER, tone="unclear")]
 
 
 def _bend(levels: Sequence[Case]) -> Case | None:

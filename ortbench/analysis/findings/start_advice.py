@@ -18,6 +18,7 @@ _DOES = {
     "session": "Creating the session",
     "interpreter": "Starting the interpreter",
 }
+_NEXT = {"import": "keep the process alive, or start it before it is needed"}
 _LONGER = 2  # times as long as the second inference, from which on the first one is told of
 _SESSION = METRICS["start.session"].title
 
@@ -42,7 +43,7 @@ def _parts(result: Result, case: Case) -> Finding | None:
     (most, longest), *rest = found
     beside = [f"{title} takes {duration(ns)}" for ns, title in rest if ns >= _TELLING * whole]
     is_session = longest == _SESSION and result.target.get("opt_level") == "all"
-    tried = again(result, "--opt-level", "all,basic,disable") if is_session else ""
+    tried = again(result, "--opt-level", "all,basic,disable") if is_session else _NEXT.get(longest, "")
     what = f"{_DOES.get(longest, longest)} takes {share(most / whole)} of the time to ready ({duration(most)} of {duration(whole)})"
     return Finding("; ".join(filter(None, (what, ", ".join(beside)))), "", tried, Weight.ANSWER)
 

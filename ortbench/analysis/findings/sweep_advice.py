@@ -91,7 +91,7 @@ def _best(result: Result) -> list[Finding]:
                 Finding(f"{it['shape']} is the largest shape that meets {slo} with {mode}{needs}", weight=weight)
             )
         elif is_noisy(result, mode):
-            noisy.append((mode, f"{it['shape']}, {rate(_items_per_s(it))} with {mode}"))
+            noisy.append((mode, f"{it['shape']} with {mode} ({rate(_items_per_s(it))})"))
         else:
             figures = f"{mode} {rate(_items_per_s(it))}{within(it['ci95'], rate)}{_tied(result, mode)}{needs}"
             most.setdefault(it["shape"], []).append(figures)
@@ -108,7 +108,7 @@ def _best(result: Result) -> list[Finding]:
         doubted = [mode for mode, _ in noisy]
         what = cannot_tell(f"which shape has the most items/s with {listed(doubted)}")
         made = made_by_noise(result.noise, [case for mode in doubted for _, case in cases_of(result, mode)])
-        evidence = f"by its figures {', '.join(text for _, text in noisy)}; {made}"
+        evidence = f"by the figures {', '.join(text for _, text in noisy)}; {made}"
         found.append(Finding(what, evidence, _longer(result), Weight.ANSWER, "unclear"))
     for modes, _, (what, next_) in merged(missed):
         found.append(Finding(what.format(modes=modes), next=next_, weight=Weight.ANSWER, tone="bad"))

@@ -56,6 +56,7 @@ class Why:
     others: Sequence[str]  # what else changed, in words
     limits: Sequence[str]  # what is not known, in sentences
     confirmation: Confirmation | None = None
+    by_ratio: bool = False  # `own_ns` is by a gate's ratio
 
     @property
     def ns(self) -> float:
@@ -137,6 +138,7 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[
         ci95,
         _others(base, own),
         list(_limits(base, own)),
+        by_ratio=ratio is not None,
     )
 
 
@@ -227,7 +229,8 @@ def sentence(why: Why) -> str:
     assert part is not None
     assert left is not None
     more = f"; {share(left)} is outside of nodes, with the profiler's own time" if left > _MUCH else ""
-    return f"{difference}; by the profiler {share(part) if part < 1 else 'all'} of it: {phrase(culprit)}{more}"
+    of_profiled = f"under the profiler {duration(abs(why.profiled))}, {share(part) if part < 1 else 'all'} of which"
+    return f"{difference}; {of_profiled}: {phrase(culprit)}{more}"
 
 
 def phrase(change: Change) -> str:
