@@ -110,9 +110,11 @@ def both_steps(result: Result, loop: Loop, step: int) -> str:
 
 
 def step_nodes(result: Result, loop: Loop) -> str:
-    """The command that times the nodes of the last step of a loop, beside those of the one before where its state grows."""
-    alone = ["ortbench", "run", result.model["path"], *_target(result), *_sizes(result), "--measure-nodes"]
-    return both_steps(result, loop, loop["steps"] - 1) or shlex.join(alone)
+    """The command that times the nodes of the last step of a loop, beside those of the one before where its state grows; where neither
+    its sizes nor the model say what a step takes, the one that shows which nodes are where."""
+    if any(isinstance(dim, str) for it in result.model["inputs"] for dim in it["model_shape"]):
+        return both_steps(result, loop, loop["steps"] - 1) or inspection(result)
+    return shlex.join(["ortbench", "run", result.model["path"], *_target(result), "--measure-nodes"])
 
 
 def on_same_ep(result: Result, command: str) -> str:
