@@ -125,13 +125,10 @@ def _rate(result: Result) -> list[Finding]:
 
 
 def _speedups(result: Result, loop: Loop) -> list[Finding]:
-    """The fastest mode, and what keeping the state on the device brings; where no mode is faster, what shows where the time goes."""
+    """The fastest mode, and what keeping the state on the device brings."""
     kept = fastest(result, on_device=True)
     staying = "" if kept is None else _staying(result, loop, kept)
-    found = speedup_findings(result, "new inputs and outputs in each step", staying)
-    if found and not is_on_host(result) and not any(it.next or it.tone for it in found):
-        found[0] = found[0]._replace(next=step_nodes(result, loop))
-    return found
+    return speedup_findings(result, "new inputs and outputs in each step", staying)
 
 
 def _staying(result: Result, loop: Loop, kept: Fastest) -> str:

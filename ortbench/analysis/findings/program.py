@@ -79,6 +79,15 @@ def node_times(result: Result) -> str:
     return again(result, "--measure-nodes") if KINDS[result.kind].times_nodes else inspection(result)
 
 
+def inside(result: Result) -> str:
+    """The command for what no mode makes faster, as its time is in inferences: it times nodes, or searches settings where they were timed."""
+    if result.kind == LOOP:
+        return step_nodes(result, result.part)
+    if result.nodes is None:
+        return node_times(result)
+    return shlex.join(["ortbench", "tune", result.model["path"], *_provider(result), *_sizes(result)])
+
+
 def inspection(result: Result) -> str:
     """The command that shows which nodes run on which EP; nothing for a chain, whose stages are several models."""
     if KINDS[result.kind].of_stages:

@@ -23,7 +23,7 @@ from ortbench.analysis.comparing.pairs import PAIRS, TOO_FEW
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import times, times_as_fast, within
-from ortbench.analysis.findings.program import how_to_write
+from ortbench.analysis.findings.program import how_to_write, inside
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
 from ortbench.analysis.noise import cannot_tell, made_by_noise, more_rounds
 from ortbench.core.safe_text import capitalized, listed
@@ -109,7 +109,7 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
             f"No mode is measurably faster than {CPU}",
             claims_text((it.mode, claim_of(it)) for it in cases),
         )
-    return Finding(what, evidence, weight=Weight.ANSWER)
+    return Finding(what, evidence, "" if is_on_host(result) else inside(result), Weight.ANSWER)
 
 
 def claims_text(claims: Iterable[tuple[str, Claim]]) -> str:
