@@ -133,7 +133,7 @@ def legend(result: Result, table: Table) -> list[str]:
     said = [_SPEEDUP] if any(column.name == "speedup" for column in table.columns) else []
     said += ["?: noise of the machine may have made it."] if _is_doubted(table) else []
     said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
-    if result.kind != LOOP and any(HOST_ACCESSIBLE in row for row in table.rows):
+    if not _counts_crossings(result) and any(HOST_ACCESSIBLE in row for row in table.rows):
         said.append(_IN_PLACE)
     shown = {column.name for column in table.columns}
     if {"speedup", "95% CI"} <= shown and (count := max(len(it.first_rounds) for it in result.cases)):
@@ -148,6 +148,10 @@ def legend(result: Result, table: Table) -> list[str]:
     if any(map(_is_slower_on_average, result.cases)):
         said.append("Rates are completed work divided by the time it took, so they follow the mean, not the median.")
     return [*said, f"Times are medians{apart}{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
+
+
+def _counts_crossings(result: Result) -> bool:
+    return KINDS[LOOP if result.generation else result.kind].counts_crossings
 
 
 def _is_slower_on_average(case: Case) -> bool:

@@ -81,8 +81,8 @@ def node_times(result: Result) -> str:
 
 def inside(result: Result) -> str:
     """The command for what no mode makes faster, as its time is in inferences: it times nodes, or searches settings where they were timed."""
-    if result.kind == LOOP:
-        return step_nodes(result, result.part)
+    if (told := _INSIDE.get(result.kind)) is not None:
+        return told(result, result.part)
     if result.nodes is None:
         return node_times(result)
     return shlex.join(["ortbench", "tune", result.model["path"], *_provider(result), *_sizes(result)])
@@ -163,6 +163,7 @@ def _loop(result: Result) -> Iterator[str]:
 
 
 _WORKS = {LOOP: _loop}
+_INSIDE = {LOOP: step_nodes}
 
 
 def _sizes(result: Result) -> Iterator[str]:
