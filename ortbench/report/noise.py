@@ -9,7 +9,7 @@ from ortbench.analysis.comparing.comparable import settings_of
 from ortbench.analysis.comparing.compare import are_one_run
 from ortbench.analysis.findings.finding import Finding, merged
 from ortbench.analysis.findings.phrases import placed
-from ortbench.analysis.loads.levels import at, rate_unit
+from ortbench.analysis.loads.levels import RATE, at, rate_unit
 from ortbench.analysis.noise import Quiet, busy_finding, joined, made_by_noise, quiet_cases, rounds
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, listed
@@ -28,12 +28,13 @@ def noise_part(result: Result, is_mended: bool = False) -> list[Sequence[Block]]
 
 
 def _quiet(result: Result) -> Iterator[Finding]:
-    """The figures of quiet rounds, and how many of all those are; of a load by load point."""
-    known, found = {} if result.noise is None else rounds(result.noise), quiet_cases(result)
+    """The figures of quiet rounds, and how many of all those are; of a load by number of clients: rates are what was asked for."""
+    known = {} if result.noise is None else rounds(result.noise)
+    found = [it for it in quiet_cases(result) if it.case.load_blocks is None or at(it.case).kind != RATE]
     if known and not all(known.values()):
         figures = first_of([f"{_name(it.case)} {_figure(it)}" for it in found], _SHOWN)
         if found:
-            yield Finding(f"Figures of the {sum(known.values())} of {len(known)} rounds that were quiet", figures)
+            yield Finding(f"Figures of the quiet rounds ({sum(known.values())} of {len(known)})", figures)
         elif not any(known.values()):
             none = f"None of the {len(known)} rounds was quiet" if len(known) > 1 else "The only round was not quiet"
             assert result.noise is not None

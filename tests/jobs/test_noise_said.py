@@ -56,16 +56,16 @@ TWO = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 200
     [
         ("run", TWO, [
             f"{OTHERS}; this process waited for a CPU in 14% of blocks.",
-            "Figures of the 9 of 11 rounds that were quiet: cpu-tensors 1.03 ms, device-resident 1.00 ms."]),
+            "Figures of the quiet rounds (9 of 11): cpu-tensors 1.03 ms, device-resident 1.00 ms."]),
         ("loop", (*FED, *TWO), [
-            f"{OTHERS}.", "Figures of the 65 of 67 rounds that were quiet: cpu-tensors 25.7 ms, device-resident 17.2 ms."]),
+            f"{OTHERS}.", "Figures of the quiet rounds (65 of 67): cpu-tensors 25.7 ms, device-resident 17.2 ms."]),
         ("sweep", ("--dim", "batch=1,4", *TWO), [
             f"{OTHERS}.",
-            "Figures of the 10 of 11 rounds that were quiet: cpu-tensors at batch=1 1.03 ms, device-resident at batch=1 1.00 ms, cpu-tensors at batch=4 1.03 ms, "
+            "Figures of the quiet rounds (10 of 11): cpu-tensors at batch=1 1.03 ms, device-resident at batch=1 1.00 ms, cpu-tensors at batch=4 1.03 ms, "
             "device-resident at batch=4 1.00 ms."]),
         ("load", ("--mode", "device-resident", "--concurrency", 1, "--duration", 1), [
             f"{OTHERS}; this process waited for a CPU in 19% of blocks.",
-            "Figures of the 6 of 8 rounds that were quiet: device-resident 1.00 ms, device-resident with 1 client 997 inferences/s."]),
+            "Figures of the quiet rounds (6 of 8): device-resident 1.00 ms, device-resident with 1 client 997 inferences/s."]),
     ],
 )  # fmt: skip
 def test_what_is_said_first(

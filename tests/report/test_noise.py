@@ -47,16 +47,16 @@ def one(noise: MachineNoise | None, mode: str = CPU) -> Result:
         (one(None), []),
         (one(noise_of(2)), []),
         (one(noise_of(2, 1.0)), [f"{BUSY}.", NEXT]),
-        (one(noise_of(2, 1.0, HALF)), [f"{BUSY}; {WAITED}.", NEXT, "Figures of the 20 of 40 rounds that were quiet: cpu-tensors 100 µs."]),
+        (one(noise_of(2, 1.0, HALF)), [f"{BUSY}; {WAITED}.", NEXT, "Figures of the quiet rounds (20 of 40): cpu-tensors 100 µs."]),
         (one(noise_of(2, 1.0, [0.5] * 40)), [
             f"{BUSY}; this process waited for a CPU in 100% of blocks.", NEXT, "None of the 40 rounds was quiet: all figures include the noise; noise can make differences of up to 2.5× here."]),
         (of(sweep_result({CPU: {1: 100, 8: 780, 16: 1500}, RESIDENT: {1: 90, 8: 700, 16: 1400}}), noise_of(2, 1.0, HALF)), [
             f"{BUSY}; {WAITED}.", "Next: ortbench sweep m.onnx --dim batch=1,2,4 --wait-quiet 60s",
-            "Figures of the 20 of 40 rounds that were quiet: cpu-tensors at batch=1 100 µs, device-resident at batch=1 90.0 µs, cpu-tensors at batch=8 780 µs, "
+            "Figures of the quiet rounds (20 of 40): cpu-tensors at batch=1 100 µs, device-resident at batch=1 90.0 µs, cpu-tensors at batch=8 780 µs, "
             "device-resident at batch=8 700 µs and 2 more."]),
         (of(serving(), noise_of(2, 1.0, HALF)), [
             f"{BUSY}; {WAITED}.", "Next: ortbench load m.onnx --ep some --wait-quiet 60s",
-            "Figures of the 20 of 40 rounds that were quiet: cpu-tensors 1.00 ms, device-tensors 1.00 ms, cpu-tensors with 2 clients 192 inferences/s, "
+            "Figures of the quiet rounds (20 of 40): cpu-tensors 1.00 ms, device-tensors 1.00 ms, cpu-tensors with 2 clients 192 inferences/s, "
             "cpu-tensors with 4 clients 392 inferences/s and 4 more."]),
     ],
 )  # fmt: skip
