@@ -86,7 +86,7 @@ def _terms(typed: Sequence[str], by_name: _Named) -> Iterator[str]:
 def _unknown(word: str, by_name: _Named) -> str:
     near = get_close_matches(_plain(word), by_name, n=1)
     if near:
-        return f"explain {word!r}: there is no such word; the nearest is {by_name[near[0]][0].word!r}"
+        return f"explain {word!r}: there is no such word; the nearest is {near[0]!r}"
     return f"explain {word!r}: there is no such word; 'ortbench explain' lists the words"
 
 

@@ -101,7 +101,8 @@ def _confirm(
     """Time the candidate beside a copy of it in which the change is taken back."""
     candidate, baseline = plans
     if results[0].model["sha256"] == results[1].model["sha256"]:
-        return not_confirmed("baseline and candidate are the same model, so no change of it can be undone")
+        reason = "baseline and candidate are the same model, so no change of it can be undone"
+        return not_confirmed(f"{reason}; what else changed, below, is the likely reason")
     if any(map(is_compiled, culprit.own)):
         return not_confirmed("an EP compiled it together with all else")
     own, base = (

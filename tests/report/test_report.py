@@ -29,6 +29,7 @@ from tests.results import (
     measured,
     nvidia_result,
     once,
+    profiled,
     published,
     result_of,
     sentences,
@@ -369,9 +370,10 @@ def test_copies_that_cannot_be_measured() -> None:
 def test_an_interval_that_touches_one_is_not_a_difference() -> None:
     made = published(ratio=(1.2, 1.0, 1.4))
     made.cases = [made.cases[0], made.cases[2]]
-    assert sentences(made)[-2] == (
-        "No mode is measurably faster than cpu-tensors: device-resident does not differ measurably."
-    )
+    none = "No mode is measurably faster than cpu-tensors: device-resident does not differ measurably."
+    assert sentences(made)[-2:] == [none, "Next: ortbench run m.onnx --ep some --measure-nodes"]
+    made.nodes = profiled()
+    assert "Next: ortbench tune m.onnx" in sentences(made)
 
 
 def test_bytes_that_are_not_known() -> None:

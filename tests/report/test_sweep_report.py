@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.items import put_throughput
+from ortbench.analysis.sweep import best_of
 from ortbench.gate.limits import Check
 from ortbench.model.result import Result
 from ortbench.model.result_file import load, result_json, save
@@ -23,6 +24,7 @@ from ortbench.report.page.chart_data.curves import rates_by_size, times_by_size
 from ortbench.report.page.chart_data.model import Chart, LineChart, Panel
 from ortbench.report.page.page import build_page
 from ortbench.report.run import build
+from ortbench.report.sweep import mode_table
 from tests.expect import there
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
@@ -104,6 +106,22 @@ def test_the_file_has_all_of_it_and_is_read_again(tmp_path: Path) -> None:
     assert all(list(it) == keys for it in data["shapes"])
     assert "steps_ns" not in data["cases"][0]
     assert {"sweep", "shapes", "switching", "best"}.isdisjoint(json.loads(result_json(published())))
+
+
+def test_the_column_best_has_a_word_for_every_shape() -> None:
+    def best(result: Result) -> list[str]:
+        table = mode_table(result)
+        at = [column.name for column in table.columns].index("best")
+        return [row[at] for row in table.rows if row[0] == "cpu-tensors"]
+
+    assert best(sweep_result()) == ["worse", "worse", "best"]
+    busy = sweep_result({"cpu-tensors": {1: 100, 8: 780}})
+    busy.noise = noise_of(2, 1.0, [0.5] * 40)
+    assert best(busy) == ["cannot tell"] * 2
+    by_bytes = sweep_result(slo=LIMIT)
+    by_bytes.shapes = [replace(it, items=None) for it in by_bytes.shapes]
+    by_bytes.best = best_of(by_bytes, LIMIT)
+    assert best(by_bytes) == ["smaller", "best", "SLO violated"]
 
 
 # What CI systems read
