@@ -145,7 +145,7 @@ def legend(result: Result, table: Table) -> list[str]:
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
-    if any(map(_is_slower_on_average, result.cases)):
+    if any("/s" in name for name in shown) and any(map(_is_slower_on_average, result.cases)):
         said.append("Rates are completed work divided by the time it took, so they follow the mean, not the median.")
     return [*said, f"Times are medians{apart}{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
 
