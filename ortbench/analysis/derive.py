@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.bandwidth import add_shares, least_ns
@@ -15,7 +14,7 @@ from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_co
 from ortbench.analysis.noise import leaves
 from ortbench.analysis.steps_and_stages import summarise_stages, summarise_starts, summarise_steps
 from ortbench.analysis.sums import put_remainder
-from ortbench.core.resampling import Rounds
+from ortbench.core.resampling import by_processes
 from ortbench.core.stats import Value, summarise
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import (
@@ -80,22 +79,12 @@ def _summarise(case: Case) -> None:
     """Statistics of each phase. A failed case keeps what was measured of it."""
     for phase in (*PHASE_NAMES, *COSTS):
         if samples := case.samples.get(phase):
-            case.metrics[phase] = summarise(samples, [size for _, size, _ in case.blocks[phase]])
-            _put_interval(case, phase)
+            found = summarise(samples, [size for _, size, _ in case.blocks[phase]])
+            several = case.first_rounds
+            case.metrics[phase] = by_processes(found, by_round(case, phase), several) if several else found
     only, latency = mode_of(case.mode).only, case.stats(LATENCY)
     if only and latency is not None and not {STEP, STAGE} & case.samples.keys():
         case.metrics[only] = latency
-
-
-def _put_interval(case: Case, phase: str) -> None:
-    """Of several processes the interval of a median is by theirs: in each memory lies elsewhere."""
-    stats = case.stats(phase)
-    if not case.first_rounds or stats is None:
-        return
-    blocks = by_round(case, phase)
-    if (rounds := Rounds(blocks, case.first_rounds)).are_enough:
-        low, high = rounds.interval(rounds.figures(blocks), stats.median)
-        case.metrics[phase] = replace(stats, ci95=(round(low), round(high)))
 
 
 def _compare_with_cpu(result: Result) -> None:

@@ -203,6 +203,7 @@ class SoakOptions(_Runs, _Inputs, _Shapes, _ShapeOrder, _Results, _Iterations, t
 class LoadOptions(_Runs, _Generation, _Inputs, _Shapes, _ShapeOrder, _Strict, _Results, _Load, total=False):
     """Of `ortbench.load`: several sizes are one stream of shapes."""
 
+    processes: int | None
     sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
 
 

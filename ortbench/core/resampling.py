@@ -21,18 +21,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
-from ortbench.core.stats import FEWEST, quantile, t_quantile
+from ortbench.core.stats import FEWEST, Stats, quantile, t_quantile
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Taken = Mapping[int, Sequence[float] | NDArray[np.int64] | Floats]  # as `Blocks`
 
 Blocks = Mapping[int, Sequence[float]]  # the samples of each block, by its round
 
@@ -85,7 +87,7 @@ def by_few_rounds(over: Blocks, under: Blocks, q: float | None = 0.5, processes:
     return ratio_of(over, under, q, processes=processes if len(shared) >= FEWEST else sorted(shared))
 
 
-def figure_of(blocks: Blocks, q: float | None = 0.5) -> float:
+def figure_of(blocks: Taken, q: float | None = 0.5) -> float:
     """A quantile of all samples, linear between neighbours, or their `MEAN`; `ValueError` without any."""
     import numpy as np
 
@@ -121,7 +123,7 @@ class Rounds:
     def _are_of_processes(self) -> bool:
         return len(self._processes) >= FEW
 
-    def figures(self, blocks: Blocks, q: float | None = 0.5) -> Floats:
+    def figures(self, blocks: Taken, q: float | None = 0.5) -> Floats:
         """A quantile of all samples of each resample, or their `MEAN`, shape (`RESAMPLES`,), or (processes,); there must be `are_enough`."""
         import numpy as np
 
@@ -158,25 +160,34 @@ class Rounds:
         import numpy as np
 
         if self._are_of_processes:
-            return _student(figures, found)
+            return student(figures, found)
         spread = math.sqrt(self._count / (self._count - 1)) * t_quantile(self._count - 1)
         outside = NormalDist().cdf(-spread)
         low, high = np.quantile(figures, (outside, 1 - outside))
         return min(float(low), found), max(float(high), found)
 
 
-def _student(figures: Floats, found: float) -> tuple[float, float]:
-    """Student's 95 % interval of the mean, of logarithms where all figures have one; with the figure that was found in it."""
+def by_processes(stats: Stats, blocks: Taken, processes: Sequence[int]) -> Stats:
+    """The same where of several processes the interval of the median is by theirs: in each memory lies elsewhere."""
+    if not processes or not (rounds := Rounds(blocks, processes)).are_enough:
+        return stats
+    low, high = rounds.interval(rounds.figures(blocks), stats.median)
+    return replace(stats, ci95=(round(low), round(high)))
+
+
+def student(figures: Floats, found: float, q: float = 0.975) -> tuple[float, float]:
+    """Student's interval of the mean, 95 % unless told otherwise, of logarithms where all figures have one; with the figure that was
+    found in it."""
     import numpy as np
 
     times = bool((figures > 0).all())
     taken = np.log(figures) if times else figures
-    reach = t_quantile(taken.size - 1) * taken.std(ddof=1) / math.sqrt(taken.size)
+    reach = t_quantile(taken.size - 1, q) * taken.std(ddof=1) / math.sqrt(taken.size)
     low, high = (float(np.exp(it) if times else it) for it in (taken.mean() - reach, taken.mean() + reach))
     return min(max(low, 0.0) if (figures >= 0).all() else low, found), max(high, found)
 
 
-def _joined(parts: Sequence[Sequence[float]]) -> Floats:
+def _joined(parts: Sequence[Sequence[float] | NDArray[np.int64] | Floats]) -> Floats:
     import numpy as np
 
     return np.concatenate([np.asarray(it, dtype=np.float64) for it in parts]) if parts else np.empty(0)

@@ -15,9 +15,9 @@ from ortbench.analysis.estimates import Row
 from ortbench.analysis.tuning import GOALS
 from ortbench.core.errors import OrtbenchError
 from ortbench.core.resampling import FEW
-from ortbench.measure.configuration import Configuration, warmup_again_ns
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_gpus
-from ortbench.measure.experiment import Experiment, Judge
+from ortbench.measure.experiment import TO_START, Experiment, Judge
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, take_spin, wanted, without_spin
@@ -27,9 +27,7 @@ from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Result
 from ortbench.model.schema import Stopped
 from ortbench.model.tuning import Ratio
-from ortbench.plan.plan import PROCESSES, Observer
-
-_TO_START = 1 / 3  # of the time, that other processes may take to start
+from ortbench.plan.plan import Observer
 
 
 class Series(NamedTuple):
@@ -61,18 +59,11 @@ class Bench(Experiment[Series]):
         self._judge = judge
         self._thinning = Thinning() if sides[0].plan.loop.precision == 0 else None
         self._all_decided = False
-        self._process, self._start_s = 1, 0.0  # what it takes to open and prepare all
-
-    def _open(self) -> None:
-        begun = time.monotonic()
-        super()._open()
-        self._start_s = time.monotonic() - begun
 
     def _measure(self, watch: Watch) -> Stopped | None:
-        begun = time.monotonic()
-        for side in self._sides:
-            self._prepare(side)
-        self._start_s += time.monotonic() - begun
+        with self._opening():
+            for side in self._sides:
+                self._prepare(side)
         self._keep()
         all_series = {it: self._sides[it.side].estimates_ns(it.mode) for it in self._series()}
         if not all_series:
@@ -202,40 +193,23 @@ class Bench(Experiment[Series]):
         rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations, most, self.per)
         if self._judge is None:
             parts = self._processes(estimates)
-            between_s = min(self._renew_s(), plan.loop.duration_s * len(estimates) * _TO_START / max(1, parts - 1))
+            between_s = min(self._start_s, plan.loop.duration_s * len(estimates) * TO_START / max(1, parts - 1))
             return self._kind_of_schedule(
                 estimates, rule, plan.inputs.seed, parts=parts, between=self._renew, between_ns=round(between_s * 1e9)
             )
         return self._kind_of_schedule(estimates, rule, plan.inputs.seed, self._end_decided, _evened)
 
     def _processes(self, estimates: Estimates[Series]) -> int:
-        """In how many processes it is measured: each has its memory elsewhere, which its intervals do not show."""
-        loop, timed = self._sides[0].plan.loop, any(side.timeline is not None for side in self._sides)
-        if not self._may_renew or loop.processes is not None or loop.iterations is not None or timed:
-            return loop.processes or 1
-        budget_s, known = loop.duration_s * len(estimates), [ns for of in estimates.values() for ns in of.values()]
-        a_round_s = sum(block_size(ns) * ns for ns in known if ns is not None) / 1e9
-        fits = min(budget_s * _TO_START / self._renew_s(), budget_s / max(a_round_s, 1e-3) / FEW - 1)
-        found = min(PROCESSES, 1 + int(fits))
-        return found if found >= FEW and None not in known else 1
-
-    def _renew_s(self) -> float:
-        """About how long it takes to start another process, which is warmed up for less long."""
-        spared_s = sum((it.plan.loop.warmup_ns - warmup_again_ns(it.plan)) * len(it.modes) for it in self._sides) / 1e9
-        return max(self._start_s - spared_s, 0.1)
+        loop, known = self._sides[0].plan.loop, [ns for of in estimates.values() for ns in of.values()]
+        budget_s, a_round_s = loop.duration_s * len(estimates), sum(block_size(ns) * ns for ns in known if ns) / 1e9
+        is_timed = self._may_renew and loop.iterations is None and None not in known
+        return self._processes_in(budget_s, budget_s / max(a_round_s, 1e-3) / FEW if is_timed else 1)
 
     def _renew(self, schedule: Schedule[Series], number: int) -> None:
         """Go on in fresh workers, from this round on."""
         before = set(self._series())
-        self._process += 1
-        for side in self._sides:
-            with self._awake(side):
-                side.end_process()
-        self._noise.look(now=True)  # while the CPU time of those that end can be read
-        for side in self._sides:
-            self._observer.stage(f"starting process {self._process} ({side.name})")
-            with self._awake(side):
-                side.begin_process(self._process, number)
+        self._end_processes()
+        self._begin_processes(number)
         for series in before.difference(self._series()):
             schedule.remove(series)
         self._keep()

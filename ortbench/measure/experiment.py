@@ -20,8 +20,9 @@ from ortbench.analysis.estimates import Estimates, Row
 from ortbench.analysis.outputs import put, told
 from ortbench.analysis.precision import likely_cause, trust
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
+from ortbench.core.resampling import FEW
 from ortbench.measure.clocks import locked_clocks
-from ortbench.measure.configuration import Configuration
+from ortbench.measure.configuration import Configuration, warmup_again_ns
 from ortbench.measure.describe import describe_sync
 from ortbench.measure.environment import environment
 from ortbench.measure.folder import temporary_folder
@@ -34,7 +35,7 @@ from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import HeldOutputs, Samples, Saved
 from ortbench.model.result import Result
 from ortbench.model.schema import Machine, Stopped
-from ortbench.plan.plan import Observer, Plan
+from ortbench.plan.plan import PROCESSES, Observer, Plan
 
 if TYPE_CHECKING:  # of loads and copies, which most runs are none of
     from ortbench.analysis.loads.levels import LoadPoint
@@ -43,6 +44,7 @@ if TYPE_CHECKING:  # of loads and copies, which most runs are none of
 # How much of the results a crash of this very process could cost.
 _KEEP_EVERY_S = 5.0
 _KEEP_SHARE = 0.02  # of the time, at most
+TO_START = 1 / 3  # of the time, that other processes may take to start
 
 
 class Judge(Protocol):
@@ -106,6 +108,7 @@ class Experiment(Generic[SeriesT]):
         self._watch: Watch | None = None  # while GPUs are looked at
         self._kept_at, self._keep_took = time.monotonic(), 0.0
         self._took_ns: int | None = None
+        self._process, self._open_s = 1, 0.0  # what it takes to open and prepare all
         self._noise = Meter()
         for side in self._sides:
             side.while_waiting = self._while_waiting
@@ -117,7 +120,8 @@ class Experiment(Generic[SeriesT]):
         `BadInput` or `BenchmarkFailed`: before anything could be measured."""
         why: Stopped | None = {"reason": "interrupted"}
         try:
-            self._open()
+            with self._opening():
+                self._open()
             self._wait_until_quiet()
             with locked_clocks([(side.plan, side.result) for side in self._sides]):
                 with closing(Watch()) as watch:
@@ -240,6 +244,42 @@ class Experiment(Generic[SeriesT]):
                 if self._must_open:
                     raise BenchmarkFailed(message)
                 side.reject(message)
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """What is inside has to be done again in another process."""
+        begun = time.monotonic()
+        yield
+        self._open_s += time.monotonic() - begun
+
+    @property
+    def _start_s(self) -> float:
+        """How long it takes to go on in another process."""
+        spared_ns = sum((it.plan.loop.warmup_ns - warmup_again_ns(it.plan)) * len(it.modes) for it in self._sides)
+        return max(self._open_s - spared_ns / 1e9, 0.1)
+
+    def _processes_in(self, budget_s: float, most: float) -> int:
+        """In how many processes it is measured, as each has its memory elsewhere, which its intervals do not show: unless that is said, so
+        many at most, and as many as start in a third of the time."""
+        loop = self._sides[0].plan.loop
+        if loop.processes is not None or any(side.timeline is not None for side in self._sides):
+            return loop.processes or 1
+        found = min(PROCESSES, 1 + int(budget_s * TO_START / self._start_s), int(most))
+        return found if found >= FEW else 1
+
+    def _end_processes(self) -> None:
+        for side in self._sides:
+            with self._awake(side):
+                side.end_process()
+        self._noise.look(now=True)  # while the CPU time of those that end can be read
+
+    def _begin_processes(self, number: int) -> None:
+        """Go on in fresh workers, from this round on."""
+        self._process += 1
+        for side in self._sides:
+            self._observer.stage(f"starting process {self._process} ({side.name})")
+            with self._awake(side):
+                side.begin_process(self._process, number)
 
     def _is_late(self, opened: int) -> bool:
         """Whether no time is left to open more than so many."""

@@ -1,7 +1,8 @@
 """Loads: the load points of one configuration or several, and the orders in which their blocks come.
 
-Without a judge rounds of a closed loop come first, then each rate as one stretch, then a search for the highest rate. With one,
-load points of all configurations take turns, round by round, until it knows enough: in each round a load point has a block on
+Without a judge rounds of a closed loop come first, then a stretch of each rate, in each of several processes; then a search for the
+highest rate, in which all tries of a rate are in processes of their own. With one, load points of all configurations take turns, round
+by round, until it knows enough: in each round a load point has a block on
 every configuration, one right after the other, in an order shuffled from the seed. A block at a rate is a stretch of requests
 that are due at the same moments on all; its first requests come to clients that have just been woken, and do not count.
 """
@@ -17,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ortbench.analysis.estimates import Row
-from ortbench.analysis.loads import queueing
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     INFERENCES,
@@ -38,18 +38,19 @@ from ortbench.analysis.loads.load_levels import (
     stretch_block,
 )
 from ortbench.analysis.loads.rate_search import TRIES, Search
+from ortbench.core.resampling import FEW
 from ortbench.measure.client_pool import LEAST_RUNS
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import say_what_moved
-from ortbench.measure.experiment import Experiment, Judge, Unjudged
+from ortbench.measure.experiment import TO_START, Experiment, Judge, Unjudged
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
-from ortbench.measure.load_configuration import ALONE_S, LoadSide
+from ortbench.measure.load_configuration import ALONE_S, ArrivalSchedule, LoadSide
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import Result
 from ortbench.model.schema import PROCESS, LoadBlock, Stopped
-from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps
-from ortbench.plan.plan import Observer, Plan
+from ortbench.plan.load_plan import AUTO, LoadPlan
+from ortbench.plan.plan import PROCESSES, Observer, Plan
 
 _FEWEST_CYCLES = 5  # of a client in a block, if all wait for one another
 _SHORTEST_BLOCK_NS = 20_000_000
@@ -62,6 +63,7 @@ _PROCESS_S, _PROCESS_MODE_S, _WRITING_S = 1.0, 0.5, 1.0
 # Without a judge
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 8
 _LONGEST_BLOCK_NS = 1_000_000_000
+_FEWEST_REQUESTS = 20  # at a rate in each of several processes
 # With a judge
 _ROUNDS = 32  # that a load point's time is to be enough for, unless its blocks must be longer
 _LONGEST_JUDGED_S = 0.25  # of a block of a closed loop: more short blocks tell more than fewer long ones
@@ -97,44 +99,14 @@ class Turn(NamedTuple):
     shape: int | None = None
 
 
-class ArrivalSchedule:
-    """Makes the moments of a load before anything begins."""
-
-    def __init__(self, load: LoadPlan, seed: int) -> None:
-        self._load, self._seed = load, seed
-        self._stamps = None if load.file is None else read_timestamps(load.file)
-
-    @property
-    def level_s(self) -> float:
-        """How long a load point is meant to be, s."""
-        return self._load.level_s(None if self._stamps is None else self._stamps[-1])
-
-    @property
-    def rates(self) -> tuple[float, ...]:
-        rate = self._load.rate
-        if isinstance(rate, tuple):
-            return rate
-        return () if rate == AUTO or self._stamps is None else (queueing.own_rate(self._stamps),)
-
-    def longest_s(self, rate: float) -> float | None:
-        """How long a file of arrivals goes on at a rate, s; None where arrivals are made up."""
-        return None if self._stamps is None else (len(self._stamps) - 1) / rate
-
-    def moments(self, rate: float, duration_s: float, repeat: int) -> queueing.Moments:
-        """When requests are due, ns from the beginning on, shape (n,); the same for the same `repeat`."""
-        if self._stamps is not None:
-            return queueing.replayed(self._stamps, rate, duration_s)
-        if self._load.arrivals == UNIFORM:
-            return queueing.uniform(rate, duration_s)
-        return queueing.poisson(rate, duration_s, self._seed, repeat)
-
-
 def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
     level_s, shapes = due.level_s, max(map(blocks_a_round, plans))
     beside_s = _BESIDE_PROCESSES_S if load.sessions == PROCESS else _BESIDE_S
     processes = max((*load.closed, load.workers)) - 1 if load.sessions == PROCESS else 0
-    rounds = max(_MOST_ROUNDS, math.ceil(level_s)) if load.closed else 0
+    rounds = max(_MOST_ROUNDS, math.ceil(level_s)) + 2 if load.closed else 0  # as each process has whole ones
+    a_start_s = (len(plans) + processes) * _PROCESS_S + modes * _PROCESS_MODE_S
+    given = 1 if load.file is not None else plans[0].loop.processes
 
     def measuring_s(run_s: float) -> float:
         # Clients that have the device one after the other take as long together as one alone.
@@ -144,7 +116,10 @@ def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
         searched_s = TRIES * level_s if load.rate == AUTO else 0.0
         alone = rounds + (_ALONE_ROUNDS if load.is_open else 0)
         blocks_s = modes * (closed_s + rated_s + searched_s + alone * (ALONE_S + _ALONE_RUNS * run_s))
-        return blocks_s + processes * (_PROCESS_S + modes * _PROCESS_MODE_S) + _WRITING_S
+        starts_s = ((given or PROCESSES) - 1) * a_start_s
+        starts_s = starts_s if given else min(starts_s, TO_START * modes * (closed_s + rated_s))
+        starts_s = max(0.0, starts_s - TO_START * modes * closed_s)  # by which blocks of clients become shorter
+        return blocks_s + starts_s + processes * (_PROCESS_S + modes * _PROCESS_MODE_S) + _WRITING_S
 
     return Forecast(plans[0].loop, len(plans), modes, measuring_s=measuring_s)
 
@@ -180,7 +155,7 @@ class LoadExperiment(Experiment[Any]):
         if load.rate == AUTO:  # a try of too high a rate takes no longer than the search has time for
             self._patience_s = 0.0
         self._to_come_s = 0.0
-        self._round = -1  # the last one so far, of those that noise is noted of
+        self._count, self._closed_s = 1, self._level_s  # processes, and how long a load point of clients is
 
     @property
     def taken(self) -> list[list[LoadSamples]]:
@@ -194,15 +169,17 @@ class LoadExperiment(Experiment[Any]):
 
     def _measure(self, watch: Watch) -> Stopped | None:
         with self._watched(watch):
-            for it in self._loads:
-                self._prepare(it.side)
-                with self._awake(it.side):
-                    it.have_clients(self._due.rates)
+            with self._opening():
+                for it in self._loads:
+                    self._prepare(it.side)
+                    with self._awake(it.side):
+                        it.have_clients(self._due.rates)
             self._keep()
             points = list(self._points())
             if not (self._loads[0].side.modes if self._judge is None else points):
                 return {"reason": "nothing_left", "per": "mode" if self._judge is None else "load point"}
             self._forecast.begin("measure")
+            self._divide(points)
             for it in self._loads:
                 for point in points:
                     self._so_far.named(*self._row(it, point.mode, point.place))
@@ -223,6 +200,47 @@ class LoadExperiment(Experiment[Any]):
                 if self._judge is not None:
                     point.block_s = self._judged_block_s(point, self._judge)
                 yield point
+
+    def _divide(self, points: Sequence[Point]) -> None:
+        """Into processes; the blocks of clients become shorter by what it takes to start these. A gate has one process a side, and so has
+        a file of arrivals, which is replayed as it is."""
+        modes = len(self._loads[0].side.modes)
+        searched = TRIES * modes if self._load.rate == AUTO else 0
+        blocks_s = len(points) * len(self._shapes) * len(self._sides) * self._level_s
+        if self._verdicts is None and self._load.file is None:
+            fit = [self._level_s / self._least_s(it) / (1 if it.is_open else FEW) for it in points]
+            self._count = self._processes_in(blocks_s + searched * self._level_s, min(fit, default=PROCESSES))
+        if self._count > 1:
+            for it in self._loads:
+                it.processes.append(0)
+        closed_s = blocks_s * sum(not it.is_open for it in points) / max(len(points), 1)
+        starts_s = (self._count - 1) * self._start_s if points else 0.0
+        if closed_s:
+            self._closed_s *= 1 - min(starts_s / closed_s, TO_START)
+        self._to_come_s = blocks_s + max(0.0, starts_s - closed_s) + searched * self._level_s
+        self._tell_to_come(self._to_come_s)
+
+    def _least_s(self, point: Point) -> float:
+        """The shortest block of a load point, or the shortest stretch that tells of a process."""
+        if point.block_s:
+            return point.block_s
+        if point.is_open:
+            return _FEWEST_REQUESTS / point.place.value
+        return max(_SHORTEST_BLOCK_NS, self._cycle_ns(self._loads[0])) / 1e9
+
+    def _cycle_ns(self, own: LoadSide) -> float:
+        return _FEWEST_CYCLES * max(own.one_run_ns(mode) for mode in own.side.modes) * max(self._load.closed)
+
+    def _renew(self, number: int) -> None:
+        """Go on in fresh workers, from this round on."""
+        self._end_processes()
+        for it in self._loads:
+            it.clients.close()
+        self._begin_processes(number)
+        for it in self._loads:
+            with self._awake(it.side):
+                it.begin_process(number)
+        self._keep()
 
     def _usable(self, point: Point) -> bool:
         return all(side.usable(it) for side, it in zip(self._loads, point.taken, strict=True))
@@ -265,13 +283,11 @@ class LoadExperiment(Experiment[Any]):
 
     @contextmanager
     def _noted(self, it: LoadSide, side: int, turn: Turn) -> Iterator[None]:
-        """The noise of the machine inside. Without a judge each stretch of an open loop is a round of its own."""
-        is_stretch = self._judge is None and turn.point is not None and turn.point.is_open
-        self._round = max(self._round + is_stretch, 0 if is_stretch else turn.number)
+        """The noise of the machine inside."""
         pids, start_ns = it.pids, time.perf_counter_ns()
         before = self._noise.begin(pids)
         yield
-        self._noise.end(side, pids, before, self._round if is_stretch else turn.number, start_ns)
+        self._noise.end(side, pids, before, turn.number, start_ns)
         self._noise.look()
 
     def _shuffled(self) -> list[LoadSide]:
@@ -289,63 +305,72 @@ class LoadExperiment(Experiment[Any]):
 
     def _in_order(self, points: Sequence[Point]) -> Iterator[Turn]:
         (own,) = self._loads
-        is_searched = self._load.rate == AUTO
-        searched = TRIES * len(own.side.modes) if is_searched else 0
-        self._to_come_s = (len(points) * len(self._shapes) + searched) * self._level_s
-        self._tell_to_come(self._to_come_s)
-        rounds = yield from self._closed_rounds(own, [it for it in points if not it.is_open])
-        yield from self._stretches(own, [it for it in points if it.is_open], rounds)
-        for number, mode in enumerate([*own.side.modes] if is_searched else ()):
-            self._to_come_s = searched * self._level_s * (1 - number / len(own.side.modes))
-            yield from self._searched(own, mode)
+        closed, rated = ([it for it in points if it.is_open is is_open] for is_open in (False, True))
+        number = 0
+        for process in range(self._count if points else 1):
+            if process:
+                self._renew(number)
+            number = yield from self._closed_rounds(own, closed, number)
+            number = yield from self._stretches(own, rated, number, process)
+        modes = [*own.side.modes] if self._load.rate == AUTO else []
+        for left, mode in zip(range(len(modes), 0, -1), modes, strict=True):
+            self._to_come_s = TRIES * left * self._level_s
+            number = yield from self._searched(own, mode, number)
 
-    def _closed_rounds(self, own: LoadSide, points: Sequence[Point]) -> Generator[Turn, None, int]:
-        """Rounds of a block of each load point, and one of one client alone of each mode, shuffled; how many there were."""
-        if not points:
-            return 0
-        cycle = max(own.one_run_ns(mode) for mode in own.side.modes) * max(self._load.closed)
-        duration_ns = round(self._level_s * 1e9)
-        fitting = int(duration_ns / max(_SHORTEST_BLOCK_NS, _FEWEST_CYCLES * cycle))
-        rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, fitting))
+    def _closed_rounds(self, own: LoadSide, points: Sequence[Point], first: int) -> Generator[Turn, None, int]:
+        """Rounds of a process, from that number on, of a block of each load point, and one of one client alone of each mode, shuffled;
+        the number of the next one."""
+        if not points or not own.side.modes:
+            return first
+        cycle = self._cycle_ns(own)
+        duration_ns = round(self._closed_s * 1e9)
+        rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, int(duration_ns / max(_SHORTEST_BLOCK_NS, cycle))))
         # A block of two runs of each client, of which one counts, lasts so long whatever it was meant to.
-        rounds = max(rounds, -(-duration_ns // max(_LONGEST_BLOCK_NS, round(2 * cycle))))
+        rounds = max(rounds, -(-duration_ns // max(_LONGEST_BLOCK_NS, round(2 * cycle / _FEWEST_CYCLES))))
+        each = max(2, round(rounds / self._count)) if self._count > 1 else rounds
+        each_s = duration_ns // (each * self._count) / 1e9
         self._observer.stage("measuring")
-        for number in range(rounds):
-            each_s = duration_ns // rounds / 1e9
+        for number in range(first, first + each):
             turns = [Turn(number, it.mode, it, each_s, shape=shape) for it in points for shape in self._shapes]
             turns += [Turn(number, mode) for mode in dict.fromkeys(it.mode for it in points)]
             self._random.shuffle(turns)
             for turn in turns:
                 yield turn
                 if turn.point is not None:
-                    self._done(self._level_s / rounds)
+                    self._done(self._level_s / each / self._count)
                 self._keep_now_and_then()
-        return rounds
+        return first + each
 
-    def _stretches(self, own: LoadSide, points: list[Point], number: int) -> Iterator[Turn]:
-        """A stretch of each load point, shuffled, and after each a block of one client alone."""
+    def _stretches(self, own: LoadSide, points: list[Point], number: int, process: int) -> Generator[Turn, None, int]:
+        """A stretch of each load point, shuffled, and after each a block of one client alone; rounds as of `_closed_rounds`."""
         self._random.shuffle(points)
         if (points and not self._load.closed) or self._load.rate == AUTO:
-            for _ in range(_ALONE_ROUNDS):
+            for _ in range(-(-_ALONE_ROUNDS // self._count) if points else _ALONE_ROUNDS):
                 yield from (Turn(number, mode) for mode in own.side.modes)
                 number += 1
-        for repeat, point in enumerate(points):
+        for repeat, point in enumerate(points, process * len(points)):
             if self._usable(point):
                 for shape in self._shapes:
                     if self._usable(point):
-                        yield from self._stretch(point, repeat, shape=shape)
+                        yield from self._stretch(point, number, self._level_s / self._count, repeat, shape=shape)
                 yield Turn(number, point.mode)
                 number += 1
             self._keep()
+        return number
 
-    def _stretch(self, point: Point, repeat: int, before: str = "", shape: int | None = None) -> Iterator[Turn]:
-        """A stretch at a rate, as long as a load point is; `before` is said before what is measured."""
+    def _stretch(
+        self, point: Point, number: int, seconds: float, repeat: int, before: str = "", shape: int | None = None
+    ) -> Iterator[Turn]:
+        """A stretch at a rate; `before` is said before what is measured."""
         self._observer.stage(f"{before}measuring {point.mode} at {point.place.value:g} a second")
-        yield Turn(len(point.taken[0].of(shape).stretches), point.mode, point, self._level_s, repeat, shape)
-        self._done(self._level_s)
+        yield Turn(number, point.mode, point, seconds, repeat, shape)
+        self._done(seconds)
 
-    def _searched(self, own: LoadSide, mode: str) -> Iterator[Turn]:
-        """Find the highest rate of a mode that meets the SLO, in the time of so many tries; all tries of a rate make up its load point."""
+    def _searched(self, own: LoadSide, mode: str, number: int) -> Generator[Turn, None, int]:
+        """Find the highest rate of a mode that meets the SLO, in the time of so many tries; all tries of a rate make up its load point,
+        and of several processes each has one of them."""
+        most = own.side.plan.loop.processes or 1 + int(TRIES * self._level_s * TO_START / self._start_s)
+        most += self._process - 1
         search, slo = Search(own.highest_rate(mode)), self._load.slo or {}
         points: dict[float, Point] = {}
         until = time.monotonic() + (TRIES - 1) * self._level_s
@@ -355,15 +380,22 @@ class LoadExperiment(Experiment[Any]):
                 added = own.add(mode, ("rate", rate))
                 point = points[rate] = Point(mode, LoadPoint(*added.key), (added,))
             (taken,) = point.taken
+            if self._count > 1 and taken.stretches and taken.stretches[-1].round >= own.processes[-1]:
+                if self._process == most:
+                    break
+                self._renew(number)
             of_all = f"try {search.tries + 1} of at most {TRIES}: "
-            yield from self._stretch(point, 1000 + search.tries, of_all)
+            yield from self._stretch(point, number, self._level_s, 1000 + search.tries, of_all)
+            number += 1
             if taken.failed is not None:
                 break
             so_far = case_of(taken)
-            search.tell(rate, meets(so_far, slo), holds(so_far, slo), longer(so_far, slo))
+            is_met = meets(so_far, slo)
+            search.tell(rate, is_met if taken.is_across else is_met and None, holds(so_far, slo), longer(so_far, slo))
             own.found[mode] = slo_rate(search.found(), {it: point.taken[0] for it, point in points.items()})
             self._keep()
         own.found.setdefault(mode, None)
+        return number
 
     def _done(self, seconds: float) -> None:
         self._to_come_s = max(0.0, self._to_come_s - seconds)
@@ -373,10 +405,20 @@ class LoadExperiment(Experiment[Any]):
 
     def _in_rounds(self, points: Sequence[Point], judge: Judge) -> Iterator[Turn]:
         self._tell_to_come(sum(self._time_s(it, judge) for it in points))
-        self._observer.stage("measuring")
         number = 0
-        while chosen := [it for it in points if self._goes_on(it, judge)]:
-            if number < _ALONE_ROUNDS:
+        for process in range(self._count):
+            if process:
+                self._renew(number)
+            self._observer.stage("measuring")
+            number = yield from self._judged_rounds(points, judge, number, (process + 1) / self._count)
+
+    def _judged_rounds(
+        self, points: Sequence[Point], judge: Judge, first: int, share: float
+    ) -> Generator[Turn, None, int]:
+        """Rounds from that number on, until such a share of the time is over; the number of the next one."""
+        number = first
+        while chosen := [it for it in points if self._goes_on(it, judge, share)]:
+            if number - first < -(-_ALONE_ROUNDS // self._count):
                 yield from (Turn(number, mode) for mode in dict.fromkeys(it.mode for it in points))
             self._random.shuffle(chosen)
             for point in chosen:
@@ -390,6 +432,7 @@ class LoadExperiment(Experiment[Any]):
                     self._tell_to_come(sum(self._time_s(it, judge) for it in points if self._goes_on(it, judge)))
                 self._keep_now_and_then()
             number += 1
+        return number
 
     def _judged_block_s(self, point: Point, judge: Judge) -> float:
         """How long a block of a load point is: so that there are `_ROUNDS`, or as long as its figures need at least."""
@@ -405,15 +448,18 @@ class LoadExperiment(Experiment[Any]):
 
     def _time_s(self, point: Point, judge: Judge) -> float:
         """About how long the rounds of a load point take that are still to come, if it is not decided before."""
-        most = max(judge.takes, math.ceil(self._level_s / point.block_s))
+        most = max(judge.takes, math.ceil(self._lasts_s(point) / point.block_s))
         return max(0, most - point.rounds) * point.block_s * len(self._sides) * len(self._shapes)
 
     @staticmethod
     def _wanted(point: Point, judge: Judge) -> bool:
         return judge.wants(point.mode, point.place, point.rounds)
 
-    def _goes_on(self, point: Point, judge: Judge) -> bool:
-        is_time = point.rounds < judge.takes or point.rounds * point.block_s < self._level_s
+    def _lasts_s(self, point: Point) -> float:
+        return self._level_s if point.is_open else self._closed_s
+
+    def _goes_on(self, point: Point, judge: Judge, share: float = 1.0) -> bool:
+        is_time = point.rounds < judge.takes or point.rounds * point.block_s < self._lasts_s(point) * share
         return self._usable(point) and is_time and self._wanted(point, judge)
 
     # Besides

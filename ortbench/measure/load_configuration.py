@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import islice
 from statistics import median
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from ortbench.analysis.loads import queueing
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, knees, load_cases, put_scaling
 from ortbench.analysis.loads.load_levels import (
     LATE_NS,
@@ -30,11 +31,8 @@ from ortbench.measure.schedule import Block, dropped
 from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY
 from ortbench.model.result import FAILED, LOAD, Case
 from ortbench.model.schema import PROCESS, SloRate
-from ortbench.plan.load_plan import AUTO, LoadPlan, settings
+from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps, settings
 from ortbench.plan.plan import Observer
-
-if TYPE_CHECKING:
-    from ortbench.analysis.loads.queueing import Moments
 
 ALONE_S = 0.1  # of a block of one client alone
 _MOST_RUNS = 3_000_000  # of a load point that are kept
@@ -43,11 +41,44 @@ _UNITS = {CONCURRENCY: "clients", RATE: "requests/s"}  # of the axes
 T = TypeVar("T")
 
 
+class ArrivalSchedule:
+    """Makes the moments of a load before anything begins."""
+
+    def __init__(self, load: LoadPlan, seed: int) -> None:
+        self._load, self._seed = load, seed
+        self._stamps = None if load.file is None else read_timestamps(load.file)
+
+    @property
+    def level_s(self) -> float:
+        """How long a load point is meant to be, s."""
+        return self._load.level_s(None if self._stamps is None else self._stamps[-1])
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        rate = self._load.rate
+        if isinstance(rate, tuple):
+            return rate
+        return () if rate == AUTO or self._stamps is None else (queueing.own_rate(self._stamps),)
+
+    def longest_s(self, rate: float) -> float | None:
+        """How long a file of arrivals goes on at a rate, s; None where arrivals are made up."""
+        return None if self._stamps is None else (len(self._stamps) - 1) / rate
+
+    def moments(self, rate: float, duration_s: float, repeat: int) -> queueing.Moments:
+        """When requests are due, ns from the beginning on, shape (n,); the same for the same `repeat`."""
+        if self._stamps is not None:
+            return queueing.replayed(self._stamps, rate, duration_s)
+        if self._load.arrivals == UNIFORM:
+            return queueing.uniform(rate, duration_s)
+        return queueing.poisson(rate, duration_s, self._seed, repeat)
+
+
 class LoadSide:
     """A configuration, and the load that is put on it, piece by piece; who uses it says when, and what comes next.
 
     Attributes:
         taken: what was taken of each level.
+        processes: the first round of each process, where there are to be several.
         found: of modes for which the highest rate was looked for, that one.
     """
 
@@ -63,6 +94,7 @@ class LoadSide:
         self._alone_clocks: dict[str, list[int]] = {}
         self._rows: dict[int, tuple[object, Case]] = {}
         self.taken: list[LoadSamples] = []
+        self.processes: list[int] = []
         self.found: dict[str, SloRate | None] = {}
 
     # Before the first block
@@ -81,18 +113,30 @@ class LoadSide:
         for mode in side.modes:
             for key in (*((CONCURRENCY, it) for it in self._load.closed), *((RATE, it) for it in rates)):
                 self.add(mode, key)
+        self._prepare()
+
+    def _prepare(self) -> None:
         for taken in self.taken:
             if taken.failed is None:
-                self._observer.stage(f"preparing clients of {taken.mode} ({side.name})")
+                self._observer.stage(f"preparing clients of {taken.mode} ({self.side.name})")
                 self._attempt(taken, lambda: None)
+
+    def begin_process(self, number: int) -> None:
+        """Have clients in another worker, from this round on; what does not run there fails."""
+        self.processes.append(number)
+        for taken in self.taken:
+            if taken.mode not in self.side.modes:
+                taken.failed = taken.failed or self.side.cases[taken.mode].reason
+        self._prepare()
 
     def add(self, mode: str, key: tuple[str, float]) -> LoadSamples:
         """Another load point, of which nothing was taken yet."""
         apart = {it.name: LoadSamples(mode, key) for it in self._stream.shapes} if self._stream else {}
         limited = key[0] == RATE or not self._load.is_open  # with both, clients are there for the peak
         taken = LoadSamples(
-            mode, key, slo=self._load.slo if limited else None, generation=self.side.result.generation, apart=apart
-        )
+            mode, key, slo=self._load.slo if limited else None, generation=self.side.result.generation, apart=apart,
+            processes=self.processes,
+        )  # fmt: skip
         self.taken.append(taken)
         return taken
 
@@ -143,7 +187,13 @@ class LoadSide:
         return burst
 
     def stretch(
-        self, taken: LoadSamples, due: Moments, cutoff_s: float, number: int, skip: int = 0, shape: int | None = None
+        self,
+        taken: LoadSamples,
+        due: queueing.Moments,
+        cutoff_s: float,
+        number: int,
+        skip: int = 0,
+        shape: int | None = None,
     ) -> Requests | None:
         """A stretch of requests at a rate, due ns from its beginning on, of which the first `skip` do not count; `shape` as of
         `block`; None where the load point failed in it."""
@@ -232,7 +282,7 @@ class LoadSide:
     def _case(self, taken: LoadSamples) -> Case:
         parts = [*(it.round for it in taken.bursts), *(it.round for it in taken.stretches)]
         apart = [len(it.bursts) + len(it.stretches) for it in taken.apart.values()]
-        known = (parts, apart, taken.failed, taken.outputs_match, len(taken.clock_mhz))
+        known = (parts, apart, taken.failed, taken.outputs_match, len(taken.clock_mhz), len(self.processes))
         before = self._rows.get(id(taken))
         if before is not None and before[0] == known and parts:
             return before[1]

@@ -208,6 +208,8 @@ def check(plan: Plan, load: LoadPlan) -> None:
             raise BadInput(f"--mode {mode}: {reason}", "--mode")
     if load.file is not None:
         read_timestamps(load.file)
+        if (plan.loop.processes or 1) > 1:
+            raise BadInput("--processes: a file of arrivals is replayed as it is, in one process", "--processes")
     if plan.work.whole != INFERENCE:
         if load.slo is not None:
             raise BadInput(

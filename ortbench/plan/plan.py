@@ -146,7 +146,7 @@ class Loop:
     )  # fmt: skip
     processes: int | None = _measured(
         "processes", "N", "Measure in N worker processes, one after the other.", kind=WHOLE, check=_processes,
-        shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "loop", "chain", "sweep"),
+        shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "loop", "chain", "sweep", "load"),
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(

@@ -253,6 +253,9 @@ _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", 
 
 
 _ELSEWHERE = "In other processes, or at another time, rates and times can differ by more than their intervals."
+_BY_PROCESSES = (
+    "95% CI and SLO: by the figures of {} processes, one after the other; a load at another time can differ by more."
+)
 
 
 def build(result: Result, folder: str | None = None) -> model.Report:
@@ -266,7 +269,9 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     if tables:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
         of_kinds = [WHAT_A_SEQUENCE_IS] if result.generation else of_kinds
-        lines = dict.fromkeys([*of_kinds, *(line for table in tables for line in legend(result, table)), _ELSEWHERE])
+        count = max(len(it.first_rounds) for it in result.cases)
+        known = _BY_PROCESSES.format(count) if count else _ELSEWHERE
+        lines = dict.fromkeys([*of_kinds, *(line for table in tables for line in legend(result, table)), known])
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
     further = on_page([*cost_parts(result), *placement_parts(result)])

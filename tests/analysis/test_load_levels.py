@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pytest
 
+from ortbench.analysis.loads.levels import interval
 from ortbench.analysis.loads.load_levels import (
     LATE_NS,
     ClosedLoopBlock,
@@ -236,3 +237,50 @@ def test_stretches_of_a_level_are_one_level_with_a_block_each() -> None:
     assert [(block["round"], block["n"], block["latency"]["median"]) for block in blocks_of(taken)] == [
         (0, 2, 5 * MS), (3, 2, 8 * MS),
     ]  # fmt: skip
+
+
+def in_processes(seed: int) -> LoadSamples:
+    """Four rounds in each of five processes, which differ by 5 % (1 ms an inference on average), as their blocks do by 1 %."""
+    random, bursts = np.random.default_rng(seed), []
+    for process in range(5):
+        own = MS * np.exp(random.normal(0, 0.05))
+        for number in range(4 * process, 4 * process + 4):
+            took = round(own * np.exp(random.normal(0, 0.01)))
+            bursts.append(burst(one_engine(1, took, 40 * MS), 40 * MS, round=number))
+    return LoadSamples("cpu-tensors", ("concurrency", 1), bursts=bursts)
+
+
+def test_intervals_hold_where_processes_differ() -> None:
+    within = {True: [0, 0], False: [0, 0]}
+    for seed in range(60):
+        taken = in_processes(seed)
+        for are_known, counts in within.items():
+            taken.processes = (0, 4, 8, 12, 16) if are_known else ()
+            case = case_of(taken)
+            throughput, median = there(interval(case, "throughput")), there(case.stats("latency")).ci95
+            for number, (low, high) in enumerate((throughput, median)):
+                counts[number] += low <= (1000 if number == 0 else MS) <= high
+            assert case.processes == (list(taken.processes) or None)
+    assert min(within[True]) >= 54  # of 60: 95 % of intervals would be 57
+    assert within[False][0] <= 45
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "rounds", "verdict"),
+    [
+        ((4.0, 4.5, 4.9), (0, 1, 2), "unclear"),  # another one may take longer than 5 ms
+        ((4.4, 4.5, 4.6), (0, 1, 2), "passed"),
+        ((4.4, 4.5, 4.6), (0, 0, 1), "unclear"),  # of two processes nobody knows
+        ((5.4, 5.5, 5.6), (0, 1, 2), "failed"),
+        ((5.1, 5.5, 6.1), (0, 1, 2), "unclear"),
+    ],
+)
+def test_an_slo_is_met_across_processes(took_ms: Sequence[float], rounds: Sequence[int], verdict: str) -> None:
+    due = [number * 10 * MS for number in range(400)]
+    parts = [
+        served(due, steady(round(ms * MS)))._replace(round=number) for ms, number in zip(took_ms, rounds, strict=True)
+    ]
+    taken = LoadSamples("cpu-tensors", ("rate", 100.0), stretches=parts, slo={"p50": 5 * MS}, processes=(0, 1, 2))
+    assert case_of(taken).checks["slo"] == {"verdict": verdict}
+    taken.processes = ()
+    assert case_of(taken).checks["slo"] == {"verdict": "passed" if max(took_ms) < 5 else "failed"}

@@ -14,6 +14,7 @@ import pytest
 
 from ortbench.analysis.loads.levels import at, latency_of, load_cases
 from ortbench.core.profiler import DOMAIN
+from ortbench.core.resampling import of_processes
 from ortbench.core.units import duration
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
@@ -180,6 +181,68 @@ def test_an_ep_that_is_not_safe_for_threads_is_found_out_and_the_other_levels_ar
     assert ran.code == 1
     assert f"device-resident with 2 clients failed: {words}" in ran.err
     assert result.cases[0].status == "ok"
+
+
+def test_a_load_is_measured_in_several_processes(library: Path, tmp_path: Path) -> None:
+    load = ("--concurrency", "1,2", "--rate", 100, "--slo", "p50=20ms", "--duration", 1, "--processes", 3)
+    ran, result = on_device(library, tmp_path, "--mode", "device-resident", *load, compute_us=1000)
+    assert (ran.code, ran.err) == (0, "")
+    assert "in 3 processes: every load point was measured" in ran.out
+    assert "by the figures of 3 processes, one after the other; a load at another time can differ by more." in ran.out
+    runs = Trace.read(tmp_path / "trace").of("run")
+    assert len({run["pid"] for run in runs}) == 3
+    alone, one, two, rate = result.cases
+    assert alone.processes == one.processes == two.processes == rate.processes
+    first, second, third = there(alone.processes)
+    assert first == 0
+    assert [block["round"] for block in there(one.load_blocks)] == [
+        0,
+        1,
+        2,
+        *range(second, second + 3),
+        *range(third, third + 3),
+    ]
+    assert [second <= block["round"] < third for block in there(rate.load_blocks)] == [False, True, False]
+    assert there(one.metrics["throughput"].ci95)[0] > 0  # type: ignore[union-attr]
+    assert rate.checks["slo"]["verdict"] == "passed"
+
+
+def test_tries_of_a_rate_are_in_processes_of_their_own(library: Path, tmp_path: Path) -> None:
+    line = ("--mode", "device-resident", "--rate", "auto", "--slo", "p95=20ms", "--duration", 2, "--processes", 3)
+    ran, result = on_device(library, tmp_path, *line, compute_us=2000)
+    assert (ran.code, ran.err) == (0, "")
+    found = there(there(result.slo)["found"]["device-resident"])
+    (level,) = (it for it in load_cases(result) if it.point["rate"] == found["rate"])
+    first = there(result.cases[0].processes)
+    assert len(first) == 3
+    assert [sum(start <= block["round"] for start in first) for block in there(level.load_blocks)] == [1, 2, 3]
+
+
+def test_configurations_side_by_side_are_measured_in_several_processes_too(tmp_path: Path) -> None:
+    line = ("load", TINY, "--ep", "cpu", "--warmup", 1, "--intra-op-threads", "1,2", "--concurrency", "1,2")
+    ran = ortbench(*line, "--duration", 0.5, "--processes", 3, "--out", tmp_path)
+    assert ran.code == 0, ran.err
+    for file in tmp_path.glob("*/*/result.json"):
+        first = {tuple(there(case.processes)) for case in load(file).cases}
+        assert len(first) == 1
+        for level in load_cases(load(file)):
+            parts = of_processes([block["round"] for block in there(level.load_blocks)], *first)
+            assert len(parts) == 3
+
+
+def test_a_file_of_arrivals_is_replayed_in_one_process(library: Path, tmp_path: Path) -> None:
+    file = tmp_path / "arrivals.txt"
+    file.write_text("".join(f"{number / 10}\n" for number in range(400)))
+    _, result = on_device(library, tmp_path, "--mode", "device-resident", "--arrivals", file, compute_us=1000)
+    assert [case.processes for case in result.cases] == [None, None]
+
+
+@pytest.mark.wide
+def test_clients_that_are_processes_begin_anew_with_each(real_library: Path, tmp_path: Path) -> None:
+    line = ("--mode", "device-resident", "--concurrency", 2, "--sessions", "process", "--processes", 3)
+    ran, _ = on_device(real_library, tmp_path, *line, "--duration", 1, compute_us=2000)
+    assert (ran.code, ran.err) == (0, "")
+    assert len({run["pid"] for run in Trace.read(tmp_path / "trace").of("run")}) == 6
 
 
 @pytest.mark.wide

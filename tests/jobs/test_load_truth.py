@@ -44,7 +44,7 @@ def put(
 ) -> Put:
     model = relu_model(folder / "relu.onnx", size)
     config = Config(trace=folder / "trace", **knobs)  # type: ignore[arg-type]
-    line = ("--mode", mode, *arguments)
+    line = ("--mode", mode, "--processes", 1, *arguments)
     code, result, _, errors = run_on_device(library, model, config, folder, *line, command="load")
     assert (code, errors) == (0, "")
     (path,) = (it.parent for it in (folder / "out").glob("*/result.json"))

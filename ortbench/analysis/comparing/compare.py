@@ -152,7 +152,8 @@ def _by_rounds(base: Series, other: Series) -> RatioEstimate | None:
 def _by_load_blocks(base: Series, other: Series) -> RatioEstimate | None:
     """Two load points of one run, by the figures of their blocks in the same rounds; None where those are too few."""
     old, new = base.by_round, other.by_round
-    reach = paired_reach([_quotient(base.key, new[it], old[it]) for it in old.keys() & new.keys()])
+    ratios = {it: _quotient(base.key, new[it], old[it]) for it in old.keys() & new.keys()}
+    reach = paired_reach(ratios, base.case.first_rounds)
     ratio = _worse(base.key, _quotient(base.key, other.value, base.value))
     return None if reach is None else RatioEstimate(base.value, other.value, ratio, ratio / reach, ratio * reach, True)
 
@@ -209,7 +210,7 @@ def _interval(it: Series) -> tuple[float, float] | None:
     """Where a figure of a load point lies, by its blocks."""
     metric = it.key.figure.metric
     if metric in (OUTPUT_TOKENS, *TOKEN_PHASES):
-        return it.ci95 if metric == OUTPUT_TOKENS else interval_of(it.by_round.values(), it.value)
+        return it.ci95 if metric == OUTPUT_TOKENS else interval_of(it.by_round, it.value, it.case.first_rounds)
     return interval(it.case, it.key.figure.statistic or it.key.figure.metric)
 
 

@@ -30,6 +30,7 @@ from ortbench.analysis.loads.levels import (
 )
 from ortbench.analysis.loads.queueing import LEAST
 from ortbench.analysis.noise import is_busy, quieter
+from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import listed
 from ortbench.core.units import duration
 from ortbench.model.modes import mode_of
@@ -210,7 +211,8 @@ def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
     """Why it cannot be told whether load points meet an SLO: there were too few requests, or a figure is too close to its limit."""
     few = {id(it): stats for it in levels if (stats := too_few(it, asked))}
     takes = listed([f"{stat} takes {LEAST[stat]}" for stat in asked if any(stat in it for it in few.values())])
-    rest = [it for it in levels if id(it) not in few]
+    alone = [it for it in levels if meets(it, asked)]
+    rest = [it for it in levels if id(it) not in few and it not in alone]
     close = [
         it
         for it in rest
@@ -221,10 +223,12 @@ def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
     if few:
         these = [it for it in levels if id(it) in few]
         are_dependent = any(latency_of(it).n >= LEAST[stat] for it in these for stat in few[id(it)])
-        alone = _ALONE if are_dependent else ""
-        said.append(f"too few requests{alone} {points(these)}, {takes} or more")
+        depends = _ALONE if are_dependent else ""
+        said.append(f"too few requests{depends} {points(these)}, {takes} or more")
     if close:
         said.append(f"too close to the limit {points(close)}")
+    if alone:
+        said.append(f"met in fewer than {FEW} processes {points(alone)}")
     if queued:
         said.append(f"too few requests{_ALONE} {points(queued)}")
     return "; ".join(said)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import stdev
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 from ortbench.analysis.loads.queueing import LEAST
 from ortbench.core import units
-from ortbench.core.resampling import Ratio
+from ortbench.core.resampling import FEW, Ratio, of_processes
 from ortbench.core.stats import Stats, Value, t_quantile
 from ortbench.model.modes import LATENCY, OUTPUT_TOKENS, THROUGHPUT, UTILISATION, mode_of
 from ortbench.model.result import OK, Case, Result
@@ -208,20 +208,28 @@ def interval(case: Case, stat: str) -> Interval | None:
     known = case.metrics.get(THROUGHPUT)
     if stat == THROUGHPUT and isinstance(known, Value) and known.ci95 is not None:
         return known.ci95
-    return interval_of(block_figures(case, stat).values(), figure(case, stat))
+    return interval_of(block_figures(case, stat), figure(case, stat), case.first_rounds)
 
 
-def interval_of(blocks: Iterable[float], middle: float) -> Interval | None:
-    """Where a figure lies with 95 % by the spread of those of its blocks.
+def interval_of(blocks: Mapping[int, float], middle: float, processes: Sequence[int] = ()) -> Interval | None:
+    """Where a figure lies with 95 % by the spread of those of its blocks, by round, or of several processes, of which this has the first
+    rounds.
 
     Of these the logarithms are averaged (Student's t), so that no end of an interval lies below zero. None with fewer than
     `FEWEST_BLOCKS` of them.
     """
-    logs = [math.log(max(value, 1e-9)) for value in blocks]
+    logs = _logarithms(blocks, processes)
     if len(logs) < FEWEST_BLOCKS:
         return None
     half = _half(logs)
     return middle * math.exp(-half), middle * math.exp(half)
+
+
+def _logarithms(blocks: Mapping[int, float], processes: Sequence[int]) -> list[float]:
+    """Those of the figures of blocks; of several processes each is one observation, the mean of its blocks'."""
+    logs = {number: math.log(max(value, 1e-9)) for number, value in blocks.items()}
+    own = of_processes(logs, processes)
+    return [fmean(logs[number] for number in it) for it in own] if len(own) >= FEW else [*logs.values()]
 
 
 def _half(logs: Sequence[float]) -> float:
@@ -259,8 +267,8 @@ def put_scaling(result: Result) -> None:
 def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
     """How many times the throughput of one client a closed load point brings; None where one client was not measured.
 
-    Its interval is over the rounds in which both had a block: what the machine's clock does in a round both have. With too few
-    of them it is from the intervals of both.
+    Its interval is over the rounds in which both had a block, or the processes: what the machine's clock does in a round both have.
+    With too few of them it is from the intervals of both.
     """
     one = next((it for it in cases if at(it) == LoadPoint(CONCURRENCY, 1)), None)
     if one is None:
@@ -269,16 +277,16 @@ def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
         return Ratio(1.0, None)
     apart = quotient(rate_of(case), rate_of(one), interval(case, THROUGHPUT), interval(one, THROUGHPUT))
     these, those = block_figures(case, THROUGHPUT), block_figures(one, THROUGHPUT)
-    reach = paired_reach([max(these[it], 1e-9) / max(those[it], 1e-9) for it in these.keys() & those.keys()])
+    ratios = {it: max(these[it], 1e-9) / max(those[it], 1e-9) for it in these.keys() & those.keys()}
+    reach = paired_reach(ratios, case.first_rounds)
     return apart if reach is None else Ratio(apart.ratio, (apart.ratio / reach, apart.ratio * reach))
 
 
-def paired_reach(ratios: Sequence[float]) -> float | None:
-    """How many times as great or small the ratio of two load points may be, by the ratios of their blocks of the same rounds.
-
-    Their logarithms are averaged (Student's t); None with fewer than `FEWEST_BLOCKS`.
-    """
-    return None if len(ratios) < FEWEST_BLOCKS else math.exp(_half([*map(math.log, ratios)]))
+def paired_reach(ratios: Mapping[int, float], processes: Sequence[int] = ()) -> float | None:
+    """How many times as great or small the ratio of two load points may be, by the ratios of their blocks of the same rounds, as
+    `interval_of`."""
+    logs = _logarithms(ratios, processes)
+    return None if len(logs) < FEWEST_BLOCKS else math.exp(_half(logs))
 
 
 WORTH = 0.05  # by what share a level must bring more inf/s than those below it to be worth its clients

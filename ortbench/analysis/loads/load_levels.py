@@ -3,7 +3,7 @@
 **Closed loop.** A block counts from the moment at which every client has done its first run to the end of the measured time, up to which
 all clients are busy (`ortbench.worker.load.requests` sees to that). A run that lies partly in that time counts as that part of one, which
 on average is what is done in it, however unequally clients are served; a client's runs divided by its own time would be more. A
-block that is over before that moment counts as a whole. The interval is over blocks.
+block that is over before that moment counts as a whole. The interval is over blocks, or over processes where there are several.
 
 **Open loop.** Latency and queue delay count from when a request was due; a delay ends when a client is free, so that it does not count
 how late the request was issued then. What was not begun when one was cut off has waited at
@@ -18,10 +18,11 @@ from itertools import pairwise
 from statistics import median_high
 from typing import TYPE_CHECKING, NamedTuple
 
-from ortbench.analysis.loads.levels import RATE, LoadPoint, by_name, latency_of, meets
-from ortbench.analysis.loads.queueing import cycle_interval, fairness, latency_bounds, rate_interval
+from ortbench.analysis.loads.levels import RATE, LoadPoint, by_name, interval_of, latency_of, meets
+from ortbench.analysis.loads.queueing import across, cycle_interval, fairness, latency_bounds, rate_interval
 from ortbench.analysis.loads.rate_search import Found
 from ortbench.analysis.loads.sequences import Block, put_tokens
+from ortbench.core.resampling import FEW, by_processes, of_processes, student
 from ortbench.core.stats import summarise
 from ortbench.model import timeline
 from ortbench.model.modes import (
@@ -38,7 +39,7 @@ from ortbench.model.modes import (
     UTILISATION,
 )
 from ortbench.model.result import FAILED, NOT_MEASURED, OK, Case
-from ortbench.model.schema import Generation, LoadBlock, SloRate
+from ortbench.model.schema import Generation, LatencyBounds, LoadBlock, SloRate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,7 +130,8 @@ def block_of_steps(burst: ClosedLoopBlock) -> Block:
 
 @dataclass
 class LoadSamples:
-    """What was taken of a load point so far."""
+    """What was taken of a load point so far; `processes`: the first round of each process of a load that is measured in several, so that
+    an SLO is met only where `FEW` of them or more say so."""
 
     mode: str
     key: tuple[str, float]  # ``concurrency`` or ``rate``, and its value
@@ -141,6 +143,7 @@ class LoadSamples:
     slo: Mapping[str, int] | None = None  # what was asked for, ns by statistic
     generation: Generation | None = None  # of sequences that are generated
     apart: Mapping[str, LoadSamples] = field(default_factory=dict)  # of each of several shapes alone, by its name
+    processes: Sequence[int] = ()
 
     def of(self, shape: int | None) -> LoadSamples:
         """What is taken of one shape alone; without one of all together."""
@@ -150,10 +153,18 @@ class LoadSamples:
     def is_open(self) -> bool:
         return self.key[0] == RATE
 
+    @property
+    def is_across(self) -> bool:
+        """Whether it was measured in as many processes as an interval takes, where there are several."""
+        rounds = [*(it.round for it in self.bursts), *(it.round for it in self.stretches)]
+        return not self.processes or len(of_processes(rounds, self.processes)) >= FEW
+
 
 def case_of(taken: LoadSamples) -> Case:
     """The case of a load point, with its figures as far as there are any."""
     case = Case(taken.mode, point=dict([taken.key]), load_blocks=blocks_of(taken))
+    if len(taken.processes) > 1 and len(taken.stretches) != 1:  # whose parts are no rounds
+        case.processes = [*taken.processes]
     if taken.failed is not None:
         case.status, case.reason = FAILED, taken.failed
     if taken.outputs_match is not None:
@@ -169,6 +180,8 @@ def case_of(taken: LoadSamples) -> Case:
         case.status, case.reason = NOT_MEASURED, "the load was ended before its turn came"
     if taken.slo is not None and case.latency_bounds is not None:
         verdict = meets(case, taken.slo)
+        if verdict and not taken.is_across:
+            verdict = None
         case.checks["slo"] = {"verdict": "unclear" if verdict is None else "passed" if verdict else "failed"}
     return case
 
@@ -191,18 +204,39 @@ def _closed(case: Case, bursts: Sequence[ClosedLoopBlock]) -> None:
     import numpy as np
 
     parts = [counted(burst) for burst in bursts]
-    rates = [it.throughput for it in parts if it.throughput is not None]
+    rates = {burst.round: it.throughput for burst, it in zip(bursts, parts, strict=True) if it.throughput is not None}
     every = np.concatenate([times for it in parts for times in it.latencies])
     if not rates or not every.size:
         if case.reason is None:
             case.status = FAILED
             case.reason = "some clients completed no inference while others did: the EP does not serve them equally"
         return
-    case.put(THROUGHPUT, sum(rates) / len(rates), rate_interval(rates))
-    case.metrics[LATENCY] = summarise(every, [block["n"] for block in case.load_blocks or ()])
-    case.latency_bounds = latency_bounds(np.concatenate([*map(_as_they_ended, bursts, parts)]))
+    mean, several = sum(rates.values()) / len(rates), case.first_rounds
+    case.put(THROUGHPUT, mean, interval_of(rates, mean, several) if several else rate_interval([*rates.values()]))
+    ended = zip(bursts, map(_as_they_ended, bursts, parts), strict=True)
+    of_blocks = {burst.round: times for burst, times in ended if times.size}
+    latency = summarise(every, [block["n"] for block in case.load_blocks or ()])
+    case.metrics[LATENCY] = by_processes(latency, of_blocks, several)
+    case.latency_bounds = _bounds([*of_blocks.items()], several)
     case.put(FAIRNESS, fairness([sum(it.each[number] for it in parts) for number in range(len(bursts[0].ends))]))
     _put_host(case, bursts)
+
+
+def _bounds(
+    blocks: Sequence[tuple[int, Moments]], processes: Sequence[int], unserved: NDArray[np.bool_] | None = None
+) -> dict[str, LatencyBounds]:
+    """Of the rounds of blocks and their latencies, in the order of time."""
+    import numpy as np
+
+    found = latency_bounds(np.concatenate([times for _, times in blocks]), unserved)
+    return across(found, _of_each(dict(blocks), processes))
+
+
+def _of_each(blocks: Mapping[int, Moments], processes: Sequence[int]) -> list[Moments]:
+    """What was taken in each process, of blocks by their rounds."""
+    import numpy as np
+
+    return [np.concatenate([blocks[number] for number in it]) for it in of_processes(blocks, processes)]
 
 
 def _as_they_ended(burst: ClosedLoopBlock, part: Counted) -> Moments:
@@ -233,16 +267,22 @@ def _open(case: Case, taken: LoadSamples) -> None:
     served = [it.start.size for it in stretches]
     if len(served) == 1:  # of which parts at the end may not have been
         served = [int(n) for n in np.diff(np.minimum(np.cumsum(due), took.size), prepend=0) if n]
-    for metric, times, sizes in (
-        (LATENCY, joined(lambda it: it.latencies), due),
-        (QUEUE_DELAY, delays, due),
-        (SERVICE_TIME, took, served),
-        (GENERATOR_LAG, late, served),
-    ):
-        case.metrics[metric] = summarise(times, sizes)
+    own: dict[str, Callable[[Requests], Moments]] = {
+        LATENCY: lambda it: it.latencies,
+        QUEUE_DELAY: lambda it: it.delays,
+        SERVICE_TIME: lambda it: it.end - it.start,
+        GENERATOR_LAG: lambda it: it.late,
+    }
+    for metric, of in own.items():
+        found = summarise(joined(of), due if metric in (LATENCY, QUEUE_DELAY) else served)
+        case.metrics[metric] = by_processes(found, {it.round: of(it) for it in stretches}, case.first_rounds)
     unserved = np.concatenate([np.arange(it.due.size) >= it.start.size for it in stretches])
-    case.latency_bounds = latency_bounds(joined(lambda it: it.latencies), unserved)
+    case.latency_bounds = _bounds([(it.round, it.latencies) for it in stretches], case.first_rounds, unserved)
     inside = cycle_interval(delays, np.concatenate([it.anew for it in stretches]))
+    means = [float(it.mean()) for it in _of_each({it.round: it.delays for it in stretches}, case.first_rounds)]
+    if inside is not None and len(means) >= FEW:
+        apart = student(np.array(means), float(delays.mean()))
+        inside = min(inside[0], apart[0]), max(inside[1], apart[1])
     case.queue_delay_ci95 = None if inside is None else [max(0, round(inside[0])), round(inside[1])]
     case.put(LATE_SHARE, float((late > LATE_NS).mean()))
     case.put(UTILISATION, float(took.sum()) / (stretches[0].clients * lasted))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.analysis.loads.levels import is_full, paired_reach
 from ortbench.analysis.loads.load_levels import LoadSamples, case_of, counted, cuts
+from ortbench.core.resampling import by_processes
 from ortbench.core.stats import Stats, quantile, summarise
 from ortbench.model.modes import ALL_SHAPES, APART, LATENCY, MIXED, MIXING
 from ortbench.model.result import Case
@@ -48,8 +49,9 @@ def put_shapes(case: Case, taken: LoadSamples) -> None:
 def _put_latency(case: Case, key: str, blocks: Blocks) -> None:
     import numpy as np
 
-    if parts := [times for times in blocks.values() if times.size]:
-        case.metrics[key] = summarise(np.concatenate(parts), [times.size for times in parts])
+    if parts := {number: times for number, times in blocks.items() if times.size}:
+        found = summarise(np.concatenate([*parts.values()]), [times.size for times in parts.values()])
+        case.metrics[key] = by_processes(found, parts, case.first_rounds)
 
 
 def _put_ratio(case: Case, name: str, mix: Stats | None, mixed: Blocks, apart: Blocks) -> None:
@@ -58,7 +60,7 @@ def _put_ratio(case: Case, name: str, mix: Stats | None, mixed: Blocks, apart: B
         return
     ratio = mix.p99 / max(alone.p99, 1)
     both = [it for it in mixed.keys() & apart.keys() if mixed[it].size and apart[it].size]
-    reach = paired_reach([_p99(mixed[it]) / _p99(apart[it]) for it in both])
+    reach = paired_reach({it: _p99(mixed[it]) / _p99(apart[it]) for it in both}, case.first_rounds)
     case.put(f"{MIXING}.{name}", ratio, None if reach is None else (ratio / reach, ratio * reach), derived=True)
 
 

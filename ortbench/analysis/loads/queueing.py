@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from ortbench.core.resampling import FEW, MEAN, figure_of, student
 from ortbench.core.stats import DOUBT, binomial_tails, t_quantile
 from ortbench.model.schema import LatencyBounds
 
@@ -135,6 +136,27 @@ def latency_bounds(
         "max": {"low": largest, "high": largest if are_known else None, "requests": values.size},  # of these alone
     }
     return found | {name: _quantile_bounds(values, ordered, at_most, q) for name, q in quantiles.items()}
+
+
+def across(bounds: dict[str, LatencyBounds], processes: Sequence[Moments]) -> dict[str, LatencyBounds]:
+    """The wider of such bounds and of those by the figures of each of several processes (Student's, of their logarithms): in another one
+    all requests may take longer. `processes`: the latencies in each."""
+    import numpy as np
+
+    if len(processes) < FEW:
+        return bounds
+    found = dict(bounds)
+    for stat, within in bounds.items():
+        if stat == "max":  # of these requests alone
+            continue
+        figures = np.array([figure_of({0: it}, QUANTILES.get(stat, MEAN)) for it in processes])
+        low, high = student(figures, float(figures.mean()), 1 - DOUBT)
+        found[stat] = {
+            "low": None if within["low"] is None else min(within["low"], math.floor(low)),
+            "high": None if within["high"] is None else max(within["high"], math.ceil(high)),
+            "requests": within["requests"],
+        }
+    return found
 
 
 def _quantile_bounds(

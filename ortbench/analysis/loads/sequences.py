@@ -7,6 +7,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.analysis.loads.levels import paired_reach
+from ortbench.core.resampling import by_processes
 from ortbench.core.stats import Value, summarise
 from ortbench.model.modes import OUTPUT_TOKENS, STEP, THROUGHPUT, TOKEN_PHASES
 from ortbench.model.result import Case
@@ -66,13 +67,18 @@ def put_tokens(case: Case, blocks: Sequence[Block], made: Generation) -> None:
     every, sizes = np.concatenate(runs), [len(it) for it in runs]
     if not len(every):
         return
-    case.metrics["time_to_first_token"] = summarise(every[:, 0], sizes)
-    case.metrics["inter_token_latency"] = summarise(every[:, 1:].ravel(), [size * (count - 1) for size in sizes])
+    of_round = {block.round: steps for block, steps in zip(blocks, runs, strict=True) if len(steps)}
+    later = summarise(every[:, 1:].ravel(), [size * (count - 1) for size in sizes])
+    for metric, stats, part in (
+        (TOKEN_PHASES[0], summarise(every[:, 0], sizes), slice(1)),
+        (TOKEN_PHASES[1], later, slice(1, None)),
+    ):
+        of_blocks = {number: steps[:, part].ravel() for number, steps in of_round.items()}
+        case.metrics[metric] = by_processes(stats, of_blocks, case.first_rounds)
     case.put("sequence_tokens_per_s", round((count - 1) * 1e9 / float(every[:, 1:].sum(1).mean()), 3))
     if isinstance(rate := case.metrics.get(THROUGHPUT), Value):
         scaled = None if rate.ci95 is None else (rate.ci95[0] * count * batch, rate.ci95[1] * count * batch)
         case.put(OUTPUT_TOKENS, rate.value * count * batch, scaled)
-    of_round = {block.round: steps for block, steps in zip(blocks, runs, strict=True) if len(steps)}
     for it in case.load_blocks or ():
         if (steps := of_round.get(it["round"])) is not None:
             parts = zip(TOKEN_PHASES, (steps[:, 0], steps[:, 1:]), strict=True)
@@ -99,11 +105,11 @@ def put_slowdown(case: Case, blocks: Sequence[Block], alone: Case, made: Generat
     for number, size, _ in alone.blocks[STEP]:
         of_round.setdefault(number, []).extend(np.reshape(samples[at : at + size], (-1, count))[:, 1:].ravel())
         at += size
-    ratios = []
+    ratios = {}
     for block in blocks:
         own = block.steps(count)[:, 1:][block.beside_prefill(count)]
         if own.size and block.round in of_round:
-            ratios.append(float(np.quantile(own, 0.95) / max(np.quantile(of_round[block.round], 0.95), 1)))
+            ratios[block.round] = float(np.quantile(own, 0.95) / max(np.quantile(of_round[block.round], 0.95), 1))
     ratio = beside.p95 / max(float(np.quantile(np.reshape(samples, (-1, count))[:, 1:], 0.95)), 1)
-    reach = paired_reach(ratios)
+    reach = paired_reach(ratios, case.first_rounds)
     case.put(SLOWDOWN, ratio, None if reach is None else (ratio / reach, ratio * reach), derived=True)
