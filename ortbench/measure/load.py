@@ -155,7 +155,8 @@ class LoadExperiment(Experiment[Any]):
         if load.rate == AUTO:  # a try of too high a rate takes no longer than the search has time for
             self._patience_s = 0.0
         self._to_come_s = 0.0
-        self._count, self._closed_s = 1, self._level_s  # processes, and how long a load point of clients is
+        self._count, self._closed = 1, 0  # processes, and load points of clients of all configurations
+        self._closed_s = self._level_s  # how long one of these is
 
     @property
     def taken(self) -> list[list[LoadSamples]]:
@@ -202,8 +203,7 @@ class LoadExperiment(Experiment[Any]):
                 yield point
 
     def _divide(self, points: Sequence[Point]) -> None:
-        """Into processes; the blocks of clients become shorter by what it takes to start these. A gate has one process a side, and so has
-        a file of arrivals, which is replayed as it is."""
+        """Into processes. A gate has one process a side, and so has a file of arrivals, which is replayed as it is."""
         modes = len(self._loads[0].side.modes)
         searched = TRIES * modes if self._load.rate == AUTO else 0
         blocks_s = len(points) * len(self._shapes) * len(self._sides) * self._level_s
@@ -213,19 +213,20 @@ class LoadExperiment(Experiment[Any]):
         if self._count > 1:
             for it in self._loads:
                 it.processes.append(0)
-        closed_s = blocks_s * sum(not it.is_open for it in points) / max(len(points), 1)
-        starts_s = (self._count - 1) * self._start_s if points else 0.0
-        if closed_s:
-            self._closed_s *= 1 - min(starts_s / closed_s, TO_START)
-        self._to_come_s = blocks_s + max(0.0, starts_s - closed_s) + searched * self._level_s
-        self._tell_to_come(self._to_come_s)
+        self._closed = len(self._shapes) * len(self._sides) * sum(not it.is_open for it in points)
+        self._shorten(self._start_s)
+        more_s = 0.0 if self._closed or not points else (self._count - 1) * self._start_s
+        self._tell_to_come(blocks_s + more_s + searched * self._level_s)
+
+    def _shorten(self, a_start_s: float) -> None:
+        """Blocks of clients, by what starts take, up to a third."""
+        shorter_s = (self._count - 1) * a_start_s / max(self._closed, 1)
+        self._closed_s = self._level_s - min(shorter_s, TO_START * self._level_s)
 
     def _least_s(self, point: Point) -> float:
         """The shortest block of a load point, or the shortest stretch that tells of a process."""
-        if point.block_s:
-            return point.block_s
-        if point.is_open:
-            return _FEWEST_REQUESTS / point.place.value
+        if point.block_s or point.is_open:
+            return point.block_s or _FEWEST_REQUESTS / point.place.value
         return max(_SHORTEST_BLOCK_NS, self._cycle_ns(self._loads[0])) / 1e9
 
     def _cycle_ns(self, own: LoadSide) -> float:
@@ -233,6 +234,7 @@ class LoadExperiment(Experiment[Any]):
 
     def _renew(self, number: int) -> None:
         """Go on in fresh workers, from this round on."""
+        begun = time.monotonic()
         self._end_processes()
         for it in self._loads:
             it.clients.close()
@@ -240,7 +242,8 @@ class LoadExperiment(Experiment[Any]):
         for it in self._loads:
             with self._awake(it.side):
                 it.begin_process(number)
-        self._keep()
+        self._shorten(time.monotonic() - begun)
+        self._keep_now_and_then()
 
     def _usable(self, point: Point) -> bool:
         return all(side.usable(it) for side, it in zip(self._loads, point.taken, strict=True))
@@ -310,11 +313,12 @@ class LoadExperiment(Experiment[Any]):
         for process in range(self._count if points else 1):
             if process:
                 self._renew(number)
+                self._done(0.0 if closed else self._start_s)
             number = yield from self._closed_rounds(own, closed, number)
             number = yield from self._stretches(own, rated, number, process)
         modes = [*own.side.modes] if self._load.rate == AUTO else []
         for left, mode in zip(range(len(modes), 0, -1), modes, strict=True):
-            self._to_come_s = TRIES * left * self._level_s
+            self._tell_to_come(TRIES * left * self._level_s)
             number = yield from self._searched(own, mode, number)
 
     def _closed_rounds(self, own: LoadSide, points: Sequence[Point], first: int) -> Generator[Turn, None, int]:
@@ -398,8 +402,7 @@ class LoadExperiment(Experiment[Any]):
         return number
 
     def _done(self, seconds: float) -> None:
-        self._to_come_s = max(0.0, self._to_come_s - seconds)
-        self._tell_to_come(self._to_come_s)
+        self._tell_to_come(max(0.0, self._to_come_s - seconds))
 
     # The order with a judge
 
@@ -476,6 +479,7 @@ class LoadExperiment(Experiment[Any]):
                 say_what_moved(it.side.result, watch.readings)
 
     def _tell_to_come(self, seconds: float) -> None:
+        self._to_come_s = seconds
         self._forecast.know_left(seconds)
         self._tell_left()
 

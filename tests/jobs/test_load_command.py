@@ -203,7 +203,7 @@ def test_a_load_is_measured_in_several_processes(library: Path, tmp_path: Path) 
         *range(third, third + 3),
     ]
     assert [second <= block["round"] < third for block in there(rate.load_blocks)] == [False, True, False]
-    assert there(one.metrics["throughput"].ci95)[0] > 0  # type: ignore[union-attr]
+    assert there(one.metrics["throughput"].ci95)[0] > 0
     assert rate.checks["slo"]["verdict"] == "passed"
 
 
