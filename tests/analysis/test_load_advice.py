@@ -15,6 +15,7 @@ from tests.results import (
     closed,
     failed_level,
     latency,
+    level_blocks,
     load_result,
     measured,
     noise_of,
@@ -83,6 +84,21 @@ def test_a_knee_that_noise_may_have_made_is_none() -> None:
         result.noise = noise_of(2, 1.0, [0.4] * 8)
         assert told(result)[-1] == expected
         assert ("of the peak" in load_headline(result)) == (second == 300)
+
+
+def test_a_knee_that_processes_leave_open_is_none() -> None:
+    for processes, sentence in [
+        ((1, 1, 1.02, 1.02, 0.99, 0.99, 1, 1), "1 client reaches 98% of the peak of 102 inferences/s"),
+        ((1, 1, 1.1, 1.1, 0.95, 0.95, 1, 1), "Processes differ too much to tell how many clients reach the peak"),
+    ]:
+        blocks = level_blocks(102, latency(10.0), wobble=processes)
+        levels = [closed("cpu-tensors", 1, 100, 10.0), closed("cpu-tensors", 2, 102, 10.0, blocks=blocks)]
+        for it in levels:
+            it.processes = [0, 2, 4, 6]
+        assert told(load_result(*levels))[-1].startswith(f"{sentence} with cpu-tensors: ")
+        for it in levels:
+            it.processes = None
+        assert told(load_result(*levels))[-1].startswith("1 client reaches 98%")
 
 
 def test_a_peak_beyond_the_most_clients_that_noise_may_have_made_is_none() -> None:

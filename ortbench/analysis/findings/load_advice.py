@@ -20,6 +20,7 @@ from ortbench.analysis.loads.levels import (
     has_rates,
     interval,
     is_full,
+    knee_is_open,
     knee_of,
     latency_of,
     measured,
@@ -238,14 +239,15 @@ def _knee(result: Result, mode: str) -> Finding | None:
 
 
 def _noisy_knees(result: Result) -> list[Finding]:
-    """The modes of which noise leaves open how many clients are worth it."""
+    """The modes of which noise, or processes that differ, leave open how many clients are worth it."""
     found: dict[str, str] = {}
     for mode in modes_of(result):
         if (bend := noisy_knee(result, mode)) is not None:
             found[mode] = f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}"
     if not found:
         return []
-    what = cannot_tell(f"how many clients reach the peak with {listed([*found])}")
+    asked = f"how many clients reach the peak with {listed([*found])}"
+    what = cannot_tell(asked) if is_busy(result) else f"Processes differ too much to tell {asked}"
     figures = [*found.values()] if len(found) == 1 else [f"{mode} {said}" for mode, said in found.items()]
     return [Finding(what, f"by the figures {', '.join(figures)}", weight=Weight.ANSWER, tone="unclear")]
 
@@ -257,15 +259,18 @@ def _bend(levels: Sequence[Case]) -> Case | None:
 
 
 def noisy_knee(result: Result, mode: str) -> Case | None:
-    """The knee of a mode that noise of the machine may have made, which is then none."""
+    """The knee of a mode that noise of the machine may have made, or that processes leave open, which is then none."""
     levels = measured(result, CONCURRENCY, mode)
     bend = _bend(levels)
     return bend if bend is not None and _is_noise(result, levels, bend) else None
 
 
 def _is_noise(result: Result, levels: Sequence[Case], bend: Case) -> bool:
-    """Whether noise of the machine may have made the knee: it does not complete more for certain than fewer clients do."""
+    """Whether noise of the machine may have made the knee: it does not complete more for certain than fewer clients do; or processes leave
+    open which it is."""
     before = levels.index(bend) - 1
+    if knee_is_open(levels, bend):
+        return True
     return before >= 0 and is_busy(result) and _claim(result, levels[before], bend) != FASTER
 
 

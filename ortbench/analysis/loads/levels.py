@@ -265,16 +265,19 @@ def put_scaling(result: Result) -> None:
 
 
 def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
-    """How many times the throughput of one client a closed load point brings; None where one client was not measured.
+    """How many times the throughput of one client a closed load point brings; None where one client was not measured."""
+    one = next((it for it in cases if at(it) == LoadPoint(CONCURRENCY, 1)), None)
+    if one is None:
+        return None
+    return Ratio(1.0, None) if case is one else _over(case, one)
+
+
+def _over(case: Case, one: Case) -> Ratio:
+    """How many times the throughput of another load point of a load one has.
 
     Its interval is over the rounds in which both had a block, or the processes: what the machine's clock does in a round both have.
     With too few of them it is from the intervals of both.
     """
-    one = next((it for it in cases if at(it) == LoadPoint(CONCURRENCY, 1)), None)
-    if one is None:
-        return None
-    if case is one:
-        return Ratio(1.0, None)
     apart = quotient(rate_of(case), rate_of(one), interval(case, THROUGHPUT), interval(one, THROUGHPUT))
     these, those = block_figures(case, THROUGHPUT), block_figures(one, THROUGHPUT)
     ratios = {it: max(these[it], 1e-9) / max(those[it], 1e-9) for it in these.keys() & those.keys()}
@@ -302,6 +305,16 @@ def knee_of(cases: Sequence[Case]) -> Knee | None:
             knee = case
         most = max(most, rate_of(case))
     return {"concurrency": int(at(knee).value), "share_of_peak": rate_of(knee) / most if most else 1.0}
+
+
+def knee_is_open(cases: Sequence[Case], knee: Case) -> bool:
+    """Whether several processes leave open which load point of a mode is the knee: one with fewer clients may bring as much, or one with
+    more `WORTH` them."""
+    at_knee = cases.index(knee)
+    fewer = [_over(knee, it).ci95 for it in cases[:at_knee]]
+    more = [_over(it, knee).ci95 for it in cases[at_knee + 1 :]]
+    may = any(it is None or it[0] <= 1 for it in fewer) or any(it is None or it[1] >= 1 + WORTH for it in more)
+    return bool(knee.first_rounds) and may
 
 
 def knees(result: Result) -> dict[str, Knee | None]:
