@@ -29,6 +29,7 @@ from ortbench.analysis.loads.levels import (
 )
 from ortbench.analysis.noise import is_busy
 from ortbench.core import units
+from ortbench.core.resampling import FEW
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.core.units import change
 from ortbench.model.metrics import SHARE, TIME
@@ -270,7 +271,7 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
         of_kinds = [WHAT_A_SEQUENCE_IS] if result.generation else of_kinds
         count = max(len(it.first_rounds) for it in result.cases)
-        known = _BY_PROCESSES.format(count) if count else _ELSEWHERE
+        known = _BY_PROCESSES.format(count) if count >= FEW else _ELSEWHERE
         lines = dict.fromkeys([*of_kinds, *(line for table in tables for line in legend(result, table)), known])
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])

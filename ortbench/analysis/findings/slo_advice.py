@@ -117,7 +117,8 @@ def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[s
         beyond = [
             it for it in measured(result, RATE, mode) if at(it).value > found["rate"] and _keeps(it, asked) is None
         ]
-        between = "; in between it cannot be told" if beyond else ""
+        where = "in between" if found["violated_from"] is not None else "of higher rates"
+        between = f"; {where} it cannot be told" if beyond else ""
         next_ = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
         return Finding(
             what, f"{requests_text(found, asked)}{doubt}{between}", next_, Weight.ANSWER, "unclear" if doubt else ""
