@@ -311,7 +311,7 @@ class LoadExperiment(Experiment[Any]):
         closed, rated = ([it for it in points if it.is_open is is_open] for is_open in (False, True))
         number = 0
         for process in range(self._count if points else 1):
-            if process:
+            if process and own.side.modes:
                 self._renew(number)
                 self._done(0.0 if closed else self._start_s)
             number = yield from self._closed_rounds(own, closed, number)

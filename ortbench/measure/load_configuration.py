@@ -123,7 +123,7 @@ class LoadSide:
 
     def begin_process(self, number: int) -> None:
         """Have clients in another worker, from this round on; what does not run there fails."""
-        self.processes.append(number)
+        self.processes.extend([number] * bool(self.side.modes))
         for taken in self.taken:
             if taken.mode not in self.side.modes:
                 taken.failed = taken.failed or self.side.cases[taken.mode].reason

@@ -121,9 +121,10 @@ def test_a_warm_inference_tells_more_than_the_first_one() -> None:
 
 def test_a_load_counts_what_lies_beside_its_load_points() -> None:
     """Blocks of one client alone, what clients need to begin together, and blocks of a few inferences that take longer than they should."""
-    plan = plan_under_load(str(MODELS / "tiny.onnx"), {"mode": ("cpu-tensors", "device-tensors")})
+    options = {"mode": ("cpu-tensors", "device-tensors")}
 
-    def measuring_s(inference_s: float, **load: object) -> float:
+    def measuring_s(inference_s: float, processes: int | None = None, **load: object) -> float:
+        plan = plan_under_load(str(MODELS / "tiny.onnx"), options | ({"processes": processes} if processes else {}))
         forecast = forecast_of([plan], LoadPlan(**load))  # type: ignore[arg-type]
         forecast.know_warm(0, inference_s)
         before = forecast.left_s()
@@ -138,3 +139,8 @@ def test_a_load_counts_what_lies_beside_its_load_points() -> None:
         measuring_s(0.5, concurrency=(1, 2, 4)) > 2 * 9 * (1 + 2 + 4) * 0.5
     )  # 3 inferences of each client, in 3 blocks
     assert 72 + 6 * 0.1 <= measuring_s(0.001, rate=AUTO, slo={"p99": 1}) < 77  # 18 tries of 2 s
+    # Starts of processes come on top of rates, and lie within the time of clients.
+    one = measuring_s(0.001, 1, rate=(50.0, 100.0))
+    assert measuring_s(0.001, rate=(50.0, 100.0)) == pytest.approx(one + 8 / 3, abs=0.3)
+    assert measuring_s(0.001, 9, rate=(50.0, 100.0)) > one + 8
+    assert measuring_s(0.001, 1, concurrency=(1, 2, 4)) == pytest.approx(few, abs=0.1)
