@@ -175,11 +175,12 @@ def by_processes(stats: Stats, blocks: Taken, processes: Sequence[int]) -> Stats
     return replace(stats, ci95=(round(low), round(high)))
 
 
-def student(figures: Floats, found: float, q: float = 0.975) -> tuple[float, float]:
+def student(of: Floats | Sequence[float], found: float, q: float = 0.975) -> tuple[float, float]:
     """Student's interval of the mean, 95 % unless told otherwise, of logarithms where all figures have one; with the figure that was
     found in it."""
     import numpy as np
 
+    figures = np.asarray(of)
     times = bool((figures > 0).all())
     taken = np.log(figures) if times else figures
     reach = t_quantile(taken.size - 1, q) * taken.std(ddof=1) / math.sqrt(taken.size)

@@ -8,19 +8,21 @@ goes on from there; its last race, which was not over, begins anew.
 from __future__ import annotations
 
 import glob
+import math
 import shutil
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from ortbench.analysis.tuning import ALPHA, FINALISTS, GOALS, TOGETHER, Search
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import MADE_FILE, sha256, write_or_note
 from ortbench.core.parts import text
+from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import complain
 from ortbench.core.units import at_most, count
 from ortbench.core.version import __version__
@@ -30,22 +32,29 @@ from ortbench.jobs.run import publish_sides
 from ortbench.measure.environment import usable_cores
 from ortbench.measure.folder import discard_if_empty, new_folder, run_name
 from ortbench.measure.process import open_worker
+from ortbench.model.result import OK
 from ortbench.model.tuning import FIRST, Configuration, Tried, failed
 from ortbench.plan.options import RawOptions, options_of
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN, Observer, Plan, check
+from ortbench.plan.plan import PLAN, PROCESSES, Observer, Plan, check
 from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of, space_of
+
+if TYPE_CHECKING:
+    from ortbench.analysis.findings.finding import Finding
 
 TUNE_FILE = "tune.json"
 _SHOWN = ("latency", "cpu_time", "host_memory")  # of the best ones
 _COPIES = 3  # of a model's files that a session has in memory, before one was measured
-_RACE_S = 1.0  # for which a configuration is measured in a race, at most
+_RACE_S, _RACE_SHARE = (
+    1.0,
+    1 / 150,
+)  # for which a configuration is measured in a race, at most: so long, or so much of a long search
 _LEAST_RACE_S = 0.5  # and where there is no time for that
 _LEAST_S = 1.0  # for which each of the best is measured at the end
-_OPEN_S = 1.5  # that a configuration takes to open and prepare, before one did
-_WEIGH_S = 3.0  # that its memory takes
+_OPEN_S, _BLOCK_S = 1.5, 0.02  # that a configuration takes to open and prepare, and a block of it, before one did
+_SPARE = 1.25  # times what processes take by the races
 _PLANNED = 0.95  # of the time: workers end and reports are written in the rest
-_FOR_BEST = 0.3  # of the whole time, what is kept for the best ones at most
+_FOR_BEST = 0.4  # of the whole time, what is kept for the best ones at most
 _TO_CHOOSE = 0.6  # of the time for the best ones, the part in which they are chosen
 
 
@@ -96,15 +105,53 @@ class Tuning:
     began: float  # by `time.monotonic`, as `ends`
     ends: float
     open_s: float = _OPEN_S  # that a configuration takes to open and prepare
+    block_s: float = _BLOCK_S  # and a block of it
     together: int = TOGETHER  # whose sessions are open at the same time, at most
+    compared: list[str] = field(default_factory=list)  # by name, among which the best were chosen
 
     def plan(self, of: Configuration) -> Plan:
         return self.space.plan(self.model, of, self.command)
 
     def left_s(self) -> float:
         """The time for races, which leaves some to measure the best ones."""
-        last = (FINALISTS + 3) / _TO_CHOOSE * (self.plan(FIRST).loop.duration_s + _OPEN_S + _WEIGH_S)
-        return self.ends - time.monotonic() - min(last, (self.ends - self.began) * _FOR_BEST)
+        return self.ends - time.monotonic() - min(self.last_s, (self.ends - self.began) * _FOR_BEST)
+
+    @property
+    def race_s(self) -> float:
+        return max(_RACE_S, (self.ends - self.began) * _RACE_SHARE)
+
+    def processes_s(self, processes: int) -> float:
+        """For how long a configuration is measured, to be measured in so many processes."""
+        from ortbench.measure.bench import time_for
+
+        return _SPARE * time_for(processes, self.open_s, self.block_s)
+
+    @property
+    def weigh_s(self) -> float:
+        """What the memory of a configuration takes: `FEW` workers, and one for its arenas."""
+        return (FEW + 1) * self.open_s
+
+    @property
+    def most_s(self) -> float:
+        """For how long each of the best is measured, if there is time: unless that is given, long enough for `PROCESSES`."""
+        asked_s = self.plan(FIRST).loop.duration_s
+        return asked_s if "duration" in self.space.given else max(asked_s, self.processes_s(PROCESSES))
+
+    @property
+    def least_s(self) -> float:
+        """And where there is less: long enough for `FEW`."""
+        return min(self.most_s, max(_LEAST_S, self.processes_s(FEW)))
+
+    @property
+    def last_s(self) -> float:
+        """What it takes to choose among the best ones and to measure them."""
+        return (FINALISTS + 3) / _TO_CHOOSE * (self.open_s + self.most_s + self.weigh_s)
+
+    def needed_s(self) -> float:
+        """The `--max-time` in which all that is known now can be tried and the best measured as they should be, whole 10 s."""
+        untried = self.search.candidates()[1:]
+        races_s = (sum(map(len, self.search.races)) + len(untried)) * (self.open_s + self.race_s)
+        return math.ceil((races_s + self.last_s) / _PLANNED / 10) * 10
 
 
 def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, ...], wanted: OutputOptions) -> int:
@@ -175,7 +222,7 @@ def _room(now: Tuning) -> int:
 def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) -> list[Tried] | None:
     """What a race finds of configurations, the first of which must open; None where it was interrupted."""
     began = time.monotonic()
-    race_s = min(_RACE_S, max(_LEAST_RACE_S, now.left_s() / len(configurations) - now.open_s))
+    race_s = min(now.race_s, max(_LEAST_RACE_S, now.left_s() / len(configurations) - now.open_s))
     plans = [now.plan(it) for it in configurations]
     loops = [replace(it.loop, duration_s=race_s, precision=None, phases=("latency",)) for it in plans]
     plans = [replace(it, loop=loop) for it, loop in zip(plans, loops, strict=True)]
@@ -199,6 +246,7 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
     raced = [side for side in sides if side.is_open]
     cases = {side.name: case for side in raced for case in side.cases.values()}
     now.open_s = (bench.opened - began) / len(raced)
+    now.block_s = bench.block_s if math.isfinite(bench.block_s) else _BLOCK_S
     found: list[Tried] = []
     for name, of in zip(names, configurations, strict=True):
         if name not in cases and name not in why:  # there was no time to open it
@@ -228,10 +276,11 @@ def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
     from ortbench.analysis.findings.best_advice import bests
 
     chosen = now.search.finalists()
-    fitting = int((now.ends - time.monotonic()) * _TO_CHOOSE / (now.open_s + _LEAST_S))
+    fitting = int((now.ends - time.monotonic()) * _TO_CHOOSE / (now.open_s + now.least_s))
     if len(chosen) > 2 and fitting > 2:
         made = {name_of(it): it for it in chosen[:fitting]}
         found = _side_by_side(now, list(made.values()), folder, told, _TO_CHOOSE)
+        now.compared = list(made)
         better = dict.fromkeys(it.number for it in bests(found.results, found.names) if it.number)
         if found.interrupted or not better:
             return found
@@ -245,13 +294,14 @@ def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
 def _side_by_side(
     now: Tuning, chosen: Sequence[Configuration], folder: Path, told: Observer, part: float = 1.0
 ) -> Measured:
-    """Configurations as `ortbench run` would measure them but for no longer than a part of the time that is left, with memory where
-    that leaves time for it."""
+    """Configurations in turns and for no longer than a part of the time that is left, with memory where that leaves time for it: in
+    several processes all of it, where one can be."""
     each_s = part * (now.ends - time.monotonic()) / len(chosen) - now.open_s
-    memory = each_s - _WEIGH_S >= _LEAST_S
-    each_s = max(_LEAST_S, each_s - memory * _WEIGH_S)
-    plans = [replace(now.plan(it), memory=memory) for it in chosen]
-    plans = [replace(it, loop=replace(it.loop, duration_s=min(it.loop.duration_s, each_s))) for it in plans]
+    memory = each_s - now.weigh_s >= now.least_s
+    each_s = max(_LEAST_S, each_s - memory * now.weigh_s)
+    plans = [replace(now.plan(it), memory=memory, weighings=FEW) for it in chosen]
+    loops = [replace(it.loop, duration_s=min(now.most_s, each_s), precision=None) for it in plans]
+    plans = [replace(it, loop=loop) for it, loop in zip(plans, loops, strict=True)]
     if len(plans) == 1:
         return measure(plans, lambda: folder, observer=told)
     return measure(plans, lambda: folder, [name_of(it) for it in chosen], observer=told)
@@ -301,6 +351,27 @@ def _resumed(folder: Path, stored: Stored, search: Search) -> Path:
 # What it came to
 
 
+def _lacking(now: Tuning, done: Measured) -> list[Finding]:
+    """What there was no time for, and the command that has it."""
+    from ortbench.analysis.findings.finding import Finding
+    from ortbench.analysis.findings.program import retyped
+
+    cases = [case for result in done.results for case in result.cases if case.status == OK]
+    untried = [name_of(it) for it in now.search.candidates()[1:]]
+    up = "Time was up (--max-time) before"
+    said = [f"{up} these were tried: {', '.join(untried)}"] if untried else []
+    said += [f"{up} memory was measured"] if any("host_memory" not in case.metrics for case in cases) else []
+    option, value = "--max-time", f"{now.needed_s():.0f}s"
+    if len(done.results) > 1 and not all(case.first_rounds for case in cases):
+        by_time = now.most_s >= now.processes_s(FEW)
+        if not by_time:
+            option, value = "--duration", f"{math.ceil(now.processes_s(PROCESSES))}s"
+        why = f"{option} leaves no time for several, whose figures can differ by more than the intervals"
+        said.append(f"All figures are of one process: {why}")
+    command = retyped(now.command, "tune", option, value) or f"give {option} {value}"
+    return [Finding(it, next=command if it is said[-1] else "", tone="unclear") for it in said]
+
+
 def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: OutputOptions) -> int:
     from ortbench.analysis.findings.best_advice import bests
     from ortbench.report.chores import left_out
@@ -312,10 +383,13 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
         stored["best"].append(Said(goal=it.what, configuration=name, text=it.text, python=python, cpp=cpp))
     _save(folder, stored)
     others = [it for it in now.search.tried if name_of(it) not in done.names]
+    finalists = now.search.finalists()
+    why = {name_of(it): f"time for {len(now.compared or done.names)} only" for it in finalists}
+    why |= dict.fromkeys(now.compared, "no better, measured longer")
     before = left_out(
         {name_of(it): now.search.against_first(it) for it in others},
         {name_of(it): why for it, why in now.search.failures.items()},
-        [name_of(it) for it in now.search.candidates()[1:]],
-        any("host_memory" in case.metrics for case in done.results[0].cases),
+        why,
+        _lacking(now, done),
     )
     return publish_sides(done, [now.plan(FIRST)] * len(done.results), wanted, before, lambda: text(stored), _SHOWN)

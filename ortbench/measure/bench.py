@@ -3,12 +3,13 @@ races, in which configurations are dropped."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from statistics import median
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ortbench.analysis.comparing.elimination import Elimination
 from ortbench.analysis.estimates import Row
@@ -28,6 +29,17 @@ from ortbench.model.result import FAILED, Result
 from ortbench.model.schema import Stopped
 from ortbench.model.tuning import Ratio
 from ortbench.plan.plan import Observer
+
+
+def time_for(processes: int, start_s: float, round_s: float) -> float:
+    """The time that so many processes take, s, by that to start one and that of a round: of their starts, and of `FEW` rounds each."""
+    return max((processes - 1) * start_s / TO_START, processes * FEW * round_s)
+
+
+def _round_s(estimates: Estimates[Any]) -> float:
+    """About how long a round takes, s; infinite where that is not known."""
+    known = [ns for of in estimates.values() for ns in of.values()]
+    return math.inf if None in known else sum(block_size(ns) * ns for ns in known if ns is not None) / 1e9
 
 
 class Series(NamedTuple):
@@ -200,10 +212,9 @@ class Bench(Experiment[Series]):
         return self._kind_of_schedule(estimates, rule, plan.inputs.seed, self._end_decided, _evened)
 
     def _processes(self, estimates: Estimates[Series]) -> int:
-        loop, known = self._sides[0].plan.loop, [ns for of in estimates.values() for ns in of.values()]
-        budget_s, a_round_s = loop.duration_s * len(estimates), sum(block_size(ns) * ns for ns in known if ns) / 1e9
-        is_timed = self._may_renew and loop.iterations is None and None not in known
-        return self._processes_in(budget_s, budget_s / max(a_round_s, 1e-3) / FEW if is_timed else 1)
+        loop, budget_s = self._sides[0].plan.loop, self._sides[0].plan.loop.duration_s * len(estimates)
+        is_timed = self._may_renew and loop.iterations is None
+        return self._processes_in(budget_s, budget_s / max(_round_s(estimates), 1e-3) / FEW if is_timed else 1)
 
     def _renew(self, schedule: Schedule[Series], number: int) -> None:
         """Go on in fresh workers, from this round on."""
@@ -245,6 +256,7 @@ class RaceBench(Bench):
     Attributes:
         memory: of each configuration the resident set of its worker when all was measured, bytes.
         opened: when all were open and prepared, by `time.monotonic`.
+        block_s: about how long a block of a configuration takes; infinite where that is not known.
     """
 
     def __init__(
@@ -254,6 +266,7 @@ class RaceBench(Bench):
         self._alpha, self._ends = alpha, ends
         self.memory: dict[str, int] = {}
         self._began = self.opened = time.monotonic()
+        self.block_s = math.inf
         self.elimination = Elimination([], GOALS, alpha)
 
     def _is_late(self, opened: int) -> bool:
@@ -263,7 +276,7 @@ class RaceBench(Bench):
         return now + each_s + (opened + 1) * (each_s + self._sides[0].plan.loop.duration_s) / 2 > self._ends
 
     def _schedule(self, estimates: Estimates[Series]) -> Schedule[Series]:
-        self.opened = time.monotonic()
+        self.opened, self.block_s = time.monotonic(), _round_s(estimates) / max(1, len(estimates))
         self.elimination = Elimination([self._sides[it.side].name for it in estimates], GOALS, self._alpha)
         plan = self._sides[0].plan
         rule = StopRule(round(plan.loop.duration_s * 1e9), None, per="configuration")

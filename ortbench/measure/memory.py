@@ -1,4 +1,4 @@
-"""Has every mode weighed, when everything is measured: each in a worker of its own, which does nothing else.
+"""Has every mode weighed, when everything is measured: each in a worker of its own, or several, which do nothing else.
 
 A second worker runs the mode in profiled sessions, for what ONNX Runtime's profile has on arenas: a profile takes memory
 itself. What goes wrong is said of the mode that it is of; nothing that was measured is lost.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any, NamedTuple
 
 from ortbench.analysis.memory import device_total, failed
 from ortbench.core.errors import OrtbenchError
+from ortbench.core.resampling import FEW, student
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import opened_nvml
 from ortbench.measure.process import request_of, worker_for
@@ -61,10 +63,16 @@ def _weigh(side: Configuration, mode: str, case: Case) -> CaseMemory:
         client.while_waiting = side.while_waiting
         found: Weighed = client.ask("memory", **request)
         card, card_how = held(before, read_cards() if on_card else [], client.pid)
-    memory: CaseMemory = {"failed": None, "device": None, "host": _how(found["host"]), "arenas": [], "arenas_how": ""}
+    memory: CaseMemory = {
+        "failed": None,
+        "device": None,
+        "host": _how(found["host"], plan.weighings),
+        "arenas": [],
+        "arenas_how": "",
+    }
     case.put(f"{HOST_MEMORY}_before", found["host"]["before"])
     case.put(f"{HOST_MEMORY}_session", found["host"]["session"])
-    case.put(HOST_MEMORY, found["host"]["peak"])
+    _put_peaks(case, [found["host"]["peak"], *_other_peaks(side, request)])
     case.put("pinned_memory", found["host"]["pinned"])
     _add_arenas(memory, side, request)
     if arenas := memory["arenas"]:
@@ -78,8 +86,27 @@ def _weigh(side: Configuration, mode: str, case: Case) -> CaseMemory:
     return memory
 
 
-def _how(found: WeighedHost) -> str:
+def _other_peaks(side: Configuration, request: dict[str, Any]) -> list[int | None]:
+    """What further workers take at most; in each of them memory lies elsewhere."""
+    peaks = []
+    for _ in range(side.plan.weighings - 1):
+        with worker_for(side.plan) as client:
+            client.while_waiting = side.while_waiting
+            found: Weighed = client.ask("memory", **request)
+            peaks.append(found["host"]["peak"])
+    return peaks
+
+
+def _put_peaks(case: Case, peaks: Sequence[int | None]) -> None:
+    """The median of what workers take at most, and its interval where they are enough."""
+    known = [it for it in peaks if it is not None]
+    peak = round(median(known)) if known else None
+    case.put(HOST_MEMORY, peak, student(known, peak) if peak is not None and len(known) >= FEW else None)
+
+
+def _how(found: WeighedHost, workers: int) -> str:
     how = "the worker's resident set size (RSS)"
+    how += f"; its peak is the median of {workers} workers" if workers > 1 else ""
     if found["peak"] is None:
         how = "not known: the system does not tell"
     elif not found["restarted"]:

@@ -233,7 +233,7 @@ class Schedule(Generic[SeriesT]):
             return over
         totals = [record for (_, phase), record in self._records.items() if phase == LATENCY]
         most = max((record.count for record in totals), default=0)
-        if most >= self._rule.most and self._rule.precision != 0:
+        if most >= self._rule.most * self._part // self._parts and self._rule.precision != 0:
             return {"reason": "samples", "value": self._rule.most, "per": "mode"}
         # The intervals are looked at again when a tenth more is known: each look sorts all samples.
         if self._round < max(self._part_begins + -(-MIN_ROUNDS // self._parts), self._next_look):

@@ -45,7 +45,6 @@ MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 CODE_DURATION_S = 2.0  # how long a program that was written measures
 SOAK_DURATION_S = 60.0
 START_DURATION_S = 10.0  # what the starts of a configuration take
-TUNE_DURATION_S = 2.0  # what the best configurations of a search are measured for at its end
 LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
 PROCESSES = 5  # that a run is measured in, unless told otherwise
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
@@ -132,7 +131,7 @@ class Loop:
             "sweep": {"help": "Measure each shape and mode for at most TIME.", "default": 2.0},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most TIME."},
             "code": {"default": CODE_DURATION_S, "help": "Make the program measure for TIME."},
-            "tune": {"default": TUNE_DURATION_S, "help": "Measure each of the best configurations for at most TIME."},
+            "tune": {"help": "Measure each of the best configurations for at most TIME.", "shown": f"5s, or what {PROCESSES} processes take"},
         },
     )  # fmt: skip
     iterations: int | None = _measured(
@@ -213,6 +212,7 @@ class Plan:
         "measure-memory", "", "Measure the device and host memory of each mode.", kind=FLAG, default=False,
         commands=("run", "loop", "chain", "sweep"), common=("chain",),
     )  # fmt: skip
+    weighings: int = 1  # workers that tell the host memory of a mode, each anew
     energy: bool = _measured(
         "measure-energy", "", "Measure the energy of an inference, some seconds per mode.", kind=FLAG,
         default=False, commands=("run", "loop", "chain", "sweep"),

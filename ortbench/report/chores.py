@@ -8,6 +8,7 @@ from ortbench.analysis.comparing.compare import CANNOT_TELL, SAME, RatioEstimate
 from ortbench.analysis.doctor import BAD as IS_BAD
 from ortbench.analysis.doctor import GOOD as IS_GOOD
 from ortbench.analysis.doctor import KNOW, VERDICTS, Finding, Section
+from ortbench.analysis.findings import finding as findings
 from ortbench.analysis.findings.best_advice import ALIKE
 from ortbench.analysis.tuning import Ends
 from ortbench.core import units
@@ -78,34 +79,36 @@ def age(seconds: float) -> str:
 _LEFT_OUT = (
     model.Column("tried briefly", model.Kind.NAME, model.KEY),
     *model.columns(model.Kind.NUMBER, "latency vs default", "CPU time vs default"),
+    model.Column("left out because", model.Kind.WORDS),
 )
 
 
 def left_out(
     found: Mapping[str, Mapping[str, tuple[float, Ends]]],
     failures: Mapping[str, str],
-    untried: Sequence[str] = (),
-    has_memory: bool = True,
+    why: Mapping[str, str],
+    lacking: Sequence[findings.Finding] = (),
 ) -> list[model.Report]:
-    """The configurations that were tried and are not among the best, with their figures against the first, the fastest first;
-    those that could not be measured; and what there was no time for."""
+    """The configurations that were tried and are not among the best, with their figures against the first, the fastest first, and why
+    they are not, unless others raced better; those that could not be measured; and what there was no time for."""
     order = sorted((name for name in found if name not in failures), key=lambda name: found[name][LATENCY][0])
     rows = tuple(
-        (name, *(model.maybe(found[name].get(goal), _against) for goal in (LATENCY, CPU_TIME))) for name in order
-    )
-    told = [model.Note(f"{name}: {why}", "✗", model.BAD) for name, why in failures.items()]
-    if untried:
-        told.append(
-            model.Note(f"Time was up (--max-time) before these were tried: {', '.join(untried)}", "!", model.UNCLEAR)
+        (
+            name,
+            *(model.maybe(found[name].get(goal), _against) for goal in (LATENCY, CPU_TIME)),
+            why.get(name, "others raced better"),
         )
-    if not has_memory:
-        told.append(model.Note("Time was up (--max-time) before memory was measured", "!", model.UNCLEAR))
+        for name in order
+    )
+    told = [model.Note(f"{name}: {reason}", "✗", model.BAD) for name, reason in failures.items()]
     legend = model.Paragraph(
-        "Configurations that the search tried in short races and did not measure longer, as ratios to default: above 1 is slower or costs more. In "
-        f"brackets: where the ratio lies, by short races. same: within ±{ALIKE * 100:g} %; cannot tell: the races were too short."
+        "Configurations that the search tried in short races and left out of the last measurement, as ratios to default: above 1 is slower or costs "
+        f"more. In brackets: where the ratio lies, by short races. same: within ±{ALIKE * 100:g} %; cannot tell: the races were too short; no better, "
+        "measured longer: not better for certain than those below, or no better than one of them that sets less."
     )
     table = [model.Table(_LEFT_OUT, rows, title="Tried briefly"), legend] if rows else []
-    return [model.Report("ortbench tune: tried briefly", ([*table, model.Notes(told)],))] if table or told else []
+    blocks = [*table, model.Notes(told), model.Findings(lacking)]
+    return [model.Report("ortbench tune: tried briefly", (blocks,))] if table or told or lacking else []
 
 
 def _against(found: tuple[float, Ends]) -> str:

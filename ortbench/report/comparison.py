@@ -14,6 +14,7 @@ from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.nodes.node_shares import placed_findings
 from ortbench.analysis.outputs import called
 from ortbench.analysis.why.explain import Why
+from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import capitalized, listed
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.gate.limits import FAILED, PASSED, overall
@@ -21,7 +22,7 @@ from ortbench.gate.limits import UNCLEAR as UNDECIDED
 from ortbench.gate.verdict import Verdict
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
 from ortbench.model.modes import is_rate
-from ortbench.model.result import Result
+from ortbench.model.result import OK, Result
 from ortbench.model.settings import OF_SESSION, typed
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
@@ -310,12 +311,12 @@ def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
 
 def legend(results: Sequence[Result], same: float | None, counts: Sequence[Metric] = ()) -> str:
     """What the columns of a comparison mean, which may have `counts` of what happens seldom."""
-    alternated = all(are_one_run(results[0], result) for result in results)
-    how = (
-        "the rounds of one run (another one can differ by more)"
-        if alternated
-        else "runs at different times, noise of both included"
-    )
+    how = "runs at different times, noise of both included"
+    if all(are_one_run(results[0], result) for result in results):
+        cases = [case for result in results for case in result.cases if case.status == OK]
+        processes = min((len(it.first_rounds) for it in cases), default=0)
+        of = f"{processes} processes, one after the other," if processes >= FEW else "the rounds"
+        how = f"{of} of one run (another one can differ by more)"
     within = "" if same is None else f"; same: the 95% CI lies within ±{same * 100:g} %"
     ratio = "ratio: of a figure to the first one" if len(results) == 2 else "vs first: ratio to the first result"
     ratio += " (of rates the inverse); above 1 is slower or costs more"

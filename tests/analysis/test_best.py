@@ -121,6 +121,11 @@ def test_costs_are_said_of_one_mode_alone_and_memory_by_what_workers_differ() ->
     assert bests(results, NAMES)[-1].text == "default; one is the same within 2%"
     results[1].cases[0].put("host_memory", 60e6)
     assert bests(results, NAMES)[-1].number == 1
+    for result, memory, ends in zip(results, (100e6, 90e6), ((98e6, 102e6), (80e6, 101e6)), strict=True):
+        result.cases[0].put("host_memory", memory, ends)  # of several workers
+    assert bests(results, NAMES)[-1].text == "cannot tell; default takes 1.11× as much (95% CI 0.988 to 1.25) as one"
+    results[1].cases[0].put("host_memory", 90e6, (89e6, 91e6))
+    assert bests(results, NAMES)[-1].text == "one, 90.0 MB; default takes 1.11× as much (95% CI 1.09 to 1.14)"
 
 
 def test_modes_of_which_the_same_is_said_share_a_line_and_others_have_their_own() -> None:

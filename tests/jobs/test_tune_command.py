@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ortbench.analysis.tuning import Ends
+from ortbench.analysis.tuning import Ends, Search
 from ortbench.core.errors import BadInput
 from ortbench.core.files import MADE_FILE
+from ortbench.jobs import tune
+from ortbench.jobs.measuring import Measured
+from ortbench.jobs.tune import Tuning
+from ortbench.measure.bench import time_for
 from ortbench.model.tuning import FIRST, failed
 from ortbench.plan.list_syntax import Several
+from ortbench.plan.plan import Observer, Plan
 from ortbench.plan.tune_plan import name_of, space_of
 from ortbench.report.markdown import markdown
 from tests.conftest import MODELS, ortbench
+from tests.results import measured, nvidia_result, steady
 from tests.truth import relu_model
 
 TINY = MODELS / "tiny.onnx"
@@ -43,6 +50,8 @@ def test_a_small_search_and_what_it_leaves(tmp_path: Path) -> None:
     ((first, other),) = found["races"]
     assert (first["settings"], other["settings"]) == ([], [["opt-level", "opt-level=basic"]])
     assert other["ratios"]["latency"]["rounds"] >= 1
+    assert "All figures are of one process: --duration leaves no time for several" in ran.out
+    assert re.search(r"Next: ortbench tune .*--max-time 2min .*--duration \d+s", ran.out.replace("\\\n", ""), re.DOTALL)
     assert [it["goal"] for it in found["best"]] == ["latency", "CPU time", "host memory"]
     assert {path.parent.name for path in folder.glob("*/result.json")} == {"default", "opt-level-basic"}
     for line in ("Best for latency: ", "Best for CPU time: ", "Best for host memory: "):
@@ -62,6 +71,9 @@ def test_with_too_little_time_the_default_is_measured_without_its_memory(tmp_pat
     ran = ortbench("tune", TINY, *FIXED, "--opt-level", "all,basic", "--max-time", "1s", "--out", tmp_path)
     assert ran.code == 0, ran.err
     assert "Time was up (--max-time) before memory was measured" in ran.out
+    assert re.search(
+        r"Next: ortbench tune .*--opt-level all,basic --max-time \d+0s$", ran.out.replace("\\\n   ", ""), re.MULTILINE
+    )
     assert "Time was up (--max-time) before these were tried: opt-level=basic" in ran.out
     (result,) = tmp_path.glob("*/result.json")
     assert "host_memory" not in json.loads(result.read_text())["cases"][0]["metrics"]
@@ -131,13 +143,55 @@ def test_what_is_given_is_fixed_and_of_lists_each_value_is_tried() -> None:
         space_of({"mode": ("cpu-tensors", "device-tensors")}, cores=2)
 
 
-def test_what_there_was_no_time_for_is_said() -> None:
+def searching(monkeypatch: pytest.MonkeyPatch, max_time_s: float, **given: Any) -> tuple[Tuning, list[Plan]]:
+    """A search that has begun just now, of sessions that take 2 s to open; and the plans that it has measured."""
+    space, plans = space_of({"ep": "cpu", **given}, cores=2), list[Plan]()
+    monkeypatch.setattr(tune, "measure", lambda found, *_, **__: plans.extend(found))
+    began = time.monotonic()
+    search = Search(space.names, space.is_idle, space.joined)
+    command = ("ortbench", "tune", str(TINY), "--max-time", "9s", "--out", "here")
+    return Tuning(str(TINY), space, command, search, began, began + max_time_s, open_s=2.0), plans
+
+
+SLOW = (("opt-level", "opt-level=basic"),)
+
+
+def test_the_best_are_measured_for_as_long_as_five_processes_take_or_as_three_where_time_is_short(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for max_time_s, processes, memory in ((300, 5, True), (54, 3, True), (35, 3, False)):
+        now, plans = searching(monkeypatch, max_time_s)
+        tune._side_by_side(now, [FIRST, SLOW], tmp_path, Observer())
+        for plan in plans:
+            assert plan.loop.duration_s >= time_for(processes, now.open_s, now.block_s) * 1.2
+            assert (plan.memory, plan.weighings) == (memory, 3)
+    now, plans = searching(monkeypatch, 300, duration=3.0)
+    tune._side_by_side(now, [FIRST, SLOW], tmp_path, Observer())
+    assert [it.loop.duration_s for it in plans] == [3.0, 3.0]  # what is asked for is heeded
+
+
+def test_what_there_was_no_time_for_is_said_with_a_command_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from ortbench.report.chores import left_out
 
-    assert left_out({}, {}) == []
-    (report,) = left_out({}, {}, ["opt-level=basic", "no spinning"])
-    (_, text) = markdown(report).split("\n\n", 1)
-    assert "Time was up (--max-time) before these were tried: opt-level=basic, no spinning" in text
+    def lacking(now: Tuning, processes: list[int] | None) -> str:
+        cases = [measured("cpu-tensors", latency=steady([1000] * 12)) for _ in range(2)]
+        for case in cases:
+            case.processes = processes
+        done = Measured([nvidia_result(case) for case in cases], [], False, ["default", "other"])
+        found = tune._lacking(now, done)
+        return "".join(line + "\n" for it in found for line in it.lines)
+
+    now, _ = searching(monkeypatch, 9)
+    text = lacking(now, None)
+    assert "Time was up (--max-time) before these were tried: intra-op-threads=1, no spinning" in text
+    assert "before memory was measured." in text
+    assert "All figures are of one process: --max-time leaves no time for several, whose figures can differ" in text
+    (line,) = (it for it in text.splitlines() if it.startswith("Next: "))
+    assert line.startswith(f"Next: ortbench tune {TINY} --max-time ")
+    wanted = float(line.rpartition(" ")[2].rstrip("s"))
+    assert wanted >= now.last_s  # all that is known fits into it
+    assert "one process" not in lacking(now, [0, 3, 6])
+    assert left_out({}, {}, {}) == []
 
 
 def test_what_is_left_out_has_where_its_ratios_lie_or_that_they_cannot_be_told() -> None:
@@ -147,11 +201,11 @@ def test_what_is_left_out_has_where_its_ratios_lie_or_that_they_cannot_be_told()
         "slow": {"latency": (1.72, (1.66, 1.8)), "cpu_time": (1.5, (0.5, 7.0))},
         "same": {"latency": (1.01, (0.99, 1.02)), "cpu_time": (1.0, None)},
     }
-    (report,) = left_out(found, {})
+    (report,) = left_out(found, {}, {"same": "time for 3 only"})
     rows = [line for line in markdown(report).splitlines() if line.startswith(("| slow", "| same"))]
     assert [[cell.strip() for cell in row.strip("|").split("|")] for row in rows] == [
-        ["same", "same (0.99–1.02)", "cannot tell"],
-        ["slow", "1.72 (1.66–1.80)", "cannot tell (0.50–7.00)"],
+        ["same", "same (0.99–1.02)", "cannot tell", "time for 3 only"],
+        ["slow", "1.72 (1.66–1.80)", "cannot tell (0.50–7.00)", "others raced better"],
     ]
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from ortbench.core.stats import Value
 from ortbench.measure import memory
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.memory import Card
 from ortbench.measure.process import WorkerLost
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Target
+from tests.expect import there
 from tests.results import EP, measured, nvidia_result, steady
 
 HOST = {"before": 10, "session": 20, "peak": 30, "pinned": 5, "restarted": True}
@@ -55,6 +57,31 @@ def weigh(monkeypatch: pytest.MonkeyPatch, cards: tuple[list[Card], list[Card]] 
     assert side.cases["cpu-tensors"].median("latency") == 1
     case = side.cases["cpu-tensors"]
     return {**(case.memory or {}), "sizes": {key: case.value(key) for key in case.metrics if "memory" in key}}
+
+
+def test_several_workers_give_host_memory_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    peaks = iter([30, 33, 36])
+
+    class Other(ScriptedWorker):
+        def ask(self, do: str, **arguments: Any) -> Any:
+            found = super().ask(do)
+            return {**found, "host": {**found["host"], "peak": next(peaks)}} if do == "memory" else found
+
+    side = Configuration(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",), weighings=3))
+    side.cases["cpu-tensors"] = case = measured("cpu-tensors", latency=steady([1]))
+    side.result, side.forms = nvidia_result(case), []
+    answers = {"memory": {"bound": None, "host": HOST}, "arenas": {"arenas": [], "version": "1.28", "nodes": None}}
+    monkeypatch.setattr(memory, "worker_for", lambda plan: Other(answers))
+    monkeypatch.setattr(memory, "read_cards", list)
+    monkeypatch.setattr(memory, "request_of", lambda plan: {})
+    memory.weigh_modes(side, lambda _: None)
+    found = case.metrics["host_memory"]
+    assert isinstance(found, Value)
+    assert found.value == 33
+    low, high = there(found.ci95)
+    assert 25 < low < 30
+    assert 36 < high < 43
+    assert there(case.memory)["host"] == "the worker's resident set size (RSS); its peak is the median of 3 workers"
 
 
 def test_what_workers_say_becomes_the_result(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -518,6 +518,12 @@ def test_iterations_are_exact_in_parts_too() -> None:
     assert begun == [1, 2]
 
 
+def test_the_most_samples_are_those_of_all_parts_together() -> None:
+    schedule, begun = parted(StopRule(duration_ns=10**12, precision=None, most=90), 3)
+    assert [it.n for it in drive(schedule, spent_ns=22_000_000)] == [10] * 9
+    assert (begun, schedule.stopped) == ([3, 6], {"reason": "samples", "value": 90, "per": "mode"})
+
+
 def test_no_part_begins_when_nothing_is_left_to_measure() -> None:
     def give_up(schedule: Schedule[str], _: int) -> None:
         schedule.remove("cpu-tensors")

@@ -77,10 +77,14 @@ def estimate(base: Series, other: Series, same_run: bool) -> RatioEstimate | Non
         return (_by_load_blocks(base, other) if same_run else None) or _by_intervals(base, other)
     if base.blocks and other.blocks:
         return _by_rounds(base, other) if same_run else stored(base, other)
-    if base.ci95 is not None and other.ci95 is not None:
+    is_size = base.key.metric.unit is SIZE
+    if is_size and same_run and base.ci95 is not None and other.ci95 is not None:
+        found = quotient(other.value, base.value, other.ci95, base.ci95)
+        return RatioEstimate(base.value, other.value, found.ratio, *(found.ci95 or (None, None)))
+    if not is_size and base.ci95 is not None and other.ci95 is not None:
         return _by_ends(base, other)
     ratio = _worse(base.key, _quotient(base.key, other.value, base.value))
-    if base.key.metric.unit is SIZE:
+    if is_size:
         return RatioEstimate(base.value, other.value, ratio, ratio, ratio, exact=True)
     return RatioEstimate(base.value, other.value, ratio, None, None)
 

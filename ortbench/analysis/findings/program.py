@@ -38,13 +38,16 @@ def program_command(result: Result, mode: str) -> str:
 
 def again(result: Result, *more: str) -> str:
     """The command that measures the same again with something more; in words where the result is of no such command."""
+    return retyped(result.command, result.kind, *more) or f"measure again with {shlex.join(more)}"
+
+
+def retyped(command: Sequence[str], name: str, *more: str) -> str:
+    """A command that was typed, with something more; nothing where it is not that of this name."""
     try:
-        typed = [word for quoted in result.command for word in shlex.split(quoted)]
+        typed = [word for quoted in command for word in shlex.split(quoted)]
     except ValueError:  # nobody typed that
         typed = []
-    if typed[:2] != ["ortbench", result.kind]:
-        return f"measure again with {shlex.join(more)}"
-    return shlex.join([*_without(typed, more[0]), *more])
+    return shlex.join([*_without(typed, more[0]), *more]) if typed[:2] == ["ortbench", name] else ""
 
 
 def _without(typed: Sequence[str], flag: str) -> list[str]:
@@ -62,7 +65,18 @@ def _without(typed: Sequence[str], flag: str) -> list[str]:
 
 _MOST_THREADS = 64
 _REPEATABLE = ("--session-config", "--ep-option", "--run-config")
-_FILES = ("--out", "--name", "--json", "--junit", "--action-json", "--bmf", "--markdown", "--trace", "--html")
+_FILES = (
+    "--out",
+    "--resume",
+    "--name",
+    "--json",
+    "--junit",
+    "--action-json",
+    "--bmf",
+    "--markdown",
+    "--trace",
+    "--html",
+)
 
 
 def lever(result: Result) -> str:
