@@ -45,10 +45,7 @@ if TYPE_CHECKING:
 TUNE_FILE = "tune.json"
 _SHOWN = ("latency", "cpu_time", "host_memory")  # of the best ones
 _COPIES = 3  # of a model's files that a session has in memory, before one was measured
-_RACE_S, _RACE_SHARE = (
-    1.0,
-    1 / 150,
-)  # for which a configuration is measured in a race, at most: so long, or so much of a long search
+_RACE_S = 1.0  # for which a configuration is measured in a race, at most
 _LEAST_RACE_S = 0.5  # and where there is no time for that
 _LEAST_S = 1.0  # for which each of the best is measured at the end
 _OPEN_S, _BLOCK_S = 1.5, 0.02  # that a configuration takes to open and prepare, and a block of it, before one did
@@ -116,10 +113,6 @@ class Tuning:
         """The time for races, which leaves some to measure the best ones."""
         return self.ends - time.monotonic() - min(self.last_s, (self.ends - self.began) * _FOR_BEST)
 
-    @property
-    def race_s(self) -> float:
-        return max(_RACE_S, (self.ends - self.began) * _RACE_SHARE)
-
     def processes_s(self, processes: int) -> float:
         """For how long a configuration is measured, to be measured in so many processes."""
         from ortbench.measure.bench import time_for
@@ -150,7 +143,7 @@ class Tuning:
     def needed_s(self) -> float:
         """The `--max-time` in which all that is known now can be tried and the best measured as they should be, whole 10 s."""
         untried = self.search.candidates()[1:]
-        races_s = (sum(map(len, self.search.races)) + len(untried)) * (self.open_s + self.race_s)
+        races_s = (sum(map(len, self.search.races)) + len(untried)) * (self.open_s + _RACE_S)
         return math.ceil((races_s + self.last_s) / _PLANNED / 10) * 10
 
 
@@ -222,7 +215,7 @@ def _room(now: Tuning) -> int:
 def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) -> list[Tried] | None:
     """What a race finds of configurations, the first of which must open; None where it was interrupted."""
     began = time.monotonic()
-    race_s = min(now.race_s, max(_LEAST_RACE_S, now.left_s() / len(configurations) - now.open_s))
+    race_s = min(_RACE_S, max(_LEAST_RACE_S, now.left_s() / len(configurations) - now.open_s))
     plans = [now.plan(it) for it in configurations]
     loops = [replace(it.loop, duration_s=race_s, precision=None, phases=("latency",)) for it in plans]
     plans = [replace(it, loop=loop) for it, loop in zip(plans, loops, strict=True)]
@@ -360,7 +353,7 @@ def _lacking(now: Tuning, done: Measured) -> list[Finding]:
     untried = [name_of(it) for it in now.search.candidates()[1:]]
     up = "Time was up (--max-time) before"
     said = [f"{up} these were tried: {', '.join(untried)}"] if untried else []
-    said += [f"{up} memory was measured"] if any("host_memory" not in case.metrics for case in cases) else []
+    said += [f"{up} memory was measured"] if any(case.memory is None for case in cases) else []
     option, value = "--max-time", f"{now.needed_s():.0f}s"
     if len(done.results) > 1 and not all(case.first_rounds for case in cases):
         by_time = now.most_s >= now.processes_s(FEW)

@@ -30,6 +30,8 @@ from ortbench.model.schema import Stopped
 from ortbench.model.tuning import Ratio
 from ortbench.plan.plan import Observer
 
+_LONGER = 3  # times as long as it is to be, a race lasts for enough rounds
+
 
 def time_for(processes: int, start_s: float, round_s: float) -> float:
     """The time that so many processes take, s, by that to start one and that of a round: of their starts, and of `FEW` rounds each."""
@@ -279,7 +281,8 @@ class RaceBench(Bench):
         self.opened, self.block_s = time.monotonic(), _round_s(estimates) / max(1, len(estimates))
         self.elimination = Elimination([self._sides[it.side].name for it in estimates], GOALS, self._alpha)
         plan = self._sides[0].plan
-        rule = StopRule(round(plan.loop.duration_s * 1e9), None, per="configuration")
+        self._ends = min(self._ends, self.opened + _LONGER * len(estimates) * plan.loop.duration_s)
+        rule = StopRule(round(plan.loop.duration_s * 1e9), None, per="configuration", rounds=self.elimination.rounds)
         return Schedule(estimates, rule, plan.inputs.seed, self._drop)
 
     def _drop(self, schedule: Schedule[Series]) -> None:

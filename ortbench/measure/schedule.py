@@ -51,7 +51,8 @@ class StopRule(NamedTuple):
     Either `iterations` is given: exactly that many samples of each phase. Or the run ends when the 95 % interval of
     every series' median latency is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
     times the number of series has been spent, or at `most` samples, whichever is first. A precision of 0 is a soak run: the
-    duration alone ends it, and who keeps the samples has to thin them (`Thinning`). A series is called `per`.
+    duration alone ends it, and who keeps the samples has to thin them (`Thinning`). A series is called `per`. No duration ends it
+    before so many `rounds`.
     """
 
     duration_ns: int
@@ -59,6 +60,7 @@ class StopRule(NamedTuple):
     iterations: int | None = None
     most: int = MAX_SAMPLES
     per: str = "mode"
+    rounds: int = 1
 
 
 def dropped(n: int) -> int:
@@ -229,7 +231,7 @@ class Schedule(Generic[SeriesT]):
         # A whole round comes next: it is left out where it would be more too long than the run is too short without it.
         half = 0.0 if self._rule.precision == 0 else spent / max(1, self._round) / 2
         over: Stopped = {"reason": "duration", "value": self._rule.duration_ns / 1e9, "per": self._rule.per}
-        if spent + half >= budget and self._round > self._part_begins:
+        if spent + half >= budget and self._round >= max(self._part_begins + 1, self._rule.rounds):
             return over
         totals = [record for (_, phase), record in self._records.items() if phase == LATENCY]
         most = max((record.count for record in totals), default=0)

@@ -49,7 +49,7 @@ def test_the_best_is_dropped_no_more_often_than_is_said() -> None:
 def test_what_is_clearly_worse_takes_few_blocks_and_a_decided_race_none() -> None:
     found, taken = raced({"best": 1.0, "slow": 1.5, "slower": 4.0}, seed=1, alpha=0.05)
     assert found.left(LATENCY) == ["best"]
-    assert max(taken.values()) < 30
+    assert max(taken.values()) < found.rounds < 30
     assert (found.leader(LATENCY), found.wants("best")) == ("best", False)
     found, taken = raced({"one": 1.0, "same": 1.0, "slow": 2.0}, seed=1, alpha=0.05, rounds=200, noise=0.001)
     assert "slow" not in found.left(LATENCY)

@@ -518,6 +518,12 @@ def test_iterations_are_exact_in_parts_too() -> None:
     assert begun == [1, 2]
 
 
+def test_no_duration_ends_it_before_the_least_number_of_rounds() -> None:
+    schedule, _ = parted(StopRule(duration_ns=20, precision=None, rounds=7), 1)
+    assert len(drive(schedule, spent_ns=10)) == 7
+    assert there(schedule.stopped)["reason"] == "duration"
+
+
 def test_the_most_samples_are_those_of_all_parts_together() -> None:
     schedule, begun = parted(StopRule(duration_ns=10**12, precision=None, most=90), 3)
     assert [it.n for it in drive(schedule, spent_ns=22_000_000)] == [10] * 9

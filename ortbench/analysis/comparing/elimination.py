@@ -9,12 +9,14 @@ often one looks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.comparing.sequential import Interval, median_ratio
+from ortbench.analysis.comparing.sequential import Interval, fewest, median_ratio
 
 MARGIN = 0.01  # within which two configurations are called the same, so that no more blocks of them are needed
+_SPARE = 1.5  # times as many rounds as prove something where all say the same
 
 
 class Elimination:
@@ -35,6 +37,11 @@ class Elimination:
     def add(self, name: str, goal: str, round: int, figure: float) -> None:
         """Take the figure of a block into account."""
         self._figures[goal, name][round] = max(figure, 1e-9)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds give an interval where not all of them say the same."""
+        return math.ceil(fewest(self._alpha) * _SPARE)
 
     def look(self) -> None:
         """After a round: drop what is clearly worse, and close the goals for which nothing is left to decide."""
