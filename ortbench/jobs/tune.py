@@ -49,6 +49,7 @@ _RACE_S = 1.0  # for which a configuration is measured in a race, at most
 _LEAST_RACE_S = 0.5  # and where there is no time for that
 _LEAST_S = 1.0  # for which each of the best is measured at the end
 _OPEN_S, _BLOCK_S = 1.5, 0.02  # that a configuration takes to open and prepare, and a block of it, before one did
+_MORE = 1.5  # times as long as it had, a search is told to have at least, where that was too short
 _SPARE = 1.25  # times what processes take by the races
 _PLANNED = 0.95  # of the time: workers end and reports are written in the rest
 _FOR_BEST = 0.4  # of the whole time, what is kept for the best ones at most
@@ -141,10 +142,12 @@ class Tuning:
         return (FINALISTS + 3) / _TO_CHOOSE * (self.open_s + self.most_s + self.weigh_s)
 
     def needed_s(self) -> float:
-        """The `--max-time` in which all that is known now can be tried and the best measured as they should be, whole 10 s."""
-        untried = self.search.candidates()[1:]
-        races_s = (sum(map(len, self.search.races)) + len(untried)) * (self.open_s + _RACE_S)
-        return math.ceil((races_s + self.last_s) / _PLANNED / 10) * 10
+        """The `--max-time` in which all that is known now can be tried and the best measured as they should be, whole 10 s; the
+        usual one where no race has said how long that takes."""
+        tried = [*self.search.candidates()[1:], *(it for race in self.search.races for it in race)]
+        known_s = (len(tried) * (self.open_s + _RACE_S) + self.last_s) / _PLANNED
+        found_s = known_s if self.search.races else TuneOptions().max_time_s
+        return math.ceil(max(found_s, _MORE * (self.ends - self.began)) / 10) * 10
 
 
 def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, ...], wanted: OutputOptions) -> int:
