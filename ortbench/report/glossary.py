@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ortbench.model.metrics import METRICS, Metric
-from ortbench.model.modes import ALL_MODES, ASYNC, PER_INFERENCE, PIPELINED, SHARED, Mode
+from ortbench.model.modes import ALL_MODES, MODES, PER_INFERENCE, Mode
 
 _FILE = Path(__file__).with_suffix(".json")
 
@@ -65,14 +65,12 @@ class Entry(NamedTuple):
     also: tuple[str, ...] = ()  # what else it may be called
 
 
-_SECTIONS = {PIPELINED: "pipelined", ASYNC: "many-runs-one-wait", SHARED.name: "in-a-loop"}  # of modes.md, by mode
-
-
 def _mode(mode: Mode) -> Entry:
     said = [f"--mode {mode.name} asks for this mode."] if mode.extra else []
     said += [f"Compare it with {mode.like}."] if mode.like else []
     said += [] if mode.figure == PER_INFERENCE else [f"Its figure is {mode.figure}: throughput, not latency."]
-    section = "pinned" if mode.pinned else _SECTIONS.get(mode.name, "what-is-timed")
+    section = "what-is-timed" if mode.figure == PER_INFERENCE else mode.name
+    section = "in-a-loop" if mode.name not in MODES else "pinned" if mode.pinned else section
     return Entry(mode.name, Group.MODES, mode.sentence, " ".join(said), f"modes.md#{section}")
 
 

@@ -4,7 +4,7 @@ and of figures beside those of plain programs. From files and numbers alone."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -166,24 +166,33 @@ def why(name: str, found: Result) -> Check:
 
 
 def again(name: str, result: Result, once: Result | None) -> Check:
-    """Of two runs the intervals of medians and of speedups have a value in common; of the first, figures alone."""
+    """Of two runs the intervals of medians, rates and speedups have a value in common; of the first, figures alone."""
     found, apart = [], []
-    earlier = () if once is None else once["cases"]
+    before = {} if once is None else {_place(case): _lying(case) for case in once["cases"] if case["status"] == "ok"}
     for case in (it for it in result["cases"] if it["status"] == "ok"):
-        count = len(case.get("processes") or [0])
-        latency, speedup = case["metrics"]["latency"], case.get("speedup") or {}
-        found.append(f"{case['mode']} {duration(latency['median'])}, processes: {count}")
-        before = next((it for it in earlier if it["mode"] == case["mode"] and it["status"] == "ok"), None)
-        if before is None:
-            continue
-        pairs = {"latency": (latency, before["metrics"]["latency"]), "speedup": (speedup, before.get("speedup") or {})}
-        for what, (now, then) in pairs.items():
-            one, other = now.get("ci95"), then.get("ci95")
-            if one and other and (one[0] > other[1] or other[0] > one[1]):
-                apart.append(f"{what} of {case['mode']}: {one} and {other}")
-    return Check(
-        name, FAIL if apart else PASS if found else NOT_RUN, "; ".join([*found, *(f"apart: {it}" for it in apart)])
-    )
+        place = _place(case)
+        found.append(
+            f"{place} {duration(case['metrics']['latency']['median'])}, processes: {len(case.get('processes') or [0])}"
+        )
+        for what, (low, high) in _lying(case).items():
+            other = before.get(place, {}).get(what)
+            if other is not None and (low > other[1] or high < other[0]):
+                apart.append(f"{what} of {place}: {low:.4g} to {high:.4g}, before {other[0]:.4g} to {other[1]:.4g}")
+    verdict = FAIL if apart else PASS if found else NOT_RUN
+    return Check(name, verdict, "; ".join([*found, *(f"apart: {it}" for it in apart)]))
+
+
+def _place(case: Mapping[str, Any]) -> str:
+    return " ".join([case["mode"], *(f"{axis}={value:g}" for axis, value in case["point"].items())])
+
+
+def _lying(case: Mapping[str, Any]) -> dict[str, Sequence[float]]:
+    """The intervals of a case."""
+    known = {
+        "speedup": case.get("speedup") or {},
+        **{it: case["metrics"].get(it, {}) for it in ("latency", "throughput")},
+    }
+    return {what: it["ci95"] for what, it in known.items() if it.get("ci95")}
 
 
 def switching(name: str, result: Result) -> Check:

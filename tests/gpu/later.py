@@ -52,7 +52,7 @@ _FIRST = (
     f"generate-{LLAMA}", f"step-{LLAMA}", f"step-{LLAMA}-cuda-graph", "report", f"launch-{COPY}", f"launch-{BATCHED[1]}", "memcpy",
     "fence-and-loop", "devices", "page",
 )  # fmt: skip
-_TWICE = tuple(f"{which}-{model}" for model in (IMAGE, TRANSFORMER, COPY) for which in ("once", "again"))
+_TWICE = tuple(f"{which}-{name}" for name in (IMAGE, TRANSFORMER, COPY, "load") for which in ("once", "again"))
 _LAST = (f"generate-{GPT}", f"step-{GPT}", f"step-{GPT}-cuda-graph", "genai", "webgpu", "soak", *_TWICE, "tune")
 _DECODED = ("--rtol", "5e-2", "--atol", "5e-2")  # half precision, whose kernels differ with the length of the cache
 _REFUSES_GRAPHS = ("--cuda-graph: ", "cannot use the graph capture feature")
@@ -190,22 +190,36 @@ class Steps(FirstPart):
         ]
 
     def _twice(self) -> list[Step]:
-        """The command that users type first, and the same once more: what the first says of the second."""
+        """Commands that users type first, and the same once more: what the first says of the second."""
         amount = () if self._scale.runs is None else self._amount(0)
+        plain = {
+            model: ("run", f"models/{model}.onnx", *self._inputs(model), *self._target, *amount)
+            for model in (IMAGE, TRANSFORMER, COPY)
+        }
+        clients = (
+            "--mode",
+            RESIDENT,
+            "--concurrency",
+            "1,2,4",
+            *(() if self._scale.runs is None else ("--duration", "0.3")),
+        )
+        lines = {**plain, "load": ("load", f"models/{IMAGE}.onnx", *self._inputs(IMAGE), *self._target, *clients)}
         return [
             Step(
-                name,
-                f"{model} {'once more' if name.startswith('again') else 'as users run it'}: intervals have a value in common",
-                (
-                    "ortbench", "run", f"models/{model}.onnx", *self._inputs(model), *self._target, *amount, "--out", name,
-                ),
+                f"{which}-{name}",
+                f"{name} {'once more' if which == 'again' else 'as users type it'}: intervals have a value in common",
+                ("ortbench", *line, "--out", f"{which}-{name}"),
                 "result.json",
-                (lambda left: further.again(left.title, left.data, left.results.get(f"once-{left.name.partition('-')[2]}")),),
-                30.0,
+                (
+                    lambda left: further.again(
+                        left.title, left.data, left.results.get(f"once-{left.name.partition('-')[2]}")
+                    ),
+                ),
+                25.0,
             )
-            for name in _TWICE
-            for model in [name.partition("-")[2]]
-        ]  # fmt: skip
+            for name, line in lines.items()
+            for which in ("once", "again")
+        ]
 
     def _why(self) -> Step:
         models = ("--model", f"models/{SLOWER}.onnx", "--baseline-model", f"models/{IMAGE}.onnx")

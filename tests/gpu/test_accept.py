@@ -542,7 +542,7 @@ SHOWN: list[tuple[Callable[[], Check], str, str]] = [
     (lambda: loop(looped("cpu-tensors"), without("host-accessible", "no such memory", steps_ns=None)), PASS, ""),
     (lambda: twice((1_000, 3_000)), PASS, "cpu-tensors 1.00 µs, processes: 1"),
     (lambda: twice((1_000, 3_000), (2_000, 4_000)), PASS, "cpu-tensors 2.00 µs, processes: 1"),
-    (lambda: twice((1_000, 3_000), (4_000, 5_000)), FAIL, "cpu-tensors 4.00 µs, processes: 1; apart: latency of cpu-tensors"),
+    (lambda: twice((1_000, 3_000), (4_000, 5_000)), FAIL, "cpu-tensors 4.00 µs, processes: 1; apart: latency of cpu-tensors: 4000 to 5000, before 1000 to 3000"),
 ]  # fmt: skip
 
 

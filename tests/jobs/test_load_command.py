@@ -218,6 +218,7 @@ def test_tries_of_a_rate_are_in_processes_of_their_own(library: Path, tmp_path: 
     assert [sum(start <= block["round"] for start in first) for block in there(level.load_blocks)] == [1, 2, 3]
 
 
+@pytest.mark.wide
 def test_configurations_side_by_side_are_measured_in_several_processes_too(tmp_path: Path) -> None:
     line = ("load", TINY, "--ep", "cpu", "--warmup", 1, "--intra-op-threads", "1,2", "--concurrency", "1,2")
     ran = ortbench(*line, "--duration", 0.5, "--processes", 3, "--out", tmp_path)
