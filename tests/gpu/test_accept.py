@@ -260,7 +260,8 @@ def zero_copy(*found: dict[str, Any]) -> Check:
 def twice(*ci95: tuple[int, int]) -> Check:
     """Runs one after the other, by the intervals of their medians."""
     runs = [
-        result(case("cpu-tensors", metrics={"latency": {"median": low, "ci95": [low, high]}})) for low, high in ci95
+        result(case("cpu-tensors", point={}, metrics={"latency": {"median": low, "ci95": [low, high]}}))
+        for low, high in ci95
     ]
     return further.again(NAME, runs[-1], runs[0] if runs[1:] else None)
 
