@@ -46,6 +46,7 @@ def main_with_a_steady_meter() -> None:
         main()
 
 
+@pytest.mark.wide
 def test_every_mode_of_a_loop_has_a_stretch_of_whole_loops(tmp_path: Path) -> None:
     line = ("loop", MODELS / "recurrent_cell.onnx", "--ep", "cpu", "--feedback", "hidden_out=hidden", "--steps", 2)
     function = f"{main_with_a_steady_meter.__module__}:{main_with_a_steady_meter.__name__}"
@@ -137,6 +138,7 @@ def test_a_loop_that_generates_has_the_energy_of_a_token(tmp_path: Path) -> None
     assert "energy per token" in next(tmp_path.glob("*/table.md")).read_text()
 
 
+@pytest.mark.wide
 def test_the_cpus_packages_are_read_where_they_are(tmp_path: Path) -> None:
     """They draw the same whatever runs, so a run draws nothing; what counts for them can be late on a busy machine."""
     counters = tmp_path / "powercap"

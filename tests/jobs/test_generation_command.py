@@ -347,6 +347,7 @@ def test_a_live_gate_compares_tokens(library: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.wide
 def test_a_gate_of_two_folders_and_of_stored_results(tmp_path: Path) -> None:
     one, other = (genai_folder(tmp_path / name, "gpt") for name in ("one", "other"))
     live = ortbench(
@@ -460,6 +461,7 @@ def test_an_encoder_runs_once_in_front_and_counts_into_the_first_token(
         (partial(embedded_folder, name="llama"), "an embedding model", (("--measure-memory",),)),
     ],
 )
+@pytest.mark.wide
 def test_another_stage_is_part_of_a_load_and_of_no_memory(
     layout: Callable[[Path], Path], what: str, refused: tuple[tuple[object, ...], ...], tmp_path: Path
 ) -> None:

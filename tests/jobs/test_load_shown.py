@@ -123,6 +123,7 @@ def test_stored_loads_are_gated_without_a_session(files: Callable[[str, Result],
     )
 
 
+@pytest.mark.wide
 def test_a_mix_of_shapes_is_shown_compared_and_gated(tmp_path: Path) -> None:
     mix = ("--dim", "batch=1,4", "--shape-order", "cycle", "--concurrency", 2, "--duration", 0.6)
     out, model = tmp_path / "out", MODELS / "multi_output.onnx"

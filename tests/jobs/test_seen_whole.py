@@ -37,7 +37,7 @@ def seen(*arguments: object, code: int = 0, cwd: Path = ROOT) -> list[str]:
     assert (ran.code, ran.err) == (code, "")
     found = (line for line in map(masked, ran.out.splitlines()) if line and set(line.split()) - UNITS)
     # The first names folders of this machine; the others hang on how fast and how even it is.
-    left_out = ("Next: ortbench", "Rates are what was completed", "cpu-tensors: ONNX Runtime's own call")
+    left_out = ("Next: ortbench", "Rates are completed work")
     return [line for line in found if not line.startswith(left_out)]
 
 

@@ -81,6 +81,7 @@ def test_a_leak_of_each_session_is_found_where_sessions_end(library: Path, tmp_p
 
 
 @pytest.mark.process
+@pytest.mark.wide
 def test_handles_that_stay_open_are_found(library: Path, tmp_path: Path) -> None:
     out, result = soaked(tmp_path, TINY, *device(library, leak_handles=0.05), "--iterations", 2000)
     assert "Open handles (" in out

@@ -302,6 +302,7 @@ def test_tables_job_summary_and_page_show_every_name_and_take_none_for_markup(wh
     assert all(" ".join(visible_lines(name).split()) in seen.text for name in NAMES)
 
 
+@pytest.mark.wide
 def test_pictures_with_such_names() -> None:
     """Of results, of the stages of a chain, and of a result alone."""
     result = result_of(measured("cpu-tensors", latency=steady([MS] * 3)))
