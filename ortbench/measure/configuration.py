@@ -106,6 +106,10 @@ class Configuration:
         """Wait until the model is open, and describe it; `BadInput` or `BenchmarkFailed` where it cannot be opened."""
         digest = sha256(Path(self.plan.model))  # while the worker loads it
         describe(self.result, self.plan, machine, digest, run_id, self._receive_opened("loading"))
+        if self.plan.on_host and self.result.target["memory"]["kind"] == "host":
+            self.plan = replace(self.plan, modes=self.plan.on_host)
+            self.cases = {mode: self.cases[mode] for mode in self.plan.modes}
+            self.result.cases = list(self.cases.values())
 
     def _receive_opened(self, stage: str) -> Opened:
         started = self.worker.started_ns

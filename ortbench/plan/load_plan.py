@@ -242,8 +242,10 @@ def plan_under_load(model: str, given: RawOptions, command: tuple[str, ...] = ()
 
     def planned(side: RawOptions) -> Plan:
         plan = plan_of(model, side, command, needed, LOAD_MODES)
-        on_host = SHORT_NAMES.get(plan.target.ep, plan.target.ep) == CPU_EP  # where modes hardly differ
-        return replace(plan, modes=(CPU,)) if on_host and not needed and not side.get("mode") else plan
+        if needed or side.get("mode"):
+            return plan
+        is_known = SHORT_NAMES.get(plan.target.ep, plan.target.ep) == CPU_EP  # where modes hardly differ
+        return replace(plan, modes=(CPU,) if is_known else plan.modes, on_host=(CPU,))
 
     return streamed("load", given, planned) if mixing else planned(given)
 

@@ -176,7 +176,7 @@ class Plan:
         per={
             "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY},
             "history": {"help": f"Follow these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY},
-            "load": {"help": _measure(io_modes.LOAD_MODES), "shown": f"the first {len(io_modes.USUAL_MODES)}, with --ep cpu {io_modes.CPU}"},
+            "load": {"help": _measure(io_modes.LOAD_MODES), "shown": f"the first {len(io_modes.USUAL_MODES)}, on the CPU EP {io_modes.CPU}"},
             "chain": {"help": _measure(io_modes.CHAIN_MODES), "shown": "both"},
             "loop": {"help": _measure(io_modes.LOOP_MODES), "shown": "all but shared"},
             "soak": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
@@ -196,6 +196,7 @@ class Plan:
     stream: Stream | None = None  # of shapes, of which `inputs` has the first
     called: str | None = None
     beside: str = ""  # what it is called beside others that differ by settings
+    on_host: tuple[str, ...] = ()  # the modes that are measured in place of those where the EP computes in host memory
     nodes: bool = _measured(
         "measure-nodes", "", "Measure the time of each node, in extra inferences.", kind=FLAG, default=False,
         commands=("run",), common=("run",), suite=False, instead=_OF_ONE_SHAPE,

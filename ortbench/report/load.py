@@ -12,6 +12,7 @@ from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
     SEQUENCES,
+    asked_of,
     at,
     failed,
     figure,
@@ -21,6 +22,7 @@ from ortbench.analysis.loads.levels import (
     knee_of,
     load_cases,
     measured,
+    meets,
     modes_of,
     most,
     of_kind,
@@ -29,7 +31,7 @@ from ortbench.analysis.loads.levels import (
 )
 from ortbench.analysis.noise import is_busy
 from ortbench.core import units
-from ortbench.core.resampling import FEW
+from ortbench.core.resampling import FEW, of_processes
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.core.units import change
 from ortbench.model.metrics import SHARE, TIME
@@ -49,7 +51,7 @@ from ortbench.report import model
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
 from ortbench.report.composed import sparkline
 from ortbench.report.costs import cost_parts
-from ortbench.report.phrases import advice, hint, measured_report, not_measured, warnings
+from ortbench.report.phrases import advice, hint, measured_report, not_measured, told_once, warnings
 from ortbench.report.placement import on_page, placement_parts, titled
 
 WHAT_A_LATENCY_IS = {
@@ -116,9 +118,15 @@ CANNOT_TELL = "cannot tell"
 _MET = {"passed": "met", "failed": "violated", "unclear": CANNOT_TELL}
 
 
+_MET_IN_FEW = ("met once", "met twice")  # in a process, in two
+
+
 def _slo_cell(result: Result, case: Case) -> str:
     found = case.checks.get("slo")
     cell = model.NOTHING if found is None else _MET[found["verdict"]]
+    if cell == CANNOT_TELL and meets(case, asked_of(result) or {}):
+        rounds = [block["round"] for block in case.load_blocks or ()]
+        cell = _MET_IN_FEW[len(of_processes(rounds, case.first_rounds)) > 1]
     return _doubted(result, cell) if cell == _MET["failed"] else cell
 
 
@@ -276,7 +284,7 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
     further = on_page([*cost_parts(result), *placement_parts(result)])
-    return measured_report("ortbench load", result, parts, said, further, folder)
+    return told_once([measured_report("ortbench load", result, parts, said, further, folder)])[0]
 
 
 def _sign(level: Case) -> tuple[str, str]:

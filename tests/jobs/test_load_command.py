@@ -353,3 +353,13 @@ def test_the_place_where_threads_wait_for_pythons_lock_is_found() -> None:
     number, address = map(int, done.stdout.split())
     assert number > 0
     assert address > 0
+
+
+def test_an_ep_that_turns_out_to_compute_on_the_host_has_one_mode_unless_more_are_asked_for(tmp_path: Path) -> None:
+    line = ("load", TINY, "--ep", "prefer-cpu", "--concurrency", 1, "--duration", 0.1, "--processes", 1)
+    assert ortbench(*line, "--out", tmp_path / "one").code == 0
+    assert ortbench(*line, "--mode", "cpu-tensors", "--mode", "device-tensors", "--out", tmp_path / "two").code == 0
+    modes = {
+        name: {it.mode for it in load(next((tmp_path / name).glob("**/result.json"))).cases} for name in ("one", "two")
+    }
+    assert modes == {"one": {"cpu-tensors"}, "two": {"cpu-tensors", "device-tensors"}}
