@@ -37,6 +37,7 @@ _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be
 # Of jumps over depth: the share of a step's time that is one, how many steps it takes to look for them, how many loops, the share
 # of these that must show one, how many steps on either side say its size, and among how many parts at most it is looked for.
 _JUMP, _FEWEST_STEPS, _FEWEST_LOOPS, _MOST_LOOPS, _AROUND, _MOST_PARTS = 0.05, 12, 2, 0.75, 16, 128
+_BESIDE = 4  # steps on either side that differ as they were taken
 
 
 def summarise_steps(case: Case, count: int, first: bool = False, generation: Generation | None = None) -> None:
@@ -175,7 +176,19 @@ def _jumps(medians: tuple[int, ...]) -> list[Jump]:
         _jump(medians[max(begin, at - _AROUND) : at], medians[at : min(end, at + _AROUND)], at)
         for begin, at, end in bounds
     ]
-    return [it for it in found if it.size.is_beyond(_JUMP)]  # what bends is no jump
+    # What bends is no jump, nor is what the slope of a few steps makes one.
+    return [it for it in found if it.size.is_beyond(_JUMP) and _is_seen(medians, it)]
+
+
+def _is_seen(medians: tuple[int, ...], jump: Jump) -> bool:
+    """Whether the steps right beside the place differ that way too, as they were taken."""
+    before, after = medians[max(0, jump.step - _BESIDE) : jump.step], medians[jump.step : jump.step + _BESIDE]
+    ratio = median(after) / max(median(before), 1)
+    return (
+        len(before) == len(after) == _BESIDE
+        and max(ratio, 1 / ratio) > 1 + _JUMP / 2
+        and (ratio > 1) == (jump.size.ratio > 1)
+    )
 
 
 def _jump(before: Sequence[int], after: Sequence[int], at: int) -> Jump:

@@ -124,6 +124,13 @@ _MET_IN_FEW = ("met once", "met twice")  # in a process, in two
 def _slo_cell(result: Result, case: Case) -> str:
     found = case.checks.get("slo")
     cell = model.NOTHING if found is None else _MET[found["verdict"]]
+    higher = (it for it in measured(result, RATE, case.mode) if at(it).value > at(case).value)
+    if (
+        cell == CANNOT_TELL
+        and at(case).kind == RATE
+        and any(it.checks.get("slo") == {"verdict": "passed"} for it in higher)
+    ):
+        return _MET["passed"]
     if cell == CANNOT_TELL and meets(case, asked_of(result) or {}):
         rounds = [block["round"] for block in case.load_blocks or ()]
         cell = _MET_IN_FEW[len(of_processes(rounds, case.first_rounds)) > 1]
@@ -262,8 +269,10 @@ _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", 
 
 
 _ELSEWHERE = "In other processes, or at another time, rates and times can differ by more than their intervals."
-_BY_PROCESSES = (
-    "95% CI and SLO: by the figures of {} processes, one after the other; a load at another time can differ by more."
+_BY_PROCESSES = "{}: by the figures of {} processes, one after the other; a load at another time can differ by more."
+_OPEN = (
+    "SLO: met takes three processes (met once, met twice: fewer), or is of a higher rate that has it; cannot tell: too few requests, as those that "
+    "wait together tell little, or too close to the limit."
 )
 
 
@@ -279,7 +288,10 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
         of_kinds = [WHAT_A_SEQUENCE_IS] if result.generation else of_kinds
         count = max(len(it.first_rounds) for it in result.cases)
-        known = _BY_PROCESSES.format(count) if count >= FEW else _ELSEWHERE
+        of = "95% CI and SLO" if result.slo is not None else "95% CI"
+        known = _BY_PROCESSES.format(of, count) if count >= FEW else _ELSEWHERE
+        cells = {cell for table in tables for row in table.rows for cell in row}
+        of_kinds += [_OPEN] if result.slo is not None and {CANNOT_TELL, *_MET_IN_FEW} & cells else []
         lines = dict.fromkeys([*of_kinds, *(line for table in tables for line in legend(result, table)), known])
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])

@@ -175,7 +175,8 @@ def load_line(result: Result, setup: LoadSetup) -> str:
     asked = asked_of(result)
     slo = f"; SLO: {slo_text(asked)}" if asked else ""
     mixed = f"; {len(setup['shapes'])} shapes in {_ORDERS[setup['order']]}" if "shapes" in setup else ""
-    return f"load {where}: {' and '.join(said) or 'no load point measured'}; {setup['duration_s']:g} s per load point{mixed}{slo}"
+    each = "try" if result.slo is not None and result.slo["found"] else "load point"
+    return f"load {where}: {' and '.join(said) or 'no load point measured'}; {setup['duration_s']:g} s per {each}{mixed}{slo}"
 
 
 def soak_line(soak: Soak) -> str:

@@ -26,6 +26,7 @@ from ortbench.analysis.loads.levels import (
     measured,
     modes_of,
     most,
+    over,
     quotient,
     rate_of,
     tail_of,
@@ -57,6 +58,7 @@ from ortbench.model.schema import PROCESS, Knee
 
 _UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
+_MORE_PROCESSES = 15  # whose figures have half the interval of those of five
 _FALLEN = 0.95  # below which part of the clock back to back one has fallen
 _LATE = 0.001  # from which share of late requests on they are told
 _GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
@@ -240,16 +242,34 @@ def _knee(result: Result, mode: str) -> Finding | None:
 
 def _noisy_knees(result: Result) -> list[Finding]:
     """The modes of which noise, or processes that differ, leave open how many clients are worth it."""
-    found: dict[str, str] = {}
-    for mode in modes_of(result):
-        if (bend := noisy_knee(result, mode)) is not None:
-            found[mode] = f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}"
-    if not found:
-        return []
-    asked = f"how many clients reach the peak with {listed([*found])}"
-    what = cannot_tell(asked) if is_busy(result) else f"Processes differ too much to tell {asked}"
-    figures = [*found.values()] if len(found) == 1 else [f"{mode} {said}" for mode, said in found.items()]
-    return [Finding(what, f"by the figures {', '.join(figures)}", weight=Weight.ANSWER, tone="unclear")]
+    bends = {mode: bend for mode in modes_of(result) if (bend := noisy_knee(result, mode)) is not None}
+    figures = {mode: f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}" for mode, bend in bends.items()}
+    asked = "how many clients reach the peak with"
+    if bends and is_busy(result):
+        said = [*figures.values()] if len(bends) == 1 else [f"{mode} {it}" for mode, it in figures.items()]
+        what = cannot_tell(f"{asked} {listed([*bends])}")
+        return [Finding(what, f"by the figures {', '.join(said)}", weight=Weight.ANSWER, tone="unclear")]
+    next_ = again(result, "--processes", f"{_MORE_PROCESSES}")
+    return [
+        Finding(
+            f"Processes differ too much to tell {asked} {mode}",
+            f"{figures[mode]}{_beside(result, bend)}",
+            next_,
+            Weight.ANSWER,
+            "unclear",
+        )
+        for mode, bend in bends.items()
+    ]
+
+
+def _beside(result: Result, bend: Case) -> str:
+    """How many times as many inferences other numbers of clients complete, between which figures."""
+    others = [it for it in measured(result, CONCURRENCY, bend.mode) if it is not bend]
+    known = [(at(it).phrase, ci95) for it in others if (ci95 := over(it, bend).ci95) is not None]
+    return "".join(
+        f"{'; ' if not number else ', '}{phrase} {ratio(low)} to {times(high)} as many"
+        for number, (phrase, (low, high)) in enumerate(known)
+    )
 
 
 def _bend(levels: Sequence[Case]) -> Case | None:
@@ -414,7 +434,7 @@ def _late(result: Result) -> list[Finding]:
     return [
         Finding(
             what,
-            "the machine was late, not the model; latency counts from when they were due",
+            "latency counts from when they were due, so that delay of the machine is in it",
             weight=Weight.COST,
             tone="unclear",
         )

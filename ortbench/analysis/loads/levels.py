@@ -269,10 +269,10 @@ def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
     one = next((it for it in cases if at(it) == LoadPoint(CONCURRENCY, 1)), None)
     if one is None:
         return None
-    return Ratio(1.0, None) if case is one else _over(case, one)
+    return Ratio(1.0, None) if case is one else over(case, one)
 
 
-def _over(case: Case, one: Case) -> Ratio:
+def over(case: Case, one: Case) -> Ratio:
     """How many times the throughput of another load point of a load one has.
 
     Its interval is over the rounds in which both had a block, or the processes: what the machine's clock does in a round both have.
@@ -311,8 +311,8 @@ def knee_is_open(cases: Sequence[Case], knee: Case) -> bool:
     """Whether several processes leave open which load point of a mode is the knee: one with fewer clients may bring as much, or one with
     more `WORTH` them."""
     at_knee = cases.index(knee)
-    fewer = [_over(knee, it).ci95 for it in cases[:at_knee]]
-    more = [_over(it, knee).ci95 for it in cases[at_knee + 1 :]]
+    fewer = [over(knee, it).ci95 for it in cases[:at_knee]]
+    more = [over(it, knee).ci95 for it in cases[at_knee + 1 :]]
     may = any(it is None or it[0] <= 1 for it in fewer) or any(it is None or it[1] >= 1 + WORTH for it in more)
     return bool(knee.first_rounds) and may
 
