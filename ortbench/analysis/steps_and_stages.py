@@ -13,6 +13,7 @@ from ortbench.analysis.comparing.change_points import Shift, certain_steps, shif
 from ortbench.analysis.comparing.pairs import by_round, taken_blocks
 from ortbench.analysis.items import put_rates
 from ortbench.core.humps import Hump, two_humps
+from ortbench.core.resampling import by_processes
 from ortbench.core.stats import Value, summarise, t_quantile
 from ortbench.model.modes import (
     CHAIN_MODES,
@@ -47,7 +48,8 @@ def summarise_steps(case: Case, count: int, first: bool = False, generation: Gen
         case.metrics[WHOLE_LOOP] = latency
         put_rates(case, {"step_throughput": count}, by_round(case, LATENCY))
     if samples:
-        case.metrics[STEP] = summarise(samples, [size for _, size, _ in case.blocks[STEP]])
+        found = summarise(samples, [size for _, size, _ in case.blocks[STEP]])
+        case.metrics[STEP] = by_processes(found, by_round(case, STEP), case.first_rounds)
         case.metrics["first_step"] = summarise(samples[::count])
         case.steps_ns = [round(median(samples[number::count])) for number in range(count)]
         case.put("last_step", case.steps_ns[-1])
@@ -65,14 +67,16 @@ def summarise_steps(case: Case, count: int, first: bool = False, generation: Gen
 def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[float]) -> None:
     count, batch = generation["tokens"], generation["batch"]
     sizes = [size // count for _, size, _ in case.blocks[STEP]]
-    case.metrics["time_to_first_token"] = summarise(samples[::count], sizes)
     later = [ns for number, ns in enumerate(samples) if number % count]
-    case.metrics["inter_token_latency"] = summarise(later, [size * (count - 1) for size in sizes])
     loops = {
         number: [block[at : at + count] for at in range(0, len(block), count)]
         for number, _, block in taken_blocks(case, STEP)
     }
     first = {number: [loop[0] for loop in block] for number, block in loops.items()}
+    each = {number: [ns for loop in block for ns in loop[1:]] for number, block in loops.items()}
+    ttft, itl = summarise(samples[::count], sizes), summarise(later, [size * (count - 1) for size in sizes])
+    case.metrics["time_to_first_token"] = by_processes(ttft, first, case.first_rounds)
+    case.metrics["inter_token_latency"] = by_processes(itl, each, case.first_rounds)
     decoding = {number: [sum(loop[1:]) for loop in block] for number, block in loops.items()} if count > 1 else {}
     put_rates(case, {"prefill_tokens_per_s": batch * generation["prompt"]}, first)
     of_sequence = (count - 1) if batch > 1 else 0

@@ -83,6 +83,9 @@ _LEFT_OUT = (
 )
 
 
+_OPEN = 10  # times a ratio: an end of its interval beyond that says nothing
+
+
 def left_out(
     found: Mapping[str, Mapping[str, tuple[float, Ends]]],
     failures: Mapping[str, str],
@@ -117,5 +120,6 @@ def _against(found: tuple[float, Ends]) -> str:
     if ends is None:
         return CANNOT_TELL
     said = word(RatioEstimate(1, ratio, ratio, *ends), ALIKE)
-    lies = model.between(ends, units.ratio)
+    is_open = ends[1] > _OPEN * ratio  # a mode that is bimodal, of which a few blocks say nothing
+    lies = f"from {units.ratio(ends[0])} on" if is_open else model.between(ends, units.ratio)
     return f"{said if said in (SAME, CANNOT_TELL) else units.ratio(ratio)} ({lies})"

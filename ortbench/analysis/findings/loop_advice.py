@@ -21,6 +21,7 @@ from ortbench.analysis.steps_and_stages import (
     law,
     rounds_that_jump,
 )
+from ortbench.core.stats import Value
 from ortbench.core.units import duration, rate, share, size
 from ortbench.model.modes import CPU, LATENCY, SHARED, mode_of
 from ortbench.model.result import OK, Case, Result
@@ -80,7 +81,10 @@ def tokens_text(result: Result, case: Case, short: bool = False) -> str | None:
         return None
     depth = f" @ d{context}" if (context := generation.get("context", 0)) else ""
     pp, tg = f"pp{generation['prompt']}{depth}", f"tg{generation['tokens']}{depth}"
-    rates = f"{pp} {rate(prefill)} tokens/s, {tg} {rate(decode)} tokens/s{decode_text(case, generation)}"
+    known = case.metrics.get("decode_tokens_per_s")
+    ends = known.ci95 if isinstance(known, Value) and not short else None
+    lies = "" if ends is None or rate(ends[0]) == rate(ends[1]) else within(ends, rate)
+    rates = f"{pp} {rate(prefill)} tokens/s, {tg} {rate(decode)} tokens/s{lies}{decode_text(case, generation)}"
     choice = "" if choosing is None or short else f"; choosing the next token on the host takes {duration(choosing)}"
     return f"{case.mode}: {rates}, first token after {duration(ttft)}{choice}"
 
