@@ -90,7 +90,7 @@ def usual(scale: float = MS, rounds: int = 20, n: int = 5, tail: float = 0.0) ->
         with_bytes(case, image, image)
     copying(cpu, round(12 * scale), round(8 * scale))
     cpu.speedup = Value(1.0, (1.0, 1.0))
-    device.speedup = Value(1.05, (1.02, 1.07))
+    device.speedup = Value(1.05, (1.03, 1.07))
     resident = timed("device-resident", 8 * scale, rounds, n, tail)
     resident.speedup = Value(2.5, (2.4, 2.6))
     resident.put("once_h2d", round(6 * scale))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 _TIME_UNITS = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
 _SIZE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
@@ -41,11 +42,13 @@ def fits_unit(ns: float, unit: float) -> bool:
     return not ns or abs(ns) >= unit * _LEAST
 
 
-def digits(value: float, most: int = 12) -> str:
+def digits(value: float, most: int = 12, significant: int = 3) -> str:
     """A number with three significant digits: 0.00412, 0.123, 1.23, 12.3, 123, 1230; with so many decimals at most."""
     if value == 0:
         return "0"
-    places = 2 - int(f"{value:.2e}".partition("e")[2])  # of the rounded number: 9.996 is 10.0
+    places = (
+        significant - 1 - int(f"{value:.{significant - 1}e}".partition("e")[2])
+    )  # of the rounded number: 9.996 is 10.0
     return f"{round(value, places) if places < 0 else value:.{min(max(0, places), most)}f}"
 
 
@@ -87,6 +90,19 @@ def at_most(seconds: float) -> str:
 def ratio(value: float, decimals: int = 2) -> str:
     """A ratio with so many decimals: ``1.23``. Far from 1 it has three digits: ``0.0123``, ``123``."""
     return f"{value:.{decimals}f}" if value == 0 or 10 ** (1 - decimals) <= abs(value) < 99.95 else digits(value)
+
+
+def ends(interval: Iterable[float], show: Callable[[float], str]) -> list[str]:
+    """Both ends of an interval; of ratios that look alike with one more digit."""
+    low, high = interval
+    finer = _FINER.get(show, show)
+    return [(finer if show(low) == show(high) and finer(low) != finer(high) else show)(it) for it in (low, high)]
+
+
+_FINER: dict[Callable[[float], str], Callable[[float], str]] = {
+    digits: partial(digits, significant=4),
+    ratio: partial(ratio, decimals=3),
+}
 
 
 def change(value: float) -> str:

@@ -42,10 +42,11 @@ class Kind(NamedTuple):
     derives_copies: bool = True  # the copies of CPU tensors follow from latency with and without them
     # what its modes whose tensors stay on the device need, behind "if"; and whether what crosses the link all the same is counted in
     # each unit of work, so that they can replace the others wherever that is given
-    on_device_needs: str = "tensors never cross the link"
-    in_place_needs: str = (
-        "the host reads and writes the bound tensors in place"  # the same where they are in host memory
+    on_device_needs: str = "tensors never cross the link between inferences"
+    in_place_needs: str = (  # the same where they are in host memory
+        "the host writes no inputs and reads no outputs between inferences"
     )
+    takes: str = "new inputs and outputs in each inference"  # what the other modes have, which can replace each other
     counts_crossings: bool = False
     times_nodes: bool = False  # `--measure-nodes` is an option of its command
     of_stages: bool = False  # model, EP and settings are those of several sessions
@@ -114,7 +115,8 @@ LOOP = Kind(
     checks=_ANYWHERE,
     derives_copies=False,
     on_device_needs="the host does not need the state between steps",
-    in_place_needs="the host reads the state in place",
+    in_place_needs="the host does not need the state between steps, or reads it in place",
+    takes="the state readable by the host in each step",
     counts_crossings=True,
     needed=(*RUN.needed, "loop"),
 )  # fmt: skip
@@ -130,7 +132,7 @@ CHAIN = Kind(
     checks=_ANYWHERE,
     derives_copies=False,
     on_device_needs="the host does not need the intermediate tensors",
-    in_place_needs="the host reads the intermediate tensors in place",
+    in_place_needs="the host does not need the intermediate tensors, or reads them in place",
     counts_crossings=True,
     of_stages=True,
     needed=(*RUN.needed, "chain"),

@@ -238,7 +238,8 @@ _CATALOGUE = [
             "Latency less all of its parts. Of a loop it is the time between its steps, of a chain that between its stages, both "
             "measured; of an inference it is latency less H2D, inference and D2H, and below 0 where those add up to more.", "between steps"),
         _value("speedup", "speedup", RATIO, "higher",
-            "How many times as fast as cpu-tensors a mode is: the ratio of the medians of their latency. Above 1 is faster.", "vs cpu"),
+            "How many times as fast as with cpu-tensors an inference is, or the whole loop or chain: the ratio of the medians of latency. Above 1 is "
+            "faster.", "vs cpu"),
         _value("pipeline_speedup", "speedup vs device-tensors", RATIO, "higher",
             "How many times as fast as device-tensors pipelined is: the ratio of the medians of their latency."),
         _value("throughput", "throughput", INFERENCES, "higher",

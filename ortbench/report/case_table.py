@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ortbench.analysis.comparing.claims import MARGIN
 from ortbench.analysis.findings.speedups import is_on_host, needs, stays_in_place
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
-from ortbench.model.kinds import KINDS, SPEEDUP
-from ortbench.model.metrics import STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
+from ortbench.model.kinds import KINDS, RUN, SPEEDUP
+from ortbench.model.metrics import RATIO, STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
 from ortbench.model.modes import (
     COPY_TIME,
     CPU,
     HOST_ACCESSIBLE,
     LATENCY,
     SPIN_SHARE,
-    THROUGHPUT,
+    TOKEN_PHASES,
     WHOLES,
     is_rate,
     mode_of,
@@ -31,8 +32,7 @@ _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 # What stands above the modes that keep tensors on the device.
 ON_DEVICE = "tensors stay on the device"
 _OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "intermediate tensors stay on the device"}
-_SPEEDUP = "speedup: how many times as fast as cpu-tensors."
-_IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes and reads bound tensors, which is not timed."
+_IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes inputs and reads outputs in the bound tensors, which is not timed."
 _OF_THIS = "95% CI: within this process; between processes ratios can differ by a tenth (--processes 3 covers that)."
 
 
@@ -130,7 +130,11 @@ def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], .
 
 def legend(result: Result, table: Table) -> list[str]:
     """What a table of cases means, in lines: what a speedup is against, what its second group needs, what its times are."""
-    said = [_SPEEDUP] if any(column.name == "speedup" for column in table.columns) else []
+    work = KINDS[result.kind].work
+    whose = "" if work == RUN.work else f" a {work} is"
+    said = (
+        [f"speedup: how many times as fast as {CPU}{whose}."] if "speedup" in {it.name for it in table.columns} else []
+    )
     said += ["?: noise of the machine may have made it."] if _is_doubted(table) else []
     said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
     if not _counts_crossings(result) and any(HOST_ACCESSIBLE in row for row in table.rows):
@@ -145,7 +149,7 @@ def legend(result: Result, table: Table) -> list[str]:
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
-    if any("/s" in name for name in shown) and any(map(_is_slower_on_average, result.cases)):
+    if any("/s" in name for name in shown) and any(map(_is_mean_apart, result.cases)):
         said.append("Rates are completed work divided by the time it took, so they follow the mean, not the median.")
     return [*said, f"Times are medians{apart}{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
 
@@ -154,10 +158,10 @@ def _counts_crossings(result: Result) -> bool:
     return KINDS[LOOP if result.generation else result.kind].counts_crossings
 
 
-def _is_slower_on_average(case: Case) -> bool:
-    """Whether so many samples are slow that a rate and a time in one row seem to contradict each other."""
-    rate, latency = case.value(THROUGHPUT), case.stats(LATENCY)
-    return case.load_blocks is None and rate is not None and latency is not None and latency.mean > 1.1 * latency.median
+def _is_mean_apart(case: Case) -> bool:
+    """Whether a mean and a median are so far apart that a rate and a time in one row seem to contradict each other."""
+    found = [it for key in (LATENCY, *TOKEN_PHASES) if (it := case.stats(key)) is not None]
+    return case.load_blocks is None and any(abs(it.mean / it.median - 1) >= MARGIN for it in found if it.median)
 
 
 # What a table has of copies, which on an EP that computes in host memory are none over a link.
@@ -243,11 +247,13 @@ def _cell(case: Case, it: _Shown, size: float = 0) -> str:
         return f"{values[0]:.0f}"
     if size:
         texts = [units.time(value, size) for value in values]
+    elif of.unit is RATIO and len(values) > 1:
+        texts = units.ends(values, units.digits)
     else:
         show = of.unit.cell if of.unit.heading in of.header or len(values) > 1 else of.unit.text
         texts = [show(value) for value in values]
     if len(values) > 1:
-        return "–".join(texts).replace("×", "")
+        return "–".join(texts)
     if it.figure.metric == "speedup" and case.noisy:
         return f"{texts[0]}{DOUBTED}"
     return f"{DERIVED if _is_derived(case, it.figure.metric) else ''}{texts[0]}"

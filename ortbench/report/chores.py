@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ortbench.analysis.comparing.claims import MARGIN
 from ortbench.analysis.comparing.compare import CANNOT_TELL, SAME, RatioEstimate, word
 from ortbench.analysis.doctor import BAD as IS_BAD
 from ortbench.analysis.doctor import GOOD as IS_GOOD
 from ortbench.analysis.doctor import KNOW, VERDICTS, Finding, Section
 from ortbench.analysis.findings import finding as findings
-from ortbench.analysis.findings.best_advice import ALIKE
 from ortbench.analysis.tuning import Ends
 from ortbench.core import units
 from ortbench.core.safe_text import first_of
@@ -106,7 +106,7 @@ def left_out(
     told = [model.Note(f"{name}: {reason}", "✗", model.BAD) for name, reason in failures.items()]
     legend = model.Paragraph(
         "Configurations that the search tried in short races and left out of the last measurement, as ratios to default: above 1 is slower or costs "
-        f"more. In brackets: where the ratio lies, by short races. same: within ±{ALIKE * 100:g} %; cannot tell: the races were too short; no better, "
+        f"more. In brackets: where the ratio lies, by short races. same: within ±{MARGIN * 100:g} %; cannot tell: the races were too short; no better, "
         "measured longer: not better for certain than those below, or no better than one of them that sets less."
     )
     table = [model.Table(_LEFT_OUT, rows, title="Tried briefly"), legend] if rows else []
@@ -119,7 +119,7 @@ def _against(found: tuple[float, Ends]) -> str:
     ratio, ends = found
     if ends is None:
         return CANNOT_TELL
-    said = word(RatioEstimate(1, ratio, ratio, *ends), ALIKE)
+    said = word(RatioEstimate(1, ratio, ratio, *ends), MARGIN)
     is_open = ends[1] > _OPEN * ratio  # a mode that is bimodal, of which a few blocks say nothing
     lies = f"from {units.ratio(ends[0])} on" if is_open else model.between(ends, units.ratio)
     return f"{said if said in (SAME, CANNOT_TELL) else units.ratio(ratio)} ({lies})"

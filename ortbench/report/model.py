@@ -10,6 +10,7 @@ from itertools import compress
 from typing import NamedTuple, TypeVar
 
 from ortbench.analysis.findings.finding import Finding, first_lines
+from ortbench.core.units import ends
 
 Known = TypeVar("Known")
 
@@ -54,9 +55,9 @@ def maybe(value: Known | None, show: Callable[[Known], str]) -> str:
     return NOTHING if value is None else show(value)
 
 
-def between(ends: Iterable[Known] | None, show: Callable[[Known], str]) -> str:
+def between(interval: Iterable[float] | None, show: Callable[[float], str]) -> str:
     """Both ends of an interval, where there is one."""
-    return maybe(ends, lambda known: "–".join(map(show, known)))
+    return maybe(interval, lambda known: "–".join(ends(known, show)))
 
 
 class Cell(str):

@@ -82,13 +82,17 @@ def heading(result: Result) -> list[str]:
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
     if result.stopped is not None:
-        processes = max((len(it.first_rounds) for it in result.cases), default=0)
-        lines[-1] += f"; {ended(result.stopped, result.took_ns, processes)}"
+        lines[-1] += f"; {ended(result.stopped, result.took_ns, _processes(result))}"
     if options := typed((it for it in OF_SESSION if it.attribute), target):
         lines.append(f"session options: {shortened(' '.join(options))}")
     if (recorded := variables_line(result.environment)) is not None:
         lines.append(f"environment: {recorded}")
     return lines
+
+
+def _processes(result: Result) -> int:
+    """In how many processes a result was measured; 0 where it was one."""
+    return max((len(it.first_rounds) for it in result.cases), default=0)
 
 
 def _inputs(result: Result) -> Iterator[str]:
@@ -172,6 +176,7 @@ def load_line(result: Result, setup: LoadSetup) -> str:
         by = f"served by {units.count(setup['workers'], 'worker')}"
         said.append(", ".join(filter(None, (f"{', '.join(some)} requests/s", arrivals, by))))
     where = _SESSIONS.get(setup["sessions"], setup["sessions"])
+    where += " in each process" if setup["sessions"] == "shared" and _processes(result) else ""
     asked = asked_of(result)
     slo = f"; SLO: {slo_text(asked)}" if asked else ""
     mixed = f"; {len(setup['shapes'])} shapes in {_ORDERS[setup['order']]}" if "shapes" in setup else ""
@@ -190,10 +195,13 @@ def soak_line(soak: Soak) -> str:
 
 
 def sweep_line(result: Result) -> str:
-    """A sweep: how many shapes, and which."""
+    """A sweep: how many shapes, which, and the dimensions that have one size in all of them."""
     names = [it.name for it in result.shapes]
     shown = names if len(names) <= 2 * _PAIRS else [*names[:_PAIRS], "…", names[-1]]
-    return f"sweep of {units.count(len(names), 'shape')} in one session: {', '.join(shown)}"
+    sizes = [{*it.shape.items()} for it in result.shapes if it.shape and it.data is None]
+    alike = ", ".join(f"{name}={size}" for name, size in sorted(set.intersection(*sizes))) if sizes else ""
+    said = f"sweep of {units.count(len(names), 'shape')} in one session{' in each process' * bool(_processes(result))}: {', '.join(shown)}"
+    return f"{said}; {alike} in all" if alike else said
 
 
 _LINES: dict[str, Callable[[Result], str]] = {
@@ -218,8 +226,8 @@ def stage_place(stage: ChainStage, result: Result) -> str:
 
 # What each reason for an end comes to.
 _ENDS = {
-    "precision": "every median known to ±{percent:g} %",
-    "duration": "time is up ({value:g} s{per})",
+    "precision": "{each}every median known to ±{percent:g} %",
+    "duration": "time is up ({value:g} s)",
     "iterations": "{value:g} iteration{s}{per}",
     "samples": "{value:g} samples of one {what}, the most that are kept",
     "verdict": "every check is decided",
@@ -234,9 +242,13 @@ def ended(stopped: Stopped, took_ns: int | None, processes: int = 0) -> str:
     after += f" in {processes} processes" if processes else ""
     if reason == "interrupted" or (reason == "completed" and not what):
         return f"{'interrupted' if reason == 'interrupted' else 'done'}{after}"
+    if reason == "duration" and what:
+        return f"done{after}, {value:g} s per {what}"
     if reason in _ENDS:
         per, s = f" per {what}" if what else "", "" if value == 1 else "s"
-        return f"done{after}: {_ENDS[reason].format(value=value, percent=value * 100, what=what, per=per, s=s)}"
+        each = "in each process " if processes else ""
+        said = _ENDS[reason].format(value=value, percent=value * 100, what=what, per=per, s=s, each=each)
+        return f"done{after}: {said}"
     return (
         f"ended{after}: {f'no {what} left to measure' if reason == 'nothing_left' else stopped.get('message', reason)}"
     )

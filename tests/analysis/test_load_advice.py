@@ -158,9 +158,9 @@ def test_modes_whose_tensors_stay_on_the_device_come_behind_those_that_can_repla
     first, _, second, *_ = told(result)
     assert first.startswith("host-accessible completes 200 inferences/s with 1 client, 2.00× those of cpu-tensors")
     assert second.startswith("device-resident completes 900 inferences/s with 1 client, 9.00× those of cpu-tensors")
-    assert " if tensors never cross the link: " in second
+    assert " if tensors never cross the link between inferences: " in second
     assert load_headline(result) == (
-        "1 client: 200 inferences/s with host-accessible, 900 inferences/s with device-resident if tensors never cross the link"
+        "1 client: 200 inferences/s with host-accessible, 900 inferences/s with device-resident if tensors never cross the link between inferences"
     )
 
 

@@ -94,7 +94,7 @@ def test_a_limit_leaves_out_what_does_not_keep_it() -> None:
     result = sweep_result(slo=Slo("latency", 700 * US))
     assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (None, ("batch=2", []))
     assert "No shape meets latency ≤ 700 µs with cpu-tensors." in sentences(result)
-    most = "3.33k with device-resident at batch=2 if tensors never cross the link"
+    most = "3.33k with device-resident at batch=2 if tensors never cross the link between inferences"
     assert headline(result) == f"Most items/s with latency ≤ 700 µs: {most}"
     result = sweep_result(slo=Slo("p99", 10 * MS), rounds=10)
     assert best(result, "cpu-tensors") is None
@@ -137,15 +137,15 @@ def test_what_switching_costs_is_by_turn_and_by_shape() -> None:
 
 def test_what_is_said_of_a_sweep() -> None:
     assert headline(sweep_result()) == (
-        "Most items/s: 2.50k with cpu-tensors at batch=4, 3.33k with device-resident at batch=2 if tensors never cross the link"
+        "Most items/s: 2.50k with cpu-tensors at batch=4, 3.33k with device-resident at batch=2 if tensors never cross the link between inferences"
     )
     assert sentences(sweep_result()) == [
         "batch=4 has the most items/s and is the largest that was tried, so a larger one may have more: cpu-tensors 2.50k (95% CI 2.50k to 2.50k).",
         "Next: ortbench sweep m.onnx --dim batch=4,8,16",
-        "batch=2 has the most items/s: device-resident 3.33k (95% CI 3.33k to 3.33k) if tensors never cross the link.",
+        "batch=2 has the most items/s: device-resident 3.33k (95% CI 3.33k to 3.33k) if tensors never cross the link between inferences.",
         "Switching shapes makes an inference 2.00× as long (95% CI 2.00 to 2.00) with cpu-tensors: 1.27 ms more, most with batch=1 (2.00×).",
         "Next: pad inputs to one shape, or use a session for each shape",
-        "The first inference of a shape takes up to 12.5× as long as later ones: 20.0 ms with batch=4, not counting the first shape.",
+        "After the first shape, the first inference of each takes up to 12.5× as long as later ones: 20.0 ms with batch=4.",
         "Switching shapes has no measurable cost: device-resident 1.00× (95% CI 1.00 to 1.00).",
     ]
     busy = sweep_result()

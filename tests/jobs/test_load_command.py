@@ -289,7 +289,7 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     assert found["violated_from"] == min(violated, default=None)
     said = " ".join(ran.out.split())
     assert (
-        f"• device-resident meets p99 ≤ 20 ms up to {found['rate']:g} requests/s if tensors never cross the link: p99 "
+        f"• device-resident meets p99 ≤ 20 ms up to {found['rate']:g} requests/s if tensors never cross the link between inferences: p99 "
         f"{duration(latency_of(level).p99)} of {found['requests']:,} requests at that rate"
     ) in said
     assert there(result.took_ns) <= forecast_ns(ran)

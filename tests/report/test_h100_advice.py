@@ -28,13 +28,13 @@ def test_the_two_speedups_are_named_for_what_they_are() -> None:
     result = load(H100 / "result.json")
     assert headline(result) == (
         "Copies take ≈98% of the latency of cpu-tensors: host-accessible is 4.17× as fast, device-resident 55.3× if tensors never "
-        "cross the link"
+        "cross the link between inferences"
     )
     assert sentences(result)[1:5] == [
         "host-accessible is 4.17× as fast as cpu-tensors (95% CI 4.05 to 4.28) with new inputs and outputs in each inference: 1.01 ms "
         "instead of 4.20 ms.",
         "Next: ortbench code models/copy_bound.onnx --mode host-accessible --ep cuda",
-        "device-resident is 55.3× as fast as cpu-tensors and 13.3× as fast as host-accessible, if tensors never cross the link: "
+        "device-resident is 55.3× as fast as cpu-tensors and 13.3× as fast as host-accessible, if tensors never cross the link between inferences: "
         "75.9 µs instead of 4.20 ms.",
         "Next: ortbench code models/copy_bound.onnx --mode device-resident --ep cuda",
     ]

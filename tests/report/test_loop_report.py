@@ -37,7 +37,7 @@ the state stays on the device ────────────────�
 device-resident  ▁▁▁▁▁▁▁▁       20    2.00k                         0                     200 B
 
 loop: the first state is copied to the device, then all steps run; step: one of them, the median of all.
-speedup: how many times as fast as cpu-tensors.
+speedup: how many times as fast as cpu-tensors a loop is.
 the state stays on the device: usable only if the host does not need the state between steps.
 Times are medians, which need not add up.
 ortbench explain WORD explains sync, loop, growth per step, by step, state/step, …

@@ -53,7 +53,7 @@ device-resident  batch=1           –  met           300
 device-resident  batch=4           –  violated      300
 
 speedup: how many times as fast as cpu-tensors.
-tensors stay on the device: usable only if tensors never cross the link.
+tensors stay on the device: usable only if tensors never cross the link between inferences.
 Times are medians; ≈ derived, not measured.
 ortbench explain WORD explains best, copy share, first vs later, …
 
@@ -70,6 +70,16 @@ switching: latency where each inference has another shape, divided by latency wi
 
 """
 LIMIT = Slo("p99", 1_300 * US)
+
+
+def test_a_heading_says_what_is_alike_in_all_shapes_and_processes() -> None:
+    result = sweep_result()
+    for it in result.shapes:
+        it.shape["sequence"] = 1
+    result.cases[0].processes = [0, 30, 60]
+    assert "sweep of 3 shapes in one session in each process: batch=1, batch=2, batch=4; sequence=1 in all" in markdown(
+        build(result)
+    )
 
 
 def test_a_terminal_shows_the_whole_of_it() -> None:
@@ -262,7 +272,7 @@ def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
     page = Page(text)
     assert page.text("h1") == [
         "Most items/s with p99 ≤ 1.30 ms: 1.00k with cpu-tensors at batch=1, 2.00k with device-resident at batch=1 if tensors never "
-        "cross the link"
+        "cross the link between inferences"
     ]
     titles = page.text("h2")
     assert [it for it in titles if it not in ("Placement", "Environment", "Words", "Command")] == [

@@ -361,16 +361,19 @@ def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
     assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
     assert (
         records[0].line(was_done=True)
-        == "swept: measured, best batch=4 with cpu-tensors, device-resident 1.07× if tensors never cross the link, done before"
+        == "swept: measured, best batch=4 with cpu-tensors, device-resident 1.07× if tensors never cross the link between inferences, done before"
     )
     on_host = sweep_result()
     on_host.target["memory"] = {"kind": "host", "default": "host memory", "host_accessible": None}
     records.append(record("host", on_host))
-    assert "device-resident 1.07× if the host reads and writes the bound tensors in place" in records[3].line(
-        was_done=True
-    )
+    assert "device-resident 1.07× if the host writes no inputs and reads no outputs between inferences" in records[
+        3
+    ].line(was_done=True)
     assert record_from(parts.text(records[3]).encode(), "case.json") == records[3]
-    needs = "usable only if tensors never cross the link, or if the host reads and writes the bound tensors in place (EPs that compute in host memory);"
+    needs = (
+        "usable only if tensors never cross the link between inferences, or if the host writes no inputs and reads no outputs between "
+        "inferences (EPs that compute in host memory);"
+    )
     assert needs in markdown(build("s", records))
     table = case_table(records)
     at = [column.name for column in table.columns].index("best shape")

@@ -133,7 +133,7 @@ def test_throughput_is_never_taken_for_latency() -> None:
     said = " ".join(sentences(result))
     assert "device-resident is 2.00× as fast as cpu-tensors" in said
     assert (
-        "device-resident-async completes 1.00k inferences/s if tensors never cross the link: one synchronization per 20 inferences, where "
+        "device-resident-async completes 1.00k inferences/s if tensors never cross the link between inferences: one synchronization per 20 inferences, where "
         "device-resident with one per inference completes 500; this is throughput, not latency."
     ) in said
     assert (figures(result)["fastest"], figures(result)["resident"]) == ("cpu-tensors", "device-resident")

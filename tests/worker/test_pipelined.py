@@ -166,8 +166,14 @@ def test_a_rate_is_not_the_fastest_mode_and_has_no_percentiles_of_latency() -> N
 @pytest.mark.parametrize(
     ("ratio", "sentence"),
     [
-        (2.0, "No mode is measurably faster than cpu-tensors: device-tensors does not differ measurably."),
-        (0.9, "No mode is measurably faster than cpu-tensors: device-tensors does not differ measurably."),
+        (
+            2.0,
+            "No mode is measurably more than 2% faster than cpu-tensors: device-tensors 1.00× (95% CI 0.980 to 1.02).",
+        ),
+        (
+            0.9,
+            "No mode is measurably more than 2% faster than cpu-tensors: device-tensors 1.00× (95% CI 0.980 to 1.02).",
+        ),
     ],
 )
 def test_no_mode_is_faster_but_the_pipeline_may_be(ratio: float, sentence: str) -> None:

@@ -95,7 +95,7 @@ def test_arrays_that_are_handed_on_are_the_finding(library: Path, tmp_path: Path
     result, said = run(library, on_cpu(**SLOW), tmp_path, *FEW)
     found = {case.mode: case for case in result.cases}
     assert found["host-accessible"].checks["zero_copy"]["verdict"] == "passed"
-    how = "bound addresses are used and the outputs followed inputs that were written in place; in this check an inference takes"
+    how = "the outputs are at the bound addresses and the outputs followed inputs that were written in place; in a short check before the measurement an inference took"
     assert found["host-accessible"].checks["zero_copy"]["how"].startswith(how)
     assert found["cpu-tensors"].value("copies") is None
     assert (
@@ -111,7 +111,7 @@ def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: 
     shared = next(case for case in result.cases if case.mode == "host-accessible")
     assert shared.checks["zero_copy"]["verdict"] == "unclear"
     assert (
-        "but a copy inside the EP cannot be excluded; in this check an inference takes"
+        "but a copy inside the EP cannot be excluded; in a short check before the measurement an inference took"
         in shared.checks["zero_copy"]["how"]
     )
     assert "passes arrays through without a copy, RefDeviceExecutionProvider may still copy them itself" in said

@@ -38,7 +38,7 @@ def test_thresholds(extra: float, copies: float, noise: float, proved: bool) -> 
 def test_what_is_said_of_a_proof() -> None:
     assert verdict(-1_234.0, 150_000.0, 2_000.0) == ZeroCopy(
         True,
-        "bound addresses are used; in this check an inference takes 1.23 µs less than with device-resident; "
+        "the outputs are at the bound addresses; in a short check before the measurement an inference took 1.23 µs less than with device-resident; "
         "copies in and out would take 150 µs",
     )
 
@@ -46,7 +46,7 @@ def test_what_is_said_of_a_proof() -> None:
 def test_what_is_said_of_a_copy_inside_the_run() -> None:
     assert verdict(140_000.0, 150_000.0, 2_000.0) == ZeroCopy(
         False,
-        "bound addresses are used, but in this check an inference takes 140 µs longer than with device-resident; "
+        "the outputs are at the bound addresses, but in a short check before the measurement an inference took 140 µs longer than with device-resident; "
         "copies in and out would take 150 µs",
     )
 
@@ -54,8 +54,8 @@ def test_what_is_said_of_a_copy_inside_the_run() -> None:
 def test_what_is_said_when_noise_hides_a_copy() -> None:
     assert verdict(100.0, 3_000.0, 2_000.0) == ZeroCopy(
         False,
-        "bound addresses are used, but a copy would not show in the noise; "
-        "in this check an inference takes 100 ns longer than with device-resident; copies in and out would take 3.00 µs",
+        "the outputs are at the bound addresses, but a copy would not show in the noise; "
+        "in a short check before the measurement an inference took 100 ns longer than with device-resident; copies in and out would take 3.00 µs",
     )
 
 
@@ -129,7 +129,7 @@ def prove(shared: tuple[int, ...], resident: tuple[int, ...] = (100 * US,)) -> Z
 def test_runs_as_fast_as_device_resident_prove_it() -> None:
     assert prove((100 * US,)) == ZeroCopy(
         True,
-        "bound addresses are used; in this check an inference takes 0 ns less than with device-resident; "
+        "the outputs are at the bound addresses; in a short check before the measurement an inference took 0 ns less than with device-resident; "
         "copies in and out would take 50.0 µs",
     )
 
@@ -137,7 +137,7 @@ def test_runs_as_fast_as_device_resident_prove_it() -> None:
 def test_runs_that_take_as_long_as_the_copies_do_not() -> None:
     assert prove((150 * US,)) == ZeroCopy(
         False,
-        "bound addresses are used, but in this check an inference takes 50.0 µs longer than with device-resident; "
+        "the outputs are at the bound addresses, but in a short check before the measurement an inference took 50.0 µs longer than with device-resident; "
         "copies in and out would take 50.0 µs",
     )
 
@@ -155,7 +155,9 @@ def test_noise_of_either_mode_is_doubt(noisy: str) -> None:
     times = {"shared": (100 * US,), "resident": (100 * US,), noisy: bursts}
     found = prove(times["shared"], times["resident"])
     assert not found.verified
-    assert "would not show in the noise; in this check an inference takes 0 ns less" in found.how
+    assert (
+        "would not show in the noise; in a short check before the measurement an inference took 0 ns less" in found.how
+    )
 
 
 def test_other_addresses_are_no_zero_copy() -> None:
@@ -196,11 +198,12 @@ def test_a_run_that_is_shorter_than_a_copy_has_none(run: int, h2d: int, d2h: int
 
 def test_what_is_said_of_a_run_without_room_for_copies() -> None:
     assert alone(1_250_000, 1_700_000, 1_690_000, "used") == ZeroCopy(
-        True, "used; in this check an inference takes 1.25 ms, copying in 1.70 ms, copying out 1.69 ms"
+        True,
+        "used; in a short check before the measurement an inference took 1.25 ms, copying in 1.70 ms, copying out 1.69 ms",
     )
     assert alone(9_000, 500, 500, "used") == ZeroCopy(
         False,
-        "used, but a copy inside the EP cannot be excluded; in this check an inference takes 9.00 µs, copying in 500 ns, copying out 500 ns, and "
+        "used, but a copy inside the EP cannot be excluded; in a short check before the measurement an inference took 9.00 µs, copying in 500 ns, copying out 500 ns, and "
         "there is no other memory to compare it with",
     )
 
@@ -209,7 +212,7 @@ def test_the_least_of_each_time_counts() -> None:
     clock = Clock()
     copies = clock.taking(300 * US, 100 * US, 300 * US), clock.taking(100 * US)
     found = prove_alone(ScriptedShared(clock.taking(500 * US, 90 * US, 500 * US)), copies, "seen", clock)
-    assert found.how.startswith("bound addresses are used and seen")
+    assert found.how.startswith("the outputs are at the bound addresses and seen")
     assert "copying in 100 µs, copying out 100 µs" in found.how
     other = ScriptedShared(clock.taking(1), same=False)
     assert not prove_alone(other, copies, "seen", clock).addresses

@@ -21,35 +21,37 @@ ALIKE: Claim = "no measurable difference"
 UNKNOWN: Claim = "cannot tell"
 NOISY: Claim = "the machine was too busy to tell"
 
+MARGIN = 0.02  # up to which a difference is none, as in tables unless --equivalence-margin says otherwise
+BY_MARGIN = f"measurably more than {MARGIN:.0%}"
 _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the other often differ by this much
 
 
-def claim(speedup: Value | None) -> Claim:
-    """What a speedup (above 1 is faster) says beyond doubt; `UNKNOWN` without an interval."""
+def claim(speedup: Value | None, margin: float = 0) -> Claim:
+    """What a speedup (above 1 is faster) says beyond doubt, by more than a margin; `UNKNOWN` without an interval."""
     if speedup is None or speedup.ci95 is None:
         return UNKNOWN
     low, high = speedup.ci95
-    return FASTER if low > 1 else SLOWER if high < 1 else ALIKE
+    return FASTER if low > 1 + margin else SLOWER if high * (1 + margin) < 1 else ALIKE
 
 
 def claim_of(case: Case) -> Claim:
-    """What the speedup of a mode over `cpu-tensors` says; `NOISY` where noise of the machine may have made it."""
-    return NOISY if case.noisy else claim(case.speedup)
+    """What the speedup of a mode over `cpu-tensors` says, by more than `MARGIN`; `NOISY` where noise of the machine may have made it."""
+    return NOISY if case.noisy else claim(case.speedup, MARGIN)
 
 
-def claim_between(result: Result, base: Case, case: Case, speedup: Value | None) -> Claim:
+def claim_between(result: Result, base: Case, case: Case, speedup: Value | None, margin: float = 0) -> Claim:
     """What the speedup of a case over another one of a result says; `NOISY` where noise of the machine may have made it."""
-    return claim(speedup) if leaves(result, base, case, speedup) else NOISY
+    return claim(speedup, margin) if leaves(result, base, case, speedup) else NOISY
 
 
 def is_faster(case: Case) -> bool:
     """Whether a mode is faster than `cpu-tensors`, see `seems_faster`; never where noise may have made it so."""
-    return not case.noisy and seems_faster(case.speedup)
+    return not case.noisy and seems_faster(case.speedup, MARGIN)
 
 
-def seems_faster(speedup: Value | None) -> bool:
-    """Whether a speedup is one: beyond doubt, or, with too few blocks for an interval, by more than a little."""
-    found = claim(speedup)
+def seems_faster(speedup: Value | None, margin: float = 0) -> bool:
+    """Whether a speedup is one: beyond doubt by more than a margin, or, with too few blocks for an interval, by more than a little."""
+    found = claim(speedup, margin)
     return found == FASTER or (found == UNKNOWN and speedup is not None and speedup.value > _CLEARLY_FASTER)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ortbench.analysis.comparing.claims import FASTER, NOISY, fastest
+from ortbench.analysis.comparing.claims import BY_MARGIN, FASTER, NOISY, fastest
 from ortbench.analysis.findings.chain_advice import chain_findings, chain_headline
 from ortbench.analysis.findings.finding import Finding, Weight, by_weight, merged
 from ortbench.analysis.findings.growth_advice import soak_findings, soak_headline, tried_findings
@@ -13,7 +13,7 @@ from ortbench.analysis.findings.loop_advice import loop_findings, loop_headline
 from ortbench.analysis.findings.node_advice import node_findings
 from ortbench.analysis.findings.phrases import times
 from ortbench.analysis.findings.run_advice import copy_share, hump_findings, run_findings, run_headline, where
-from ortbench.analysis.findings.speedups import condition, kept_tensors, on_device
+from ortbench.analysis.findings.speedups import condition, kept_tensors, on_device, takes
 from ortbench.analysis.findings.start_advice import engine_findings, start_findings, start_headline
 from ortbench.analysis.findings.sweep_advice import sweep_findings, sweep_headline
 from ortbench.analysis.host import host_findings
@@ -127,7 +127,7 @@ def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Findi
         return told(results, names)
     found = []
     for group, title in (
-        (False, "Fastest mode with new inputs and outputs in each inference"),
+        (False, f"Fastest mode with {takes(results[0])}"),
         (True, kept_tensors(results[0])),
     ):
         pairs = [(name, said) for name, it in zip(names, results, strict=True) if (said := _side(it, group))]
@@ -149,7 +149,7 @@ def _side(result: Result, group: bool) -> str:
     if best.claim == NOISY:
         return f"{NOISY} whether {best.mode} is faster than {CPU}"
     if best.claim != FASTER:
-        return f"no mode measurably faster than {CPU}" if not group else ""
+        return f"no mode {BY_MARGIN} faster than {CPU}" if not group else ""
     ns = best.case.median(LATENCY)
     took = "" if ns is None else f" {duration(ns)}"
     said, on_top = on_device(result, best, other) if group else (f"{times(best.speedup)} as fast as {CPU}", True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ortbench.analysis.comparing.claims import MARGIN
 from ortbench.analysis.comparing.comparable import alike_but_for_ep
 from ortbench.analysis.comparing.compare import FAR, RatioEstimate, are_one_run, between, estimate
 from ortbench.analysis.comparing.pairs import TOO_FEW
@@ -22,7 +23,6 @@ from ortbench.model.modes import ALL_MODES, LATENCY, WHOLE_START, is_rate, mode_
 from ortbench.model.result import Result
 
 _BOUND = 0.05  # up to which the sentence says how much better another can be
-ALIKE = 0.02  # up to which a difference is none, as in tables unless --same says otherwise
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
 _UNCLEAR = "cannot tell"
 BUSY = "on this busy machine"
@@ -205,17 +205,17 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
         by_figures = "" if any(it.is_same for _, it in alike) else " by its figures"
         return Best(what, mode, None, f"{names[top]}{by_figures}{_are_ties(alike)}")
     against = others[reference]
-    if against.ci95 is not None and against.ci95[0] > 1 + ALIKE and not against.doubted:
+    if against.ci95 is not None and against.ci95[0] > 1 + MARGIN and not against.doubted:
         return Best(what, mode, top, f"{said}; {names[reference]} takes {_times(against)}{_are_ties(alike)}")
     gains = [estimate(it, there[reference], same_run=True) for number, it in there.items() if number != reference]
     ends = [it.high for it in gains if it is not None and it.high is not None]
     why = f", {BUSY}" if against.doubted else ""
     if len(ends) == len(gains) and max(ends) <= 1 + _BOUND:
         most = max(1, math.ceil((max(ends) - 1) * 100))
-        verdict = "no difference," if max(ends) <= 1 + ALIKE and not why else f"{_UNCLEAR}{why}, but"
+        verdict = "no difference," if max(ends) <= 1 + MARGIN and not why else f"{_UNCLEAR}{why}, but"
         return Best(what, mode, None, f"{verdict} none is more than {most}% better than {names[reference]}")
     if against.ci95 is not None and against.ci95[0] > 1 and not why:
-        text = f"{names[top]}, but not by more than {ALIKE:.0%} for certain; {names[reference]} takes {_times(against)}"
+        text = f"{names[top]}, but not by more than {MARGIN:.0%} for certain; {names[reference]} takes {_times(against)}"
         return Best(what, mode, None, text)
     return Best(what, mode, None, f"{_UNCLEAR}{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 
@@ -231,7 +231,7 @@ class _Worse(NamedTuple):
     @property
     def is_same(self) -> bool:
         most = self.value if self.exact else math.inf if self.ci95 is None else self.ci95[1]
-        return not self.doubted and most <= 1 + ALIKE
+        return not self.doubted and most <= 1 + MARGIN
 
 
 def _are_ties(alike: Sequence[tuple[str, _Worse]]) -> str:
@@ -239,7 +239,7 @@ def _are_ties(alike: Sequence[tuple[str, _Worse]]) -> str:
     same = [name for name, it in alike if it.is_same]
     doubted = [name for name, it in alike if it.doubted]
     unclear = [name for name, _ in alike if name not in (*same, *doubted)]
-    said = [f"{listed(same)} {are(len(same))} the same within {ALIKE:.0%}"] if same else []
+    said = [f"{listed(same)} {are(len(same))} the same within {MARGIN:.0%}"] if same else []
     said += [f"{_UNCLEAR} whether {listed(unclear)} {are(len(unclear))} worse"] if unclear else []
     said += [f"{_UNCLEAR} {BUSY} whether {listed(doubted)} {are(len(doubted))} worse"] if doubted else []
     return "".join(f"; {it}" for it in said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, UNKNOWN, claim_of
+from ortbench.analysis.comparing.claims import BY_MARGIN, FASTER, NOISY, UNKNOWN, claim_of
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast
@@ -45,11 +45,9 @@ def _kept(result: Result, chain: Chain) -> list[Finding]:
     what, whole = f"{LINKED} is {times_as_fast(resident.speedup, CPU)}", cpu.median(LATENCY) or 1
     if verdict in (UNKNOWN, NOISY):
         return [unsure(result, resident, what)]
-    if verdict == ALIKE:
-        return [Finding(f"{CPU} and {LINKED}: {ALIKE}", f"{duration(whole)} per chain", weight=Weight.ANSWER)]
     if verdict != FASTER:
         kept = "handing tensors on in host memory" if host else "keeping the links on the device"
-        return [Finding(what, f"{kept} brings nothing here", weight=Weight.ANSWER)]
+        return [Finding(what, f"{kept} does not make a chain {BY_MARGIN} faster", weight=Weight.ANSWER)]
     saves = f"saves {duration(saved)} per chain, {share(saved / whole)} of it"
     if host:
         evidence = f"{saves}; all stages compute in host memory: calls and allocations, not copies over a link"

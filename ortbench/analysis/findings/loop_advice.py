@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, UNKNOWN, Fastest, claim_between, fastest, over
+from ortbench.analysis.comparing.claims import (
+    ALIKE,
+    BY_MARGIN,
+    FASTER,
+    NOISY,
+    UNKNOWN,
+    Fastest,
+    claim_between,
+    fastest,
+    over,
+)
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
 from ortbench.analysis.findings.program import both_steps, lever, step_nodes
-from ortbench.analysis.findings.speedups import is_on_host, speedup_findings
+from ortbench.analysis.findings.speedups import is_on_host, on_device, speedup_findings
 from ortbench.analysis.noise import allows_within, cannot_tell, is_busy
 from ortbench.analysis.steps_and_stages import (
     Jump,
@@ -53,11 +63,11 @@ def loop_headline(result: Result) -> str:
         return NOTHING
     if (said := tokens_text(result, _told_of(result, found[0]), short=True)) is not None:
         return said
-    best = fastest(result)
+    best = _best(result)
     if best is not None and best.claim == FASTER:
         state = " with its state on the device" if mode_of(best.mode).on_device and not is_on_host(result) else ""
         return f"{best.mode} runs the loop {times(best.speedup)} as fast as {CPU}{state}"
-    same = "" if best is None or best.claim == UNKNOWN else "; no mode is measurably faster"
+    same = "" if best is None or best.claim == UNKNOWN else f"; no mode is {BY_MARGIN} faster"
     if best is not None and best.claim == NOISY:
         same = f"; {NOISY} whether {best.mode} is faster"
     return f"{rate(found[0].value('step_throughput') or 0)} steps/s with {found[0].mode}{same}"
@@ -65,8 +75,16 @@ def loop_headline(result: Result) -> str:
 
 def _told_of(result: Result, quickest: Case) -> Case:
     """The mode whose rates are told: the fastest one where the figures say so, else `cpu-tensors`."""
-    best = fastest(result)
+    best = _best(result)
     return best.case if best is not None and best.is_faster else result.case(CPU) or quickest
+
+
+def _best(result: Result) -> Fastest | None:
+    """The fastest mode, but of those that can replace `cpu-tensors` unless keeping the state on the device makes it faster still."""
+    best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
+    if best is not None and kept is not None and best.is_faster and not on_device(result, kept, best)[1]:
+        return best
+    return fastest(result)
 
 
 def tokens_text(result: Result, case: Case, short: bool = False) -> str | None:
@@ -132,7 +150,7 @@ def _speedups(result: Result, loop: Loop) -> list[Finding]:
     """The fastest mode, and what keeping the state on the device brings."""
     kept = fastest(result, on_device=True)
     staying = "" if kept is None else _staying(result, loop, kept)
-    return speedup_findings(result, "new inputs and outputs in each step", staying)
+    return speedup_findings(result, staying)
 
 
 def _staying(result: Result, loop: Loop, kept: Fastest) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ortbench.core.stats import Value
-from ortbench.core.units import digits, ratio
+from ortbench.core.units import digits, ends, ratio
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import OK, Case, Result
 
@@ -14,7 +14,7 @@ NOTHING = "Nothing was measured"
 
 def within(interval: Sequence[float] | None, text: Callable[[float], str] = ratio) -> str:
     """Where a figure lies, in brackets behind it; empty where that is not known."""
-    return "" if interval is None else f" (95% CI {text(interval[0])} to {text(interval[1])})"
+    return "" if interval is None else f" (95% CI {' to '.join(ends(interval, text))})"
 
 
 def placed(case: Case) -> str:

@@ -6,7 +6,9 @@ import math
 from statistics import median
 
 from ortbench.analysis.comparing.claims import (
+    BY_MARGIN,
     FASTER,
+    MARGIN,
     NOISY,
     SLOWER,
     UNKNOWN,
@@ -16,19 +18,14 @@ from ortbench.analysis.comparing.claims import (
     fastest,
     is_faster,
     over,
+    seems_faster,
 )
 from ortbench.analysis.comparing.pairs import TOO_FEW, by_process
 from ortbench.analysis.feedback_pairs import suggested
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, placed, quickest, times, times_as_fast, within
 from ortbench.analysis.findings.program import how_to_write, lever, on_same_ep
-from ortbench.analysis.findings.speedups import (
-    condition,
-    is_on_host,
-    on_device,
-    speedup_findings,
-    stays_in_place,
-)
+from ortbench.analysis.findings.speedups import condition, is_on_host, on_device, speedup_findings, stays_in_place
 from ortbench.analysis.nodes.gpu_activity import cupti_findings
 from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
 from ortbench.analysis.nodes.node_shares import copies_inside
@@ -145,7 +142,7 @@ def _of_host(result: Result, answer: str, found: tuple[Case, float]) -> str:
     if answer:
         return f"{said}; {answer}"
     none = f"; {NOISY} whether a mode is faster" if any(it.noisy for it in compared(result)) else ""
-    none = none or ("; no mode is measurably faster" if compared(result) else "")
+    none = none or (f"; no mode is {BY_MARGIN} faster" if compared(result) else "")
     return f"{said}{none}"
 
 
@@ -222,7 +219,7 @@ def copy_share(result: Result) -> float | None:
     copied = None if cpu is None or resident is None else cpu.value(COPY_SHARE)
     if copied is None or resident is None or _hides_copies(result):
         return None
-    return copied if is_faster(resident) else 0.0
+    return copied if seems_faster(resident.speedup) else 0.0
 
 
 def _hides_copies(result: Result) -> str:
@@ -250,23 +247,26 @@ def _has_interval(case: Case | None) -> bool:
 
 def _speedups(result: Result) -> list[Finding]:
     told = MODES[CPU].without_copies if copy_share(result) == 0 else None  # the copies say of it what there is to say
-    return [*speedup_findings(result, "new inputs and outputs in each inference", told=told), *_break_even(result)]
+    return [*speedup_findings(result, told=told), *_break_even(result)]
 
 
 def _break_even(result: Result) -> list[Finding]:
-    """From which inference on one copy in and out has paid off."""
+    """From which inference on one copy in and out has paid off; nothing where a mode that can replace `cpu-tensors` is as fast."""
     cpu, resident = _with_and_without_copies(result)
     once = None if resident is None else once_ns(resident)
-    if cpu is None or resident is None or not once or claim_of(resident) != FASTER:
+    kept = fastest(result, on_device=True)
+    if cpu is None or resident is None or kept is None or not once or claim_of(resident) != FASTER:
+        return []
+    if not on_device(result, kept, fastest(result, on_device=False))[1]:
         return []
     if (saved := cpu.value(COPY_TIME) or 0) <= 0:
         return []
     what = f"{resident.mode} pays off from inference {math.floor(once / saved) + 1} on"
-    return [
-        Finding(
-            what, f"copies take {duration(once)} once, {duration(saved)} in each inference of {CPU}", weight=Weight.COST
-        )
-    ]
+    evidence = (
+        f"copying in before the first inference and out after the last takes {duration(once)}, "
+        f"in each inference of {CPU} ≈{duration(saved)}"
+    )
+    return [Finding(what, evidence, weight=Weight.COST)]
 
 
 _SLOWER = 0.9  # times as fast, from which down a mode that saves copies, or their time, is told of
@@ -317,7 +317,7 @@ def _pipeline(result: Result) -> list[Finding]:
         what, pays = _completes(case), False
         if isinstance(against := case.metrics.get(PIPELINE_SPEEDUP), Value):
             like = mode_of(case.mode).like
-            verdict = claim_between(result, result.case(like) or case, case, against)
+            verdict = claim_between(result, result.case(like) or case, case, against, MARGIN)
             sure = f"; {NOISY} whether that is so" if verdict == NOISY else ""
             what, pays = f"{what}, {times_as_fast(against, like)}{sure}", verdict == FASTER
         evidence = f"{case.pipeline['depth']} in flight{_hidden(case)}; this is throughput, not latency"
@@ -349,9 +349,6 @@ def _bursts(result: Result) -> list[Finding]:
     return found
 
 
-_PINNED_PAYS = 1.02  # times as fast that copies must be for a program to be proposed
-
-
 def _pinned(result: Result) -> list[Finding]:
     found = []
     for mode in MODES.values():
@@ -359,7 +356,7 @@ def _pinned(result: Result) -> list[Finding]:
         taken, pinned = [None if case is None else case.copy_ns() for case in both] or (None, None)
         if taken is not None and pinned is not None:
             what = f"Copies from and to pinned memory take {duration(pinned)}, from and to pageable memory {duration(taken)}"
-            pays = pinned * _PINNED_PAYS <= taken
+            pays = pinned * (1 + MARGIN) <= taken
             found.append(
                 Finding(
                     what,
@@ -473,8 +470,11 @@ def hump_findings(result: Result) -> list[Finding]:
         listed = "; ".join(f"{mode} {duration(low)} to {duration(high)}" for mode, (low, high) in apart.items())
         most = times(max(high / low for low, high in apart.values()))
         count_ = max(len(it.first_rounds) for it in timed)
-        what = f"The medians of the {count_} processes differ by up to {most}, as those of other runs can"
-        told.append(Finding(what, listed, "compare modes and settings within one run", Weight.COST))
+        what = (
+            f"The medians of the {count_} processes differ by up to {most}, so figures of two runs can differ as much; ratios within "
+            "this run hold by their intervals"
+        )
+        told.append(Finding(what, listed, weight=Weight.COST))
     if found:
         what = "Latency is bimodal, so its median describes only one of two peaks"
         listed = "; ".join(f"{mode} {_hump(low)} and {_hump(high)}" for mode, (low, high) in found.items())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import (
     ALIKE,
+    BY_MARGIN,
     FASTER,
+    MARGIN,
     NOISY,
     SLOWER,
     UNKNOWN,
@@ -28,7 +31,7 @@ from ortbench.analysis.nodes.handing_on import is_only_host_accessible
 from ortbench.analysis.noise import cannot_tell, made_by_noise, more_rounds
 from ortbench.core.safe_text import capitalized, listed
 from ortbench.core.units import digits, duration
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import KINDS, Kind
 from ortbench.model.modes import CPU, LATENCY, mode_of
 from ortbench.model.result import LOOP, Case, Result
 
@@ -51,8 +54,17 @@ def condition(result: Result, mode: str) -> str:
 
 def needs(result: Result) -> str:
     """What has to hold for the modes that keep tensors on the device."""
-    kind = KINDS[LOOP if result.generation else result.kind]
+    kind = _kind(result)
     return kind.in_place_needs if stays_in_place(result) else kind.on_device_needs
+
+
+def takes(result: Result) -> str:
+    """What the modes have that can replace each other, behind "with"."""
+    return _kind(result).takes
+
+
+def _kind(result: Result) -> Kind:
+    return KINDS[LOOP if result.generation else result.kind]
 
 
 def kept_tensors(result: Result) -> str:
@@ -60,13 +72,12 @@ def kept_tensors(result: Result) -> str:
     return "Tensors in place" if stays_in_place(result) else "Tensors on the device"
 
 
-def speedup_findings(result: Result, takes: str, evidence: str = "", told: str | None = None) -> list[Finding]:
+def speedup_findings(result: Result, evidence: str = "", told: str | None = None) -> list[Finding]:
     """The two speedups, never mixed: first the fastest of the modes that can replace each other, then what keeping tensors on the
     device brings, against `cpu-tensors` and that one.
 
     Args:
         result: whose modes were compared with `cpu-tensors`.
-        takes: what a mode that can replace the others takes and gives, as ``new inputs and outputs in each inference``.
         evidence: what else there is to say of tensors on the device.
         told: a mode of which another finding says that it is no faster, where it is not.
     """
@@ -75,17 +86,17 @@ def speedup_findings(result: Result, takes: str, evidence: str = "", told: str |
     if cases and all(claim_of(it) in (ALIKE, SLOWER) for it in cases):
         return [_none_faster(result, cases)]
     if best is not None and kept is not None and best.claim == kept.claim and best.claim in (UNKNOWN, NOISY):
-        return [_unsure_both(result, best, kept, takes)]
-    found = [] if best is None else [_replacement(result, best, takes)]
+        return [_unsure_both(result, best, kept)]
+    found = [] if best is None else [_replacement(result, best)]
     if kept is None or (kept.mode == told and kept.claim in (ALIKE, SLOWER)):
         return found
     return [*found, _kept(result, kept, best, evidence)]
 
 
-def _unsure_both(result: Result, best: Fastest, kept: Fastest, takes: str) -> Finding:
+def _unsure_both(result: Result, best: Fastest, kept: Fastest) -> Finding:
     """That nobody can tell whether either is faster than `cpu-tensors`."""
     said = (
-        f"{best.mode} is {times_as_fast(best.speedup, CPU)} with {takes}, {kept.mode} {times(kept.speedup)}"
+        f"{best.mode} is {times_as_fast(best.speedup, CPU)} with {takes(result)}, {kept.mode} {times(kept.speedup)}"
         f"{within(kept.speedup.ci95, digits)}{condition(result, kept.mode)}"
     )
     if best.claim == UNKNOWN:
@@ -95,21 +106,28 @@ def _unsure_both(result: Result, best: Fastest, kept: Fastest, takes: str) -> Fi
 
 
 def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
-    """That no mode is faster than `cpu-tensors`; of modes that are all alike in one line."""
+    """That no mode is faster than `cpu-tensors`; of several that are all alike, how long they take."""
     base = result.median(CPU, LATENCY)
     medians = [ns for ns in (base, *(it.median(LATENCY) for it in cases)) if ns is not None]
     if all(claim_of(it) == ALIKE for it in cases) and len(cases) > 1 and medians:
         names = listed([CPU, *(it.mode for it in cases)])
         what, evidence = (
-            f"{capitalized(ALIKE)} between the {len(cases) + 1} modes",
+            f"{capitalized(ALIKE)} of more than {MARGIN:.0%} between the {len(cases) + 1} modes",
             f"{names} take {duration(min(medians))} to {duration(max(medians))}",
         )
     else:
-        what, evidence = (
-            f"No mode is measurably faster than {CPU}",
-            claims_text((it.mode, claim_of(it)) for it in cases),
-        )
+        what, evidence = f"No mode is {BY_MARGIN} faster than {CPU}", _figures(cases)
     return Finding(what, evidence, "" if is_on_host(result) else inside(result), Weight.ANSWER)
+
+
+def _figures(cases: Iterable[Case]) -> str:
+    """How many times as fast as `cpu-tensors` modes are; of the slower ones that they are."""
+    known = [(claim_of(it) == SLOWER, it.mode, it.speedup) for it in cases if it.speedup is not None]
+    said = (
+        f"{mode} {'is slower, ' * slower}{times(of)}{within(of.ci95, digits)}"
+        for slower, mode, of in sorted(known, key=itemgetter(0))
+    )
+    return "; ".join(said)
 
 
 def claims_text(claims: Iterable[tuple[str, Claim]]) -> str:
@@ -126,14 +144,14 @@ _CLAIMS = {
 }
 
 
-def _replacement(result: Result, best: Fastest, takes: str) -> Finding:
+def _replacement(result: Result, best: Fastest) -> Finding:
     """The fastest of the modes that take new inputs and return outputs in each unit of work."""
-    what = f"{best.mode} is {times_as_fast(best.speedup, CPU)} with {takes}"
+    what = f"{best.mode} is {times_as_fast(best.speedup, CPU)} with {takes(result)}"
     if best.claim in (UNKNOWN, NOISY):
         return unsure(result, best.case, what)
     if best.claim != FASTER:
-        evidence = claims_text((it.mode, claim_of(it)) for it in compared(result, on_device=False))
-        return Finding(f"No mode with {takes} is measurably faster than {CPU}", evidence, weight=Weight.ANSWER)
+        what = f"No mode with {takes(result)} is {BY_MARGIN} faster than {CPU}"
+        return Finding(what, _figures(compared(result, on_device=False)), weight=Weight.ANSWER)
     alike = f"; {listed(best.ties)} {are(len(best.ties))} not measurably slower" if best.ties else ""
     program = how_to_write(result, best.mode)
     return Finding(what, f"{_instead(result, best.case)}{alike}", program, Weight.ANSWER, "good")
@@ -145,7 +163,7 @@ def _kept(result: Result, kept: Fastest, best: Fastest | None, more: str) -> Fin
     if kept.claim in (UNKNOWN, NOISY):
         return unsure(result, kept.case, f"{kept.mode} is {times_as_fast(kept.speedup, CPU)},{needs}")
     if kept.claim != FASTER:
-        what = f"{kept.mode} is not measurably faster than {CPU}, even{needs}"
+        what = f"{kept.mode} is not {BY_MARGIN} faster than {CPU}, even{needs}"
         return Finding(what, times_as_fast(kept.speedup, CPU), weight=Weight.ANSWER)
     said, on_top = on_device(result, kept, best)
     evidence = "; ".join(filter(None, (_instead(result, kept.case), more)))
@@ -161,10 +179,10 @@ def on_device(result: Result, kept: Fastest, best: Fastest | None) -> tuple[str,
     more = None if best is None or best.claim != FASTER else over(best.case, kept.case)
     if best is None or more is None:
         return f"{both}{within(kept.speedup.ci95, digits)}", True
-    verdict = claim_between(result, best.case, kept.case, more)
-    if verdict != NOISY and seems_faster(more):
+    verdict = claim_between(result, best.case, kept.case, more, MARGIN)
+    if verdict != NOISY and seems_faster(more, MARGIN):
         return f"{both} and {times(more)} as fast as {best.mode}", True
-    return f"{both} but {'slower' if verdict == SLOWER else 'not measurably faster'} than {best.mode}", False
+    return f"{both} but {'slower' if verdict == SLOWER else f'not {BY_MARGIN} faster'} than {best.mode}", False
 
 
 def _instead(result: Result, case: Case) -> str:

@@ -241,6 +241,8 @@ def _first_inferences(result: Result) -> list[Finding]:
     name, first, later = max(slow, key=lambda it: it[1] / it[2])
     if first < _OFTEN * later:
         return []
-    what = f"The first inference of a shape takes up to {times(first / later)} as long as later ones"
+    what = (
+        f"After the first shape, the first inference of each takes up to {times(first / later)} as long as later ones"
+    )
     next_ = "" if _is_dear(_costly(result)) else "run each shape once at start-up"
-    return [Finding(what, f"{duration(first)} with {name}, not counting the first shape", next_)]
+    return [Finding(what, f"{duration(first)} with {name}", next_)]

@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, UNKNOWN, Fastest, fastest
+from ortbench.analysis.comparing.claims import (
+    ALIKE,
+    BY_MARGIN,
+    FASTER,
+    MARGIN,
+    NOISY,
+    SLOWER,
+    UNKNOWN,
+    Fastest,
+    fastest,
+)
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
 from ortbench.analysis.comparing.compare import CANNOT_TELL, lacks, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
@@ -20,7 +30,7 @@ from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.findings.phrases import times, within
 from ortbench.analysis.findings.run_advice import copy_share
 from ortbench.analysis.findings.slo_advice import found_text, requests_text, slo_text
-from ortbench.analysis.findings.speedups import condition, is_on_host, kept_tensors, on_device
+from ortbench.analysis.findings.speedups import condition, is_on_host, kept_tensors, on_device, takes
 from ortbench.analysis.findings.sweep_advice import best_shapes
 from ortbench.analysis.items import best_mode
 from ortbench.analysis.loads import levels
@@ -81,11 +91,10 @@ def _speedup(best: Fastest) -> str:
 def _fastest_note(result: Result, best: Fastest) -> str:
     interval = best.speedup.ci95
     sure = within(interval, units.digits) if interval else f" ({TOO_FEW})"
-    each = _EACH.get(result.kind, "inference")
-    new = condition(result, best.mode) or f" with new inputs and outputs in each {each}"
+    new = condition(result, best.mode) or f" with {takes(result)}"
     if best.claim == NOISY:
         return f"{NOISY}: {best.mode} is {times(best.speedup)} as fast as {CPU}{new}{sure}"
-    verdict = ", not measurably faster" if best.claim in (ALIKE, SLOWER) else ""
+    verdict = f", not {BY_MARGIN} faster" if best.claim in (ALIKE, SLOWER) else ""
     return f"{best.mode} compared with {CPU}{new}{sure}{verdict}"
 
 
@@ -203,14 +212,10 @@ def _of_sweep(result: Result) -> Iterator[Fact]:
 
 
 _WORK: dict[str, Callable[[Result, Case], Iterator[Fact]]] = {LOOP: _of_loop, START: _of_start}
-_EACH = {LOOP: "step"}  # what new inputs come in, where that is no inference
 _FACTS: dict[str, Callable[[Result], Iterator[Fact]]] = {LOAD: _of_load, SWEEP: _of_sweep}
 
 
 # Several results
-
-
-_SAME = 0.02  # up to which difference two results are called the same
 
 
 @dataclass(frozen=True)
@@ -271,9 +276,9 @@ def _compared(
             said += [finding for block in part if isinstance(block, model.Findings) for finding in block.findings]
         if len(own) < 2:
             continue
-        tables = side_by_side(own, called, _SAME, in_order=False)
+        tables = side_by_side(own, called, MARGIN, in_order=False)
         parts: list[Sequence[model.Block]] = [[it] for it in tables[:-1]]
-        parts += [[it, model.Paragraph(legend(own, _SAME))] for it in tables[-1:]]
+        parts += [[it, model.Paragraph(legend(own, MARGIN))] for it in tables[-1:]]
         titled = sections([*parts, *outputs_part(own, called)])
         made += [replace(it, title=f"{it.title}: {_about(own[0])}") for it in titled] if several else titled
         said += [
@@ -358,7 +363,7 @@ def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     if best.claim in (NOISY, UNKNOWN):
         return CANNOT_TELL, f"{times(best.speedup)} ({best.mode})"
     if not best.is_faster:
-        return "none measurably faster", f"{times(best.speedup)} ({best.mode})"
+        return f"none {BY_MARGIN} faster", f"{times(best.speedup)} ({best.mode})"
     return best.mode, times(best.speedup)
 
 

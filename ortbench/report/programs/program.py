@@ -119,7 +119,7 @@ def _assumed(plan: Plan, mode: str) -> str:
     if looped:
         return f"that {kinds.LOOP.on_device_needs}; what else a step takes and gives is copied in each step"
     return (
-        f"that {kinds.RUN.on_device_needs} between inferences; where each inference has new inputs from the host, use --mode "
+        f"that {kinds.RUN.on_device_needs}; where each inference has new inputs from the host, use --mode "
         "host-accessible or device-tensors"
     )
 

@@ -41,7 +41,7 @@ _FEWEST = 4
 _LONG_NS = 10_000_000  # beside runs so long, what the first one after a switch costs is nothing
 _SLOW_NS, _FEWEST_SLOW = 100_000_000, 2
 _PATIENCE_NS, _PATIENCE_RUNS = 500_000_000, 6  # after that, noise has the last word
-_USED = "bound addresses are used"
+_USED = "the outputs are at the bound addresses"
 
 Call = Callable[[], object]
 
@@ -83,7 +83,7 @@ def _used(mode: InPlace) -> str:
     if mode.refused is None:
         return _USED
     said = mode.refused.removesuffix(".")
-    return f"{_USED}, for outputs as device memory since HOST_ACCESSIBLE outputs fail here: {said}"
+    return f"{_USED}, bound as device memory since HOST_ACCESSIBLE outputs fail here: {said}"
 
 
 def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USED) -> ZeroCopy:
@@ -92,7 +92,7 @@ def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USE
     resident = MODES[CPU].without_copies
     longer = f"{duration(extra_ns)} longer than with {resident}"
     less = f"{duration(-extra_ns)} less than with {resident}"
-    compared = f"in this check an inference takes {longer if extra_ns > 0 else less}; copies in and out would take {duration(copies_ns)}"
+    compared = f"in a short check before the measurement an inference took {longer if extra_ns > 0 else less}; copies in and out would take {duration(copies_ns)}"
     hidden = copies_ns < 2 * noise_ns
     if extra_ns >= copies_ns / 4 and not (hidden and extra_ns < noise_ns):
         return ZeroCopy(False, f"{used}, but {compared}")
@@ -124,7 +124,7 @@ def alone(run_ns: float, h2d_ns: float, d2h_ns: float, used: str) -> ZeroCopy:
     both = h2d_ns + d2h_ns
     # What takes next to nothing beside the other copy is none that would matter.
     least = min((ns for ns in (h2d_ns, d2h_ns) if ns >= both / 4), default=0.0)
-    times = f"in this check an inference takes {duration(run_ns)}, copying in {duration(h2d_ns)}, copying out {duration(d2h_ns)}"
+    times = f"in a short check before the measurement an inference took {duration(run_ns)}, copying in {duration(h2d_ns)}, copying out {duration(d2h_ns)}"
     if run_ns < least:
         return ZeroCopy(True, f"{used}; {times}")
     return ZeroCopy(
