@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ortbench.analysis.noise import WHO, sentence, used_by_others
 from ortbench.analysis.packages import MISNAMED, SHARED, in_folder, mending, overwritten
 from ortbench.core import units
-from ortbench.core.ep_names import CUDA_PACKAGE, is_nvidia, origin
+from ortbench.core.ep_names import CUDA_PACKAGE, SHORT_NAMES, is_nvidia, origin
 from ortbench.core.safe_text import listed
 from ortbench.model.doctor_schema import Card, Cpu, Cuda, Facts, Noise, Nvidia, Profiler
 from ortbench.model.hardware_names import kind
@@ -98,7 +98,7 @@ def _clocks(cpu: Cpu) -> Iterator[Finding]:
     elif not governors:
         yield Finding(
             KNOW,
-            "this machine reports neither its frequency governor nor turbo, like most virtual machines: clocks may follow the load",
+            "this machine reports neither its frequency governor nor turbo, like most virtual machines: clocks may change between runs, so compare configurations in one run",
         )
 
 
@@ -187,7 +187,8 @@ def _noise(found: Noise) -> Finding:
     apart = f"two identical measurements have medians {units.share(abs(found['ratio'] - 1), 1)} apart"
     scatter = f"by the scatter of their {found['pairs']} pairs of blocks"
     text = (
-        f"{apart}; {scatter} a run of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} or more"
+        f"{apart}; {scatter} a run of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} "
+        "or more between its modes; processes and runs can differ by more"
     )
     if seen <= _SAME:
         return Finding(GOOD, text)
@@ -256,17 +257,38 @@ def providers(facts: Facts) -> Iterator[Finding]:
     if installed is None:
         return
     names = [ep["name"] for ep in installed["eps"]]
+    lacking = [ep for ep in installed["eps"] if lacks_gpu(ep, facts["nvidia"])]
     for ep in installed["eps"]:
-        yield _provider(ep, facts["nvidia"], names.count(ep["name"]) > 1)
+        if ep not in lacking:
+            yield _provider(ep, _called(ep, names))
+    if lacking:
+        verb = "does" if len(lacking) == 1 else "do"
+        yield Finding(KNOW, f"{listed([_called(ep, names) for ep in lacking])} {verb} not load: {NO_GPU}")
     for warning in installed.get("warnings", ()):
         if warning["code"] in (SHARED, MISNAMED):
             yield Finding(KNOW, warning["message"])
 
 
-def _provider(ep: ListedEp, nvidia: Nvidia, shares_name: bool) -> Finding:
+NO_GPU = "this machine has no NVIDIA GPU"
+
+
+def lacks_gpu(ep: ListedEp, nvidia: Nvidia) -> bool:
+    """Whether an EP that does not load is one of NVIDIA's without a GPU for it."""
+    return ep["problem"] is not None and is_nvidia(ep["name"]) and not nvidia["present"]
+
+
+def problem_of(ep: ListedEp) -> str | None:
+    """Why an EP does not load, of a missing library without what brings it."""
+    return ep["problem"] if ep["missing"] is None else f"the shared library {ep['missing']} is missing"
+
+
+def _called(ep: ListedEp, names: Sequence[str]) -> str:
     version = f" {ep['version']}" if ep["version"] else ""
-    package = f" of {ep['package']}" if shares_name and ep["package"] else ""
-    name = f"{ep['name']}{version}{package}"
+    package = f" of {ep['package']}" if names.count(ep["name"]) > 1 and ep["package"] else ""
+    return f"{ep['name']}{version}{package}"
+
+
+def _provider(ep: ListedEp, name: str) -> Finding:
     if ep["problem"] is None:
         kinds = [kind(it["hardware"]) for it in ep["devices"] if "vendor" in it["hardware"]]
         if ep["devices"] and not kinds:
@@ -278,11 +300,7 @@ def _provider(ep: ListedEp, nvidia: Nvidia, shares_name: bool) -> Finding:
         return Finding(
             KNOW, f"{name} loads and finds no device that it can use here: check its GPU or NPU, and the driver"
         )
-    # A library that is missing is named without where it comes from, which stands behind.
-    problem = ep["problem"] if ep["missing"] is None else f"the shared library {ep['missing']} is missing"
-    text = f"{name} does not load: {problem}"
-    if is_nvidia(ep["name"]) and not nvidia["present"]:
-        return Finding(KNOW, f"{text}; this machine has no NVIDIA GPU for it")
+    text = f"{name} does not load: {problem_of(ep)}"
     where = None if ep["missing"] is None else origin(ep["missing"])
     if where is None:
         return Finding(BAD, f"{name} does not load: {ep['problem']}")
@@ -290,14 +308,15 @@ def _provider(ep: ListedEp, nvidia: Nvidia, shares_name: bool) -> Finding:
 
 
 def cuda(facts: Facts) -> Iterator[Finding]:
-    """CUDA, cuDNN and the driver against what this ONNX Runtime was built for; nothing where there is neither card nor CUDA."""
+    """CUDA, cuDNN and the driver against what this ONNX Runtime was built for; nothing where there is no card."""
     nvidia, installed = facts["nvidia"], facts["installed"]
     built = None if installed is None else installed["cuda"]
-    if nvidia["present"]:
-        yield _driver(nvidia, built)
-    if built is not None and (nvidia["present"] or any(it["found"] for it in built["libraries"])):
-        yield from _libraries(built, nvidia["present"])
-    elif built is None and installed is not None and nvidia["present"]:
+    if not nvidia["present"]:
+        return
+    yield _driver(nvidia, built)
+    if built is not None:
+        yield from _libraries(built)
+    elif installed is not None:
         if any(is_nvidia(ep["name"]) for ep in installed["eps"]):  # of a package: ONNX Runtime itself need not have one
             return
         text = "this ONNX Runtime was built without CUDA, so it does not use the NVIDIA GPU"
@@ -320,7 +339,7 @@ def _driver(nvidia: Nvidia, built: Cuda | None) -> Finding:
     return Finding(GOOD, f"{text}; this ONNX Runtime was built for CUDA {built['built_for']}")
 
 
-def _libraries(built: Cuda, needed: bool) -> Iterator[Finding]:
+def _libraries(built: Cuda) -> Iterator[Finding]:
     """Which are loaded, where each is found, which are missing and which are there twice."""
     for what, version in (("CUDA's runtime", built["runtime"]), ("cuDNN", built["cudnn"])):
         if version is not None:
@@ -333,7 +352,6 @@ def _libraries(built: Cuda, needed: bool) -> Iterator[Finding]:
                 [it["name"] for it in absent],
                 [path for it in absent for path in it["others"]],
                 needed_to_load,
-                needed,
             )
     for library in built["libraries"]:
         places, loaded = library["found"], library["loaded"]
@@ -344,13 +362,11 @@ def _libraries(built: Cuda, needed: bool) -> Iterator[Finding]:
             yield Finding(GOOD, f"{library['name']}: {loaded or places[0]}")
 
 
-def _missing(names: Sequence[str], others: Sequence[str], to_load: bool, has_gpu: bool) -> Finding:
-    """Libraries that are not there, and others of them that do not help; what to do where there is a GPU for them."""
+def _missing(names: Sequence[str], others: Sequence[str], to_load: bool) -> Finding:
+    """Libraries that are not there, and others of them that do not help."""
     needed = "the CUDA EP does not load without" if to_load else "some operators need"
     versions = f"; other versions do not help: {', '.join(others)}" if others else ""
     text = f"{needed} {listed(names)}: not found{versions}"
-    if not has_gpu:
-        return Finding(KNOW, f"{text}; this machine has no NVIDIA GPU for them")
     return Finding(BAD if to_load else KNOW, text, f"pip install '{CUDA_PACKAGE}'")
 
 
@@ -395,6 +411,14 @@ def examine(facts: Facts) -> list[Section]:
     """The sections that have something to say."""
     found = [Section(title, list(judge(facts))) for title, judge in _SECTIONS.items()]
     return [section for section in found if section.findings]
+
+
+def usable(facts: Facts) -> list[str]:
+    """The EPs that load and have a device, as `--ep` takes them."""
+    installed, short = facts["installed"], {name: it for it, name in SHORT_NAMES.items()}
+    eps = [] if installed is None else installed["eps"]
+    names = [ep["name"] for ep in eps if any("vendor" in it["hardware"] for it in ep["devices"])]
+    return [short.get(name, name) for name in dict.fromkeys(names)]
 
 
 def works(facts: Facts) -> bool:

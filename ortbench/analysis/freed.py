@@ -33,7 +33,7 @@ def kinds_of(shape: Sequence[int | str | None]) -> str:
     )
 
 
-TO_FREE = "; to free "
+TO_FREE, IN_A_COPY = "; to free ", ", in a copy of the model: add "
 
 
 def to_free(inputs: Iterable[tuple[str, Sequence[int | str | None]]], name: str) -> str:
@@ -44,7 +44,7 @@ def to_free(inputs: Iterable[tuple[str, Sequence[int | str | None]]], name: str)
         return ""
     tensors = ", ".join(tensor for tensor, _ in fixed)
     options = " ".join(f"--free-dim {tensor}:0={name}" for tensor, _ in fixed)
-    return f"{TO_FREE}dimension 0 of {tensors}, fixed at {fixed[0][1]}, in a copy of the model: add {options}"
+    return f"{TO_FREE}dimension 0 of {tensors}, fixed at {fixed[0][1]}{IN_A_COPY}{options}"
 
 
 def problem(freed: Freed, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str | None:

@@ -43,24 +43,29 @@ def fits_unit(ns: float, unit: float) -> bool:
 
 
 def digits(value: float, most: int = 12, significant: int = 3) -> str:
-    """A number with three significant digits: 0.00412, 0.123, 1.23, 12.3, 123, 1230; with so many decimals at most."""
+    """A number with three `significant` digits: 0.00412, 0.123, 1.23, 12.3, 123, 1230; with so many decimals at most."""
     if value == 0:
         return "0"
-    places = (
-        significant - 1 - int(f"{value:.{significant - 1}e}".partition("e")[2])
-    )  # of the rounded number: 9.996 is 10.0
+    places = significant - 1
+    places -= int(f"{value:.{places}e}".partition("e")[2])  # of the rounded number: 9.996 is 10.0
     return f"{round(value, places) if places < 0 else value:.{min(max(0, places), most)}f}"
 
 
-def time(ns: float, unit: float) -> str:
-    """A duration in a unit of so many ns, to three digits or the nanosecond."""
-    return digits(ns / unit, most=len(f"{unit:.0f}") - 1)
+def time(ns: float, unit: float, significant: int = 3) -> str:
+    """A duration in a unit of so many ns, to three `significant` digits or the nanosecond."""
+    return digits(ns / unit, len(f"{unit:.0f}") - 1, significant)
 
 
-def duration(ns: float) -> str:
+def duration(ns: float, significant: int = 3) -> str:
     """A duration, for example ``4.21 ms``."""
     name, size = time_unit(ns)
-    return f"{time(ns, size)} {name}"
+    return f"{time(ns, size, significant)} {name}"
+
+
+def durations(ends: Sequence[float]) -> str:
+    """Both ends of an interval of durations; with one more digit where they would read the same."""
+    low, high = map(duration, ends)
+    return f"{low} to {high}" if low != high else " to ".join(duration(it, 4) for it in ends)
 
 
 def difference(ns: float) -> str:

@@ -33,7 +33,7 @@ from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result, w
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
+from ortbench.gate.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, SWEEP
 from ortbench.model.metrics import LATENCY, metric
 from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, SLO_RATE, THROUGHPUT, is_rate
@@ -200,7 +200,7 @@ def _as_share(check: Check) -> Check:
     share = f"≈{units.share(max(0.0, 1 - check.ratio), 1)} of latency"
     if check.low is not None and check.high is not None:
         low, high = (units.share(max(0.0, 1 - end), 1) for end in (check.high, check.low))
-        share += f" (sequential test: {low} to {high}, {check.rounds} rounds)"
+        share += f" (sequential test: {CONFIDENCE} {low} to {high}, {check.rounds} rounds)"
     doubt = f"; {check.doubt}" if check.doubt else ""
     return replace(check, text=f"copies of cpu-tensors: {share}, must be at most {most}{doubt}")
 

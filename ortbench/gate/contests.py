@@ -21,7 +21,7 @@ from ortbench.analysis.comparing.series import PERCENTILES, STATISTICS, Key, Poi
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.resampling import figure_of
-from ortbench.gate.limits import UNCLEAR, Check, Limits, between, verdict_on
+from ortbench.gate.limits import ALPHA, CONFIDENCE, UNCLEAR, Check, Limits, between, verdict_on
 from ortbench.model.kinds import KINDS
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import USUAL, Figure, known_or_plain
@@ -29,7 +29,6 @@ from ortbench.model.modes import CPU, LATENCY, MODES
 from ortbench.model.result import OK, Case
 from ortbench.model.unit_of_work import INFERENCE, Work
 
-ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests
 # What a block of a few runs has: a percentile of four samples would be only another name for the slowest one.
 BLOCK_STATISTICS = ("median", "mean", "min")
 
@@ -67,7 +66,8 @@ class RatioTest:
         if found is None:
             return self.unclear(f"{self.what}: was not measured")
         verdict = verdict_on(found.low, found.high, self.limit, at_most=self.at_most)
-        where = between(found.low, found.high, "too few rounds for an interval")
+        where = between(found.low, found.high, "")
+        where = f"{CONFIDENCE} {where}" if where else "too few rounds for an interval"
         rounds = units.count(found.rounds, "round")
         text = f"{self.what}: median ratio of paired blocks {units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {self.bound}"
         doubt = None

@@ -24,6 +24,8 @@ STARTS = StartWork()
 CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
 
 SLO = declared(LoadPlan)["slo"]
+ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests; that of each end of an interval to be wrong
+CONFIDENCE = f"{1 - 2 * ALPHA:.0%} CI"
 USUAL_REGRESSION = "5%"  # that a baseline allows, unless told otherwise
 _limit = partial(option, panel=LIMIT, commands=("gate",))
 

@@ -12,7 +12,7 @@ from ortbench.analysis import sweep
 from ortbench.analysis.loads.levels import at, load_cases
 from ortbench.core import units
 from ortbench.core.errors import BENCHMARK_FAILED
-from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, between, overall
+from ortbench.gate.limits import CODES, CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, between, overall
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Result, not_ok
@@ -146,7 +146,7 @@ def _confirmed(check: Check, again: Check | None, why_not: str | None) -> Check:
     else:
         found = "the same" if again.ratio is None else f"ratio {units.ratio(again.ratio, 3)}"
         if where := between(again.low, again.high, ""):
-            found += f" ({where}, {again.rounds} rounds)"
+            found += f" ({CONFIDENCE} {where}, {again.rounds} rounds)"
         if again.verdict == FAILED:
             return replace(check, text=f"{check.text}; again with fresh workers: {found}")
     return replace(

@@ -246,7 +246,7 @@ def _explained(
 
     try:
         with ExitStack() as stack:
-            told = observed(stack, quiet, observer) or Observer()
+            told = observed(stack, quiet, observer or _line(quiet, "confirming the change of nodes")) or Observer()
             ratios = {it.mode: it.ratio for it in verdict.checks if it.mode and it.ratio is not None and _is_told(it)}
             why = why_slower(asked.plans, verdict.results, [*slower, *asked.limits.modes], told, ratios)
     except (OrtbenchError, OSError, KeyboardInterrupt) as error:
@@ -256,6 +256,11 @@ def _explained(
         saves(folder)(result)
         write_run(result, folder)
     return replace(verdict, why=why)
+
+
+def _line(quiet: bool, what: str) -> Observer | None:
+    """What says how long something takes on what is no terminal."""
+    return None if quiet or sys.stderr.isatty() else ForecastLine(what)
 
 
 def _is_told(check: Check) -> bool:
@@ -286,8 +291,7 @@ def _hold_again(
     asked: AskedGate, held: _Held, quiet: bool, observer: Observer | None, folder: Path | None
 ) -> Sequence[Check] | None:
     """The checks, with what another time with fresh workers came to, which is kept beside the first; None if it was interrupted."""
-    if observer is None and not quiet and not sys.stderr.isatty():
-        observer = ForecastLine("confirming with fresh workers")
+    observer = observer or _line(quiet, "confirming with fresh workers")
     try:
         again = _hold(asked, quiet, observer, None if folder is None else lambda: make_marked(folder / AGAIN))
     except (OrtbenchError, OSError) as error:

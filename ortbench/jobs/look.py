@@ -200,7 +200,15 @@ def devices(library: str | None, python: str | None, json_out: str | None, check
 
 def listed(library: str | None, python: str | None, check: str | None = None) -> Listed:
     """What `devices` shows; raises as it does."""
+    from ortbench.analysis.doctor import NO_GPU, lacks_gpu, problem_of
+    from ortbench.measure.diagnose import nvidia
+
     found: Listed = _ask(_DEVICES_S, python, "devices", library=check or library)
+    if any(it["problem"] for it in found["eps"]):
+        card = nvidia()
+        for it in found["eps"]:
+            if lacks_gpu(it, card):
+                it["problem"] = f"{problem_of(it)}; {NO_GPU}"
     return found if check is None else checked(check, found, python)
 
 
@@ -212,7 +220,7 @@ def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: 
         return
     from ortbench.report.terminal.listing import print_model
 
-    print_model(found)
+    print_model(found, _ep(target, placed))
 
 
 def inspected(model: str, target: Target, placed: bool, inputs: Inputs) -> Inspected:
@@ -232,8 +240,12 @@ def inspected(model: str, target: Target, placed: bool, inputs: Inputs) -> Inspe
     found["loop"] = suggested(model, found["inputs"], found["outputs"])
     if found["loop"] is not None:
         words = [word for dim, name in target.free_dims.items() for word in ("--free-dim", f"{dim}={name}")]
-        found["loop"]["command"] += "".join(f" {shlex.quote(word)}" for word in words)
+        found["loop"]["command"] += "".join(f" {shlex.quote(word)}" for word in [*_ep(target, placed), *words])
     return found
+
+
+def _ep(target: Target, placed: bool) -> list[str]:
+    return ["--ep", target.ep] if placed else []
 
 
 def _ask(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any:
@@ -246,7 +258,7 @@ def _ask(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any
 def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:
     """Show what may be wrong on this machine with an interpreter's ONNX Runtime, with noise also how far apart two identical
     measurements are; the exit code. `BenchmarkFailed` where no worker can be started."""
-    from ortbench.analysis.doctor import examine, works
+    from ortbench.analysis.doctor import examine, usable, works
     from ortbench.measure import diagnose
 
     facts = diagnose.facts(python)
@@ -261,7 +273,7 @@ def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:
         from ortbench.report.chores import build_doctor
         from ortbench.report.terminal.print import print_report
 
-        print_report(build_doctor(sections))
+        print_report(build_doctor(sections, usable(facts)))
         if wanted and facts["noise"] is None:
             print("ortbench: interrupted before the noise was measured", file=sys.stderr)
     if wanted and facts["noise"] is None:

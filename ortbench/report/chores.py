@@ -12,19 +12,19 @@ from ortbench.analysis.doctor import KNOW, VERDICTS, Finding, Section
 from ortbench.analysis.findings import finding as findings
 from ortbench.analysis.tuning import Ends
 from ortbench.core import units
-from ortbench.core.safe_text import first_of
+from ortbench.core.safe_text import first_of, listed
 from ortbench.model.modes import CPU_TIME, LATENCY
 from ortbench.report import model
 
 _SIGNS = {IS_GOOD: ("good", model.GOOD), KNOW: ("note", model.UNCLEAR), IS_BAD: ("bad", model.BAD)}
 
 
-def build_doctor(sections: Sequence[Section]) -> model.Report:
-    """The report, a part for each section."""
+def build_doctor(sections: Sequence[Section], eps: Sequence[str]) -> model.Report:
+    """The report, a part for each section; `eps` can be measured on."""
     parts: list[Sequence[model.Block]] = [
         (model.Title(section.title), model.Notes([_note(it) for it in section.findings])) for section in sections
     ]
-    return model.Report("What may be wrong here", [*parts, (_conclusion(sections),)])
+    return model.Report("What may be wrong here", [*parts, (_conclusion(sections, eps),)])
 
 
 def _note(finding: Finding) -> model.Note:
@@ -32,11 +32,13 @@ def _note(finding: Finding) -> model.Note:
     return model.Note(finding.text + (f"; try: {finding.command}" if finding.command else ""), f"{sign:4}", tone)
 
 
-def _conclusion(sections: Sequence[Section]) -> model.Conclusion:
+def _conclusion(sections: Sequence[Section], eps: Sequence[str]) -> model.Conclusion:
     verdicts = [finding.verdict for section in sections for finding in section.findings]
     counts = ", ".join(f"{verdicts.count(verdict)} {_SIGNS[verdict][0]}" for verdict in VERDICTS)
-    tone = model.BAD if IS_BAD in verdicts else model.GOOD
-    return model.Conclusion(counts, tone=tone)
+    is_bad = IS_BAD in verdicts
+    what = "mend what is bad" if is_bad else "nothing to mend"
+    can = f"models can be measured with {listed([f'--ep {it}' for it in eps])}" if eps else "no EP can be measured on"
+    return model.Conclusion(f"{counts}: {what}; {can}", tone=model.BAD if is_bad else model.GOOD)
 
 
 _AGES = (("w", 7 * 86400), ("d", 86400), ("h", 3600), ("min", 60))

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from ortbench.analysis.comparing.compare import Row, are_one_run, lacks, only_in, rows, word
+from ortbench.analysis.comparing.comparable import FORCED
+from ortbench.analysis.comparing.compare import Row, are_one_run, in_both, lacks, only_in, ratio_findings, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings, superseded
 from ortbench.analysis.findings.best_advice import Best, best_findings, bests, ep_findings
@@ -87,7 +88,7 @@ def tables(
     """Results side by side, two with every figure, more with the most telling ones: a table of times and rates and one of costs,
     where there are any; in `in_order`, each is compared with the one before it too. Without `same` there are no words for ratios,
     and none of what was `judged`, by another ratio than that of the two figures."""
-    found = rows(results, only)
+    found = in_both(results, rows(results, only))
     names = [called(result, name) for result, name in zip(results, names, strict=True)]
     times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]
     made = [_table(times, names, same, in_order, "metric", "Side by side", judged)]
@@ -134,14 +135,14 @@ def _table(
             *columns(kind, *names),
             *columns(Kind.NUMBER, "ratio", "95% CI", group=2),
             *verdict,
-            *columns(kind, *(f"{name} {it}" for name in names for it in tails), group=3),
+            *columns(kind, *(f"{name} {it}" for it in tails for name in names), group=3),
         )
         lines = [
             (
                 *label(it.key),
                 *(_cell(it.key.metric, value, show) for value in it.values),
                 *ratio_cells(it, None if (it.key.mode, it.key.figure) in judged else it.since_first[1], same),
-                *(cell for value in it.found for cell in tail_cells(value)),
+                *(cell for pair in zip(*map(tail_cells, it.found), strict=True) for cell in pair),
             )
             for it in found
         ]
@@ -214,7 +215,7 @@ def build(
     """The report of a comparison; see `tables`. `remarks` say what the results differ in; `doubt_on` media it says which figures
     are doubtful, where nothing else does; `why` is of the first two; `best` says which is best for what."""
     figures = rows(results, only)
-    remarked = map(remark, [*remarks, *only_in(results, names)])
+    remarked = [_remarked(it) for it in [*remarks, *only_in(results, names, only.modes)]]
     notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     counts = list(dict.fromkeys(it.key.metric for it in figures if it.key.metric.often_zero))
@@ -223,7 +224,7 @@ def build(
         hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
     ]
     off = off_target(results, names)
-    found = [*ep_findings(results), *best_findings(best)]
+    found = [*ep_findings(results), *best_findings(best)] or ratio_findings(results, names, figures, same)
     found += side_findings(results, names) if len(results) <= FEW_RESULTS else []
     few = lacks(results, names, figures)
     last: list[Block] = [
@@ -235,6 +236,11 @@ def build(
     before = [*([off] if off else ()), *doubt_part(results, names, doubt_on)]
     after = why_parts(why) if why else ()
     return Report(title(names), (*before, [sides], *outputs_part(results, names), last, *after))
+
+
+def _remarked(text: str) -> Note:
+    """What two results differ in; what makes them incomparable is to be borne in mind."""
+    return remark(text) if text.startswith(FORCED) else Note(text)
 
 
 def setting_notes(results: Sequence[Result], names: Sequence[str], found: Sequence[Best]) -> list[Note]:
@@ -453,7 +459,7 @@ def verdict_report(verdict: Verdict) -> Report:
     """The verdict and its checks alone, which stand first on a page."""
     more = verdict.sentence.removeprefix(verdict.word).removeprefix(", ")
     said = [Note(capitalized(more))] if more and more != verdict.sentence else []
-    own = [it for it in _remarks(verdict) if not it.text.startswith(_CHANGED)]  # changes stand beside the results
+    own = [it for it in _remarks(verdict) if _CHANGED not in it.text]  # changes stand beside the results
     return Report(f"Gate: {verdict.word}", [[Notes([*said, *_in_words(verdict), *own])]])
 
 
@@ -480,7 +486,7 @@ def _warnings(verdict: Verdict) -> list[Note]:
 
 
 def _remarks(verdict: Verdict) -> list[Note]:
-    """What differs between the sides, unless it is said below; that nothing does is to be borne in mind."""
+    """What differs between the sides, unless it is said below, or that nothing does."""
     below = () if verdict.why is None else tuple(verdict.why.others)
     told = [text for text in verdict.remarks if not text.endswith(below)]
-    return [remark(text) if verdict.alike else Note(text) for text in told]
+    return [_remarked(text) for text in told]

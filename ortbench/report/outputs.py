@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.outputs import EXPECTED, MEASURES, doubt_findings, moved
+from ortbench.analysis.outputs import EXPECTED, MEASURES, doubt_findings, moved, worst
 from ortbench.model.metrics import metric
 from ortbench.model.result import Result
 from ortbench.model.schema import OutputDistance, OutputsCompared
 from ortbench.report import model
 
 _MOST = 5  # outputs of a comparison that have a row
+_LEAST_COSINE = 0.99  # of outputs that are about the same
 _COLUMNS = tuple(
     model.Column(it.title, model.Kind.NUMBER, 2 if key in ("cosine", "top1") else 1)
     for key in MEASURES
@@ -58,8 +59,23 @@ def _part(
     cells = tuple((*([name] if named else []), against, one["name"], *_cells(one)) for name, against, one in rows)
     rest = f"and {more} more that moved less" if more else ""
     table = model.Table(columns, cells, title="How far outputs moved", rest=rest, media=media)
-    said = [model.Paragraph(_SYNTHETIC, media=media)] if any(_is_synthetic(it) for _, it, _ in found) else []
+    said: list[model.Block] = []
+    if any(_is_synthetic(it) for _, it, _ in found):
+        said.append(model.Paragraph(_SYNTHETIC, media=media))
+    if far := [text for name, _, it in found if (text := _far(name, it))]:
+        said.append(model.Notes([model.Note(it, "!", model.UNCLEAR) for it in far], media=media))
     return [[model.filled(table), *said]]
+
+
+def _far(name: str, it: OutputsCompared) -> str:
+    """That outputs which pass are far off; empty where they are not, or do not pass."""
+    found = worst(it["distances"])
+    least = {"top1": 1.0, "cosine": _LEAST_COSINE}
+    off = [metric(f"outputs.{key}") for key in least if found.get(key, 1.0) < least[key]]
+    if it["differs"] is not None or not off:
+        return ""
+    figures = " and ".join(f"{of.title} {of.unit.text(found[of.key.removeprefix('outputs.')])}" for of in off)
+    return f"{f'{name}: ' if name else ''}outputs with {figures} pass only by the tolerance (--rtol, --atol)"
 
 
 _SYNTHETIC = "Inputs are synthetic; --input PATH shows how far outputs move with real ones."

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.analysis.findings.node_advice import MOST, short
-from ortbench.analysis.why.changes import REST, SAME, Change
-from ortbench.analysis.why.explain import Why, by_time, few_names, sentence
+from ortbench.analysis.why.changes import ADDED, REST, SAME, Change
+from ortbench.analysis.why.explain import Why, by_time, few_names, of_model, sentence
 from ortbench.core.safe_text import capitalized
 from ortbench.core.units import duration
 from ortbench.model.metrics import SHARE, TIME
@@ -33,6 +33,8 @@ def why_parts(why: Why) -> list[Sequence[model.Block]]:
     told = [model.Note(f"Why: {sentence(why)}", "→", model.BAD if why.certain and why.ns > 0 else model.UNCLEAR)]
     if confirmed is not None:
         told.append(model.Note(capitalized(confirmed.text), "→", model.GOOD if confirmed.confirmed else model.UNCLEAR))
+        if confirmed.confirmed and why.culprit is not None:
+            told.append(model.Note(f"Next: {_next(why.culprit)}", "→"))
     others = (
         [[model.Title("What else changed"), model.Notes([model.Note(it) for it in why.others])]] if why.others else []
     )
@@ -41,6 +43,11 @@ def why_parts(why: Why) -> list[Sequence[model.Block]]:
         [model.Title("Changes between nodes"), _table(why), model.Notes([model.Note(it) for it in _limits(why)])],
         *others,
     ]
+
+
+def _next(it: Change) -> str:
+    where = "the candidate's model" if it.kind == ADDED else "both models"
+    return f"look for the nodes in {where}, by their names; result.json has all of them"
 
 
 def told_in_lines(why: Why) -> str:
@@ -97,14 +104,19 @@ def _change(it: Change) -> str:
     side = it.own or it.base
     if it.kind == REST:
         return f"all other nodes ({len(side)})"
+    inserted = len(side) - len(of_model(side)) if it.kind == ADDED else 0
     kind = it.kind if it.kind != SAME else "slower" if it.ns > 0 else "faster"
-    ops = [f"{len(of)} {op}" if len(of) > 1 else op for op, of in by_time(it.mainly or side).items()]
-    return f"{kind}: {', '.join([*ops[:_OPERATORS], *['…'] * (len(ops) > _OPERATORS)])}"
+    ops = [
+        f"{len(of)} {op}" if len(of) > 1 else op
+        for op, of in by_time(it.mainly or (of_model(side) if inserted else side)).items()
+    ]
+    more = [*["…"] * (len(ops) > _OPERATORS), *[f"{inserted} inserted"] * bool(inserted)]
+    return f"{kind}: {', '.join([*ops[:_OPERATORS], *more])}"
 
 
 def _about(it: Change) -> tuple[str, str, str]:
     """Which nodes it is, where they run, and what they give."""
-    shown = few_names(it.mainly or it.own or it.base)
+    shown = few_names(it.mainly or (of_model(it.own) if it.kind == ADDED else it.own) or it.base)
     eps = [[short(node["ep"]) for node in side] for side in (it.base, it.own)]
     return shown, _moved(*eps), _moved(_gives(it.base), _gives(it.own))
 

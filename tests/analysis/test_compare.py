@@ -15,7 +15,9 @@ from ortbench.analysis.comparing.compare import (
     SLOWER,
     RatioEstimate,
     Row,
+    in_both,
     only_in,
+    ratio_findings,
     rows,
     stored,
     word,
@@ -25,7 +27,7 @@ from ortbench.analysis.comparing.series import STATISTICS, Selection
 from ortbench.core.errors import NotComparable
 from ortbench.core.stats import FEWEST
 from ortbench.model.metric_names import parse_metric
-from ortbench.model.result import Case, Result
+from ortbench.model.result import UNSUPPORTED, Case, Result
 from tests.expect import there
 from tests.results import (
     broken,
@@ -114,7 +116,7 @@ def test_sides_that_are_the_same_in_everything() -> None:
     """However the EP was asked for, and whatever its sync was found to cost."""
     again = result_of(target__ep_requested="some", target__policy="PREFER_GPU", target__sync={"cost_ns": 5})
     assert sameness(result_of(target__ep_requested="auto"), again) == (
-        "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or of what is not recorded"
+        "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or come from what is not recorded"
     )
     cases: list[tuple[str, Any]] = [
         ("model__sha256", "b" * 64),
@@ -138,7 +140,7 @@ def test_comparability_is_refused_or_forced() -> None:
     with pytest.raises(NotComparable, match=r"^a and c are not comparable: EP: SomeExecutionProvider and B .*--force"):
         comparability(results, "abc", force=False)
     assert comparability(results, "abc", force=True) == [
-        "a → b: optimisation: all → basic",
+        "what differs (a → b): optimisation: all → basic",
         "not comparable, forced: a and c: EP: SomeExecutionProvider and B",
     ]
     assert comparability(results[:1], "a", force=False) == []
@@ -350,6 +352,22 @@ def test_rows_of_several_results() -> None:
     assert row.since_first == row.since_last
     last = there(row.since_last[1])
     assert last.paired
+
+
+def test_modes_that_one_of_two_results_was_not_asked_for_are_named_and_have_no_row() -> None:
+    times = {"cpu-tensors": 100, "device-tensors": 200, "pipelined": 300}
+    pair = [result_of(*(of(mode, ns) for mode, ns in times.items())), result_of(of("cpu-tensors", 212))]
+    assert [it.key.mode for it in in_both(pair, rows(pair))] == ["cpu-tensors"]
+    assert only_in(pair, "ab") == ["only a has: device-tensors, pipelined"]
+    assert only_in(pair[::-1], "ba", ["pipelined"]) == ["only a has: pipelined"]
+    (finding,) = ratio_findings(pair, ["a", "b"], rows(pair), 0.02)
+    assert finding.text == "Latency of b against a: slower in cpu-tensors (2.12×, 95% CI 2.08 to 2.16)."
+    tried = result_of(of("cpu-tensors", 100), Case("device-tensors", UNSUPPORTED, "no copies"))
+    assert only_in([pair[0], tried], "ab") == ["only a has: pipelined"]
+    apart = [pair[0], result_of(of("device-resident", 100))]
+    assert in_both(apart, found := rows(apart)) == found
+    assert only_in(apart, "ab") == []
+    assert ratio_findings(apart, "ab", found, 0.02) == []
 
 
 def test_points_that_not_all_results_have_are_named() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ortbench.analysis import packages
-from ortbench.analysis.doctor import BAD, GOOD, KNOW, examine, visible, works
+from ortbench.analysis.doctor import BAD, GOOD, KNOW, examine, usable, visible, works
 from ortbench.model.doctor_schema import Facts
 from tests.facts import SITE, card, ep, gpu_machine, hardware, quiet_machine
 from tests.results import noise_of
@@ -43,7 +43,7 @@ def test_a_quiet_machine_is_good_in_every_line() -> None:
             [
                 (
                     GOOD,
-                    "two identical measurements have medians 0.200% apart; by the scatter of their 100 pairs of blocks a run of 5 s per mode detects differences of about 1.0% or more",
+                    "two identical measurements have medians 0.200% apart; by the scatter of their 100 pairs of blocks a run of 5 s per mode detects differences of about 1.0% or more between its modes; processes and runs can differ by more",
                     "",
                 )
             ],
@@ -106,7 +106,7 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
          "6.00 GB of 64.0 GB memory are free: what does not fit is paged, which takes longest of all",
          "ps -eo rss,pid,comm --sort=-rss | head"),
         (change(noise__ci95=(0.9, 1.3), noise__ratio=1.1), BAD,
-         "two identical measurements have medians 10.0% apart; by the scatter of their 100 pairs of blocks a run of 5 s per mode detects differences of about 20.0% or more; measure when nothing else runs",
+         "two identical measurements have medians 10.0% apart; by the scatter of their 100 pairs of blocks a run of 5 s per mode detects differences of about 20.0% or more between its modes; processes and runs can differ by more; measure when nothing else runs",
          TOP),
         (change(noise={"problem": "the worker ended", "seconds": 2.0}), BAD,
          "a small model does not run on the CPU: the worker ended"),
@@ -120,7 +120,7 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
          "XExecutionProvider 1.31.1 does not load: it has (some) trouble"),
         (change(installed__eps__0=ep("CUDAExecutionProvider", problem="the shared library libcudart.so.13 is missing (…)", missing="libcudart.so.13")),
          KNOW,
-         "CUDAExecutionProvider 1.31.1 does not load: the shared library libcudart.so.13 is missing; this machine has no NVIDIA GPU for it"),
+         "CUDAExecutionProvider 1.31.1 does not load: this machine has no NVIDIA GPU"),
         (change(installed__package="onnxruntime-gpu"), BAD,
          "the package is onnxruntime 1.31.1, and the module's files are those of onnxruntime-gpu",
          "pip install --force-reinstall --no-deps onnxruntime==1.31.1"),
@@ -182,6 +182,22 @@ def test_what_is_wrong_on_a_machine_with_a_card() -> None:
         facts = gpu_machine()
         made(facts)
         assert finding in [[*filter(None, it[1:])] for it in said(facts, BAD, KNOW)]
+
+
+def test_that_there_is_no_card_is_said_once() -> None:
+    facts = gpu_machine()
+    names = ["TensorrtExecutionProvider", "CUDAExecutionProvider"]
+    change(
+        nvidia__present=False, nvidia__cards=[], installed__eps__1=ep(names[0], problem="a", missing="libnvinfer.so")
+    )(facts)
+    assert facts["installed"] is not None
+    facts["installed"]["eps"].append(ep(names[1], problem="the shared library libcublas.so.13 is missing (…)"))
+    text = (
+        "TensorrtExecutionProvider 1.31.1 and CUDAExecutionProvider 1.31.1 do not load: this machine has no NVIDIA GPU"
+    )
+    assert said(facts, KNOW, BAD) == [("Execution providers", KNOW, text, "")]
+    assert "CUDA" not in {section for section, *_ in said(facts, GOOD)}
+    assert usable(facts) == ["cpu"]
 
 
 def test_versions_of_nsight_systems_and_nvtx_that_go_together() -> None:
@@ -261,7 +277,7 @@ def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
         (GOOD, f"{name} 1.31.1 of onnxruntime-gpu loads and runs on GPU NVIDIA"),
         (
             KNOW,
-            f"{name} 0.1.0 of onnxruntime-ep-cuda13 does not load: it has trouble; this machine has no NVIDIA GPU for it",
+            f"{name} 0.1.0 of onnxruntime-ep-cuda13 does not load: this machine has no NVIDIA GPU",
         ),
         (KNOW, sentence),
     ]
@@ -281,7 +297,7 @@ def test_what_nobody_can_tell_is_left_out() -> None:
     assert works(facts)
     texts = [text for _, _, text, _ in said(facts, GOOD, KNOW, BAD)]
     assert texts[2:-1] == [
-        "this machine reports neither its frequency governor nor turbo, like most virtual machines: clocks may follow the load",
+        "this machine reports neither its frequency governor nor turbo, like most virtual machines: clocks may change between runs, so compare configurations in one run",
         "60.0 GB of 64.0 GB memory are free",
     ]
 

@@ -6,7 +6,7 @@ from ortbench.analysis.comparing.compare import lacks, rows
 from ortbench.analysis.comparing.pairs import PAIRS, PARTS, ROUNDS, lack, remedy
 from ortbench.analysis.comparing.sequential import fewest
 from ortbench.analysis.comparing.series import Selection
-from ortbench.gate.contests import ALPHA
+from ortbench.gate.limits import ALPHA
 from ortbench.measure.schedule import MIN_ROUNDS
 from ortbench.model.result import Result
 from ortbench.model.schema import Stopped

@@ -150,6 +150,21 @@ def test_limits_of_how_far_outputs_moved(limit: dict[str, float], verdict: str, 
     assert (check.verdict, check.text, check.metric) == (verdict, text, next(iter(limit)))
 
 
+def test_outputs_that_pass_only_by_a_tolerance_are_remarked_on() -> None:
+    cases: list[tuple[dict[str, Any], str | None]] = [
+        ({"top1": 0.0, "cosine": 0.609}, "top-1 0% and cosine 0.60900"),
+        ({"top1": 0.98}, "top-1 98.0%"),
+        ({"top1": 1.0, "cosine": 0.99}, None),
+    ]
+    for figures, said_of in cases:
+        moved_far = plain()
+        put(moved_far, told("baseline", {**held(None), "distances": [distance(**figures)]}, []))
+        text = markdown(build([plain(), moved_far], ["baseline", "candidate"], 0.02, False))
+        line = f"- candidate: outputs with {said_of} pass only by the tolerance (--rtol, --atol)"
+        assert (line in text.splitlines()) == (said_of is not None), text
+        assert ("pass only" in text) == (said_of is not None)
+
+
 def test_outputs_that_did_not_move_or_were_not_compared() -> None:
     same = plain()
     put(same, told("cpu", {**held(None), "distances": [distance(max_error=0.0, sqnr=None)]}, []))

@@ -14,11 +14,11 @@ def again(verdict: str, ratio: float | None, low: float | None, high: float | No
 
 def test_a_regression_takes_two_that_say_so() -> None:
     for other, verdict, text in [
-        (again(FAILED, 1.9, 1.8, 2.5), FAILED, "cpu-tensors: ratio 1.95; again with fresh workers: ratio 1.900 (1.800 to 2.500, 12 rounds)"),
+        (again(FAILED, 1.9, 1.8, 2.5), FAILED, "cpu-tensors: ratio 1.95; again with fresh workers: ratio 1.900 (98% CI 1.800 to 2.500, 12 rounds)"),
         (
             again(PASSED, 1.01, 0.98, 1.03),
             UNCLEAR,
-            "cpu-tensors: ratio 1.95; again with fresh workers: ratio 1.010 (0.980 to 1.030, 12 rounds), so the regression is not confirmed",
+            "cpu-tensors: ratio 1.95; again with fresh workers: ratio 1.010 (98% CI 0.980 to 1.030, 12 rounds), so the regression is not confirmed",
         ),
         (
             again(UNCLEAR, 1.04, None, None),

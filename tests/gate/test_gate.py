@@ -120,7 +120,7 @@ def test_a_contest_on_both_sides_of_its_limit() -> None:
         assert contest(1.2, at_most=True).check(found).verdict == at_most
         assert contest(1.2, at_most=False).check(found).verdict == at_least
     check = contest(1.2).check(Interval(1.25, 1.1, 1.3, 20))
-    text = "cpu-tensors, candidate to baseline: median ratio of paired blocks 1.250 (sequential test: 1.100 to 1.300, 20 rounds), must be at most 1.2"
+    text = "cpu-tensors, candidate to baseline: median ratio of paired blocks 1.250 (sequential test: 98% CI 1.100 to 1.300, 20 rounds), must be at most 1.2"
     assert check == Check("cpu-tensors contest", UNCLEAR, text, 1.25, 1.1, 1.3, 1.2, 20, mode="cpu-tensors")
     check = contest(2, at_most=False).check(Interval(2.5, None, None, 3))
     assert (
@@ -422,7 +422,7 @@ def test_copy_share() -> None:
     for most, verdict in [(0.3, PASSED), (0.2, FAILED), (0.0, FAILED), (1.0, PASSED)]:
         [check] = check_alone(copying, Limits(max_copy_share=most))
         assert (check.name, check.verdict) == ("copy share", verdict)
-        share = "≈25.0% of latency (sequential test: 25.0% to 25.0%, 9 rounds)"
+        share = "≈25.0% of latency (sequential test: 98% CI 25.0% to 25.0%, 9 rounds)"
         assert check.text == f"copies of cpu-tensors: {share}, must be at most {most:.1%}"
     limit = Limits(max_copy_share=0.3)
     [check] = check_alone(run_of(cpu_tensors=[1000], device_resident=[1100]), limit)
@@ -507,7 +507,7 @@ def test_too_few_blocks_of_a_stored_result() -> None:
         (check,) = check_alone(result, Limits(min_speedup={"device-tensors": 1.5}))
         lacking = "; a verdict takes 9 rounds: measure again without --iterations"
         few = "too few rounds for an interval, 8 rounds"
-        where = few if rounds < PAIRS else "2.000 to 2.000, 9 rounds"
+        where = few if rounds < PAIRS else "98% CI 2.000 to 2.000, 9 rounds"
         assert check.text == (
             f"speedup of device-tensors over cpu-tensors: median ratio of paired blocks 2.000 (sequential test: {where}), must be at least 1.5{lacking if rounds < PAIRS else ''}"
         )

@@ -283,7 +283,7 @@ def test_blocks_of_the_same_rounds_tell_what_noise_would_hide() -> None:
         assert found[0].rounds == 12
         assert found[0].ratio == pytest.approx(factor, rel=1e-6)
         assert found[0].text == (
-            f"cpu-tensors throughput concurrency=4, as time per inference, candidate to baseline: median ratio of paired blocks {factor:.3f} (sequential test: {factor:.3f} to {factor:.3f}, 12 rounds), "
+            f"cpu-tensors throughput concurrency=4, as time per inference, candidate to baseline: median ratio of paired blocks {factor:.3f} (sequential test: 98% CI {factor:.3f} to {factor:.3f}, 12 rounds), "
             "must be at most 1.05"
         )
         assert live.regressions(found) == ({check.name for check in found} if verdict == FAILED else set())
@@ -360,7 +360,7 @@ def test_a_queue_that_grows_on_the_candidate_alone_is_a_regression_that_is_to_be
     assert kept.text.endswith("; again with fresh workers: the same")
     (_, lost) = confirmed(found, live.regressions(found), heard(*sides(1.0, 12), limits())[1])
     assert lost.verdict == UNCLEAR
-    assert lost.text.endswith("(1.000 to 1.000, 12 rounds), so the regression is not confirmed")
+    assert lost.text.endswith("(98% CI 1.000 to 1.000, 12 rounds), so the regression is not confirmed")
 
 
 def test_limits_of_the_candidate_itself_are_checked_beside() -> None:

@@ -162,7 +162,7 @@ def test_what_is_not_comparable_is_refused_unless_forced(files: Any) -> None:
 def test_versions_that_differ_are_said(files: Any) -> None:
     ran = ortbench("compare", *files(a=at(1.0), b=at(1.0, environment__onnxruntime="1.31.0")))
     assert ran.code == 0
-    assert "onnxruntime 1.28.0 → onnxruntime 1.31.0: ONNX Runtime: 1.28.0 → 1.31.0" in ran.out
+    assert "what differs (onnxruntime 1.28.0 → onnxruntime 1.31.0): ONNX Runtime: 1.28.0 → 1.31.0" in ran.out
 
 
 def test_folders_are_taken_and_tell_results_apart() -> None:
@@ -231,7 +231,7 @@ def test_a_folder_of_results_is_compared_by_what_differs(tmp_path: Path) -> None
     assert (ran.code, ran.err) == (0, "")
     assert columns(ran.out) == ["intra-op-threads=1", "intra-op-threads=4"]
     assert re.search(r"^mode +metric +intra-op-threads=1 +intra-op-threads=4 +ratio", ran.out, re.MULTILINE)
-    assert "! intra-op-threads=1 → intra-op-threads=4: intra-op threads: 1 → 4\n" in ran.out
+    assert "• what differs (intra-op-threads=1 → intra-op-threads=4): intra-op threads: 1 → 4\n" in ran.out
 
 
 def test_numbers_in_names_of_folders_are_numbers(tmp_path: Path) -> None:

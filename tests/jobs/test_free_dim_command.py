@@ -102,14 +102,17 @@ def test_compare_says_that_one_is_of_a_copy(model: Path, tmp_path: Path) -> None
     folders = [next(it.glob("[!.]*")) for it in (plain, tmp_path / "freed")]
     ran = ortbench("compare", *folders, COLUMNS="200")
     assert re.search(r"\nmode +metric +default +x:0=batch +ratio ", ran.out)
-    assert "! default → x:0=batch: freed dimensions: none → x:0 batch" in ran.out
+    assert "• what differs (default → x:0=batch): freed dimensions: none → x:0 batch" in ran.out
 
 
 def test_inspect_shows_the_copy_and_says_fixed_and_symbolic(model: Path) -> None:
     ran = ortbench("inspect", model, COLUMNS="200")
     assert "x  tensor(float)  1x6x8, 192 B (all fixed)" in ran.out
-    assert "to free dimension 0 of x, fixed at 1, in a copy of the model, and measure batches:" in ran.out
+    assert "dimension 0 of x, fixed at 1; to measure batches with a copy of the model in which it is free:" in ran.out
     assert f"ortbench sweep {model} --free-dim x:0=batch --dim batch=1,8\n" in ran.out
+    ran = ortbench("inspect", model, "--ep", "cpu", COLUMNS="200")
+    assert f"ortbench sweep {model} --ep cpu --free-dim x:0=batch --dim batch=1,8\n" in ran.out
+    assert "Memcpy" not in ran.out
     ran = ortbench("inspect", model, *FREE, "--dim", "batch=2", COLUMNS="200")
     assert (ran.code, ran.err) == (0, "")
     assert "x  tensor(float)  [batch, 6, 8] as 2x6x8, 384 B (axis 0 symbolic; axes 1, 2 fixed)" in ran.out

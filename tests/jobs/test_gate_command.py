@@ -408,7 +408,7 @@ def test_the_same_on_both_sides_is_said_and_passes(tmp_path: Path) -> None:
     ran = ortbench("gate", "--model", tiny, "--baseline-model", tmp_path / "copy.onnx", "--ep", "cpu", "--mode", "cpu-tensors",
                    "--max-regression", "900%", "--warmup", 1, "--out", tmp_path / "out", COLUMNS="200")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
-    (said,) = [line.removeprefix("! ") for line in ran.out.splitlines() if "nothing recorded differs" in line]
+    (said,) = [line.removeprefix("• ") for line in ran.out.splitlines() if "nothing recorded differs" in line]
     (folder,) = (tmp_path / "out").glob("[!.]*")
     assert json.loads((folder / "gate.json").read_text())["remarks"] == [said]
     assert f"\n- {said}\n" in (folder / "gate.md").read_text()

@@ -14,7 +14,7 @@ from tests.results import measured, result_of, steady
 
 pytestmark = pytest.mark.process
 
-SAME = "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or of what is not recorded"
+SAME = "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or come from what is not recorded"
 
 
 def saved(folder: Path, name: str, **variables: str) -> Path:
@@ -71,7 +71,7 @@ def test_hostile_values_are_shown_without_harm(tmp_path: Path) -> None:
     assert "SIMDEV_A=\N{REPLACEMENT CHARACTER}[31mred" in page
     assert "|&lt;b&gt;\N{REPLACEMENT CHARACTER}" in page
     ran = ortbench("compare", *paths, COLUMNS="300")
-    assert f"! a → b: {shown}" in ran.out.splitlines()
+    assert f"• what differs (a → b): {shown}" in ran.out.splitlines()
     markdown = ortbench("compare", *paths, "--markdown", "-").out
     assert "\x1b" not in markdown
     assert r"\<b>" in markdown
@@ -81,7 +81,7 @@ def test_results_that_are_the_same_in_everything_are_told_so(tmp_path: Path) -> 
     one, other = (saved(tmp_path, name, SIMDEV_A="1") for name in ("a", "b"))
     ran = ortbench("compare", one, other, COLUMNS="200")
     assert ran.code == 0
-    assert f"! a and b: {SAME}" in ran.out.splitlines()
+    assert f"• a and b: {SAME}" in ran.out.splitlines()
     assert f"- a and b: {SAME}" in ortbench("compare", one, other, "--markdown", "-").out.splitlines()
     gate = ortbench("gate", one, "--baseline", other, "--max-regression", "5%", COLUMNS="200", cwd=tmp_path)
     assert gate.code == 0

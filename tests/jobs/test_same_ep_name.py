@@ -138,7 +138,7 @@ def test_a_live_gate_of_two_libraries(builds: Builds, tmp_path: Path) -> None:
 
 def test_a_live_gate_of_one_library_twice(builds: Builds, tmp_path: Path) -> None:
     ran = gate(builds, tmp_path, "--ep", builds.fast, "--baseline-set", f"ep-library={builds.fast}")
-    same = "! nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or of what is not recorded"
+    same = "• nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or come from what is not recorded"
     assert same in ran.out.splitlines(), ran.err
 
 
@@ -151,7 +151,9 @@ def test_stored_results_of_two_libraries(builds: Builds, tmp_path: Path) -> None
     gated = ortbench("gate", slow, "--baseline", fast, "--max-regression", "50%")
     for ran, sides in ((compared, "fast → slow"), (gated, "baseline → candidate")):
         lines = [line[2:] for line in ran.out.splitlines() if line[:1] in ("!", "•")]
-        assert f"{sides}: EP library: {builds.fast} → {builds.slow}; EP version: 1.0.0 → 2.0.0" in lines, ran.out
+        assert (
+            f"what differs ({sides}): EP library: {builds.fast} → {builds.slow}; EP version: 1.0.0 → 2.0.0" in lines
+        ), ran.out
 
 
 def test_the_built_in_ep_beside_a_library_of_its_name(

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 TINY, MULTI = (f"models/{name}.onnx" for name in ("tiny", "multi_output"))
 SHORT = ("--iterations", 3, "--warmup", 1)
 CPU, CPU_EP = ("--ep", "cpu", "--mode", "cpu-tensors"), "CPUExecutionProvider …"
-SAME = "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or of what is not recorded"
+SAME = "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or come from what is not recorded"
 UNITS = {"ns", "µs", "ms", "s"}  # below the names of columns
 NOTHING_RAN = "! Nothing ran on RefDeviceExecutionProvider: all # nodes are on the CPU (Mul, Add, Clip)."
 _FIGURE = re.compile(r"(?<![=\w-])[≈×±]?\d[\d.]*[kM]?\b×?(?! %)(?: (?:[nµm]?s|[kMG]?B)(?:/s)?\b)?")
@@ -181,8 +181,8 @@ def test_results_that_were_given_names(tmp_path: Path) -> None:
         "before-the-fix-2 # # – cannot tell # cannot tell",
     ]
     assert [line for line in said if line.startswith("!")][1:] == [
-        "! after → before-the-fix: intra-op threads: # → #",
-        "! after → before-the-fix-2: intra-op threads: # → #",
+        "• what differs (after → before-the-fix): intra-op threads: # → #",
+        "• what differs (after → before-the-fix-2): intra-op threads: # → #",
     ]
 
 

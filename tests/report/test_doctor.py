@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.analysis.doctor import examine
+from ortbench.analysis.doctor import examine, usable
 from ortbench.report.chores import build_doctor
 from ortbench.report.terminal.print import print_report
 from tests.facts import gpu_machine
@@ -19,7 +19,7 @@ def test_the_page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
     assert installed is not None
     assert installed["cuda"] is not None
     installed["cuda"]["libraries"] = []
-    print_report(build_doctor(examine(facts)))
+    print_report(build_doctor(examine(facts), usable(facts)))
     assert (
         capsys.readouterr().out
         == """\
@@ -52,8 +52,9 @@ good Nsight Systems 2025.3.2 takes ranges from nvtx 0.2.17
 Noise
 good two identical measurements have medians 0.200% apart; by the scatter of
      their 100 pairs of blocks a run of 5 s per mode detects differences of
-     about 1.0% or more
+     about 1.0% or more between its modes; processes and runs can differ by more
 
-13 good, 0 note, 1 bad
+13 good, 0 note, 1 bad: mend what is bad; models can be measured with --ep cpu
+and --ep cuda
 """
     )

@@ -31,7 +31,7 @@ def test_it_is_the_folder_the_title_and_the_column(tmp_path: Path) -> None:
     assert '<p class="eyebrow">ortbench report: before</p>' in (tmp_path / "page.html").read_text()
     ran = ortbench("compare", tmp_path / "out" / "before", tmp_path / "out" / "after-the-fix")
     assert ran.code == 0, ran.err
-    assert "! before → after the fix: intra-op threads: 1 → 2\n" in ran.out
+    assert "• what differs (before → after the fix): intra-op threads: 1 → 2\n" in ran.out
 
 
 @pytest.mark.process
@@ -46,7 +46,7 @@ def test_cases_of_a_suite_have_their_ids(tmp_path: Path) -> None:
     assert saved == {name: name for name in ("tiny--cpu", "tiny--one-thread")}
     ran = ortbench("compare", tmp_path / "suite", COLUMNS="200")
     assert ran.code == 0, ran.err
-    assert "! tiny--cpu → tiny--one-thread: intra-op threads: default → 1\n" in ran.out
+    assert "• what differs (tiny--cpu → tiny--one-thread): intra-op threads: default → 1\n" in ran.out
     ran = ortbench("report", tmp_path / "suite")
     assert ran.out == f"Saved in {tmp_path / 'suite' / 'report.html'}\n"
 

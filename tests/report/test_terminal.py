@@ -272,6 +272,8 @@ def test_a_comparison_at_80_columns() -> None:
         "                              ms         ms",
         "cpu-tensors  latency        1.00       1.20",
         "",
+        "• Latency of after against before: slower in cpu-tensors (1.20×, 95% CI",
+        "  1.20 to 1.20).",
         "ratio: of a figure to the first one (of rates the inverse); above 1 is slower or",
         "costs more; 95% CI: from the rounds of one run (another one can differ by more);",
         "same: the 95% CI lies within ±2 %.",

@@ -186,7 +186,7 @@ def comparability(results: Sequence[Result], names: Sequence[str], force: bool) 
             raise NotComparable(f"{names[0]} and {name} are not comparable: {found} (--force compares them anyway)")
         remarks += [f"{FORCED}{names[0]} and {name}: {'; '.join(differences)}"] if differences else []
         changed = changes(results[0], result)
-        remarks += [f"{names[0]} → {name}: {'; '.join(changed)}"] if changed else []
+        remarks += [f"what differs ({names[0]} → {name}): {'; '.join(changed)}"] if changed else []
         if not differences and (same := sameness(results[0], result)) is not None:
             remarks.append(f"{names[0]} and {name}: {same}")
     return remarks
@@ -290,7 +290,7 @@ def sameness(one: Result, other: Result) -> str | None:
     ]
     if sides[0] != sides[1] or changes(one, other):
         return None
-    return "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or of what is not recorded"
+    return "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or come from what is not recorded"
 
 
 def depths_of(result: Result) -> dict[str, int]:

@@ -8,7 +8,7 @@ their ratio is given with the noise that each run saw.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
@@ -35,7 +35,9 @@ from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, interval_of, is_full, paired_reach, quotient
 from ortbench.analysis.noise import allows, is_beyond_noise, joined, more_rounds
 from ortbench.analysis.outputs import doubt
+from ortbench.core import units
 from ortbench.core.resampling import ratio_of
+from ortbench.core.safe_text import capitalized, listed
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.modes import OUTPUT_TOKENS, TOKEN_PHASES
@@ -300,15 +302,49 @@ def _row(results: Sequence[Result], key: Key, found: Sequence[Series | None]) ->
     return Row(key, tuple(found), since_first, since_last)
 
 
-def only_in(results: Sequence[Result], names: Sequence[str]) -> list[str]:
-    """The points that not all results have, in a sentence for each result."""
+def in_both(results: Sequence[Result], found: Sequence[Row]) -> list[Row]:
+    """The rows of two results without those of modes that one was not asked for; all of others."""
+    alone = {it for own in _modes_alone(results) for it in own}
+    return [it for it in found if it.key.mode not in alone]
+
+
+def _modes_alone(results: Sequence[Result]) -> list[list[str]]:
+    """Of two results that have modes in common those that only one was asked for, of each; of others none."""
+    modes = [dict.fromkeys(case.mode for case in result.cases) for result in results]
+    if len(modes) != 2 or modes[0].keys().isdisjoint(modes[1]):
+        return [[] for _ in modes]
+    return [[it for it in own if it not in other] for own, other in (modes, modes[::-1])]
+
+
+def only_in(results: Sequence[Result], names: Sequence[str], of: Collection[str] = ()) -> list[str]:
+    """The modes, `of` some or all, that only one of two results was asked for, and the points that not all have, in sentences."""
+    alone = [[it for it in own if not of or it in of] for own in _modes_alone(results)]
+    said = [f"only {name} has: {', '.join(own)}" for name, own in zip(names, alone, strict=True) if own]
     found = [dict.fromkeys(tuple(case.point.items()) for case in result.cases if case.point) for result in results]
     points = [{point: sizes_at(result, point) for point in own} for own, result in zip(found, results, strict=True)]
     more = [
         [point_text(it) for it, sizes in own.items() if not all(other.get(it) == sizes for other in points)]
         for own in points
     ]
-    return [f"only in {name}: {'; '.join(own)}" for name, own in zip(names, more, strict=True) if own]
+    return said + [f"only in {name}: {'; '.join(own)}" for name, own in zip(names, more, strict=True) if own]
+
+
+def ratio_findings(results: Sequence[Result], names: Sequence[str], found: Sequence[Row], same: float) -> list[Finding]:
+    """By how much the second of two results is slower or faster in each mode, by the figure that its kind is judged by."""
+    (timed, *_) = KINDS[results[0].kind].views[0].gated
+    said: dict[str, list[str]] = {}
+    for row in found if len(results) == 2 else ():
+        ratio = row.since_first[1]
+        if row.key.figure != timed or row.key.point or ratio is None:
+            continue
+        known = None if ratio.low is None or ratio.high is None or ratio.doubted else (ratio.low, ratio.high)
+        if known or ratio.doubted or ratio.apart:  # else there are too few blocks, which `lacks` says
+            ends = f", 95% CI {' to '.join(map(units.change, known))}" if known else ""
+            said.setdefault(word(ratio, same), []).append(f"{row.key.mode} ({units.change(ratio.ratio)}×{ends})")
+    title = next((row.key.metric.title for row in found if row.key.figure == timed), "")
+    evidence = "; ".join(f"{verdict} in {listed(modes)}" for verdict, modes in said.items())
+    whose = f"{capitalized(title)} of {names[-1]} against {names[0]}"
+    return [Finding(whose, evidence, weight=Weight.ANSWER)] if said else []
 
 
 def are_one_run(one: Result, other: Result) -> bool:

@@ -125,6 +125,8 @@ def side_findings(results: Sequence[Result], names: Sequence[str]) -> list[Findi
     brings to keep tensors on the device; of soaks what each ends with."""
     if told := _SIDES.get(results[0].kind):
         return told(results, names)
+    if len(results) > 1 and any(len({case.mode for case in it.cases}) < 2 for it in results):
+        return []  # one has no mode to choose from: nothing is said of all
     found = []
     for group, title in (
         (False, f"Fastest mode with {takes(results[0])}"),

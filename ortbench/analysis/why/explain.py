@@ -19,7 +19,7 @@ from ortbench.analysis.why import changes as kinds
 from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called, changes, operator, whole
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import listed
-from ortbench.core.units import duration, share, size
+from ortbench.core.units import duration, durations, share, size
 from ortbench.model.metrics import figure
 from ortbench.model.modes import LATENCY, MODES
 from ortbench.model.result import Result
@@ -238,7 +238,11 @@ def phrase(change: Change) -> str:
     after = f" after {'a ' if change.after == COMPILED else ''}{change.after}" if change.after else ""
     match change.kind:
         case kinds.ADDED:
-            return f"{_nodes(own, 'added ')}{after}"
+            model, put_in = _by_origin(own)
+            if not model:
+                return f"{_nodes(own, 'added ')}{after}, {_INSERTED}"
+            more = f", with {listed([*by_time(put_in)])}, {_INSERTED}" if put_in else ""
+            return f"{_nodes(model, 'added ')}{after}{more}"
         case kinds.GONE:
             return f"{_nodes(base, '')} {'is' if len(base) == 1 else 'are'} gone{after}"
         case kinds.REPLACED:
@@ -285,6 +289,21 @@ def _nodes(nodes: Sequence[ProfiledNode], what: str) -> str:
     return f"{begin} {listed([f'{counted[op]} ({names(ops[op])})' if op in named else counted[op] for op in ops])}"
 
 
+_INSERTED = "which ONNX Runtime inserts"
+
+
+def of_model(nodes: Sequence[ProfiledNode]) -> list[ProfiledNode]:
+    """Nodes without those that ONNX Runtime inserted, unless it inserted all of them."""
+    own, put_in = _by_origin(nodes)
+    return own or put_in
+
+
+def _by_origin(nodes: Sequence[ProfiledNode]) -> tuple[list[ProfiledNode], list[ProfiledNode]]:
+    """Nodes that are the model's, and those that ONNX Runtime inserted."""
+    put_in = [it for it in nodes if is_put_in(it["op"], it["name"])]
+    return [it for it in nodes if it not in put_in], put_in
+
+
 def by_time(nodes: Sequence[ProfiledNode]) -> dict[str, list[ProfiledNode]]:
     """Nodes by operator, those of the one that takes most first."""
     ops: dict[str, list[ProfiledNode]] = {}
@@ -321,11 +340,13 @@ def confirmation(
 ) -> Confirmation:
     """What it means that a candidate without a change was faster by so much, ns, with the interval of that, where it was slower than the
     baseline by `difference_ns`."""
-    what = "without it" if change.kind == ADDED else "with the baseline's part in its place"
+    count = len(of_model(change.own))
+    nodes = "the added node" if count == 1 else f"the {count} added nodes"
+    what = f"without {nodes}" if change.kind == ADDED else "with the baseline's nodes instead"
     if saved is None:
         return Confirmation(False, "not confirmed: too few rounds were measured", saved_ns)
     took, ends = ("less", saved) if saved_ns > 0 else ("more", (-saved[1], -saved[0]))
-    text = f"{what} the candidate takes {duration(abs(saved_ns))} {took} (95% CI {duration(ends[0])} to {duration(ends[1])})"
+    text = f"{what} the candidate takes {duration(abs(saved_ns))} {took} (95% CI {durations(ends)})"
     if difference_ns <= 0:
         text = f"cannot tell: {text}, and in these workers it is not slower than the baseline"
         return Confirmation(False, text, saved_ns, saved)
@@ -333,7 +354,7 @@ def confirmation(
     least, most = _CLEAR * min(change.ns, difference_ns), max(change.ns, difference_ns) / _CLEAR
     if saved[0] > 0 and least <= saved_ns <= most:
         return Confirmation(
-            True, f"confirmed: {text}, {_of_difference(saved, saved_ns, difference_ns)}", saved_ns, saved
+            True, f"confirmed in another run: {text}, {_of_difference(saved, saved_ns, difference_ns)}", saved_ns, saved
         )
     if least <= saved[1] and saved[0] <= most:
         return Confirmation(False, f"cannot tell: {text}", saved_ns, saved)
@@ -344,8 +365,8 @@ def confirmation(
 def _of_difference(saved: tuple[float, float], saved_ns: float, ns: float) -> str:
     """Which part of the difference is saved."""
     if saved[0] > ns:
-        return f"more than the {duration(ns)} by which it is slower than the baseline"
-    return f"{share(saved_ns / ns)} of the difference" if saved_ns < ns else "all of the difference"
+        return f"more than the {duration(ns)} that it takes longer there than the baseline"
+    return f"{share(saved_ns / ns) if saved_ns < ns else 'all'} of the {duration(ns)} that it takes longer there"
 
 
 def not_confirmed(reason: str) -> Confirmation:

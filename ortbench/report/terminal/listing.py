@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ortbench.analysis import freed
 from ortbench.analysis.findings import node_advice
@@ -29,7 +29,7 @@ def print_devices(found: Listed) -> None:
     screen.text(f"ONNX Runtime {runtime['onnxruntime']}, Python {runtime['python']}")
     for warning in found.get("warnings", ()):
         screen.text(warning["message"], label="warning: ", label_style="bad")
-    for label, there in (("  offers   ", True), ("  lacks    ", False)):
+    for label, there in (("  its API has    ", True), ("  its API lacks  ", False)):
         listed = [
             it["what"] + ("" if there else f" (from {it['since']} on)")
             for it in found["abilities"]
@@ -102,8 +102,8 @@ def _hardware(hardware: Device, on_host: bool) -> str:
     return f"{hardware['type']} {ids}{details}"
 
 
-def print_model(found: Inspected) -> None:
-    """Print what `ortbench.worker.looks.model.inspect` found."""
+def print_model(found: Inspected, options: Sequence[str] = ()) -> None:
+    """Print what `ortbench.worker.looks.model.inspect` found; commands that it names have the `options` that were given."""
     screen = Screen()
     screen.text(found["path"], style="heading")
     tensors = [*found["inputs"], *found["outputs"]]
@@ -122,9 +122,13 @@ def print_model(found: Inspected) -> None:
     if "freed" in found:
         screen.text(visible(freed.sentence(found["freed"], "shown")), label="  freed   ", style="unclear")
     elif hint := freed.to_free([(it["name"], it["model_shape"]) for it in found["inputs"]], "batch"):
-        how, _, options = hint.removeprefix(freed.TO_FREE).rpartition(": add ")
-        screen.text(visible(f"to free {how}, and measure batches:"), label="  batch   ")
-        sweep = f"ortbench sweep {shlex.quote(found['path'])} {options} --dim batch=1,8"
+        how, _, to_free = hint.removeprefix(freed.TO_FREE).rpartition(freed.IN_A_COPY)
+        screen.text(
+            visible(f"{how}; to measure batches with a copy of the model in which it is free:"), label="  batch   "
+        )
+        sweep = f"ortbench sweep {shlex.quote(found['path'])} {shlex.join(options)} {to_free} --dim batch=1,8".replace(
+            "  ", " "
+        )
         screen.command(visible(sweep), label=" " * 10)
     operators, opsets, weights = found["operators"], found["opsets"], found["parameters_bytes"]
     if operators is not None and opsets is not None and weights is not None:
@@ -161,9 +165,10 @@ def _print_placement(screen: Screen, found: Inspected) -> None:
     if where["cpu_operators"]:
         screen.text(_counted(where["cpu_operators"]), label="        on the CPU: ", label_style="unclear")
     memcpy = where["memcpy_nodes"]
-    screen.text(
-        f"Memcpy node{'' if memcpy == 1 else 's'} between them", label=f"  {'?' if memcpy is None else memcpy:>5} "
-    )
+    if memcpy != 0 or len(where["nodes"]) > 1:
+        screen.text(
+            f"Memcpy node{'' if memcpy == 1 else 's'} between them", label=f"  {'?' if memcpy is None else memcpy:>5} "
+        )
     copies = found["copies"]
     assert copies is not None  # where the placement is known
     for table in outline(copies):

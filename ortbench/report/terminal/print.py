@@ -53,11 +53,11 @@ class Grid:
     def __init__(self, table: model.Table, screen: Screen) -> None:
         self._screen = screen
         self._lay_out(table, model.WIDE)
-        if (
-            any(column.kind is model.Kind.LONG_NAME for column in table.columns)
-            and self._width([*self._cells]) > screen.width
-        ):
+        long = [column for column in table.columns if column.kind is model.Kind.LONG_NAME]
+        if long and self._width([*self._cells]) > screen.width:
             self._lay_out(table, NARROW)
+            if self._width([*self._cells]) > screen.width and all(column.group != model.KEY for column in long):
+                self._lay_out(table, model.WIDE)  # in parts, in which there is room
 
     def _lay_out(self, table: model.Table, longest: int) -> None:
         """Its cells and their widths, with so many characters of long names at most."""
