@@ -85,7 +85,7 @@ def test_results_that_are_the_same_in_everything_are_told_so(tmp_path: Path) -> 
     assert f"- a and b: {SAME}" in ortbench("compare", one, other, "--markdown", "-").out.splitlines()
     gate = ortbench("gate", one, "--baseline", other, "--max-regression", "5%", COLUMNS="200", cwd=tmp_path)
     assert gate.code == 0
-    assert f"! baseline and candidate: {SAME}" in gate.out.splitlines()
+    assert f"• baseline and candidate: {SAME}" in gate.out.splitlines()
 
 
 @pytest.mark.parametrize(

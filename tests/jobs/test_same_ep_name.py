@@ -247,7 +247,7 @@ def test_doctor_says_whose_each_is(cuda_package: Path) -> None:
     lines = ran.out.splitlines()
     assert f"good {CUDA} 0.1.0 of {PACKAGE} loads and runs on GPU ortbench" in lines
     version = onnxruntime.__version__
-    assert any(line[5:].startswith(f"{CUDA} {version} of onnxruntime-gpu ") for line in lines), ran.out
+    assert any(f"{CUDA} {version} of onnxruntime-gpu " in line for line in lines), ran.out
     assert f"note {SHARED}" in lines
 
 

@@ -109,9 +109,9 @@ def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock,
         NOTHING_RAN,
         "image.onnx (image: 1x3x64x64)",
         "RefDeviceExecutionProvider …",
-        "mode metric baseline candidate baseline p95 baseline p99 candidate p95 candidate p99",
+        "mode metric baseline candidate baseline p95 candidate p95 baseline p99 candidate p99",
         "device-tensors latency # # # # # #",
-        f"! {SAME}",
+        f"• {SAME}",
         "? device-tensors latency median, candidate to baseline: median ratio of paired blocks # (sequential test: too few rounds for an interval, # rounds), must be at most #; a "
         "verdict takes # rounds: measure again with --duration 1s",
         "gate: cannot tell, the checks say what is lacking",
@@ -180,7 +180,7 @@ def test_results_that_were_given_names(tmp_path: Path) -> None:
         "before-the-fix # # – cannot tell # cannot tell",
         "before-the-fix-2 # # – cannot tell # cannot tell",
     ]
-    assert [line for line in said if line.startswith("!")][1:] == [
+    assert [line for line in said if line.startswith("•")] == [
         "• what differs (after → before-the-fix): intra-op threads: # → #",
         "• what differs (after → before-the-fix-2): intra-op threads: # → #",
     ]
