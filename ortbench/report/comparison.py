@@ -412,6 +412,9 @@ _CHANGED = "baseline → candidate"
 _SIGNS = {PASSED: ("✓", GOOD), FAILED: ("✗", BAD), UNDECIDED: ("?", UNCLEAR)}
 
 
+_ONE_PROCESS = "Each side is one process: in another one its times can differ by far more than here, the ratio by less."
+
+
 def build_gate(verdict: Verdict) -> Report:
     """The report of a gate: its verdict, its checks, and the figures of both sides.
 
@@ -440,6 +443,7 @@ def build_gate(verdict: Verdict) -> Report:
     shown = filter(None, (sides.table, *sides.more))
     has_ratios = any(column.name == "ratio" for table in shown for column in table.columns)
     explained = [Paragraph(legend(results, None), media=MARKDOWN)] if has_ratios else []
+    explained += [] if verdict.folder is None else [Paragraph(_ONE_PROCESS)]  # a stored gate has no folder
     missing = Notes(why_missing(results, names))
     # No command: a gate's Markdown ends with the empty line that stands in its place.
     return Report(

@@ -176,7 +176,15 @@ def test_what_is_no_jump_is_none() -> None:
     steps = MS * (1 + 0.5 * (number >= 150))
     assert jumps(stepping(steps, loops=1), first=True) == []  # the machine may have been busy from there on
     assert jumps(stepping(steps[:8]), first=True) == []
-    falls = [53.9, 49.7, 48.1, 47.0, 47.0, 46.8, *(46.5 + 0.05 * (number % 3) for number in range(57))]  # warm only after some steps
+    falls = [
+        53.9,
+        49.7,
+        48.1,
+        47.0,
+        47.0,
+        46.8,
+        *(46.5 + 0.05 * (number % 3) for number in range(57)),
+    ]  # warm only after some steps
     assert jumps(stepping(np.array(falls) * MS / 50), first=True) == []
     alone = stepping(MS * np.ones(300), loops=3)
     alone.steps_ns = [round(ns) for ns in (50 * MS, *steps)]  # loops do not show what their medians do

@@ -111,6 +111,7 @@ def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock,
         "RefDeviceExecutionProvider …",
         "mode metric baseline candidate baseline p95 candidate p95 baseline p99 candidate p99",
         "device-tensors latency # # # # # #",
+        "Each side is one process: in another one its times can differ by far more than here, the ratio by less.",
         f"• {SAME}",
         "? device-tensors latency median, candidate to baseline: median ratio of paired blocks # (sequential test: too few rounds for an interval, # rounds), must be at most #; a "
         "verdict takes # rounds: measure again with --duration 1s",

@@ -215,7 +215,9 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
         verdict = "no difference," if max(ends) <= 1 + MARGIN and not why else f"{_UNCLEAR}{why}, but"
         return Best(what, mode, None, f"{verdict} none is more than {most}% better than {names[reference]}")
     if against.ci95 is not None and against.ci95[0] > 1 and not why:
-        text = f"{names[top]}, but not by more than {MARGIN:.0%} for certain; {names[reference]} takes {_times(against)}"
+        text = (
+            f"{names[top]}, but not by more than {MARGIN:.0%} for certain; {names[reference]} takes {_times(against)}"
+        )
         return Best(what, mode, None, text)
     return Best(what, mode, None, f"{_UNCLEAR}{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 

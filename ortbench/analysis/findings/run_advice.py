@@ -417,7 +417,8 @@ def _graphs(result: Result) -> list[Finding]:
 
 # The link
 
-_APART = 1.1  # times that the medians of processes are apart, from which on it is told
+# Times that the medians of processes are apart, from which on it is told, and told among the first.
+_APART, _FAR_APART = 1.1, 1.2
 _STALE = 1.2  # copies this much faster than a bandwidth curve's say that it no longer holds
 
 
@@ -468,13 +469,11 @@ def hump_findings(result: Result) -> list[Finding]:
     told = []
     if apart:
         listed = "; ".join(f"{mode} {duration(low)} to {duration(high)}" for mode, (low, high) in apart.items())
-        most = times(max(high / low for low, high in apart.values()))
+        most = max(high / low for low, high in apart.values())
         count_ = max(len(it.first_rounds) for it in timed)
-        what = (
-            f"The medians of the {count_} processes differ by up to {most}, so figures of two runs can differ as much; ratios within "
-            "this run hold by their intervals"
-        )
-        told.append(Finding(what, listed, weight=Weight.COST))
+        what = f"The medians of the {count_} processes differ by up to {times(most)}, so figures of two runs can differ as much"
+        weight = Weight.GAIN if most >= _FAR_APART else Weight.COST
+        told.append(Finding(f"{what}; ratios within this run hold by their intervals", listed, weight=weight))
     if found:
         what = "Latency is bimodal, so its median describes only one of two peaks"
         listed = "; ".join(f"{mode} {_hump(low)} and {_hump(high)}" for mode, (low, high) in found.items())
