@@ -34,7 +34,7 @@ def test_the_table_has_no_other_rows() -> None:
 def test_devices_says_what_a_version_can_and_cannot_do(version: str, software_gpu: tuple[str, ...]) -> None:
     ran = ortbench("devices", "--python", environment(version), prefix=software_gpu, COLUMNS="200")
     assert (ran.code, ran.err) == (0, "")
-    cannot = "  lacks    HOST_ACCESSIBLE (pinned) memory (from 1.28 on)\n"
+    cannot = "  its API lacks  HOST_ACCESSIBLE (pinned) memory (from 1.28 on)\n"
     assert (cannot in ran.out) == (version in ("1.24.4", "1.27.0"))
     assert ("HOST_ACCESSIBLE (pinned) memory\n" in ran.out.split("CPUExecutionProvider")[0]) == (cannot not in ran.out)
     assert f"WebGpuExecutionProvider 0.4.0 from onnxruntime-ep-webgpu\n  library  {environment(version)}" in ran.out

@@ -109,7 +109,7 @@ def test_each_mode_copies_as_it_says(
 def test_host_accessible_says_how_its_outputs_are_bound(everything: tuple[dict[str, Any], list[Record]]) -> None:
     how = cases(everything[0])[HOST_ACCESSIBLE]["checks"]["zero_copy"]["how"]
     assert (
-        "for outputs as device memory since HOST_ACCESSIBLE outputs fail here: Error in execution: dst_data != src_data"
+        "bound as device memory since HOST_ACCESSIBLE outputs fail here: Error in execution: dst_data != src_data"
         in how
     )
 
