@@ -96,6 +96,7 @@ def test_no_rate_is_claimed_that_the_requests_do_not_show(
     assert not rates or np.median(rates) > low * edge
 
 
+@pytest.mark.wide
 def test_a_rate_that_processes_of_different_speed_meet_is_met_by_others() -> None:
     """By the requests of five more processes together, as a further load has them; by tries in one process in seven of ten at most."""
     held = 0

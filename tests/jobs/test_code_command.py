@@ -138,6 +138,7 @@ def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> 
     assert "only tensors can be bound and copied" in refused["device-tensors"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("honesty", ["async", "async-old-api"])
 def test_programs_on_the_reference_device(honesty: str, library: Path, tmp_path: Path) -> None:
     """Every mode, and loops, where nothing waits by itself; the sync in each is the one that was proved."""

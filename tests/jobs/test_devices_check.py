@@ -38,6 +38,7 @@ def test_what_an_ep_does_not_offer_is_no_failure(library: Path) -> None:
     assert found["mode device-resident"][0] == "passed"
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("knobs", "what", "how"),
     [

@@ -356,6 +356,7 @@ SLOW = {(name, "webgpu") for name in ("image_classifier", "denoiser", "image_dec
 QUICK_ONES = ["cpu_island", "decoder_shared", "fp16", "multi_output", "transformer_ids"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("ep", "names"),
     [
