@@ -34,7 +34,7 @@ _LONGER = 3  # times as long as it is to be, a race lasts for enough rounds
 
 
 def time_for(processes: int, start_s: float, round_s: float) -> float:
-    """The time that so many processes take, s, by that to start one and that of a round: of their starts, and of `FEW` rounds each."""
+    """The time that so many processes take, s, by that to start one and that of a round: of their starts (see `starting_in`), and of `FEW` rounds each."""
     return max((processes - 1) * start_s / TO_START, processes * FEW * round_s)
 
 

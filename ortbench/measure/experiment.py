@@ -47,6 +47,11 @@ _KEEP_SHARE = 0.02  # of the time, at most
 TO_START = 1 / 3  # of the time, that other processes may take to start
 
 
+def starting_in(budget_s: float, start_s: float) -> int:
+    """How many processes there can be of which all but the first start in a third of a time."""
+    return 1 + int(budget_s * TO_START / start_s)
+
+
 class Judge(Protocol):
     """Looks at blocks as they come and says of what more are wanted: see `ortbench.gate.live`. By itself it wants all."""
 
@@ -264,7 +269,7 @@ class Experiment(Generic[SeriesT]):
         loop = self._sides[0].plan.loop
         if loop.processes is not None or any(side.timeline is not None for side in self._sides):
             return loop.processes or 1
-        found = min(PROCESSES, 1 + int(budget_s * TO_START / self._start_s), int(most))
+        found = min(PROCESSES, starting_in(budget_s, self._start_s), int(most))
         return found if found >= FEW else 1
 
     def _end_processes(self) -> None:

@@ -42,7 +42,7 @@ from ortbench.core.resampling import FEW
 from ortbench.measure.client_pool import LEAST_RUNS
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import say_what_moved
-from ortbench.measure.experiment import TO_START, Experiment, Judge, Unjudged
+from ortbench.measure.experiment import TO_START, Experiment, Judge, Unjudged, starting_in
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.load_configuration import ALONE_S, ArrivalSchedule, LoadSide
@@ -373,7 +373,7 @@ class LoadExperiment(Experiment[Any]):
     def _searched(self, own: LoadSide, mode: str, number: int) -> Generator[Turn, None, int]:
         """Find the highest rate of a mode that meets the SLO, in the time of so many tries; all tries of a rate make up its load point,
         and of several processes each has one of them."""
-        most = own.side.plan.loop.processes or 1 + int(TRIES * self._level_s * TO_START / self._start_s)
+        most = own.side.plan.loop.processes or starting_in(TRIES * self._level_s, self._start_s)
         most += self._process - 1
         search, slo = Search(own.highest_rate(mode)), self._load.slo or {}
         points: dict[float, Point] = {}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.claims import MARGIN
-from ortbench.analysis.findings.speedups import is_on_host, needs, stays_in_place
+from ortbench.analysis.findings.speedups import is_on_host, kind_of, needs, stays_in_place
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.model.kinds import KINDS, RUN, SPEEDUP
@@ -137,7 +137,7 @@ def legend(result: Result, table: Table) -> list[str]:
     )
     said += ["?: noise of the machine may have made it."] if _is_doubted(table) else []
     said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
-    if not _counts_crossings(result) and any(HOST_ACCESSIBLE in row for row in table.rows):
+    if not kind_of(result).counts_crossings and any(HOST_ACCESSIBLE in row for row in table.rows):
         said.append(_IN_PLACE)
     shown = {column.name for column in table.columns}
     if {"speedup", "95% CI"} <= shown and (count := max(len(it.first_rounds) for it in result.cases)):
@@ -152,10 +152,6 @@ def legend(result: Result, table: Table) -> list[str]:
     if any("/s" in name for name in shown) and any(map(_is_mean_apart, result.cases)):
         said.append("Rates are completed work divided by the time it took, so they follow the mean, not the median.")
     return [*said, f"Times are medians{apart}{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
-
-
-def _counts_crossings(result: Result) -> bool:
-    return KINDS[LOOP if result.generation else result.kind].counts_crossings
 
 
 def _is_mean_apart(case: Case) -> bool:

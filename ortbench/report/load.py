@@ -116,8 +116,6 @@ def open_table(result: Result) -> model.Table:
 
 CANNOT_TELL = "cannot tell"
 _MET = {"passed": "met", "failed": "violated", "unclear": CANNOT_TELL}
-
-
 _MET_IN_FEW = ("met once", "met twice")  # in a process, in two
 
 

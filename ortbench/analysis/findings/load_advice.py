@@ -265,11 +265,9 @@ def _noisy_knees(result: Result) -> list[Finding]:
 def _beside(result: Result, bend: Case) -> str:
     """How many times as many inferences other numbers of clients complete, between which figures."""
     others = [it for it in measured(result, CONCURRENCY, bend.mode) if it is not bend]
-    known = [(at(it).phrase, ci95) for it in others if (ci95 := over(it, bend).ci95) is not None]
-    return "".join(
-        f"{'; ' if not number else ', '}{phrase} {ratio(low)} to {times(high)} as many"
-        for number, (phrase, (low, high)) in enumerate(known)
-    )
+    known = [(it, ci95) for it in others if (ci95 := over(it, bend).ci95) is not None]
+    said = ", ".join(f"{at(it).phrase} {ratio(low)} to {times(high)} as many" for it, (low, high) in known)
+    return f"; {said}" if said else ""
 
 
 def _bend(levels: Sequence[Case]) -> Case | None:

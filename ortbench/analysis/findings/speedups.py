@@ -54,16 +54,17 @@ def condition(result: Result, mode: str) -> str:
 
 def needs(result: Result) -> str:
     """What has to hold for the modes that keep tensors on the device."""
-    kind = _kind(result)
+    kind = kind_of(result)
     return kind.in_place_needs if stays_in_place(result) else kind.on_device_needs
 
 
 def takes(result: Result) -> str:
     """What the modes have that can replace each other, behind "with"."""
-    return _kind(result).takes
+    return kind_of(result).takes
 
 
-def _kind(result: Result) -> Kind:
+def kind_of(result: Result) -> Kind:
+    """The kind whose words a result has: a loop's where it generates."""
     return KINDS[LOOP if result.generation else result.kind]
 
 
