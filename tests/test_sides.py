@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.configurations import MAX_SIDES, differ_by_ep, side_names, sides_of
+from ortbench.plan.configurations import MAX_SIDES, differ_by_ep, side_names, side_plans, sides_of
 from ortbench.plan.options import SESSIONS, SHAPED, SIDE_BY_SIDE, TUNED, options_of
-from ortbench.plan.plan import PLAN, Plan
+from ortbench.plan.plan import PLAN, Plan, check
 from ortbench.plan.plan_builder import plan_of
 from tests.expect import refusal
 from tests.typed import typed
@@ -45,6 +45,22 @@ def test_lists_of_each_kind() -> None:
     assert [(it["intra-op-threads"], it["dim"]) for it in sides(dim=["b=1,2", "s=3,4"], intra_op_threads="1,2")] == [
         (threads, {"b": b, "s": s}) for threads in (1, 2) for b in (1, 2) for s in (3, 4)
     ]
+
+
+def test_threads_between_operators_are_of_parallel_sides_alone() -> None:
+    given = typed({"execution-mode": "sequential,parallel", "inter-op-threads": "2,4"})
+    found = side_plans(given, "run", lambda side: plan_of("models/tiny.onnx", side))
+    assert [(it.target.execution_mode, it.target.inter_op_threads) for it in found] == [
+        ("sequential", None), ("parallel", 2), ("parallel", 4),
+    ]  # fmt: skip
+    with pytest.raises(BadInput, match="operators run one at a time"):
+        check(
+            side_plans(
+                typed({"execution-mode": "sequential", "inter-op-threads": "2"}),
+                "run",
+                lambda side: plan_of("models/tiny.onnx", side),
+            )[0]
+        )
 
 
 def test_what_is_no_list_and_too_many_sides() -> None:

@@ -123,9 +123,10 @@ def slope_ns(steps_ns: Sequence[int], first: bool) -> float | None:
 
 
 def growth_ns(case: Case) -> float | None:
-    """The growth per step that is worth telling: None too where all steps together make up less than 2 % of the last one."""
+    """The growth per step that is worth telling: None where steps get shorter, which is their warming up, and where all together make
+    up less than 2 % of the last one."""
     each, medians = case.value("step_growth"), case.steps_ns
-    return each if each is not None and medians and abs(each) * len(medians) > _TELLING * medians[-1] else None
+    return each if each is not None and medians and each * len(medians) > _TELLING * medians[-1] else None
 
 
 class Jump(NamedTuple):

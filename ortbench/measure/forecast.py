@@ -11,6 +11,7 @@ from ortbench.plan.plan import Loop
 
 Step = Literal["open", "prepare", "measure", "switch", "finish", "energy"]
 
+_OF_MODES: tuple[Step, ...] = ("prepare", "finish", "energy")
 _ORDER: tuple[Step, ...] = ("open", "prepare", "measure", "switch", "finish", "energy")
 # What a step takes, in s, and in runs of the model besides.
 _USUAL: dict[Step, tuple[float, float]] = {"open": (0.8, 1), "prepare": (0.4, 5), "finish": (0.1, 2), "energy": (4, 2)}
@@ -21,7 +22,7 @@ _TELLING_SHARE = 0.05  # of the measurement, from which on it tells itself how l
 
 class Forecast:
     """The time that is left, s, by the steps that are: sides to open, and modes to prepare and measure, of all sides together.
-    `measuring_s` says how long blocks take, of the time of an inference, where the loop does not."""
+    `measuring_s` says how long blocks take, of the time of an inference and the number of modes, where the loop does not."""
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class Forecast:
         modes: int,
         clock: Callable[[], float] = time.monotonic,
         energy: int = 0,
-        measuring_s: Callable[[float], float] | None = None,
+        measuring_s: Callable[[float, int], float] | None = None,
     ) -> None:
         self._loop, self._modes, self._clock, self._measuring_s = loop, modes, clock, measuring_s
         self._count: dict[Step, int] = {
@@ -78,7 +79,7 @@ class Forecast:
     def know_modes(self, modes: int) -> None:
         """How many modes there are to be measured, now that some may have been given up."""
         self._modes = modes
-        for step in ("finish", "energy"):
+        for step in _OF_MODES:
             self._count[step] = min(self._count[step], modes)
 
     def measured(self, share: float) -> None:
@@ -100,7 +101,7 @@ class Forecast:
     def _expected(self, step: Step) -> float:
         if step == "measure":
             if self._measuring_s is not None:
-                return self._measuring_s(self._run_s)
+                return self._measuring_s(self._run_s, self._modes)
             a_round = _ROUND_RUNS * self._run_s
             most = self._loop.duration_s
             if self._loop.iterations is not None:

@@ -105,10 +105,9 @@ def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
     beside_s = _BESIDE_PROCESSES_S if load.sessions == PROCESS else _BESIDE_S
     processes = max((*load.closed, load.workers)) - 1 if load.sessions == PROCESS else 0
     rounds = max(_MOST_ROUNDS, math.ceil(level_s)) + 2 if load.closed else 0  # as each process has whole ones
-    a_start_s = (len(plans) + processes) * _PROCESS_S + modes * _PROCESS_MODE_S
     given = 1 if load.file is not None else plans[0].loop.processes
 
-    def measuring_s(run_s: float) -> float:
+    def measuring_s(run_s: float, modes: int) -> float:
         # Clients that have the device one after the other take as long together as one alone.
         least_s = [_FEWEST_ROUNDS * LEAST_RUNS * count * run_s for count in load.closed]
         closed_s = sum(max(level_s, it) + rounds * beside_s for it in least_s) * shapes
@@ -116,7 +115,7 @@ def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
         searched_s = TRIES * level_s if load.rate == AUTO else 0.0
         alone = rounds + (_ALONE_ROUNDS if load.is_open else 0)
         blocks_s = modes * (closed_s + rated_s + searched_s + alone * (ALONE_S + _ALONE_RUNS * run_s))
-        starts_s = ((given or PROCESSES) - 1) * a_start_s
+        starts_s = ((given or PROCESSES) - 1) * ((len(plans) + processes) * _PROCESS_S + modes * _PROCESS_MODE_S)
         starts_s = starts_s if given else min(starts_s, TO_START * modes * (closed_s + rated_s))
         starts_s = max(0.0, starts_s - TO_START * modes * closed_s)  # by which blocks of clients become shorter
         return blocks_s + starts_s + processes * (_PROCESS_S + modes * _PROCESS_MODE_S) + _WRITING_S
@@ -167,6 +166,7 @@ class LoadExperiment(Experiment[Any]):
         super()._open()
         for it in self._loads:
             it.opened()
+        self._forecast.know_modes(sum(len(it.side.plan.modes) for it in self._loads))
 
     def _measure(self, watch: Watch) -> Stopped | None:
         with self._watched(watch):

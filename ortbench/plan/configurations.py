@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core import interpreters
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
-from ortbench.plan.list_syntax import alone
+from ortbench.plan.list_syntax import Several, alone
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.options import Option, RawOptions, declared, options_of
-from ortbench.plan.plan import PLAN, Loop, Plan
+from ortbench.plan.plan import PARALLEL, PLAN, Loop, Plan
 from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import Inputs, Target
 
@@ -47,7 +47,14 @@ def side_plans(given: RawOptions, command: str, plan_of: Callable[[RawOptions], 
     read, or that is for one EP where there are several."""
     mixed = "shape-order" in given  # lists of shapes are of one configuration then
     options = (it for it in options_of(*PLAN) if command in it.commands and not (mixed and it.of_shapes))
-    sides = sides_of(given, [it.of(command) for it in options])
+    sides = []
+    for side in sides_of(given, [it.of(command) for it in options]):
+        if isinstance(given.get("execution-mode"), Several) and side["execution-mode"] != PARALLEL:
+            side = {
+                flag: value for flag, value in side.items() if flag != "inter-op-threads"
+            }  # of the parallel ones alone
+        if side not in sides:
+            sides.append(side)
     eps = list(dict.fromkeys(side["ep"] for side in sides if "ep" in side))
     if len(eps) > 1 and ("ep-library" in given or "device" in given):
         raise BadInput("with several --ep give a library as an --ep of its own, and no --device")

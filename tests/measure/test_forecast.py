@@ -68,7 +68,7 @@ def test_the_measurement_tells_itself_how_long_it_takes() -> None:
 
 def test_a_load_says_itself_how_long_its_blocks_take() -> None:
     clock = Clock()
-    forecast = Forecast(Loop(duration_s=99.0), sides=1, modes=2, clock=clock, measuring_s=lambda _: 10.0)
+    forecast = Forecast(Loop(duration_s=99.0), sides=1, modes=2, clock=clock, measuring_s=lambda _, modes: 5.0 * modes)
     before = forecast.left_s()
     assert 10 < before < 15
     forecast.begin("measure")
@@ -80,6 +80,14 @@ def test_a_load_says_itself_how_long_its_blocks_take() -> None:
     assert forecast.left_s() == pytest.approx(to_come)
     forecast.know_left(4.0)
     assert forecast.left_s() == pytest.approx(to_come + 4.0)
+
+
+def test_a_load_forecasts_only_modes_that_the_opened_model_leaves() -> None:
+    forecast = Forecast(Loop(), sides=1, modes=4, clock=Clock(), measuring_s=lambda _, modes: 5.0 * modes)
+    assert 20 < forecast.left_s() < 25
+    forecast.begin("open")
+    forecast.know_modes(1)
+    assert 5 < forecast.left_s() < 7
 
 
 def test_iterations_are_as_long_as_their_runs() -> None:
