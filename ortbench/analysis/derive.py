@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ortbench.analysis.bandwidth import add_shares, least_ns
-from ortbench.analysis.comparing.pairs import by_round, ratio_of
+from ortbench.analysis.comparing.pairs import are_apart, by_round, ratio_of
 from ortbench.analysis.growth import HELD, grown
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
@@ -104,15 +104,27 @@ def _derive_copies(result: Result) -> None:
         return
     for name, mode in MODES.items():
         case = result.case(name)
-        total, inference = result.median(name, LATENCY), result.median(mode.without_copies, LATENCY)
+        without = result.case(mode.without_copies)
+        if case is None or without is None or not _takes_longer(case, without):
+            continue  # a difference that noise may have made is of no copies
+        total, inference = case.median(LATENCY), without.median(LATENCY)
         if is_only_host_accessible(result) and not shows_copies(result, name):
             continue
-        nothing = case is not None and case.bytes_h2d == case.bytes_d2h == 0  # then the difference is of something else
-        if case is not None and total is not None and inference is not None and not nothing:
+        nothing = case.bytes_h2d == case.bytes_d2h == 0  # then the difference is of something else
+        if total is not None and inference is not None and not nothing:
             copies = total - inference
             case.put(COPY_TIME, copies, derived=True)
             case.put("inference", inference, derived=True)
             case.put(COPY_SHARE, max(copies, 0) / total, derived=True)
+
+
+def _takes_longer(case: Case, other: Case) -> bool:
+    """Whether the inferences of a mode take longer than those of another for certain; of too few blocks, whether each does."""
+    ratio = ratio_of(case, other)
+    if ratio is not None and ratio.ci95 is not None:
+        return ratio.ci95[0] > 1
+    short, long = ([ns for block in by_round(it, LATENCY).values() for ns in block] for it in (other, case))
+    return are_apart(short, long, 1.0)
 
 
 def put_copies(case: Case, least_ns: float = 0) -> None:

@@ -51,9 +51,26 @@ def test_verdicts() -> None:
     found = there(handing_on(made))
     assert found.verdict == UNCLEAR
     memory: dict[str, str | None] = {**SHARED, "default": "Own (DEFAULT)"}
-    made = with_times(10 * MS, 10 * MS, 4 * MS, memory)
-    assert handing_on(made) is None
-    assert "copies" in made.cases[0].metrics
+    for cpu, resident, shows in ((14 * MS, 10 * MS, True), (10 * MS, 10 * MS, False), (9 * MS, 10 * MS, False)):
+        made = with_times(cpu, resident, 4 * MS, memory)
+        assert handing_on(made) is None
+        assert ("copies" in made.cases[0].metrics) == shows
+
+
+def test_copies_are_derived_only_from_a_difference_that_is_certain() -> None:
+    """Of too few rounds for an interval each inference must take longer."""
+    for cpu, resident, shows in (
+        ([10, 11, 12], [7, 8, 9], True),
+        ([10, 11, 12], [7, 8, 10.5], False),
+        ([10, 14, 18] * 9, [13, 17, 9] * 9, False),
+        ([10, 10.1, 10.2] * 9, [9, 9.1, 9.2] * 9, True),
+    ):
+        made = with_times(1, 1, 1, {**SHARED, "default": "Own (DEFAULT)"})
+        for number, samples in ((0, cpu), (2, resident)):
+            latency = steady([round(ms * MS) for ms in samples])
+            made.cases[number] = measured(made.cases[number].mode, latency=latency)
+        derive(made)
+        assert ("copies" in made.cases[0].metrics) == shows
 
 
 def test_what_is_said() -> None:

@@ -274,6 +274,8 @@ def test_results_that_may_be_compared_are() -> None:
     new.environment["onnxruntime"] = "1.29.0"
     found = page(old, new, names=["old", "new"])
     assert found.text("h1") == ["Copies take ≈60% of the latency of cpu-tensors"]
+    ratios = "cannot tell in cpu-tensors (1.000×, 95% CI 0.970 to 1.030), device-tensors"
+    assert found.text("li")[0].startswith(f"Latency of new against old: {ratios}")
     assert "Side by side" in found.text("h2")
     assert [it for it in found.all("th") if it.get("class") == "left"] == [{"scope": "col", "class": "left"}] * 3
     assert "old → new: ONNX Runtime: 1.28.0 → 1.29.0" in found.text("li")

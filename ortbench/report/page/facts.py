@@ -19,7 +19,7 @@ from ortbench.analysis.comparing.claims import (
     fastest,
 )
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
-from ortbench.analysis.comparing.compare import CANNOT_TELL, lacks, rows
+from ortbench.analysis.comparing.compare import CANNOT_TELL, lacks, ratio_findings, rows
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
@@ -238,8 +238,10 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
     told = [
         *ep_findings(results),
         *(best_findings(best) if len(groups) == 1 or judged else best_of_models(results, names)),
-        *(side_findings(results, names) if len(groups) == 1 and len(results) <= FEW_RESULTS else []),
     ]
+    if len(groups) == 1:
+        told = told if told or judged else ratio_findings(results, names, rows(results), MARGIN)
+        told += side_findings(results, names) if len(results) <= FEW_RESULTS else []
     said[:0] = told
     if len(groups) > 1:
         said.append(model.Note(_why_apart(results, groups)))
