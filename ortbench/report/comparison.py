@@ -158,9 +158,10 @@ def _table(
     )
     lines = []
     for it in found:
-        for number, (name, value) in enumerate(zip(names, it.found, strict=True)):
-            cells = label(it.key) if number == 0 else [""] * len(keys)
-            cells += [name, _cell(it.key.metric, it.values[number], show), *tail_cells(value)]
+        there = [number for number, value in enumerate(it.values) if value is not None]
+        for number in there:  # what a result lacks has no row
+            cells = label(it.key) if number == there[0] else [""] * len(keys)
+            cells += [names[number], _cell(it.key.metric, it.values[number], show), *tail_cells(it.found[number])]
             cells += ratio_cells(it, it.since_first[number], same)
             if in_order:
                 ratio, _, *words = ratio_cells(it, it.since_last[number], same)
