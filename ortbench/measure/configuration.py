@@ -369,7 +369,7 @@ class Configuration:
             self._keep_timed(lambda number: number % every == 0)
         code = "samples-downsampled"
         self.result.warnings[:] = [it for it in self.result.warnings if it["code"] != code]
-        kept = f"it keeps the samples of 1 in {every} rounds, and all figures are of these rounds"
+        kept = f"it keeps those of 1 in {every} rounds, of which times and CPU time are"
         self.result.warn(code, f"more inferences were timed than a result holds: {kept}")
 
     def capture(self, on: bool) -> None:

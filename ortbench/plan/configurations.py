@@ -16,9 +16,9 @@ from ortbench.core.safe_text import plain_name
 from ortbench.plan.list_syntax import Several, alone
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.options import Option, RawOptions, declared, options_of
-from ortbench.plan.plan import PARALLEL, PLAN, Loop, Plan
+from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.start_plan import Starts
-from ortbench.plan.target import Inputs, Target
+from ortbench.plan.target import PARALLEL, Inputs, Target
 
 if TYPE_CHECKING:
     from ortbench.plan.bandwidth_plan import CopyPlan

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.claims import MARGIN
 from ortbench.analysis.findings.speedups import is_on_host, kind_of, needs, stays_in_place
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
@@ -32,7 +31,7 @@ _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 # What stands above the modes that keep tensors on the device.
 ON_DEVICE = "tensors stay on the device"
 _OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "intermediate tensors stay on the device"}
-_IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes inputs and reads outputs in the bound tensors, which is not timed."
+IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes inputs and reads outputs in the bound tensors, which is not timed."
 _OF_THIS = "95% CI: within this process; between processes ratios can differ by a tenth (--processes 3 covers that)."
 
 
@@ -138,7 +137,7 @@ def legend(result: Result, table: Table) -> list[str]:
     said += ["?: noise of the machine may have made it."] if _is_doubted(table) else []
     said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
     if not kind_of(result).counts_crossings and any(HOST_ACCESSIBLE in row for row in table.rows):
-        said.append(_IN_PLACE)
+        said.append(IN_PLACE)
     shown = {column.name for column in table.columns}
     if {"speedup", "95% CI"} <= shown and (count := max(len(it.first_rounds) for it in result.cases)):
         said.append(
@@ -151,13 +150,19 @@ def legend(result: Result, table: Table) -> list[str]:
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
     if any("/s" in name for name in shown) and any(map(_is_mean_apart, result.cases)):
         said.append("Rates are completed work divided by the time it took, so they follow the mean, not the median.")
-    return [*said, f"Times are medians{apart}{f'; {DERIVED} derived, not measured' if is_marked(table) else ''}."]
+    return [
+        *said,
+        f"Times are medians{apart}{f'; {DERIVED} derived from other medians, not measured' if is_marked(table) else ''}.",
+    ]
+
+
+_SEEN = 0.005  # of a figure: by so much three digits differ, which can put rows in another order
 
 
 def _is_mean_apart(case: Case) -> bool:
     """Whether a mean and a median are so far apart that a rate and a time in one row seem to contradict each other."""
     found = [it for key in (LATENCY, *TOKEN_PHASES) if (it := case.stats(key)) is not None]
-    return case.load_blocks is None and any(abs(it.mean / it.median - 1) >= MARGIN for it in found if it.median)
+    return case.load_blocks is None and any(abs(it.mean / it.median - 1) >= _SEEN for it in found if it.median)
 
 
 # What a table has of copies, which on an EP that computes in host memory are none over a link.

@@ -107,9 +107,9 @@ def left_out(
     )
     told = [model.Note(f"{name}: {reason}", "✗", model.BAD) for name, reason in failures.items()]
     legend = model.Paragraph(
-        "Configurations that the search tried in short races and left out of the last measurement, as ratios to default: above 1 is slower or costs "
-        f"more. In brackets: where the ratio lies, by short races. same: within ±{MARGIN * 100:g} %; cannot tell: the races were too short; no better, "
-        "measured longer: not better for certain than those below, or no better than one of them that sets less."
+        "Configurations that are not in the tables below, as ratios to default: above 1 is slower or costs more. In brackets: where the ratio lies, by all "
+        f"races of the configuration. same: within ±{MARGIN * 100:g} %; cannot tell: the races were too short. no better, measured longer: in longer races, not "
+        "better for certain than a configuration in the tables below, or no better than one of these that sets less."
     )
     table = [model.Table(_LEFT_OUT, rows, title="Tried briefly"), legend] if rows else []
     blocks = [*table, model.Notes(told), model.Findings(lacking)]

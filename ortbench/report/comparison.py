@@ -22,9 +22,10 @@ from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
 from ortbench.gate.verdict import Verdict
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
-from ortbench.model.modes import is_rate
+from ortbench.model.modes import HOST_ACCESSIBLE, is_rate
 from ortbench.model.result import OK, Result
 from ortbench.model.settings import OF_SESSION, typed
+from ortbench.report.case_table import IN_PLACE
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
     BAD,
@@ -222,6 +223,7 @@ def build(
     counts = list(dict.fromkeys(it.key.metric for it in figures if it.key.metric.often_zero))
     explained = [
         Paragraph(legend(results, same, counts)),
+        *([Paragraph(IN_PLACE)] if any(it.key.mode == HOST_ACCESSIBLE for it in figures) else []),
         hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
     ]
     off = off_target(results, names)
@@ -413,7 +415,7 @@ _CHANGED = "baseline → candidate"
 _SIGNS = {PASSED: ("✓", GOOD), FAILED: ("✗", BAD), UNDECIDED: ("?", UNCLEAR)}
 
 
-_ONE_PROCESS = "Each side is one process: in another one its times can differ by far more than here, the ratio by less."
+_ONE_PROCESS = "Each side is one process: in others times can differ by far more than between these two, and a ratio can lie outside of its interval."
 
 
 def build_gate(verdict: Verdict) -> Report:

@@ -164,6 +164,11 @@ def link_table(result: Result) -> Table:
     return filled(Table(_LINK_COLUMNS, rows, title="Links"))
 
 
+WHAT_A_LINK_TAKES = (
+    "through the host: one D2H copy, and an H2D copy for each inference that takes the tensor, each timed alone."
+)
+
+
 def _link_row(link: ChainLink, is_measured: bool) -> tuple[str, ...]:
     cost = crossing_ns(link) if crosses(link) else None
     state = ON_HOST if not crosses(link) else STAYS if link["stays"] else COPIED

@@ -116,23 +116,30 @@ def open_table(result: Result) -> model.Table:
 
 CANNOT_TELL = "cannot tell"
 _MET = {"passed": "met", "failed": "violated", "unclear": CANNOT_TELL}
-_MET_IN_FEW = ("met once", "met twice")  # in a process, in two
+_TIMES = ("once", "twice")  # in a process, in two
 
 
 def _slo_cell(result: Result, case: Case) -> str:
     found = case.checks.get("slo")
-    cell = model.NOTHING if found is None else _MET[found["verdict"]]
+    if found is None:
+        return model.NOTHING
     higher = (it for it in measured(result, RATE, case.mode) if at(it).value > at(case).value)
-    if (
-        cell == CANNOT_TELL
-        and at(case).kind == RATE
-        and any(it.checks.get("slo") == {"verdict": "passed"} for it in higher)
-    ):
+    told, passed = found["verdict"], {"verdict": "passed"}
+    if told == "unclear" and at(case).kind == RATE and any(it.checks.get("slo") == passed for it in higher):
         return _MET["passed"]
-    if cell == CANNOT_TELL and meets(case, asked_of(result) or {}):
-        rounds = [block["round"] for block in case.load_blocks or ()]
-        cell = _MET_IN_FEW[len(of_processes(rounds, case.first_rounds)) > 1]
-    return _doubted(result, cell) if cell == _MET["failed"] else cell
+    if told == "unclear" and meets(case, asked_of(result) or {}):
+        told = "passed"
+    cell = _MET[told]
+    processes = _processes(case)
+    if told != "unclear" and processes < FEW and any(it.first_rounds for it in result.cases):
+        cell = f"{cell} {_TIMES[processes > 1]}"
+    return _doubted(result, cell) if told == "failed" else cell
+
+
+def _processes(case: Case) -> int:
+    """In how many processes a load point was measured."""
+    rounds = [block["round"] for block in case.load_blocks or ()]
+    return max(1, len(of_processes(rounds, case.first_rounds)))
 
 
 def _delay_cell(result: Result, case: Case) -> str:
@@ -267,10 +274,10 @@ _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", 
 
 
 _ELSEWHERE = "In other processes, or at another time, rates and times can differ by more than their intervals."
-_BY_PROCESSES = "{}: by the figures of {} processes, one after the other; a load at another time can differ by more."
+_BY_PROCESSES = "{}: by the figures of {}{} processes, one after the other; a load at another time can differ by more."
 _OPEN = (
-    "SLO: met takes three processes (met once, met twice: fewer), or is of a higher rate that has it; cannot tell: too few requests, as those that "
-    "wait together tell little, or too close to the limit."
+    "SLO: met, violated: in three processes or more (once, twice: in fewer), and met at rates below one that is met; cannot tell: too few requests, as "
+    "those that wait together tell little, or too close to the limit."
 )
 
 
@@ -285,11 +292,14 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     if tables:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
         of_kinds = [WHAT_A_SEQUENCE_IS] if result.generation else of_kinds
-        count = max(len(it.first_rounds) for it in result.cases)
-        of = "95% CI and SLO" if result.slo is not None else "95% CI"
-        known = _BY_PROCESSES.format(of, count) if count >= FEW else _ELSEWHERE
+        counts = [_processes(it) for it in load_cases(result) if it.load_blocks]
+        has_ci = any(column.name == "95% CI" for table in tables for column in table.columns)
+        of = " and ".join(["95% CI"] * has_ci + ["SLO"] * (result.slo is not None)) or "figures"
+        upto = "up to " if min(counts, default=0) < max(counts, default=0) else ""
+        known = _BY_PROCESSES.format(of, upto, max(counts)) if max(counts, default=0) >= FEW else _ELSEWHERE
         cells = {cell for table in tables for row in table.rows for cell in row}
-        of_kinds += [_OPEN] if result.slo is not None and {CANNOT_TELL, *_MET_IN_FEW} & cells else []
+        is_open = any(it == CANNOT_TELL or it.rstrip(model.DOUBTED).endswith(_TIMES) for it in cells)
+        of_kinds += [_OPEN] if result.slo is not None and is_open else []
         lines = dict.fromkeys([*of_kinds, *(line for table in tables for line in legend(result, table)), known])
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])

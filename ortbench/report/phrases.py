@@ -66,7 +66,7 @@ _RATES = 6  # that it names one by one
 def heading(result: Result) -> list[str]:
     """The lines above the table: model and note, EP, device, versions, synchronization, environment variables."""
     target = result.target
-    shapes = ", ".join(_inputs(result))
+    shapes = ("last step: " if result.generation else "") + ", ".join(_inputs(result))
     note = " ".join(str(result.note or "").split())
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
     if line := own_line(result):
@@ -243,7 +243,7 @@ def ended(stopped: Stopped, took_ns: int | None, processes: int = 0) -> str:
     if reason == "interrupted" or (reason == "completed" and not what):
         return f"{'interrupted' if reason == 'interrupted' else 'done'}{after}"
     if reason == "duration" and what:
-        return f"done{after}, {value:g} s per {what}"
+        return f"done{after}, the budget of {value:g} s per {what}"
     if reason in _ENDS:
         per, s = f" per {what}" if what else "", "" if value == 1 else "s"
         each = "in each process " if processes else ""

@@ -22,6 +22,7 @@ from ortbench.report import load as report_load
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
 from ortbench.report.case_table import Own, case_table, in_groups, is_marked, legend
 from ortbench.report.composed import (
+    WHAT_A_LINK_TAKES,
     chain_columns,
     link_table,
     loop_columns,
@@ -116,7 +117,7 @@ _TITLES = {"h2d": "H2D", "d2h": "D2H", COPIES: "copies (H2D and D2H)", PER_RUN: 
 def split_legend(parts: Sequence[Bar]) -> str:
     used = {fill for row in parts for fill, size in row if size > 0}
     fills = ", ".join(f"{fill} {_TITLES.get(kind, kind)}" for kind, fill in FILLS.items() if fill in used)
-    return f"{SPLIT} of latency: {fills}."
+    return f"{SPLIT}: latency in the proportions of its parts, which are timed apart: {fills}."
 
 
 # All of it
@@ -142,9 +143,13 @@ def _build(result: Result, folder: str | None) -> Report:
         parts.append([Findings(off)])
     if table.rows:
         parts += [[table], _explained(result, table)]
-    parts += [titled(it) for it in further_tables(result)]
+    parts += [[*titled(it), *_of_links(it)] for it in further_tables(result)]
     further = [*own_outputs(result), *cost_parts(result), *placement_parts(result)]
     return measured_report("ortbench", result, parts, said, further, folder)
+
+
+def _of_links(table: Table) -> list[Block]:
+    return [Paragraph(WHAT_A_LINK_TAKES)] if any(it.name == "through the host" for it in table.columns) else []
 
 
 _REPORTS: dict[str, Callable[[Result, str | None], Report]] = {LOAD: report_load.build, SWEEP: sweep.build}

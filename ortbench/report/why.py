@@ -105,7 +105,7 @@ def _change(it: Change) -> str:
     if it.kind == REST:
         return f"all other nodes ({len(side)})"
     inserted = len(side) - len(of_model(side)) if it.kind == ADDED else 0
-    kind = it.kind if it.kind != SAME else "slower" if it.ns > 0 else "faster"
+    kind = it.word if it.kind != SAME else "slower" if it.ns > 0 else "faster"
     ops = [
         f"{len(of)} {op}" if len(of) > 1 else op
         for op, of in by_time(it.mainly or (of_model(side) if inserted else side)).items()

@@ -254,11 +254,12 @@ def time_block(
                 try:
                     if wait is None:  # asked outside of the clock
                         start = clock()
-                        kept = call(a, b)
+                        # As `outputs = session.run(…)` of a program, which frees what the last one returned.
+                        _kept = call(a, b)
                         end = clock()
                     else:
                         start = clock()
-                        kept = call(a, b)
+                        _kept = call(a, b)
                         returned = clock()
                         wait()
                         end = clock()
@@ -269,7 +270,6 @@ def time_block(
                 add(end - start)
                 if starts is not None:
                     starts.append(start)
-                del kept  # what a run returned is freed outside the clock: it ends with the outputs readable
             if host is not None:
                 host.end()
                 host.enqueues += returns

@@ -46,7 +46,7 @@ def _kept(result: Result, chain: Chain) -> list[Finding]:
     if verdict in (UNKNOWN, NOISY):
         return [unsure(result, resident, what)]
     if verdict != FASTER:
-        kept = "handing tensors on in host memory" if host else "keeping the links on the device"
+        kept = "handing tensors on in host memory" if host else "keeping intermediate tensors on the device"
         return [Finding(what, f"{kept} does not make a chain {BY_MARGIN} faster", weight=Weight.ANSWER)]
     saves = f"saves {duration(saved)} per chain, {share(saved / whole)} of it"
     if host:

@@ -232,7 +232,7 @@ def _knee(result: Result, mode: str) -> Finding | None:
     there, then, peak = by_name(latency_of(bend), stat), by_name(latency_of(last), stat), max(map(rate_of, levels))
     evidence = "more clients complete no more"
     if then > there * _GROWN:
-        evidence = f"more clients only add latency, {stat} {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
+        evidence = f"more clients add latency, not inferences/s: {stat} {duration(there)} {at(bend).phrase}, {duration(then)} {at(last).phrase}"
     if rate_of(last) < _DROPPED * peak and _claim(result, last, bend) == FASTER:
         evidence += f"; {at(last).phrase} the rate falls to {share(rate_of(last) / peak)} of the peak"
     return Finding(
@@ -414,7 +414,7 @@ def _clocks(before: float | None, after: float | None) -> str:
 def _full(result: Result) -> list[Finding]:
     """The rates at which the queue grows without end."""
     full = {mode: [it for it in measured(result, RATE, mode) if is_full(it)] for mode in modes_of(result)}
-    why = f"the queue grows as long as requests arrive{busy_doubt(result)}; it has no mean queue delay"
+    why = f"the workers were busy all the time and the queue grew{busy_doubt(result)}, so it has no mean queue delay"
     return [
         Finding(f"{modes} {are(many)} saturated {where}", why, weight=Weight.COST)
         for modes, many, where in merged((mode, points(levels)) for mode, levels in full.items() if levels)

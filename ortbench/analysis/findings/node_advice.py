@@ -92,7 +92,7 @@ def _slowest(nodes: Nodes) -> list[Finding]:
         return []
     first, *rest = [(f"{row['op']} ({count(row['nodes'], 'node')})", _part(row["share"])) for row in rows]
     evidence = f"the next operators are {', '.join(' '.join(it) for it in rest)}" if rest else ""
-    return [Finding(f"{first[0]} takes {first[1]} of an inference", evidence)]
+    return [Finding(f"{first[0]} takes {first[1]} of an inference under the profiler", evidence)]
 
 
 def _share(island: Island) -> float:

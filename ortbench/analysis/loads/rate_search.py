@@ -23,7 +23,7 @@ _LOWEST = 0.01  # of the highest rate: below that no rate is looked for
 
 
 class Found(NamedTuple):
-    """The highest rate that was shown to meet the SLO, and the lowest above it that was shown to violate it, if any."""
+    """The highest rate that was shown to meet the SLO, and the lowest above it from which on all that were tried violate it, if any."""
 
     rate: float
     violated_from: float | None
@@ -90,9 +90,10 @@ class Search:
 
     def found(self) -> Found | None:
         """The highest rate that met the SLO below all that violated it; None without one."""
-        violated = min((rate for rate, it in self._rates.items() if it.met is False), default=None)
-        met = max((it for it in self._met() if violated is None or it < violated), default=None)
-        return None if met is None else Found(met, violated)
+        violated = [rate for rate, it in self._rates.items() if it.met is False]
+        met = max((it for it in self._met() if it < min(violated, default=math.inf)), default=None)
+        unknown = max((rate for rate, it in self._rates.items() if it.met is None), default=0.0)
+        return None if met is None else Found(met, min((it for it in violated if it > unknown), default=None))
 
     def _near(self, rate: float) -> float:
         """A rate, or the one next to it of which tries have not told: their requests count together."""

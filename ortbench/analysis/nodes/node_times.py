@@ -193,7 +193,7 @@ def summary(
 
     def cost(members: Sequence[Timed]) -> _Cost:
         ns = _in_a_run(members)
-        return {"ns": ns, "share": round(ns / total, 4) if total else 0.0}
+        return {"ns": ns, "share": round(ns / total, 6) if total else 0.0}
 
     by_operator: dict[tuple[str, str | None], list[Timed]] = defaultdict(list)
     by_ep: dict[str | None, list[Timed]] = defaultdict(list)
@@ -308,7 +308,7 @@ def _island_rows(
                 "bytes": sum(node.bytes for node in moved) if len(moved) == len(own) else None,
                 "memcpy_ns": _ns(moved, total),
                 "ns": ns,
-                "share": round(ns / total, 4) if ns is not None and total else None,
+                "share": round(ns / total, 6) if ns is not None and total else None,
             }
         )
     return rows

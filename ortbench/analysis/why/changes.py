@@ -43,6 +43,14 @@ class Change:
     def ns(self) -> float:
         return self.own_ns - self.base_ns
 
+    @property
+    def word(self) -> str:
+        """Its kind, of nodes that are fused differently also whether some are there on one side only."""
+        base, own = (_names(side) for side in (self.base, self.own))
+        if self.kind != FUSED or base == own or (base - own and own - base):
+            return self.kind
+        return f"{ADDED if base < own else GONE} or {FUSED}"
+
 
 def changes(base: Nodes, own: Nodes, leaves: Callable[[float], bool] = lambda least: True) -> list[Change]:
     """What changed, what makes most of the whole difference first, with all else as the last one.
@@ -113,6 +121,11 @@ def _weight(change: Change) -> float:
 
 def _ns(node: ProfiledNode) -> float:
     return fmean(node["ns"])
+
+
+def _names(side: Sequence[ProfiledNode]) -> set[str]:
+    """What nodes are called in the model, but those that ONNX Runtime put in."""
+    return {name for it in side if not is_put_in(it["op"], it["name"]) for name in it["of"] or [it["name"]]}
 
 
 # Matching

@@ -248,7 +248,7 @@ def phrase(change: Change) -> str:
         case kinds.REPLACED:
             return f"{_nodes(own, '')} in place of {_nodes(base, '')}"
         case kinds.FUSED:
-            return f"{_nodes(own, '')}, fused differently, in place of {_nodes(base, '')}"
+            return f"{_nodes(own, '')}, {change.word}, in place of {_nodes(base, '')}"
         case kinds.MOVED:
             kept = [it for it in own if it["ep"] not in {b["ep"] for b in base}] or own
             eps = " and ".join(sorted({it["ep"] for it in kept}))
