@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -13,6 +14,7 @@ from ortbench.report.pages import INDEX, page_of, section
 from ortbench.report.terminal.console import Screen, show_markdown
 
 _LONGEST = 5  # words that a term has at most
+_OPTION = re.compile(r"\| `--(([a-z0-9-]+)[^`]*)` \| ([^|]*) \|.* \| (.+)\. \|")  # a row of the page of options
 _Named = Mapping[str, Sequence[Entry]]  # entries by all that they may be called
 
 
@@ -95,7 +97,15 @@ def _known(name: str, by_name: _Named) -> list[Entry]:
     plain = _plain(name)
     if plain in by_name or " " in plain:
         return [*by_name.get(plain, ())]
-    return [entry for family, its in by_name.items() if "*" in family and fnmatchcase(plain, family) for entry in its]
+    families = (its for family, its in by_name.items() if "*" in family and fnmatchcase(plain, family))
+    return [entry for its in families for entry in its] or _options(plain.removeprefix("--"))
+
+
+def _options(name: str) -> list[Entry]:
+    """The option of a name, with what it means to which commands; as there are many, words of reports come first."""
+    rows = [it for line in section("options.md").splitlines() if (it := _OPTION.match(line)) and it[2] == name]
+    first, *more = (f"{row[4]} ({row[3]})" for row in rows) if rows else ("",)
+    return [Entry(f"--{name}", Group.WORDS, first, " ".join(f"{it}." for it in more), also=(name,))] if rows else []
 
 
 def _by_name(commands: tuple[Entry, ...]) -> _Named:

@@ -25,6 +25,18 @@ def lines_of(ran: Ran) -> list[str]:
     return ran.out.splitlines()
 
 
+def test_an_option_has_what_it_means_to_each_command() -> None:
+    for asked in (("rtol",), ("--", "--rtol")):
+        assert explained(*asked, width="400")[-2:] == [
+            "--rtol",
+            "  Set the relative tolerance of the comparison of outputs (run, load, loop, chain, sweep, start, soak, tune, gate, "
+            "profile, code).",
+        ]
+    found = explained("--", "--duration", width="600")
+    assert found[1] == "  Measure each mode for at most TIME (run, loop, chain)."
+    assert "Measure each shape and mode for at most TIME (sweep). Start" in found[2]
+
+
 def test_a_word() -> None:
     assert explained("sync") == [
         "sync",

@@ -88,7 +88,7 @@ def placed_findings(result: Result) -> list[Finding]:
         cause = _cause(result, "" if off else operators)
         evidence = "; ".join(filter(None, (cause, "counted as inference, not as copies")))
         weight = Weight.ANSWER if _is_much(result) else Weight.GAIN
-        of = " of a stage (all stages together)" if "stages" in result.part else ""
+        of = " of a stage (all stages together)" if "stages" in (result.part or {}) else ""
         found.append(
             Finding(
                 f"{moved_inside(result)} in each inference{of}, in every mode", evidence, node_times(result), weight
