@@ -258,7 +258,7 @@ def setting_notes(results: Sequence[Result], names: Sequence[str], found: Sequen
             goals = dict.fromkeys(
                 f"{it.what} in {it.mode}" if several else it.what for it in found if it.number == number
             )
-            to_set = f"To set {names[number]}, best for {listed(list(goals))},"
+            to_set = f"To set {names[number]}, best for {listed(list(goals))} with these inputs,"
             notes += [
                 Note(f"{to_set} on ortbench's command line: {options}"),
                 Note(f"The same in Python (options: onnxruntime.SessionOptions): {'; '.join(python)}"),

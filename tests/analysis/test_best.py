@@ -188,7 +188,7 @@ def test_what_to_paste_says_where() -> None:
     results[1].target["intra_op_threads"] = 1
     results[1].target["cpu_mem_arena"] = False
     assert [it.text for it in setting_notes(results, NAMES, bests(results, NAMES))] == [
-        "To set one, best for latency, on ortbench's command line: --intra-op-threads 1 --no-cpu-mem-arena",
+        "To set one, best for latency with these inputs, on ortbench's command line: --intra-op-threads 1 --no-cpu-mem-arena",
         "The same in Python (options: onnxruntime.SessionOptions): options.intra_op_num_threads = 1; options.enable_cpu_mem_arena = False",
         "The same in C++ (options: Ort::SessionOptions): options.SetIntraOpNumThreads(1); options.DisableCpuMemArena();",
     ]
