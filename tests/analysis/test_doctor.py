@@ -120,7 +120,7 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
          "XExecutionProvider 1.31.1 does not load: it has (some) trouble"),
         (change(installed__eps__0=ep("CUDAExecutionProvider", problem="the shared library libcudart.so.13 is missing (…)", missing="libcudart.so.13")),
          KNOW,
-         "CUDAExecutionProvider 1.31.1 does not load: this machine has no NVIDIA GPU"),
+         "CUDAExecutionProvider 1.31.1 does not load: this machine has no NVIDIA GPU, and the shared libraries libcudart.so.13 are missing"),
         (change(installed__package="onnxruntime-gpu"), BAD,
          "the package is onnxruntime 1.31.1, and the module's files are those of onnxruntime-gpu",
          "pip install --force-reinstall --no-deps onnxruntime==1.31.1"),
@@ -184,18 +184,24 @@ def test_what_is_wrong_on_a_machine_with_a_card() -> None:
         assert finding in [[*filter(None, it[1:])] for it in said(facts, BAD, KNOW)]
 
 
-def test_that_there_is_no_card_is_said_once() -> None:
+def test_that_there_is_no_card_is_said_once_with_the_libraries_that_are_missing() -> None:
     facts = gpu_machine()
     names = ["TensorrtExecutionProvider", "CUDAExecutionProvider"]
     change(
         nvidia__present=False, nvidia__cards=[], installed__eps__1=ep(names[0], problem="a", missing="libnvinfer.so")
     )(facts)
     assert facts["installed"] is not None
-    facts["installed"]["eps"].append(ep(names[1], problem="the shared library libcublas.so.13 is missing (…)"))
+    lacking = ep(names[1], problem="the shared library libcublas.so.13 is missing (…)", missing="libcublas.so.13")
+    facts["installed"]["eps"] += [lacking, lacking | {"version": "1.30.0"}]  # whose library is named once
     text = (
-        "TensorrtExecutionProvider 1.31.1 and CUDAExecutionProvider 1.31.1 do not load: this machine has no NVIDIA GPU"
+        "TensorrtExecutionProvider 1.31.1, CUDAExecutionProvider 1.31.1 and CUDAExecutionProvider 1.30.0 do not load: this machine has "
+        "no NVIDIA GPU"
     )
-    assert said(facts, KNOW, BAD) == [("Execution providers", KNOW, text, "")]
+    missing = ", and the shared libraries libnvinfer.so and libcublas.so.13 are missing"
+    assert said(facts, KNOW, BAD) == [("Execution providers", KNOW, f"{text}{missing}", "")]
+    for it in facts["installed"]["eps"]:
+        it["missing"] = None
+    assert [it[2] for it in said(facts, KNOW, BAD)] == [text]
     assert "CUDA" not in {section for section, *_ in said(facts, GOOD)}
     assert usable(facts) == ["cpu"]
 

@@ -36,9 +36,9 @@ def told(result: Result) -> list[str]:
 def test_all_of_closed_loops() -> None:
     assert told(serving()) == [
         "No mode completes measurably more inferences/s than cpu-tensors, 400 with 8 clients: device-tensors is slower.",
-        "4 clients reach 97% of the peak of 400 inferences/s with cpu-tensors: more clients only add latency, p99 20.6 ms with 4 clients, "
+        "4 clients reach 97% of the peak of 400 inferences/s with cpu-tensors: more clients add latency, not inferences/s: p99 20.6 ms with 4 clients, "
         "40.0 ms with 8 clients.",
-        "2 clients reach 97% of the peak of 390 inferences/s with device-tensors: more clients only add latency, p99 10.6 ms with 2 clients, "
+        "2 clients reach 97% of the peak of 390 inferences/s with device-tensors: more clients add latency, not inferences/s: p99 10.6 ms with 2 clients, "
         "41.2 ms with 8 clients.",
     ]
     assert load_headline(serving()) == "4 clients reach 97% of the peak of 400 inferences/s with cpu-tensors"
@@ -51,7 +51,8 @@ def test_all_of_open_loops() -> None:
         "device-tensors meets p99 ≤ 20 ms at 10 and 30 requests/s: violated at 90 requests/s (p99 1.90 s).",
         "An inference takes longer at 10 requests/s than back to back: 7.20 ms instead of 3.00 ms, 2.4×, with device-tensors (the SM "
         "clock falls from 1725 to 210 MHz).",
-        "device-tensors is saturated at 90 requests/s: the queue grows as long as requests arrive; it has no mean queue delay.",
+        "device-tensors is saturated at 90 requests/s: the workers were busy all the time and the queue grew, so it has no mean "
+        "queue delay.",
         "The generator issued 3.00% of the requests late by up to 4.00 ms at 30 requests/s with device-tensors: latency counts from when "
         "they were due, so that delay of the machine is in it.",
     ]
@@ -63,7 +64,7 @@ def test_where_the_knee_is() -> None:
     for rates, expected in [
         ([100, 200, 398], ["The peak may lie beyond 4 clients with cpu-tensors: 4 clients complete 99% more inferences/s than 2 "
                            "with cpu-tensors.", "Next: ortbench load m.onnx --concurrency 4,8,16"]),
-        ([100, 99, 80], ["1 client reaches 100% of the peak of 100 inferences/s with cpu-tensors: more clients only add latency, p99 20.0 ms "
+        ([100, 99, 80], ["1 client reaches 100% of the peak of 100 inferences/s with cpu-tensors: more clients add latency, not inferences/s: p99 20.0 ms "
                          "with 1 client, 80.0 ms with 4 clients; with 4 clients the rate falls to 80% of the peak."]),
     ]:  # fmt: skip
         levels = [closed("cpu-tensors", 2**number, per_s, 10.0 * 2**number) for number, per_s in enumerate(rates)]

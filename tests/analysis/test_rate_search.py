@@ -10,7 +10,7 @@ import pytest
 from ortbench.analysis.loads.levels import holds, longer, meets
 from ortbench.analysis.loads.load_levels import LoadSamples, case_of
 from ortbench.analysis.loads.queueing import poisson
-from ortbench.analysis.loads.rate_search import REPEATS, RESOLUTION, TRIES, Search
+from ortbench.analysis.loads.rate_search import REPEATS, RESOLUTION, TRIES, Found, Search
 from tests.expect import there
 from tests.queues import MS, served, steady
 
@@ -47,6 +47,17 @@ def test_the_rate_that_is_found_is_looked_at_again() -> None:
         search.tell(rate, rate < 400 or (rate == 500 and seen == 1), rate < 400 or (rate == 500 and seen == 1), 1.0)
     assert there(search.found()).rate < 400
     assert search.tries <= TRIES
+
+
+def test_the_slo_is_violated_from_the_rate_above_which_none_is_open() -> None:
+    search = Search(1000)
+    for rate, met in ((400, True), (500, False), (700, False), (900, False)):
+        search.tell(rate, met, met is True, 1.0)
+    assert search.found() == Found(400, 500)
+    search.tell(600, None, False, 1.0)
+    assert search.found() == Found(400, 700)
+    search.tell(950, None, False, 1.0)
+    assert search.found() == Found(400, None)
 
 
 def test_tries_that_cannot_tell_go_to_lower_rates_and_end() -> None:

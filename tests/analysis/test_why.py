@@ -105,6 +105,39 @@ def test_what_a_node_was_made_of_says_that_it_is_fused_no_longer() -> None:
     assert told(base, own) == [(FUSED, ["r0_nchwc"], ["c0_nchwc", "Relu_0"], 30 * US)]
 
 
+FUSED_NODES = {
+    "conv": [node("Conv", "c_nchwc", 100 * US, "x", "a", of=["Conv_0"])],
+    "with clip": [node("Conv", "c_nchwc", 110 * US, "x", "a", of=["Conv_0", "Clip_1"])],
+    "with relu": [node("Conv", "c_nchwc", 120 * US, "x", "a", of=["Conv_0", "Relu_2"])],
+    "apart": [
+        node("Conv", "c_nchwc", 100 * US, "x", "b", of=["Conv_0"]),
+        node("ReorderOutput", "ReorderOutput_9", 5 * US, "b", "c", of=[]),
+        node("Clip", "Clip_1", 20 * US, "c", "a"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("base", "own", "word"),
+    [
+        ("conv", "with clip", "added or fused differently"),
+        ("with clip", "conv", "gone or fused differently"),
+        ("with clip", "apart", "fused differently"),  # with one that ONNX Runtime put in
+        ("apart", "with clip", "fused differently"),
+        ("apart", "with relu", "fused differently"),  # either has one of its own
+    ],
+)
+def test_what_is_fused_differently_may_be_on_one_side_only(base: str, own: str, word: str) -> None:
+    end = node("Tanh", "Tanh_3", 10 * US, "a", "y")
+    sides = [[*FUSED_NODES[it], end] for it in (base, own)]
+    change, *_ = found = changes(nodes_of(sides[0]), nodes_of(sides[1]))
+    assert (change.kind, change.word) == (FUSED, word)
+    assert f", {word}, in place of " in phrase(change)
+    said = replace(why(), changes=found)
+    results = [result(it, MS) for it in sides]
+    assert f"| {word}: Conv" in markdown(build(results, ["one", "other"], 0.02, in_order=False, why=said))
+
+
 def test_another_operator_is_in_place_of_several() -> None:
     gelu = chain(("Div", 10 * US), ("Erf", 20 * US), ("Mul", 10 * US), first=1)
     ends = [node("MatMul", "MatMul_0", 90 * US, "t0", "t1"), node("Softmax", "Softmax_9", 5 * US, "t4", "y")]

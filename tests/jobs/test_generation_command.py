@@ -522,7 +522,7 @@ def test_a_folder_alone_prints_the_table(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     text = " ".join(done.out.split())
     for said in [
-        "(input_ids: 1x1, attention_mask: 1x127, 2 inputs of the KV cache: 1x2x128x16)",
+        "(last step: input_ids: 1x1, attention_mask: 1x127, 2 inputs of the KV cache: 1x2x128x16)",
         "generation: 64 prompt tokens (pp64), 64 generated tokens (tg64); random prompt, argmax on the host; "
         "no tokenizing, no sampling; cache of fixed length: present.0.key → past_key_values.0.key",
         "(named by genai_config.json)",

@@ -83,13 +83,13 @@ def test_what_is_said_of_it() -> None:
 def test_what_brings_nothing_is_not_called_a_gain() -> None:
     assert (
         sentences(chain(STAYING, resident_ms=(4, 8)))[0]
-        == "device-resident is 0.833× as fast as cpu-tensors (95% CI 0.833 to 0.833): keeping the links on the device does not make a "
-        "chain measurably more than 2% faster."
+        == "device-resident is 0.833× as fast as cpu-tensors (95% CI 0.833 to 0.833): keeping intermediate tensors on the device does not "
+        "make a chain measurably more than 2% faster."
     )
     said = sentences(chain(STAYING, resident_ms=(2, 8)))[0]
     assert said == (
-        "device-resident is 1.00× as fast as cpu-tensors (95% CI 1.00 to 1.00): keeping the links on the device does not make a "
-        "chain measurably more than 2% faster."
+        "device-resident is 1.00× as fast as cpu-tensors (95% CI 1.00 to 1.00): keeping intermediate tensors on the device does not "
+        "make a chain measurably more than 2% faster."
     )
 
 

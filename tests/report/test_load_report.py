@@ -12,7 +12,7 @@ from ortbench.analysis.loads.levels import load_cases
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.report.exports.junit import outcomes_of_run
 from ortbench.report.exports.services import action_json
-from ortbench.report.load import mode_curves
+from ortbench.report.load import mode_curves, open_table
 from ortbench.report.markdown import markdown
 from ortbench.report.page.chart_data.curves import by_clients, by_rate
 from ortbench.report.page.chart_data.model import LineChart
@@ -25,6 +25,8 @@ from tests.results import (
     MS,
     closed,
     failed_level,
+    latency,
+    level_blocks,
     load_result,
     lose,
     noise_of,
@@ -121,6 +123,41 @@ def test_what_noise_may_have_made_of_an_slo_is_marked_in_the_tables() -> None:
     met = load_result(opened("cpu-tensors", 10, 5.0, 6.0), slo={"p99": 20 * MS})
     met.noise = result.noise
     assert "?: noise" not in text_of(met)
+
+
+@pytest.mark.parametrize(("rounds", "times"), [(8, ""), (6, " twice"), (3, " once")])
+def test_an_slo_is_met_or_violated_once_or_twice_in_fewer_than_three_processes(rounds: int, times: str) -> None:
+    """Of a load in three processes, of which other load points have all."""
+    first = opened("cpu-tensors", 10, 5.0, 6.0, slo=True)
+    fast, slow = (
+        opened("device-tensors", rate, p50, blocks=level_blocks(rate, latency(p50), rounds))
+        for rate, p50 in ((20, 5.0), (30, 15.0))
+    )
+    fast.checks["slo"] = {"verdict": "unclear" if times else "passed"}  # what `passed` takes are three
+    slow.checks["slo"] = {"verdict": "failed"}
+    result = load_result(first, fast, slow, slo={"p99": 20 * MS}, found={"cpu-tensors": None, "device-tensors": None})
+    in_one = text_of(result)
+    for it in result.cases:
+        it.processes = [0, 3, 6]
+    text = text_of(result)
+    assert slo_cells(result) == {"10/s": "met", "20/s": f"met{times}", "30/s": f"violated{times}"}
+    said = "SLO: met, violated: in three processes or more (once, twice: in fewer)"
+    assert (said in text) is bool(times)
+    upto = "up to " if times else ""
+    assert f"95% CI and SLO: by the figures of {upto}3 processes, one after the other" in " ".join(text.split())
+    assert "violated " in in_one  # a load in one process, of which it says so
+    assert said not in in_one
+    assert "In other processes, or at another time, rates and times can differ by more" in in_one
+    result.noise = noise_of(2, 1.0, [0.4] * 8)
+    assert slo_cells(result)["30/s"] == f"violated{times}?"
+    assert (said in text_of(result)) is bool(times)
+
+
+def slo_cells(result: Result) -> dict[str, str]:
+    """Whether the SLO is met, by rate."""
+    table = open_table(result)
+    rate, slo = ([column.name for column in table.columns].index(name) for name in ("rate", "SLO"))
+    return {row[rate]: row[slo] for row in table.rows}
 
 
 @pytest.mark.parametrize(("result", "tables"), [(serving(), 5), (paced(), 5)], ids=["clients", "rates"])
