@@ -263,8 +263,9 @@ def providers(facts: Facts) -> Iterator[Finding]:
             yield _provider(ep, _called(ep, names))
     if lacking:
         verb = "does" if len(lacking) == 1 else "do"
-        without = listed(list(dict.fromkeys(it["missing"] for it in lacking if it["missing"])))
-        more = f", and the shared libraries {without} are missing" if without else ""
+        without = list(dict.fromkeys(it["missing"] for it in lacking if it["missing"]))
+        ies, are = ("ies", "are") if len(without) > 1 else ("y", "is")
+        more = f", and the shared librar{ies} {listed(without)} {are} missing" if without else ""
         yield Finding(KNOW, f"{listed([_called(ep, names) for ep in lacking])} {verb} not load: {NO_GPU}{more}")
     for warning in installed.get("warnings", ()):
         if warning["code"] in (SHARED, MISNAMED):

@@ -480,7 +480,7 @@ class LatencyBounds(TypedDict):
 
 class SloRate(TypedDict):
     """The highest rate, per second, of those tried that meets the SLO by all ``requests`` at it, whose ``latency`` is here, ns by the SLO's
-    statistics; ``violated_from``: the lowest rate above that violates it, null where none does."""
+    statistics; ``violated_from``: the lowest rate above, from which on all that were tried violate it, null where none does."""
 
     rate: float
     violated_from: float | None

@@ -120,7 +120,7 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
          "XExecutionProvider 1.31.1 does not load: it has (some) trouble"),
         (change(installed__eps__0=ep("CUDAExecutionProvider", problem="the shared library libcudart.so.13 is missing (…)", missing="libcudart.so.13")),
          KNOW,
-         "CUDAExecutionProvider 1.31.1 does not load: this machine has no NVIDIA GPU, and the shared libraries libcudart.so.13 are missing"),
+         "CUDAExecutionProvider 1.31.1 does not load: this machine has no NVIDIA GPU, and the shared library libcudart.so.13 is missing"),
         (change(installed__package="onnxruntime-gpu"), BAD,
          "the package is onnxruntime 1.31.1, and the module's files are those of onnxruntime-gpu",
          "pip install --force-reinstall --no-deps onnxruntime==1.31.1"),

@@ -92,8 +92,8 @@ class Search:
         """The highest rate that met the SLO below all that violated it; None without one."""
         violated = [rate for rate, it in self._rates.items() if it.met is False]
         met = max((it for it in self._met() if it < min(violated, default=math.inf)), default=None)
-        unknown = max((rate for rate, it in self._rates.items() if it.met is None), default=0.0)
-        return None if met is None else Found(met, min((it for it in violated if it > unknown), default=None))
+        others = max((rate for rate, it in self._rates.items() if it.met is not False), default=0.0)
+        return None if met is None else Found(met, min((it for it in violated if it > others), default=None))
 
     def _near(self, rate: float) -> float:
         """A rate, or the one next to it of which tries have not told: their requests count together."""
