@@ -7,10 +7,11 @@ import sys
 from typing import Any
 
 from ortbench.core.errors import BenchmarkFailed
+from ortbench.model.modes import RUN, SYNCHRONIZE
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.pipelined import Buffers, PipelinedMode
 from ortbench.worker.proofs.outputs import check_outputs
-from ortbench.worker.proofs.sync import RUN, SYNCHRONIZE, Sync
+from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session import first_run, memory, providers, session
 from tests import virtual
 

@@ -184,11 +184,11 @@ def _noise(found: Noise) -> Finding:
     if (seen := visible(found)) is None:
         text = f"in {found['seconds']:g} s there were too few blocks to tell: this machine is very slow or busy"
         return Finding(BAD, text)
-    apart = f"two identical measurements have medians {units.share(abs(found['ratio'] - 1), 1)} apart"
-    scatter = f"by the scatter of their {found['pairs']} pairs of blocks"
+    apart = f"two identical measurements of a small model have medians {units.share(abs(found['ratio'] - 1), 1)} apart"
+    scatter = f"by the scatter of their {found['pairs']} pairs of blocks,"
     text = (
         f"{apart}; {scatter} a run of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} "
-        "or more between its modes; processes and runs can differ by more"
+        "or more between modes of that model; other models, processes and runs can differ by more"
     )
     if seen <= _SAME:
         return Finding(GOOD, text)
@@ -301,7 +301,8 @@ def _provider(ep: ListedEp, name: str) -> Finding:
         if kinds:
             return Finding(GOOD, f"{name} loads and runs on {listed(kinds)}")
         return Finding(
-            KNOW, f"{name} loads and finds no device that it can use here: check its GPU or NPU, and the driver"
+            KNOW,
+            f"{name} loads and finds no device that it can use here: check which hardware it takes, and the driver",
         )
     text = f"{name} does not load: {problem_of(ep)}"
     where = None if ep["missing"] is None else origin(ep["missing"])

@@ -131,7 +131,7 @@ class Grown:
             return f"grew in the first {found.until:,} inferences, steady since"
         if found.verdict == UNCLEAR:
             return f"cannot tell yet, {found.why}"
-        return f"no growth found: less than {self.show(found.ci95[1])} per 1,000 inferences, if any"
+        return f"no growth found; from {self.show(found.ci95[1])} per 1,000 inferences on it would show in this time"
 
 
 def grown(soak: Soak) -> list[Grown]:

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import Final, NamedTuple
 
 from ortbench.analysis.comparing.change_points import Shift, certain_steps, shift
-from ortbench.analysis.comparing.pairs import by_round, taken_blocks
+from ortbench.analysis.comparing.pairs import by_process, by_round, taken_blocks
 from ortbench.analysis.items import put_rates
 from ortbench.core.humps import Hump, two_humps
-from ortbench.core.resampling import by_processes
+from ortbench.core.resampling import FEW, by_processes
 from ortbench.core.stats import Value, summarise, t_quantile
 from ortbench.model.modes import (
     CHAIN_MODES,
@@ -53,7 +53,8 @@ def summarise_steps(case: Case, count: int, first: bool = False, generation: Gen
         case.metrics["first_step"] = summarise(samples[::count])
         case.steps_ns = [round(median(samples[number::count])) for number in range(count)]
         case.put("last_step", case.steps_ns[-1])
-        case.put("step_growth", slope_ns(case.steps_ns, first), derived=True)
+        of_each = [[median(own[number::count]) for number in range(count)] for own in by_process(case, STEP)]
+        case.put("step_growth", slope_ns(case.steps_ns, first, of_each), derived=True)
         if generation is not None:
             _summarise_tokens(case, generation, samples)
             put_token_energy(case, generation)
@@ -104,22 +105,36 @@ def put_token_energy(case: Case, generation: Generation) -> None:
         case.put("token_energy", drawn.value / tokens, ends, derived=True)
 
 
-def slope_ns(steps_ns: Sequence[int], first: bool) -> float | None:
+def slope_ns(steps_ns: Sequence[int], first: bool, processes: Sequence[Sequence[float]] = ()) -> float | None:
     """By how much a step takes longer than the one before it, ns: the least-squares line through the medians.
 
-    `first`: the first step has a shape of its own, and is left out. None with fewer than three steps, and where the
-    slope cannot be told from none (two-sided t test, 95 %).
+    Args:
+        steps_ns: the medians of the steps, ns.
+        first: the first step has a shape of its own, and is left out.
+        processes: the medians in each process.
+
+    Returns:
+        None with fewer than three steps, and where the slope cannot be told from none (two-sided t test, 95 %): by how far the
+        medians lie from the line, and of three processes or more by the slopes of these.
     """
-    values = steps_ns[1:] if first else steps_ns
-    n = len(values)
-    if n < 3:
+    if len(steps_ns) - first < 3:
         return None
+    each, error = _line(steps_ns[first:])
+    if abs(each) <= t_quantile(len(steps_ns) - first - 2) * error:
+        return None
+    slopes = [_line(it[first:])[0] for it in processes]
+    n = len(slopes)
+    return each if n < FEW or abs(fmean(slopes)) > t_quantile(n - 1) * stdev(slopes) / math.sqrt(n) else None
+
+
+def _line(values: Sequence[float]) -> tuple[float, float]:
+    """The slope of the least-squares line through three values or more, and its standard error."""
+    n = len(values)
     middle, mean = (n - 1) / 2, sum(values) / n
     spread = sum((number - middle) ** 2 for number in range(n))
     each = sum((number - middle) * (value - mean) for number, value in enumerate(values)) / spread
     left = sum((value - mean - each * (number - middle)) ** 2 for number, value in enumerate(values))
-    error = math.sqrt(left / (n - 2) / spread)
-    return each if abs(each) > t_quantile(n - 2) * error else None
+    return each, math.sqrt(left / (n - 2) / spread)
 
 
 def growth_ns(case: Case) -> float | None:

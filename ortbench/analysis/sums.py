@@ -59,7 +59,8 @@ def sum_findings(result: Result) -> list[Finding]:
         apart = [(case, _parts(result, case, short=True)) for case, _ in apart]
         of_modes = (f"{duration(case.median(LATENCY) or 0)} with {case.mode}, where {parts}" for case, parts in apart)
         what = f"A program waits for the time of a {work.whole}, not for the sum of its {work.part}s' medians"
-        return [Finding(what, f"{'; '.join(of_modes)}{_because(result)}", weight=Weight.COST)]
+        others = f"; with other modes they are less than {_TELLING:.0%} apart" if len(apart) < len(cases) else ""
+        return [Finding(what, f"{'; '.join(of_modes)}{others}{_because(result)}", weight=Weight.COST)]
     return [it for case in cases if (it := _of_phases(result, case)) is not None]
 
 

@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 
 CUDA_PACKAGE = "onnxruntime-gpu[cuda,cudnn]"
-NO_DEVICE = "finds no device it can use on this machine: check its GPU or NPU, and the driver"
+NO_DEVICE = "finds no device it can use on this machine: check which hardware it takes, and the driver"
 
 
 class Origin(NamedTuple):

@@ -16,7 +16,7 @@ from ortbench.measure.describe import describe, new_result
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.schedule import Block, add_host_time, by_stage, by_token, streams
-from ortbench.model.modes import BYTES_D2H, BYTES_H2D
+from ortbench.model.modes import BYTES_D2H, BYTES_H2D, READBACK, RUN, SYNCS
 from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
 from ortbench.model.result import FAILED, OK, UNSUPPORTED, Case, Result
 from ortbench.model.schema import CaseCheck, CaseSync, Machine, Stopped
@@ -69,6 +69,7 @@ class Configuration:
         self.plan = plan
         self.name = name or plan.target.ep
         self._warmup_ns = plan.loop.warmup_ns
+        self._least_sync: dict[str, str] = {}  # by mode, the cheapest one that did not return early in any process
         self.timeline = timeline
         self._client = client
         self.while_waiting: Callable[[], None] = lambda: None
@@ -191,7 +192,7 @@ class Configuration:
     def end_process(self) -> None:
         """What is checked at the end of a worker, before another one goes on."""
         for mode in self.modes:
-            self.finish(mode)
+            self.finish(mode, goes_on=True)
         self.release()
 
     def begin_process(self, number: int, round: int) -> None:
@@ -205,13 +206,19 @@ class Configuration:
             self._keep_sync(case, syncs[mode], number)
 
     def _keep_sync(self, case: Case, first: CaseSync | None, number: int) -> None:
-        """The first process says what ends samples; another one that does so otherwise is told."""
-        if first and case.sync and case.sync["kind"] != first["kind"]:
+        """The first process says what ends samples; samples that ended by what returned early in this process are left out."""
+        if first and case.sync and case.sync["kind"] != first["kind"] and case.mode in self._least_sync:
             self.result.warn(
                 "synchronization-differs",
-                f"in process {number} samples of {case.mode} end by {case.sync['kind']}, in the first by {first['kind']}",
+                f"in process {number} {first['kind']} returned before the device had finished with {case.mode}, so samples of the processes "
+                f"before, which ended by it, are left out; now they end by {case.sync['kind']}",
             )
-        case.sync = first
+            case.samples.clear()
+            case.blocks.clear()
+            (case.block_medians or {}).clear()
+            case.host = None
+        else:
+            case.sync = first
 
     def _start_again(self) -> None:
         self.close()
@@ -241,7 +248,12 @@ class Configuration:
             with self.stage(f"preparing {mode}") as parts:
                 loop = self.plan.loop
                 answer: Prepared = self.ask(
-                    "prepare", mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=self._warmup_ns
+                    "prepare",
+                    mode=mode,
+                    warmup=loop.warmup,
+                    depth=loop.depth,
+                    warmup_ns=self._warmup_ns,
+                    least_sync=self._least_sync.get(mode, RUN),
                 )
                 parts += answer["stages"]
         except Unsupported as error:
@@ -258,6 +270,8 @@ class Configuration:
             case.put(BYTES_H2D, answer["bytes_in"])
             case.put(BYTES_D2H, answer["bytes_out"])
             case.sync = answer["sync"]
+            if "chain" not in answer and answer["sync"]["kind"] in SYNCS:
+                self._least_sync[mode] = answer["sync"]["kind"]
             case.checks = checks_of(answer)
             case.pipeline = answer["pipeline"]
             case.places = answer["places"]
@@ -369,7 +383,7 @@ class Configuration:
             self._keep_timed(lambda number: number % every == 0)
         code = "samples-downsampled"
         self.result.warnings[:] = [it for it in self.result.warnings if it["code"] != code]
-        kept = f"it keeps those of 1 in {every} rounds, of which times and CPU time are"
+        kept = f"it keeps 1 in {every} rounds, and times and CPU time are of these"
         self.result.warn(code, f"more inferences were timed than a result holds: {kept}")
 
     def capture(self, on: bool) -> None:
@@ -381,8 +395,9 @@ class Configuration:
             return
         self.result.setup["profiler_listens"] = answer["listening"]
 
-    def finish(self, mode: str) -> None:
-        """The outputs that the timed runs left, and what is measured only once."""
+    def finish(self, mode: str, goes_on: bool = False) -> None:
+        """The outputs that the timed runs left, and what is measured only once. A synchronization that came to return early fails the mode,
+        unless it `goes_on` in another process, which has a better one."""
         case = self.cases[mode]
         try:
             with self.stage(f"checking {mode}"):
@@ -402,6 +417,13 @@ class Configuration:
             case.checks["outputs"] = {"verdict": "failed", "how": f"after the timed runs: {answer['differs']}"}
             self.fail(mode, f"after the timed runs: {answer['differs']}")
         elif answer["early"]:
+            if (
+                goes_on
+                and mode in self._least_sync
+                and not any(it.startswith(("h2d", "d2h")) for it in answer["early"])
+            ):
+                self._least_sync[mode] = READBACK
+                return
             syncs = " and of ".join(answer["early"])
             self.fail(
                 mode, f"after the timed runs: the device was not done when the synchronization of {syncs} returned"

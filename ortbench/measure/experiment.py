@@ -285,6 +285,7 @@ class Experiment(Generic[SeriesT]):
             self._observer.stage(f"starting process {self._process} ({side.name})")
             with self._awake(side):
                 side.begin_process(self._process, number)
+            describe_sync(side.result)
 
     def _is_late(self, opened: int) -> bool:
         """Whether no time is left to open more than so many."""

@@ -179,10 +179,10 @@ class SoakSide(StreamSide):
             ]
         super().keep()
 
-    def finish(self, mode: str) -> None:
+    def finish(self, mode: str, goes_on: bool = False) -> None:
         """Check the outputs; not where the session was closed, and the mode with it."""
         if self.reopen is None:
-            super().finish(mode)
+            super().finish(mode, goes_on)
 
     def close(self) -> None:
         super().close()

@@ -256,7 +256,7 @@ class StartSide(Configuration):
         assert self.last is not None
         return {phase: [sample] for phase, sample in self.last.samples.items()}
 
-    def finish(self, mode: str) -> None:
+    def finish(self, mode: str, goes_on: bool = False) -> None:
         """Say so where caches were not as they were asked for; the outputs of the first process were compared."""
         cached = None if self.result.start is None else self.result.start["cached"]
         if self._starts.file_cache == COLD and (cached is None or cached > _COLD):

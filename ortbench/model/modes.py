@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 
 from ortbench.model.metrics import PER_BLOCK
 
+RUN, SYNCHRONIZE, READBACK = SYNCS = (
+    "run",
+    "synchronize_outputs",
+    "readback",
+)  # what ends samples of inferences, from the cheapest on
 CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu-tensors", "device-tensors", "device-resident", "host-accessible"
 CPU_PINNED, DEVICE_PINNED = "cpu-tensors-pinned", "device-tensors-pinned"
 PIPELINED, ASYNC = "pipelined", "device-resident-async"

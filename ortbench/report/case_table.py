@@ -143,6 +143,8 @@ def legend(result: Result, table: Table) -> list[str]:
         said.append(
             f"95% CI: by the medians of {count} processes, one after the other; runs at another time can differ by more."
         )
+    elif count := max((len(it.first_rounds) for it in result.cases), default=0):
+        said.append(f"Figures are of {count} processes, one after the other; runs at another time can differ by more.")
     elif is_on_host(result) and {"speedup", "95% CI"} <= shown:
         said.append(_OF_THIS)
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):

@@ -18,6 +18,7 @@ from ortbench.analysis.loads.levels import (
     figure,
     has_figure,
     is_full,
+    is_of_few,
     kept,
     knee_of,
     load_cases,
@@ -26,12 +27,13 @@ from ortbench.analysis.loads.levels import (
     modes_of,
     most,
     of_kind,
+    processes_of,
     rate_of,
     rate_text,
 )
 from ortbench.analysis.noise import is_busy
 from ortbench.core import units
-from ortbench.core.resampling import FEW, of_processes
+from ortbench.core.resampling import FEW
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.core.units import change
 from ortbench.model.metrics import SHARE, TIME
@@ -130,16 +132,9 @@ def _slo_cell(result: Result, case: Case) -> str:
     if told == "unclear" and meets(case, asked_of(result) or {}):
         told = "passed"
     cell = _MET[told]
-    processes = _processes(case)
-    if told != "unclear" and processes < FEW and any(it.first_rounds for it in result.cases):
-        cell = f"{cell} {_TIMES[processes > 1]}"
+    if told != "unclear" and is_of_few(result, case):
+        cell = f"{cell} {_TIMES[processes_of(case) > 1]}"
     return _doubted(result, cell) if told == "failed" else cell
-
-
-def _processes(case: Case) -> int:
-    """In how many processes a load point was measured."""
-    rounds = [block["round"] for block in case.load_blocks or ()]
-    return max(1, len(of_processes(rounds, case.first_rounds)))
 
 
 def _delay_cell(result: Result, case: Case) -> str:
@@ -247,6 +242,9 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
     )
 
 
+_ROOM = 4 / 3  # by which queues that grow are drawn higher than the highest of the others
+
+
 def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
     """A curve of a figure over load points, on one scale for all modes; queues that grow are as high as there is room."""
     if len(levels) < 2:
@@ -256,6 +254,7 @@ def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
     others = measured(result, at(levels[0]).kind)
     top = max((figure(it, stat) for it in others if not is_full(it)), default=0.0)
     top = top or max(figure(it, stat) for it in others)
+    top *= _ROOM if any(map(is_full, others)) else 1.0
     return sparkline([min(figure(level, stat), top) for level in levels], (0, top))
 
 
@@ -292,7 +291,7 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     if tables:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
         of_kinds = [WHAT_A_SEQUENCE_IS] if result.generation else of_kinds
-        counts = [_processes(it) for it in load_cases(result) if it.load_blocks]
+        counts = [processes_of(it) for it in load_cases(result) if it.load_blocks]
         has_ci = any(column.name == "95% CI" for table in tables for column in table.columns)
         of = " and ".join(["95% CI"] * has_ci + ["SLO"] * (result.slo is not None)) or "figures"
         upto = "up to " if min(counts, default=0) < max(counts, default=0) else ""

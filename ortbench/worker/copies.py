@@ -11,9 +11,9 @@ import numpy as np
 
 from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed, Unsupported
-from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, LATENCY, ORDINARY
+from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, LATENCY, ORDINARY, RUN
 from ortbench.plan.target import Target, target_from
-from ortbench.worker.proofs.sync import RUN, Sync, Work, prove
+from ortbench.worker.proofs.sync import Sync, Work, prove
 from ortbench.worker.session import placement, providers
 from ortbench.worker.session.memory import (
     Copy,

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import NotWritten, WrongOutputs
-from ortbench.model.modes import DEPTH, LATENCY, is_rate
+from ortbench.model.modes import DEPTH, LATENCY, RUN, SYNCS, is_rate
 from ortbench.worker.inputs import model_file
 from ortbench.worker.proofs.outputs import check_outputs, differences
 from ortbench.worker.state import Stages, State
@@ -34,12 +35,17 @@ _CLOSE_UPS, _CLOSE_UP_NS = 8, 1_000_000_000  # a slow model is looked at fewer t
 _APART_NS = 1_000_000  # between ends of a stretch: finer than meters tell, and few enough for an answer
 
 
-def prepare(state: State, mode: str, warmup: int | None, depth: int = DEPTH, warmup_ns: int = 0) -> Prepared:
+def prepare(
+    state: State, mode: str, warmup: int | None, depth: int = DEPTH, warmup_ns: int = 0, least_sync: str = RUN
+) -> Prepared:
     """Set a mode up, prove its sync, check its outputs, have it prove what it claims, warm it up: with so many runs (`warmup`), or
-    without a number with as many as fill `warmup_ns`, those of the proofs counted; a fifth of it for each phase of inferences."""
+    without a number with as many as fill `warmup_ns`, those of the proofs counted; a fifth of it for each phase of inferences. Syncs that
+    are cheaper than `least_sync` returned early elsewhere, and are not tried."""
     stages = Stages()
+    cheaper = SYNCS[: SYNCS.index(least_sync)]
     try:
-        return _prepare(state, mode, warmup, warmup_ns, depth, stages)
+        with state.opened.model.syncs.without("run", cheaper) if cheaper else nullcontext():
+            return _prepare(state, mode, warmup, warmup_ns, depth, stages)
     except WrongOutputs as error:
         raise WrongOutputs(f"{error}{model_file.sentence(state.opened.path)}") from None
 

@@ -31,7 +31,7 @@ LATE = [100 * MB + 9 * MB * (number > 90) for number in range(100)]
     ("private", "verdict"),
     [
         (LEAK, "grows by 500 kB ± 0 B per 1,000 inferences"),
-        (FLAT, "no growth found: less than 53.0 kB per 1,000 inferences, if any"),
+        (FLAT, "no growth found; from 53.0 kB per 1,000 inferences on it would show in this time"),
         (ARENA, "grew in the first 2,100 inferences, steady since"),
         (LATE, "cannot tell yet, the growth came late"),
         (LEAK[:17], "cannot tell yet, there are too few readings"),

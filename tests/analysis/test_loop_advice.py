@@ -30,7 +30,7 @@ GROWING = [
     "A step of device-resident copies 100 B H2D and 100 B D2H besides the state.",
     "Next: add --resident IN for an input that is the same in all steps, add --keep OUT for an output that the host needs after the "
     "last step only",
-    "Each step takes longer than the last, by 10.0 µs with cpu-tensors: the state grows by 1.00 kB per step; with device-resident no "
+    "Steps get longer over depth, on average by 10.0 µs per step with cpu-tensors: the state grows by 1.00 kB per step; with device-resident no "
     "growth can be measured.",
 ]
 

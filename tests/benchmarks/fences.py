@@ -21,11 +21,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from ortbench.model.modes import RESIDENT
+from ortbench.model.modes import READBACK, RESIDENT, RUN, SYNCHRONIZE
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.sync import READBACK, RUN, SYNCHRONIZE, Known, Sync, Syncs
+from ortbench.worker.proofs.sync import Known, Sync, Syncs
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.session import Model
 from tests.refdevice import HONESTY, build

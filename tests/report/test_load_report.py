@@ -95,7 +95,7 @@ device-tensors          90/s            5.00 µs          0%   80.0  79.2–80.8
 
 By mode
 mode            p99 by rate
-device-tensors  ▇██
+device-tensors  ▅▆█
 """
 
 

@@ -21,7 +21,7 @@ from ortbench.measure import passes
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.model import schema
-from ortbench.model.modes import COSTS
+from ortbench.model.modes import COSTS, READBACK
 from ortbench.model.protocol import NodeEvent
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
@@ -30,7 +30,7 @@ from ortbench.plan.plan import Plan
 from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
 from ortbench.worker.measuring import step_times
 from ortbench.worker.modes.base import Step
-from ortbench.worker.proofs.sync import READBACK, Sync
+from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.timing import Ranges, time_block
 from tests import traceformat
 from tests.conftest import MODELS, ROOT, command, lacking, ortbench

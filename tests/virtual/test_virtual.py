@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.model.modes import RESIDENT
+from ortbench.model.modes import READBACK, RESIDENT, RUN, SYNCHRONIZE
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.sync import READBACK, RUN, SYNCHRONIZE
 from ortbench.worker.session import first_run, providers, session
 from tests import virtual
 from tests.benchmarks.fences import prove

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from ortbench.core.errors import Unsupported
-from ortbench.model.modes import D2H, H2D, ORDINARY
+from ortbench.model.modes import D2H, H2D, ORDINARY, READBACK, RUN
 from ortbench.plan.target import Target
 from ortbench.worker import copies
 from ortbench.worker.copies import Copies, CopyPair
-from ortbench.worker.proofs.sync import READBACK, RUN, Sync, Work
+from ortbench.worker.proofs.sync import Sync, Work
 from ortbench.worker.session.memory import Copy, NamedDeviceMemory
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec

@@ -15,11 +15,10 @@ import onnxruntime as ort
 import pytest
 
 from ortbench.core.errors import BenchmarkFailed, Unsupported
-from ortbench.model.modes import DEVICE, HOST_ACCESSIBLE, RESIDENT
+from ortbench.model.modes import DEVICE, HOST_ACCESSIBLE, READBACK, RESIDENT
 from ortbench.plan.target import Target
 from ortbench.worker.modes.make import ResidentMode, make_mode
 from ortbench.worker.proofs.outputs import check_outputs
-from ortbench.worker.proofs.sync import READBACK
 from ortbench.worker.session import memory, session
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.providers import Provider

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.worker.proofs.sync import READBACK, RUN, SYNCHRONIZE, Sync, Syncs, Work, prove
-from ortbench.worker.proofs.trials import TOLERANCE_NS
+from ortbench.model.modes import READBACK, RUN, SYNCHRONIZE
+from ortbench.worker.proofs.sync import Sync, Syncs, Work, prove
+from ortbench.worker.proofs.trials import TOLERANCE_NS, Readings
 
 US, MS = 1_000, 1_000_000
 
@@ -402,6 +403,24 @@ def test_a_known_sync_is_confirmed_with_a_part_of_the_runs(kind: str, work: int)
     assert "verified before" in confirmed.how
     assert other.launches <= 0.75 * first.launches
     assert other.synced_run_ends_idle(confirmed)
+
+
+def test_what_returned_early_elsewhere_is_not_taken_here() -> None:
+    syncs, device = Syncs(), waiting(RUN, MS)
+    assert syncs.prove("run", device.to_prove()).kind == RUN
+    with syncs.without("run", [RUN]):
+        assert syncs.prove("run", device.to_prove()).kind == SYNCHRONIZE
+    assert syncs.prove("run", device.to_prove()).kind == RUN
+
+
+def test_a_device_that_now_and_then_keeps_up_with_the_host_leaves_work_in_most_trials() -> None:
+    """In the fastest trial nothing is left, in the others most of it."""
+    idle, launched = [[20 * US] * 5], [MS] * 5
+    left = [0, 2 * MS, 2 * MS, 2 * MS, 2 * MS]
+    assert Readings(idle, [launched, [MS + it + 20 * US for it in left]]).is_usually_left()
+    assert Readings(idle, [launched, [MS + it + 20 * US for it in left]]).left() <= 0
+    held_up = [2 * MS, 0, 0, 0, 2 * MS]  # a host behind a sync that waits
+    assert not Readings(idle, [launched, [MS + it + 20 * US for it in held_up]]).is_usually_left()
 
 
 @pytest.mark.parametrize("work", [5 * US, 50 * US, MS, 30 * MS, 2_000 * MS])

@@ -15,10 +15,10 @@ from typing import Any, Self
 import pytest
 
 from ortbench.core.profiler import DOMAIN
-from ortbench.model.modes import LATENCY, PHASE_NAMES
+from ortbench.model.modes import LATENCY, PHASE_NAMES, RUN
 from ortbench.worker import timing
 from ortbench.worker.modes.base import SingleMode, Step
-from ortbench.worker.proofs.sync import RUN, Sync
+from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Bound
 from ortbench.worker.session.session import Model

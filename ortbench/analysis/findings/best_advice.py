@@ -214,7 +214,7 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
         most = max(1, math.ceil((max(ends) - 1) * 100))
         verdict = "no difference," if max(ends) <= 1 + MARGIN and not why else f"{_UNCLEAR}{why}, but"
         rest = [names[it] for it in there if it != reference]
-        whose = f"{rest[0]} is not" if len(rest) == 1 else f"none of the {len(rest)} others is"
+        whose = f"{rest[0]} is not" if len(rest) == 1 else f"none of the {len(rest)} others measured is"
         return Best(what, mode, None, f"{verdict} {whose} more than {most}% better than {names[reference]}")
     if against.ci95 is not None and against.ci95[0] > 1 and not why:
         text = (

@@ -20,6 +20,7 @@ from ortbench.analysis.loads.levels import (
     has_rates,
     interval,
     is_full,
+    is_of_few,
     knee_is_open,
     knee_of,
     latency_of,
@@ -414,7 +415,14 @@ def _clocks(before: float | None, after: float | None) -> str:
 def _full(result: Result) -> list[Finding]:
     """The rates at which the queue grows without end."""
     full = {mode: [it for it in measured(result, RATE, mode) if is_full(it)] for mode in modes_of(result)}
-    why = f"the workers were busy all the time and the queue grew{busy_doubt(result)}, so it has no mean queue delay"
+    few = (
+        ", in fewer than three processes"
+        if any(is_of_few(result, it) for levels in full.values() for it in levels)
+        else ""
+    )
+    why = (
+        f"the workers were busy all the time and the queue grew{few}{busy_doubt(result)}, so it has no mean queue delay"
+    )
     return [
         Finding(f"{modes} {are(many)} saturated {where}", why, weight=Weight.COST)
         for modes, many, where in merged((mode, points(levels)) for mode, levels in full.items() if levels)

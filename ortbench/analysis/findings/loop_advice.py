@@ -206,7 +206,7 @@ def _growth(result: Result, loop: Loop) -> list[Finding]:
         certain = all(_is_certain(result, case, it) for it in leaps)
         each = None if leaps else growth_ns(case)
         if each is not None and each > 0:
-            found.append(f"{duration(each)} with {case.mode}")
+            found.append(f"{duration(each)} per step with {case.mode}")
         else:
             steady.append(
                 (case.mode, ("it jumps" if certain else "it may jump") if leaps else "no growth can be measured")
@@ -220,7 +220,9 @@ def _growth(result: Result, loop: Loop) -> list[Finding]:
     rest = [f"with {names} {said}" for names, _, said in merged(steady)]
     return [
         Finding(
-            f"Each step takes longer than the last, by {', '.join(found)}", "; ".join([*why, *rest]), weight=Weight.COST
+            f"Steps get longer over depth, on average by {', '.join(found)}",
+            "; ".join([*why, *rest]),
+            weight=Weight.COST,
         )
     ]
 

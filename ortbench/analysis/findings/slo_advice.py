@@ -18,6 +18,7 @@ from ortbench.analysis.loads.levels import (
     by_name,
     has_figure,
     has_rates,
+    is_of_few,
     kept,
     latency_of,
     limited,
@@ -25,6 +26,7 @@ from ortbench.analysis.loads.levels import (
     measured,
     meets,
     modes_of,
+    processes_of,
     rate_text,
     too_few,
 )
@@ -40,6 +42,7 @@ from ortbench.model.schema import SloRate
 _ALONE = " independent of each other (those that queue together count for fewer)"
 _CLOSE = 1.5  # times the limit, or part of it, of what is close to it
 _MOST_TIMES = 30.0  # as long to measure is worth a line; beyond that a figure is as good as its limit
+_COUNTED = {1: "one process", 2: "two processes"}
 _TRIES = 4  # that a search has for one rate, for certain
 
 
@@ -117,11 +120,17 @@ def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[s
         beyond = [
             it for it in measured(result, RATE, mode) if at(it).value > found["rate"] and _keeps(it, asked) is None
         ]
+        first = next((it for it in measured(result, RATE, mode) if at(it).value == found["violated_from"]), None)
+        few = "" if first is None or not is_of_few(result, first) else f", in {_COUNTED[processes_of(first)]}"
         where = "in between" if found["violated_from"] is not None else "of higher rates"
         between = f"; {where} it cannot be told" if beyond else ""
         next_ = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
         return Finding(
-            what, f"{requests_text(found, asked)}{doubt}{between}", next_, Weight.ANSWER, "unclear" if doubt else ""
+            what,
+            f"{requests_text(found, asked)}{few}{doubt}{between}",
+            next_,
+            Weight.ANSWER,
+            "unclear" if doubt else "",
         )
     if unclear := left_open(result, mode, asked):
         what = f"Whether {mode} meets {slo_text(asked)} at any rate cannot be told"

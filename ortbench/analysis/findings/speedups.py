@@ -110,7 +110,7 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
     """That no mode is faster than `cpu-tensors`; of several that are all alike, how long they take."""
     base = result.median(CPU, LATENCY)
     medians = [ns for ns in (base, *(it.median(LATENCY) for it in cases)) if ns is not None]
-    if all(claim_of(it) == ALIKE for it in cases) and len(cases) > 1 and medians:
+    if all(map(_is_close, cases)) and len(cases) > 1 and medians:
         names = listed([CPU, *(it.mode for it in cases)])
         what, evidence = (
             f"{capitalized(ALIKE)} of more than {MARGIN:.0%} between the {len(cases) + 1} modes",
@@ -121,9 +121,23 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
     return Finding(what, evidence, "" if is_on_host(result) else inside(result), Weight.ANSWER)
 
 
+_CLOSE = 1.05  # how far an interval reaches at most of modes that are called alike without it
+
+
+def _is_close(case: Case) -> bool:
+    """Whether a mode does not differ measurably from `cpu-tensors`, and cannot differ by much."""
+    ends = None if case.speedup is None else case.speedup.ci95
+    return claim_of(case) == ALIKE and ends is not None and ends[0] * _CLOSE >= 1 and ends[1] <= _CLOSE
+
+
+def _is_slower(case: Case) -> bool:
+    ends = None if case.speedup is None else case.speedup.ci95
+    return not case.noisy and ends is not None and ends[1] < 1
+
+
 def _figures(cases: Iterable[Case]) -> str:
     """How many times as fast as `cpu-tensors` modes are; of the slower ones that they are."""
-    known = [(claim_of(it) == SLOWER, it.mode, it.speedup) for it in cases if it.speedup is not None]
+    known = [(_is_slower(it), it.mode, it.speedup) for it in cases if it.speedup is not None]
     said = (
         f"{mode} {'is slower, ' * slower}{times(of)}{within(of.ci95, digits)}"
         for slower, mode, of in sorted(known, key=itemgetter(0))

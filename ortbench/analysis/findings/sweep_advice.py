@@ -12,7 +12,7 @@ from ortbench.analysis.findings.speedups import condition
 from ortbench.analysis.noise import cannot_tell, is_busy, made_by_noise, quieter
 from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps, ties, why_not_told
 from ortbench.core.safe_text import listed
-from ortbench.core.units import count, duration, rate, ratio
+from ortbench.core.units import change, count, duration, rate, ratio
 from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
 from ortbench.model.result import Result
 from ortbench.model.schema import BestShape, Switching
@@ -192,7 +192,7 @@ def _switching(result: Result) -> list[Finding]:
     free = [it for it in result.switching or [] if has_a_cost(it) is False]
     if not free:
         return costs
-    ratios = ", ".join(f"{it['mode']} {times(it['ratio'])}{within(it['ci95'], ratio)}" for it in free)
+    ratios = ", ".join(f"{it['mode']} {times(it['ratio'])}{within(it['ci95'], change)}" for it in free)
     what = "Switching shapes has no measurable cost: with another shape in each inference they take no longer"
     return [*costs, Finding(what, ratios, weight=Weight.DETAIL)]
 

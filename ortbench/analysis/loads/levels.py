@@ -135,6 +135,17 @@ def tail_of(*cases: Case) -> str:
 # An SLO
 
 
+def processes_of(case: Case) -> int:
+    """In how many processes a load point was measured."""
+    rounds = [block["round"] for block in case.load_blocks or ()]
+    return max(1, len(of_processes(rounds, case.first_rounds)))
+
+
+def is_of_few(result: Result, case: Case) -> bool:
+    """Whether a load point of several processes was measured in fewer than tell how these differ."""
+    return processes_of(case) < FEW and any(it.first_rounds for it in result.cases)
+
+
 def holds(case: Case, slo: Mapping[str, int]) -> bool:
     """Whether a load point meets an SLO as far as its figures go, which chance may have made."""
     return not is_full(case) and all(by_name(latency_of(case), stat) <= most_ns for stat, most_ns in slo.items())

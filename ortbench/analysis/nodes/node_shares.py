@@ -61,7 +61,8 @@ def copies_inside(result: Result) -> bool:
 def moved_inside(result: Result) -> str:
     """What Memcpy nodes copy in a run: their number, and how much each way as far as that is known."""
     count = result.placement["memcpy_nodes"]
-    said = f"{count} Memcpy {'node copies' if count == 1 else 'nodes copy'}"
+    of = " of all stages" if "stages" in (result.part or {}) else ""
+    said = f"{count} Memcpy {f'node{of} copies' if count == 1 else f'nodes{of} copy'}"
     found = result.placement.get("memcpy")
     if found is None:
         return f"{said} between CPU and device"
@@ -88,7 +89,11 @@ def placed_findings(result: Result) -> list[Finding]:
         cause = _cause(result, "" if off else operators)
         evidence = "; ".join(filter(None, (cause, "counted as inference, not as copies")))
         weight = Weight.ANSWER if _is_much(result) else Weight.GAIN
-        of = " of a stage (all stages together)" if "stages" in (result.part or {}) else ""
+        of = (
+            f" of {'its' if result.placement['memcpy_nodes'] == 1 else 'their'} stage"
+            if "stages" in (result.part or {})
+            else ""
+        )
         found.append(
             Finding(
                 f"{moved_inside(result)} in each inference{of}, in every mode", evidence, node_times(result), weight

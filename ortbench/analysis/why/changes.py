@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -17,6 +18,7 @@ from ortbench.model.schema import Nodes, ProfiledNode
 
 ADDED, GONE, REPLACED, FUSED = "added", "gone", "replaced", "fused differently"
 MOVED, CHANGED, SAME, REST = "on another EP", "other types or shapes", "same", "all other nodes"
+_NUMBER = re.compile(r"_?\d+$")
 _CONVERTING = ("Cast", "Transpose")  # which ONNX Runtime also puts in
 _FEW = 0.02  # of the difference: what the same nodes of an operator take less is in one row with others
 _MOST = 0.9  # of an operator's difference: nodes that make so much of it stand for it
@@ -47,9 +49,9 @@ class Change:
     def word(self) -> str:
         """Its kind, of nodes that are fused differently also whether some are there on one side only."""
         base, own = (_names(side) for side in (self.base, self.own))
-        if self.kind != FUSED or base == own or (base - own and own - base):
+        if self.kind != FUSED or base == own or not (base <= own or own <= base):
             return self.kind
-        return f"{ADDED if base < own else GONE} or {FUSED}"
+        return f"{ADDED if base <= own else GONE} or {FUSED}"
 
 
 def changes(base: Nodes, own: Nodes, leaves: Callable[[float], bool] = lambda least: True) -> list[Change]:
@@ -123,9 +125,10 @@ def _ns(node: ProfiledNode) -> float:
     return fmean(node["ns"])
 
 
-def _names(side: Sequence[ProfiledNode]) -> set[str]:
-    """What nodes are called in the model, but those that ONNX Runtime put in."""
-    return {name for it in side if not is_put_in(it["op"], it["name"]) for name in it["of"] or [it["name"]]}
+def _names(side: Sequence[ProfiledNode]) -> Counter[str]:
+    """What nodes are called in the model, without the numbers that move with every node before them, but those that ONNX Runtime put in."""
+    own = (it for it in side if not is_put_in(it["op"], it["name"]))
+    return Counter(_NUMBER.sub("", name) for it in own for name in it["of"] or [it["name"]])
 
 
 # Matching

@@ -354,7 +354,10 @@ def confirmation(
     least, most = _CLEAR * min(change.ns, difference_ns), max(change.ns, difference_ns) / _CLEAR
     if saved[0] > 0 and least <= saved_ns <= most:
         return Confirmation(
-            True, f"confirmed in another run: {text}, {_of_difference(saved, saved_ns, difference_ns)}", saved_ns, saved
+            True,
+            f"confirmed in another run, in which the candidate takes {duration(difference_ns)} longer: {text}, {_of_difference(saved, saved_ns, difference_ns)}",
+            saved_ns,
+            saved,
         )
     if least <= saved[1] and saved[0] <= most:
         return Confirmation(False, f"cannot tell: {text}", saved_ns, saved)
@@ -365,8 +368,8 @@ def confirmation(
 def _of_difference(saved: tuple[float, float], saved_ns: float, ns: float) -> str:
     """Which part of the difference is saved."""
     if saved[0] > ns:
-        return f"more than the {duration(ns)} that it takes longer there than the baseline"
-    return f"{share(saved_ns / ns) if saved_ns < ns else 'all'} of the {duration(ns)} that it takes longer there"
+        return "more than that difference"
+    return f"{share(saved_ns / ns) if saved_ns < ns else 'all'} of that difference"
 
 
 def not_confirmed(reason: str) -> Confirmation:

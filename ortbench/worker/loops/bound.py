@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnxruntime as ort
 
+from ortbench.model.modes import READBACK, SYNCHRONIZE
 from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData
@@ -34,7 +35,7 @@ from ortbench.worker.modes.slots import (
     upload,
 )
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.sync import READBACK, SYNCHRONIZE, Sync
+from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.memory import Bound, Copy, Memory, Place, one_call
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view

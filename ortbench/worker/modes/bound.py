@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ortbench.core.errors import Unsupported, WrongOutputs
-from ortbench.model.modes import LATENCY, MODES
+from ortbench.model.modes import LATENCY, MODES, RUN, SYNCHRONIZE
 from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, sync_step, then
 from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import (
@@ -24,7 +24,7 @@ from ortbench.worker.modes.slots import (
     upload,
 )
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.sync import RUN, SYNCHRONIZE, Candidates, Sync, Work
+from ortbench.worker.proofs.sync import Candidates, Sync, Work
 from ortbench.worker.session.first_run import Data, run_once
 from ortbench.worker.session.memory import Bound, Copy, EpDeviceMemory, Memory, Place, lacks_device_memory, tokens
 from ortbench.worker.session.providers import Provider

@@ -29,6 +29,7 @@ from ortbench.model.modes import (
     LATENCY,
     PHASE_NAMES,
     RESIDENT,
+    RUN,
 )
 from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, sync_step, then, timed
 from ortbench.worker.modes.bound import BoundMode
@@ -37,7 +38,7 @@ from ortbench.worker.modes.slots import apart, copied_bytes, download, refuse_st
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
 from ortbench.worker.proofs.in_place import all_of, prove_alone, prove_zero_copy
-from ortbench.worker.proofs.sync import RUN, Sync, Work
+from ortbench.worker.proofs.sync import Sync, Work
 from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
 from ortbench.worker.session.memory import (
     Bound,

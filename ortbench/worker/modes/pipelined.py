@@ -26,12 +26,12 @@ import numpy as np
 from numpy import median
 
 from ortbench.core.errors import Unsupported
-from ortbench.model.modes import DEPTH, LATENCY, PHASE_NAMES, PIPELINED
+from ortbench.model.modes import DEPTH, LATENCY, PHASE_NAMES, PIPELINED, RUN, SYNCHRONIZE
 from ortbench.worker.modes.base import SingleMode, Step, then
 from ortbench.worker.modes.bound import BoundMode, equal, same_form, tried
 from ortbench.worker.modes.slots import Slot, by_memory, copied_bytes
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.sync import RUN, STREAM, SYNCHRONIZE, Sync
+from ortbench.worker.proofs.sync import STREAM, Sync
 from ortbench.worker.session import streams
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import (

@@ -13,16 +13,17 @@ does not wait any more has made the figures wrong.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ortbench.model.modes import READBACK
 from ortbench.worker.proofs.trials import Call, Pause, Trial
 
 if TYPE_CHECKING:
     from ortbench.model import schema
 
-RUN, SYNCHRONIZE, READBACK = "run", "synchronize_outputs", "readback"
 STREAM = "stream"  # of a copy on a stream: a word copied behind it has arrived
 _ATTEMPTS = 2  # so many confirmations must refuse a sync before it is proved in full again: one may be noise
 # So many must find that the outputs have to be read back, which may take many times as long as a run, if there is time for them.
@@ -170,6 +171,20 @@ class Syncs:
         self._refused.add((kind, sync))
         self._known.pop(kind, None)
         return True
+
+    @contextmanager
+    def without(self, kind: str, syncs: Sequence[str]) -> Iterator[None]:
+        """Inside, some syncs are not taken for work of a kind."""
+        known, added = self._known.get(kind), {(kind, sync) for sync in syncs} - self._refused
+        if known is not None and known.kind in syncs:
+            del self._known[kind]
+        self._refused |= added
+        try:
+            yield
+        finally:
+            self._refused -= added
+            if known is not None:
+                self._known[kind] = known
 
     def confirmed(self, kind: str, work: Work) -> Sync | None:
         """The sync that is known for such work; None where there is none, or it is refused here."""

@@ -38,6 +38,7 @@ _BURST_CONFIRMATIONS, _CONFIRMED_BURST_NS = 2, 20_000_000
 # Of a sync that was proved and then used: what it must leave to be called early, and by how many trials more must say
 # so, or that it waits, than say otherwise. A right mode must not fail because the machine is busy.
 _EARLY_NS, _EARLY_PART = 2_000_000, 4
+_USUAL_PART = 4  # of the work of a burst: a sync that leaves as much in most trials does not wait
 _SURELY_EARLY, _SURELY_WAITS, _MOST_TRIALS = 8, 2, 40
 _MOST_LAUNCHES = 1000  # in one such trial
 
@@ -58,6 +59,13 @@ class Readings:
     def left(self, witness: int = 0) -> int:
         """How much of that was still to be done when what comes before the witness returned; below 0 by noise alone."""
         return self.work(witness) - min(self.ends[witness])
+
+    def is_usually_left(self) -> bool:
+        """Whether in most trials a good part of the work was still to be done: a device that now and then keeps up with the host, as a
+        GPU whose kernels the CPU computes, leaves nothing in the fastest of them."""
+        alone = median(self.idle[0])
+        left = median([all_ - some for some, all_ in zip(*self.ends[:2], strict=True)]) - alone
+        return bool(left > max(TOLERANCE_NS, (median(self.ends[1]) - alone) / _USUAL_PART))
 
     def noise(self, witness: int = 0) -> int:
         return round(median(self.idle[witness])) - min(self.idle[witness])
@@ -257,7 +265,7 @@ def _limit(one: Readings) -> float:
 def _too_much(many: Readings, work_ns: int) -> bool:
     """Whether too much of a burst is left. After so long the host's own caches are cold, so the limit is a share of all
     that could be left; of short runs, with which a device nearly keeps up, that would hide several: so it is two at most."""
-    return many.left() > max(TOLERANCE_NS, min(many.work() // 8, 2 * work_ns))
+    return many.left() > max(TOLERANCE_NS, min(many.work() // 8, 2 * work_ns)) or many.is_usually_left()
 
 
 def _in_vain(one: Readings) -> bool:

@@ -1,0 +1,86 @@
+"""What a side makes of synchronizations that other processes, or the end of one, found to return early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ortbench.measure.configuration import Configuration
+from ortbench.model.modes import READBACK, RUN
+from ortbench.plan.plan import Plan
+from tests.conftest import MODELS
+
+MODE = "device-resident"
+
+
+class Side(Configuration):
+    """A side whose worker proves these syncs, one after the other, and says of what returned early in the end."""
+
+    def __init__(self, *proved: str, early: tuple[str, ...] = ()) -> None:
+        super().__init__(Plan(str(MODELS / "tiny.onnx"), modes=(MODE,)))
+        self.proved, self.early, self.least = [*proved], early, list[str]()
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        if do == "finish":
+            return {"differs": None, "once": None, "early": [*self.early]}
+        self.least.append(arguments["least_sync"])
+        sync = {"kind": max(self.proved.pop(0), self.least[-1], key=[RUN, READBACK].index), "cost_ns": 0, "how": ""}
+        nothing = dict.fromkeys(("zero_copy", "external", "graph", "places", "pipeline", "inferences_per_sample"))
+        return {
+            **nothing,
+            "bytes_in": 0,
+            "bytes_out": 0,
+            "sync": {**sync, "h2d": None, "d2h": None},
+            "stages": [],
+            "estimates_ns": {},
+        }
+
+    def measured(self) -> Side:
+        self.prepare(MODE)
+        case = self.cases[MODE]
+        case.samples["latency"], case.blocks["latency"] = [5, 5], [[0, 2, 0]]
+        return self
+
+    def go_on(self) -> None:
+        self.end_process()
+        self.begin_process(2, 7)
+
+    def release(self) -> None:
+        """There is no worker."""
+
+    def _start_again(self) -> None:
+        """Neither is another one."""
+
+    def _receive_opened(self, stage: str) -> Any:
+        return None
+
+
+@pytest.mark.parametrize(("second", "kept"), [(RUN, [5, 5]), (READBACK, [])])
+def test_samples_that_ended_by_what_returned_early_later_are_left_out(second: str, kept: list[int]) -> None:
+    side = Side(RUN, second).measured()
+    side.go_on()
+    case = side.cases[MODE]
+    assert (case.samples.get("latency", []), case.sync and case.sync["kind"], case.processes) == (kept, second, [0, 7])
+    assert [it["code"] for it in side.result.warnings] == ["synchronization-differs"] * (second == READBACK)
+
+
+def test_a_process_does_not_take_what_returned_early_in_the_one_before() -> None:
+    side = Side(READBACK, RUN).measured()
+    side.go_on()
+    assert side.least == [RUN, READBACK]
+    assert side.cases[MODE].samples["latency"] == [5, 5]
+    assert not side.result.warnings
+
+
+def test_what_returns_early_in_the_end_is_replaced_in_the_next_process_and_fails_the_last_one() -> None:
+    side = Side(RUN, RUN, early=("inference (run)",)).measured()
+    side.go_on()
+    assert (side.least, side.cases[MODE].status, side.cases[MODE].samples) == ([RUN, READBACK], "ok", {})
+    side.finish(MODE)
+    assert side.cases[MODE].reason == (
+        "after the timed runs: the device was not done when the synchronization of inference (run) returned"
+    )
+    copies = Side(RUN, early=("h2d (run)",)).measured()
+    copies.end_process()
+    assert copies.cases[MODE].status == "failed"
