@@ -31,7 +31,9 @@ def is_interpreter(path: str, option: str) -> None:
     if os.path.isdir(found):
         raise BadInput(f"{option}: no interpreter in that folder, such as bin/python: {path}", option)
     if not path:
-        raise BadInput(f"{option}: is empty; leave it out for ortbench's own interpreter", option)
+        raise BadInput(
+            f"{option}: is empty; leave it out for ortbench's own interpreter, or, beside others, give its path", option
+        )
     if not os.path.exists(found):
         raise BadInput(f"{option}: no such interpreter: {path}", option)
     if not os.access(found, os.X_OK):

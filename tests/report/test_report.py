@@ -274,6 +274,13 @@ def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
     assert sentences(made)[2].startswith(
         "No mode is measurably more than 2% faster than cpu-tensors: device-tensors 1.00× (95% CI 0.900 to 1.10); "
     )
+    made.cases[1].speedup = Value(1.0, (0.9, 1.11))
+    made.stopped = {"reason": "duration", "value": 5.0, "per": "mode"}
+    assert sentences(made)[2:4] == [
+        "It cannot be told whether device-tensors is faster than cpu-tensors: device-tensors 1.00× (95% CI 0.900 to 1.11); device-resident 1.00× "
+        "(95% CI 0.990 to 1.02); host-accessible 1.00× (95% CI 0.980 to 1.01).",
+        "Next: ortbench run m.onnx --ep some --duration 20s",
+    ]
     made.cases[1].speedup = Value(0.985, (0.98, 0.99))
     made.cases[2].speedup = Value(0.985, (0.9, 1.1))
     assert "device-tensors is slower, 0.985× (95% CI 0.980 to 0.990)" in sentences(made)[2]

@@ -120,14 +120,16 @@ def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[s
         beyond = [
             it for it in measured(result, RATE, mode) if at(it).value > found["rate"] and _keeps(it, asked) is None
         ]
-        first = next((it for it in measured(result, RATE, mode) if at(it).value == found["violated_from"]), None)
+        by_rate = {at(it).value: it for it in measured(result, RATE, mode)}
+        first, met = by_rate.get(found["violated_from"] or 0.0), by_rate.get(found["rate"])
+        processes = 1 if met is None else processes_of(met)
         few = "" if first is None or not is_of_few(result, first) else f", in {_COUNTED[processes_of(first)]}"
         where = "in between" if found["violated_from"] is not None else "of higher rates"
         between = f"; {where} it cannot be told" if beyond else ""
         next_ = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
         return Finding(
             what,
-            f"{requests_text(found, asked)}{few}{doubt}{between}",
+            f"{requests_text(found, asked, processes)}{few}{doubt}{between}",
             next_,
             Weight.ANSWER,
             "unclear" if doubt else "",
@@ -153,12 +155,13 @@ def found_text(found: SloRate) -> str:
     return f"up to {LoadPoint(RATE, found['rate']).text}"
 
 
-def requests_text(found: SloRate, asked: Mapping[str, int]) -> str:
+def requests_text(found: SloRate, asked: Mapping[str, int], processes: int = 1) -> str:
     """What the requests at the rate that was found have, and from which rate on the SLO is violated."""
     pooled = ", ".join(f"{stat} {duration(ns)}" for stat, ns in found["latency"].items() if stat in asked)
     beyond = found["violated_from"]
     more = "" if beyond is None else f"; violated from {LoadPoint(RATE, beyond).text} on"
-    return f"{pooled} of {found['requests']:,} requests at that rate{more}"
+    spread = f" in {processes} processes" if processes > 1 else ""
+    return f"{pooled} of {found['requests']:,} requests{spread} at that rate{more}"
 
 
 def _of_points(result: Result, text: str, asked: Mapping[str, int]) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
@@ -26,7 +27,7 @@ from ortbench.analysis.comparing.pairs import PAIRS, TOO_FEW
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import times, times_as_fast, within
-from ortbench.analysis.findings.program import how_to_write, inside
+from ortbench.analysis.findings.program import again, how_to_write, inside
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
 from ortbench.analysis.noise import cannot_tell, made_by_noise, more_rounds
 from ortbench.core.safe_text import capitalized, listed
@@ -118,9 +119,23 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
         )
     else:
         what, evidence = f"No mode is {BY_MARGIN} faster than {CPU}", _figures(cases)
+    if (longer := _to_tell(result, cases)) is not None:
+        return longer
     return Finding(what, evidence, "" if is_on_host(result) else inside(result), Weight.ANSWER)
 
 
+def _to_tell(result: Result, cases: Sequence[Case]) -> Finding | None:
+    """That intervals reach so far that a mode may be much faster, and what tells more; None where they do not, or time was not the end."""
+    wide = [it.mode for it in cases if it.speedup and it.speedup.ci95 and it.speedup.ci95[1] > _FAR]
+    stopped = result.stopped
+    if not wide or stopped is None or stopped["reason"] != "duration":
+        return None
+    seconds = math.ceil(_TIMES_LONGER * stopped.get("value", 1.0))
+    what = f"It cannot be told whether {listed(wide)} {are(len(wide))} faster than {CPU}"
+    return Finding(what, _figures(cases), again(result, "--duration", f"{seconds}s"), Weight.ANSWER, "unclear")
+
+
+_FAR, _TIMES_LONGER = 1.1, 4  # from where on an interval leaves much open; as long makes it half as wide
 _CLOSE = 1.05  # how far an interval reaches at most of modes that are called alike without it
 
 
@@ -165,8 +180,12 @@ def _replacement(result: Result, best: Fastest) -> Finding:
     if best.claim in (UNKNOWN, NOISY):
         return unsure(result, best.case, what)
     if best.claim != FASTER:
-        what = f"No mode with {takes(result)} is {BY_MARGIN} faster than {CPU}"
-        return Finding(what, _figures(compared(result, on_device=False)), weight=Weight.ANSWER)
+        what, cases = (
+            f"No mode with {takes(result)} is {BY_MARGIN} faster than {CPU}",
+            compared(result, on_device=False),
+        )
+        longer = _to_tell(result, cases)
+        return longer or Finding(what, _figures(cases), weight=Weight.ANSWER)
     alike = f"; {listed(best.ties)} {are(len(best.ties))} not measurably slower" if best.ties else ""
     program = how_to_write(result, best.mode)
     return Finding(what, f"{_instead(result, best.case)}{alike}", program, Weight.ANSWER, "good")
