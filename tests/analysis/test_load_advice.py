@@ -315,6 +315,16 @@ def test_what_an_slo_leaves_open_is_beyond_what_meets_it_and_says_why() -> None:
     )
 
 
+def test_a_search_says_in_how_many_processes_a_rate_meets_the_slo_and_violates_it() -> None:
+    met, violated = opened("cpu-tensors", 10, 5.0, 18.0), opened("cpu-tensors", 30, 5.0, 30.0)
+    for level, rounds in ((met, (0, 1, 2)), (violated, (0,))):
+        level.processes = [0, 1, 2]
+        block = there(level.load_blocks)[0]
+        level.load_blocks = [{**block, "round": number} for number in rounds]
+    found = told(load_result(met, violated, slo={"p99": 20 * MS}, found={"cpu-tensors": slo_rate(10.0, 30.0)}))
+    assert found[0].endswith("requests in 3 processes at that rate; violated from 30 requests/s on, in one process.")
+
+
 def test_a_search_says_that_rates_between_are_open() -> None:
     levels = [
         opened("cpu-tensors", 10, 5.0, 12.0),
