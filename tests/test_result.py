@@ -88,7 +88,7 @@ class ScriptedWorker(Client):
             "ep_options": target["options"],
         }
 
-    def prepare(self, mode: str, warmup: int | None, depth: int, warmup_ns: int) -> dict[str, Any]:
+    def prepare(self, mode: str, warmup: int | None, depth: int, warmup_ns: int, least_sync: str) -> dict[str, Any]:
         if mode == "host-accessible":
             raise Unsupported("no HOST_ACCESSIBLE memory")
         return {

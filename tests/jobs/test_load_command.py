@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.loads.levels import at, latency_of, load_cases
+from ortbench.analysis.loads.levels import at, latency_of, load_cases, processes_of
 from ortbench.core.profiler import DOMAIN
 from ortbench.core.resampling import of_processes
 from ortbench.core.units import duration
@@ -288,10 +288,11 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     violated = {rate for rate, it in levels.items() if it.checks["slo"]["verdict"] == "failed"}
     only_violated = (rate for rate in violated if {it for it in levels if it >= rate} <= violated)
     assert found["violated_from"] == min(only_violated, default=None)
-    said = " ".join(ran.out.split())
+    said, count = " ".join(ran.out.split()), processes_of(level)
+    several = f" in {count} processes" if count > 1 else ""
     assert (
         f"• device-resident meets p99 ≤ 20 ms up to {found['rate']:g} requests/s if tensors never cross the link between inferences: p99 "
-        f"{duration(latency_of(level).p99)} of {found['requests']:,} requests at that rate"
+        f"{duration(latency_of(level).p99)} of {found['requests']:,} requests{several} at that rate"
     ) in said
     assert there(result.took_ns) <= forecast_ns(ran)
 

@@ -189,7 +189,7 @@ def test_what_does_not_start_is_one_line_in_every_command(arguments: list[Any], 
     other = script(tmp_path / "other", "#!/bin/sh\necho hello\nread -r request\n")
     ends = script(tmp_path / "ends", "#!/bin/sh\necho why >&2\nexit 3\n")
     for python, code, line in (
-        ("", 2, "--python: is empty; leave it out for ortbench's own interpreter"),
+        ("", 2, "--python: is empty; leave it out for ortbench's own interpreter, or, beside others, give its path"),
         (tmp_path / "none", 2, f"--python: no such interpreter: {tmp_path}/none"),
         (nothing, 2, f"--python {nothing}: it does not start: Exec format error"),
         (other, 1, f"the worker of {other} answers as no worker does: is it a Python interpreter?"),
