@@ -46,9 +46,10 @@ def test_a_model_gives_its_expected_outputs_in_every_mode(software_gpu: tuple[st
         == by_mode["device-resident"]["metrics"]["bytes_d2h"]["value"]
         == 0
     )
-    inference = by_mode["cpu-tensors"]["metrics"]["inference"]
-    assert inference["derived"] is True
-    assert inference["value"] == by_mode["device-resident"]["metrics"]["latency"]["median"]
+    latency, resident = (by_mode[mode]["metrics"]["latency"]["median"] for mode in ("cpu-tensors", "device-resident"))
+    if inference := by_mode["cpu-tensors"]["metrics"].get("inference"):  # which two inferences rarely tell
+        assert inference == {"value": resident, "ci95": None, "derived": True}
+        assert latency > resident
 
 
 def test_a_dtype_that_the_device_lacks_is_a_failure_with_the_reason(
