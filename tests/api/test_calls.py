@@ -346,6 +346,7 @@ def test_calls(call: Callable[[], None], library: Path, tmp_path: Path) -> None:
     carry_out(call, tmp_path, library)
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_calls_of_a_load(tmp_path: Path) -> None:
     carry_out(of_a_load, tmp_path)

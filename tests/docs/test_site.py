@@ -17,6 +17,7 @@ from tests.docs.test_commands import SET_UP
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.wide
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     missing = [name for name in ("sphinx", "myst_parser", "furo") if find_spec(name) is None]
     if missing:

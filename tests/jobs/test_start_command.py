@@ -22,6 +22,7 @@ TINY = MODELS / "tiny.onnx"
 REAL = ("nice", "-n", "0")  # the clock of a fork is not that of the processes that it starts
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_a_start_is_measured_from_nothing_to_ready(tmp_path: Path) -> None:
     more = ("--iterations", 2, "--file-cache", "warm,cold", "--html", tmp_path / "page.html")

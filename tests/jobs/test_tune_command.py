@@ -36,6 +36,7 @@ def saved(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_a_small_search_and_what_it_leaves(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
@@ -79,6 +80,7 @@ def test_with_too_little_time_the_default_is_measured_without_its_memory(tmp_pat
     assert "host_memory" not in json.loads(result.read_text())["cases"][0]["metrics"]
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_an_interrupted_search_goes_on_with_the_races_that_it_has(tmp_path: Path) -> None:
     line = ("tune", TINY, *FIXED, "--opt-level", "all,basic", "--duration", 0.2)

@@ -34,6 +34,7 @@ def test_it_is_the_folder_the_title_and_the_column(tmp_path: Path) -> None:
     assert "• what differs (before → after the fix): intra-op threads: 1 → 2\n" in ran.out
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_cases_of_a_suite_have_their_ids(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
