@@ -205,7 +205,7 @@ def _growth(result: Result, loop: Loop) -> list[Finding]:
         leaps = jumps(case, apart)
         certain = all(_is_certain(result, case, it) for it in leaps)
         each = None if leaps else growth_ns(case)
-        if each is not None and each > 0:
+        if each is not None:
             found.append(f"{duration(each)} per step with {case.mode}")
         else:
             steady.append(
