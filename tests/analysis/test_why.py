@@ -112,6 +112,7 @@ FUSED_NODES = {
     "apart": [
         node("Conv", "c_nchwc", 100 * US, "x", "b", of=["Conv_0"]),
         node("ReorderOutput", "ReorderOutput_9", 5 * US, "b", "c", of=[]),
+        node("HardSigmoid", "HardSigmoid_5", 5 * US, "c", "d", of=[]),
         node("Clip", "Clip_1", 20 * US, "c", "a"),
     ],
 }
@@ -122,7 +123,7 @@ FUSED_NODES = {
     [
         ("conv", "with clip", "added or fused differently"),
         ("with clip", "conv", "gone or fused differently"),
-        ("with clip", "apart", "fused differently"),  # with one that ONNX Runtime put in
+        ("with clip", "apart", "fused differently"),  # with two that ONNX Runtime put in
         ("apart", "with clip", "fused differently"),
         ("apart", "with relu", "fused differently"),  # either has one of its own
     ],

@@ -126,9 +126,12 @@ def _ns(node: ProfiledNode) -> float:
 
 
 def _names(side: Sequence[ProfiledNode]) -> Counter[str]:
-    """What nodes are called in the model, without the numbers that move with every node before them, but those that ONNX Runtime put in."""
-    own = (it for it in side if not is_put_in(it["op"], it["name"]))
-    return Counter(_NUMBER.sub("", name) for it in own for name in it["of"] or [it["name"]])
+    """What nodes are called in the model, without the numbers that move with every node before them.
+
+    What ONNX Runtime put in, or made of a part of a node of the model, does not count; where nothing is known of the model, all does.
+    """
+    names = [name for it in side for name in it["of"]] or [it["name"] for it in side]
+    return Counter(_NUMBER.sub("", it) for it in names)
 
 
 # Matching
