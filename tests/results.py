@@ -872,6 +872,7 @@ def paced(factor: float = 1.0, **more: Any) -> Result:
         opened("device-tensors", 30, 3.3 * factor, 14.0 * factor, slo=True, late_share=0.03, lag_ns=4 * MS),
         opened("device-tensors", 90, 900.0, 1900.0, slo=False, throughput=80.0, utilisation=1.0),
     ]
+    levels[2].metrics["service_time"] = levels[1].metrics["service_time"]
     alone = measured("device-tensors", latency=steady([3 * MS] * 24))
     alone.put("sm_clock", 1725)
     return load_result(*levels, alone=[alone], slo=more.pop("slo", {"p99": 20 * MS}), **more)

@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortbench.core.resampling import BATCHES, FEW, MEAN, Ratio, Rounds, _drawn, by_few_rounds, figure_of, ratio_of
+from ortbench.core.resampling import (
+    BATCHES,
+    FEW,
+    MEAN,
+    Ratio,
+    Rounds,
+    _drawn,
+    by_few_rounds,
+    figure_of,
+    ratio_of,
+    student,
+)
 from ortbench.core.stats import FEWEST
 from tests.benchmarks.coverage import coverage
 from tests.expect import there
@@ -77,6 +88,17 @@ def test_of_several_processes_each_is_an_observation() -> None:
             held[name] += low <= 1 <= high
     assert held["processes"] >= 0.92 * runs
     assert held["rounds"] < 0.9 * runs
+
+
+def test_what_is_found_of_all_samples_is_not_at_the_end_of_its_interval() -> None:
+    """Of two humps the median of all samples can be far from the mean of the processes' medians."""
+    own = [100.0, 100, 104, 198, 200]
+    low, high = student(own, 102)
+    plain, top = student(own, float(np.exp(np.log(own).mean())))
+    assert low < 102 / 1.5 < 102 * 1.5 < high
+    assert high == pytest.approx(top)
+    assert student(own, 300)[1] > 400
+    assert student(own, 300)[0] == pytest.approx(plain)
 
 
 def test_two_processes_have_the_interval_of_their_rounds() -> None:

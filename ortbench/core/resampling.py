@@ -14,7 +14,8 @@ by just these two: Hesterberg's expanded percentile interval (The American Stati
 humps, and all of them after the schedule's rule to stop, `reports/coverage.md` says how often it holds.
 
 **Of several processes** each is one observation: in another one memory lies elsewhere, which all its rounds share. Their figures give
-Student's interval of the mean of the logarithms, from `FEW` on; so do rounds too few to draw from.
+Student's interval of the mean of the logarithms, from `FEW` on; so do rounds too few to draw from. Where the figure of all samples is
+not that mean, as of two humps, it reaches as far beyond that figure.
 """
 
 from __future__ import annotations
@@ -176,15 +177,17 @@ def by_processes(stats: Stats, blocks: Taken, processes: Sequence[int]) -> Stats
 
 
 def student(of: Floats | Sequence[float], found: float, q: float = 0.975) -> tuple[float, float]:
-    """Student's interval of the mean, 95 % unless told otherwise, of logarithms where all figures have one; with the figure that was
-    found in it."""
+    """Student's interval of the mean, 95 % unless told otherwise, of logarithms where all figures have one; where the figure that was
+    found of all samples is not that mean, as far beyond it too."""
     import numpy as np
 
     figures = np.asarray(of)
-    times = bool((figures > 0).all())
-    taken = np.log(figures) if times else figures
+    times = found > 0 and bool((figures > 0).all())
+    taken, told = (np.log(figures), math.log(found)) if times else (figures, found)
     reach = t_quantile(taken.size - 1, q) * taken.std(ddof=1) / math.sqrt(taken.size)
-    low, high = (float(np.exp(it) if times else it) for it in (taken.mean() - reach, taken.mean() + reach))
+    ends = min(taken.mean(), told) - reach, max(taken.mean(), told) + reach
+    low, high = (float(np.exp(it) if times else it) for it in ends)
+    # Rounding may move an end past what was found.
     return min(max(low, 0.0) if (figures >= 0).all() else low, found), max(high, found)
 
 

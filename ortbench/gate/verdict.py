@@ -148,7 +148,9 @@ def _confirmed(check: Check, again: Check | None, why_not: str | None) -> Check:
         if where := between(again.low, again.high, ""):
             found += f" ({CONFIDENCE} {where}, {again.rounds} rounds)"
         if again.verdict == FAILED:
-            return replace(check, text=f"{check.text}; again with fresh workers: {found}")
+            ends = [it for it in (check.low, check.high, again.low, again.high) if it is not None]
+            both = f"; by both runs {between(min(ends), max(ends), '')}" if len(ends) == 4 else ""
+            return replace(check, text=f"{check.text}; again with fresh workers: {found}{both}")
     return replace(
         check,
         verdict=UNCLEAR,

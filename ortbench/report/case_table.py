@@ -90,8 +90,8 @@ def figure_table(
     own: Mapping[str, Own] | None = None,
     title: str = "By mode",
 ) -> Table:
-    """A row for each case, with figures by groups of columns; only columns that hold something. Times that are not small fractions
-    of the unit of latency are in that unit, others have their own."""
+    """A row for each case, with figures by groups of columns; only columns that hold something. Times of a metric that are not
+    small fractions of the unit of latency are in that unit, others have their own."""
     own = own or {}
     shown = [_Shown(text, _figure(text), group) for group, texts in enumerate(columns, 1) for text in texts]
     times = {
@@ -101,7 +101,12 @@ def figure_table(
     }
     whole = [ns for it, found in times.items() if it.figure is not None and it.figure.metric in _WHOLE for ns in found]
     unit, size = (units.table_unit(whole) if whole else None) or ("", 0.0)
-    joined = {it for it, found in times.items() if size and all(units.fits_unit(ns, size) for ns in found)}
+    apart = {
+        it.figure.metric
+        for it, found in times.items()
+        if it.figure and any(not units.fits_unit(ns, size) for ns in found)
+    }
+    joined = {it for it in times if size and it.figure and it.figure.metric not in apart}
     headed = [column for column, _ in keys]
     for it in shown:
         kind = Kind.TIME if it in joined else own[it.text].kind if it.text in own else Kind.NUMBER

@@ -243,7 +243,7 @@ def ended(stopped: Stopped, took_ns: int | None, processes: int = 0) -> str:
     if reason == "interrupted" or (reason == "completed" and not what):
         return f"{'interrupted' if reason == 'interrupted' else 'done'}{after}"
     if reason == "duration" and what:
-        return f"done{after}, the budget of {value:g} s per {what}"
+        return f"done{after} (budget: at most {value:g} s per {what}{', starts not counted' * bool(processes)})"
     if reason in _ENDS:
         per, s = f" per {what}" if what else "", "" if value == 1 else "s"
         each = "in each process " if processes else ""

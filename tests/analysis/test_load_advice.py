@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from ortbench.analysis.findings.advice import headline
 from ortbench.analysis.findings.load_advice import load_findings, load_headline
 from ortbench.analysis.findings.slo_advice import slo_text
@@ -224,6 +226,17 @@ def test_slow_inferences_at_a_low_rate() -> None:
             "the idle time between requests, in which clocks fall, caches get cold and threads sleep."
         ]
         assert told(result) == (found if is_told else [])
+
+
+@pytest.mark.parametrize(("workers", "p50_ms", "is_told"), [(1, 6.5, True), (1, 5.5, False), (2, 6.1, False)])
+def test_longer_inferences_at_a_higher_rate_are_the_machines(workers: int, p50_ms: float, is_told: bool) -> None:
+    levels = [opened("cpu-tensors", rate, p50) for rate, p50 in [(20, 7.0), (40, 5.0), (60, p50_ms)]]
+    found = told(load_result(*levels, workers=workers, slo={"p99": 90 * MS}))
+    said = (
+        "The machine's speed changed while it was loaded: an inference took up to 1.3× as long at a higher rate: 6.40 ms at 60 requests/s, "
+        "4.90 ms at 40 requests/s, with cpu-tensors; an SLO that is met here can be violated at another time."
+    )
+    assert [it for it in found if "speed" in it] == [said] * is_told
 
 
 def test_longer_inferences_at_a_low_rate_that_noise_may_have_made_are_none() -> None:

@@ -552,7 +552,7 @@ def test_heading_of_a_target(target: dict[str, Any], line: int, text: str) -> No
         (
             {"reason": "duration", "value": 10, "per": "mode"},
             20_300_000_000,
-            "done after 20.3 s, the budget of 10 s per mode",
+            "done after 20.3 s (budget: at most 10 s per mode)",
         ),
         ({"reason": "duration", "value": 20}, 20_000_000_000, "done after 20.0 s: time is up (20 s)"),
         ({"reason": "iterations", "value": 30, "per": "mode"}, 2_120_000, "done after 2.12 ms: 30 iterations per mode"),
@@ -587,7 +587,9 @@ def test_how_a_measurement_in_several_processes_ended() -> None:
     made.stopped, made.took_ns = {"reason": "precision", "value": 0.01}, 10**9
     assert heading(made)[2].endswith("; done after 1.00 s in 3 processes: in each process every median known to ±1 %")
     made.stopped = {"reason": "duration", "value": 5, "per": "mode"}
-    assert heading(made)[2].endswith("; done after 1.00 s in 3 processes, the budget of 5 s per mode")
+    assert heading(made)[2].endswith(
+        "; done after 1.00 s in 3 processes (budget: at most 5 s per mode, starts not counted)"
+    )
 
 
 def test_one_of_several_gpus_is_not_guessed() -> None:

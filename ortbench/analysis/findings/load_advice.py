@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
@@ -15,6 +16,7 @@ from ortbench.analysis.findings.speedups import claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
+    asked_of,
     at,
     by_name,
     has_rates,
@@ -60,6 +62,7 @@ from ortbench.model.schema import PROCESS, Knee
 _UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
 _MORE_PROCESSES = 15  # whose figures have half the interval of those of five
+_UNEVEN = 1.25  # how many times as long as at a lower rate it must take to be told
 _FALLEN = 0.95  # below which part of the clock back to back one has fallen
 _LATE = 0.001  # from which share of late requests on they are told
 _GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
@@ -77,6 +80,7 @@ def load_findings(result: Result) -> list[Finding]:
         *_noisy_knees(result),
         *(it for it in of_modes if it is not None),
         *_stretched(result),
+        *_uneven(result),
         *_full(result),
         *_late(result),
     ]
@@ -401,6 +405,29 @@ def _stretched(result: Result) -> list[Finding]:
         Finding(what.format(rate), "; ".join([*took, *[_IDLE] * (rate in unclear)]), weight=Weight.COST)
         for rate, took in told.items()
     ]
+
+
+def _uneven(result: Result) -> list[Finding]:
+    """How much longer an inference takes at a higher rate than at a lower one, where one worker serves all: the rate does not make it."""
+    setup = result.load
+    if setup is None or setup["workers"] != 1:
+        return []
+    found: list[tuple[float, str]] = []
+    for mode in modes_of(result):
+        taken = [(took, at(it).phrase) for it in measured(result, RATE, mode) if (took := it.stats(SERVICE_TIME))]
+        apart = [(a, b) for a, b in combinations(taken, 2) if a[0].ci95[1] < b[0].ci95[0]]
+        longest = max(apart, key=lambda it: it[1][0].median / max(it[0][0].median, 1), default=None)
+        if longest is not None:
+            (low, where), (high, there) = longest
+            said = f"{duration(high.median)} {there}, {duration(low.median)} {where}, with {mode}"
+            found.append((high.median / max(low.median, 1), said))
+    found = [it for it in found if it[0] >= _UNEVEN]
+    if not found:
+        return []
+    most = max(found)[0]
+    what = f"The machine's speed changed while it was loaded: an inference took up to {ratio(most, 1)}× as long at a higher rate"
+    limits = "; an SLO that is met here can be violated at another time" if asked_of(result) else ""
+    return [Finding(what, f"{'; '.join(it for _, it in found)}{limits}", weight=Weight.COST, tone="unclear")]
 
 
 _IDLE = "the likely reason is the idle time between requests, in which clocks fall, caches get cold and threads sleep"
