@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.findings.advice import findings
-from ortbench.analysis.findings.run_advice import hump_findings
+from ortbench.analysis.findings.hump_advice import hump_findings
 from ortbench.core.humps import dip, two_humps
 from tests.benchmarks.coverage import NOISE, a_run
 from tests.expect import there
@@ -73,7 +73,9 @@ def test_processes_that_differ_are_no_humps() -> None:
     case.processes = [0, 10, 20, 30]
     (said,) = hump_findings(result_of(case))
     assert said.what == (
-        "The medians of the 4 processes differ by up to 1.37×, so figures of two runs can differ as much; ratios within this run hold "
-        "by their intervals"
+        "The medians of the 4 processes differ by up to 1.37×, so figures of two runs can differ as much"
     )
-    assert (said.evidence, said.next) == ("cpu-tensors 2.99 ms to 4.10 ms", "")
+    assert (said.evidence, said.next) == (
+        "cpu-tensors 2.99 ms to 4.10 ms; ratios within this run are as exact as their intervals say",
+        "",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ortbench.core import units
 from ortbench.core.resampling import (
     BATCHES,
     FEW,
@@ -99,6 +100,17 @@ def test_what_is_found_of_all_samples_is_not_at_the_end_of_its_interval() -> Non
     assert high == pytest.approx(top)
     assert student(own, 300)[1] > 400
     assert student(own, 300)[0] == pytest.approx(plain)
+
+
+@pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        ((1.004, 1.43), "1.004 to 1.43"), ((0.95, 1.0204), "0.950 to 1.0204"), ((0.98, 1.02), "0.980 to 1.020"),
+        ((1.0, 1.3), "1.000 to 1.30"), ((1.101, 1.102), "1.101 to 1.102"),
+    ],
+)  # fmt: skip
+def test_an_end_that_is_no_bound_does_not_look_like_one(ends: tuple[float, float], text: str) -> None:
+    assert " to ".join(units.ends(ends, units.change)) == text
 
 
 def test_two_processes_have_the_interval_of_their_rounds() -> None:

@@ -37,6 +37,8 @@ _NARROWER = 0.7  # times an interval, from where on a later start is taken ...
 _CLOSER = 0.33  # ... if readings lie so many times as far from its line
 _SLOWER = 0.8  # below this share of the slope before, growth slows down
 _ONE_STEP = 0.6  # of the growth, from which on it is one step
+_SOME = 1 / 8  # of the tolerance, from which on it is said when growth came
+_REST = 1 / 20  # of growth, which may have come later than that
 _FALLS = 1.5  # times the deepest fall, up to which a rise is one of the same ups and downs
 _QUIET = 0.02  # of the memory: with more ups and downs than that, no growth cannot be told from a little
 _KEYS = {
@@ -58,7 +60,7 @@ class Growth(NamedTuple):
     slope: float
     ci95: tuple[float, float]
     grew: float = 0  # from the first reading to the last ones
-    until: int = 0  # inferences after which it is `STEADY`
+    until: int = 0  # inferences after which it is `STEADY`; of `NONE` those in which nearly all of what it grew came
     why: str = ""  # of `UNCLEAR`, what is in the way
 
 
@@ -73,13 +75,20 @@ def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
     enough = max(tolerance, _FALLS * _deepest_fall(points[round(n * start) :]))
     middle, tail = (_fit(points[n * at // 3 : n * (at + 1) // 3]) for at in (1, 2))
     end = median(y for _, y in points[-max(3, n // _BATCHES) :])
-    grew, settled = end - first[1], max((at for at, (_, y) in enumerate(points, 1) if end - y > enough), default=0)
-    until = points[min(settled, n - 1)][0]
+    grew = end - first[1]
+
+    def since(bound: float) -> int:
+        """Inferences from which on there was no more than that below what there is in the end."""
+        at = max((at for at, (_, y) in enumerate(points, 1) if end - y > bound), default=0)
+        return round(points[min(at, n - 1)][0])
+
+    until = since(enough)
 
     def found(verdict: str, of: _Fit = fit, why: str = "") -> Growth:
         high = max(of.high, tolerance / count)  # less than that cannot be told from none
         ends = of.low * PER, high * PER
-        return Growth(verdict, of.slope * PER, ends, grew, round(until) if verdict == STEADY else 0, why)
+        settled = {STEADY: until, NONE: since(_REST * grew) if grew > _SOME * tolerance else 0}
+        return Growth(verdict, of.slope * PER, ends, grew, settled.get(verdict, 0), why)
 
     if fit.low > 0 and fit.slope * count * (1 - start) > enough:
         if tail.high < min(middle.slope * _SLOWER, grew / count):
@@ -131,7 +140,10 @@ class Grown:
             return f"grew in the first {found.until:,} inferences, steady since"
         if found.verdict == UNCLEAR:
             return f"cannot tell yet, {found.why}"
-        return f"no growth found; from {self.show(found.ci95[1])} per 1,000 inferences on it would show in this time"
+        came = f", the {self.show(found.grew)} came in the first {found.until:,} inferences" if found.until else ""
+        return (
+            f"no growth found{came}; from {self.show(found.ci95[1])} per 1,000 inferences on it would show in this time"
+        )
 
 
 def grown(soak: Soak) -> list[Grown]:

@@ -14,6 +14,7 @@ from ortbench.model.modes import LATENCY, STAGE, STEP, is_rate, mode_of
 from ortbench.model.result import OK, Case, Result, work_of
 
 REMAINDER = "remainder"
+_SEEN = 0.005  # of the whole: less is no part that is told
 _TELLING, _TELLING_PHASES = 0.05, 0.1  # of the whole, from which on a remainder is told; phases are timed apart from it
 _TITLES = {"h2d": "H2D", "inference": "inference", "d2h": "D2H"}
 
@@ -75,9 +76,9 @@ def _parts(result: Result, case: Case, short: bool = False) -> str:
         f"{'the medians' if short else f'the medians of {count(len(usual), part)}'} add up to {duration(sum(usual))}"
     ]
     longer = whole - sum(usual) - between
-    told = min(_TELLING * whole, max(longer, between))
-    parts += [f"slow {part}s add {duration(longer)}"] if longer >= told else []
-    parts += [f"{duration(between)} lie between {part}s"] if between >= told else []
+    least = _SEEN * whole
+    parts += [f"slow {part}s add {duration(longer)}"] if longer >= least else []
+    parts += [f"{duration(between)} lie between {part}s"] if between >= least else []
     return listed(parts)
 
 
@@ -88,12 +89,14 @@ def _of_phases(result: Result, case: Case) -> Finding | None:
     ends = [sum(it.ci95[end] for it in phases.values()) for end in (0, 1)]
     total = sum(it.median for it in phases.values())
     left = latency.median - total
-    if abs(left) < _TELLING_PHASES * latency.median or (latency.ci95[0] <= ends[1] and ends[0] <= latency.ci95[1]):
+    if abs(left) < _TELLING_PHASES * latency.median:
         return None
     named = listed([_TITLES[name] for name in phases])
     what = f"With {case.mode} a program waits {duration(latency.median)}, the latency, not the {duration(total)} that {named} add up to"
     why = f"{duration(left)} more; each is timed in blocks of its own, so caches and clocks differ"
-    if left < 0:
+    if latency.ci95[0] <= ends[1] and ends[0] <= latency.ci95[1]:
+        why = f"{duration(abs(left))} {'more' if left > 0 else 'less'}; their intervals overlap, so chance may have made it"
+    elif left < 0:
         why = f"each ends with a synchronization of its own, {duration(-left)} in all"
     return Finding(what, f"{why}{_because(result)}", weight=Weight.COST)
 

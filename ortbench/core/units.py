@@ -98,21 +98,31 @@ def ratio(value: float, decimals: int = 2) -> str:
 
 
 def ends(interval: Iterable[float], show: Callable[[float], str]) -> list[str]:
-    """Both ends of an interval; of ratios that look alike with one more digit."""
+    """Both ends of an interval; with one more digit ratios that look alike, and one that looks like a bound of a verdict."""
     low, high = interval
     finer = _FINER.get(show, show)
-    return [(finer if show(low) == show(high) and finer(low) != finer(high) else show)(it) for it in (low, high)]
+    if show(low) == show(high) and finer(low) != finer(high):
+        return [finer(low), finer(high)]
+    return [finer(it) if finer is not show and _seems_a_bound(show(it), finer(it)) else show(it) for it in (low, high)]
+
+
+def _seems_a_bound(text: str, finer: str) -> bool:
+    return float(text) in _BOUNDS and float(finer) != float(text)
+
+
+_BOUNDS = (0.98, 1.0, 1.02)  # a verdict hangs on which side of one an end lies
+
+
+def change(value: float, decimals: int = 3) -> str:
+    """A ratio of two figures that may be close, with three digits; above 1 with as many decimals as just below: 0.987, 1.013, 1.43."""
+    return f"{value:.{decimals}f}" if 1 <= value < 1.0995 else digits(value, significant=decimals)
 
 
 _FINER: dict[Callable[[float], str], Callable[[float], str]] = {
     digits: partial(digits, significant=4),
     ratio: partial(ratio, decimals=3),
+    change: partial(change, decimals=4),
 }
-
-
-def change(value: float) -> str:
-    """A ratio of two figures that may be close, with three digits; above 1 with as many decimals as just below: 0.987, 1.013, 1.43."""
-    return f"{value:.3f}" if 1 <= value < 1.0995 else digits(value)
 
 
 def share(value: float, decimals: int = 0) -> str:

@@ -165,7 +165,7 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
         _resumed(asked.resume, stored, search) if asked.resume else new_folder(wanted.out, run_name([first], "tune"))
     )
     _save(folder, stored)
-    told = f"{count(sum(map(len, space.names.values())), 'value')} of {count(len(space.values), 'setting')}"
+    told = f"{count(sum(map(len, space.names.values())), 'value')} of {count(len(space.names), 'setting')}"
     if not wanted.quiet:
         complain(
             f"tuning {told} takes {at_most(asked.max_time_s)} at most (--max-time); --resume {folder} goes on if it is interrupted"

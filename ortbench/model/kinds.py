@@ -156,7 +156,7 @@ LOAD = Kind(
             compared=_figures("latency.p99", LATENCY), several=_figures("latency.p99"), gated=_figures("latency.p99"),
             history=_figures("latency.p99"), axis=RATE.name,
             columns=(
-                _tails(LATENCY), ("SLO",), ("queue_delay.mean", "service_time"), ("utilisation",), ("generator_lag.p99", "late_share"),
+                _tails(LATENCY), ("SLO", "processes"), ("queue_delay.mean", "service_time"), ("utilisation",), ("generator_lag.p99", "late_share"),
                 ("throughput", "throughput.ci95"), ("cpu_cores", "gil_wait"), ("sm_clock",),
             ),
         ),

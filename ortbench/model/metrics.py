@@ -386,7 +386,7 @@ _CATALOGUE = [
         _samples("service_time", "service time", "Time from the start of a request's inference to its outputs."),
         _samples("generator_lag", "generator lag",
             "Time by which ortbench itself issues a request late although a worker is free. It is part of the latency all the same.", "late"),
-        _value("late_share", "late share", SHARE, "lower", "The share of the requests that ortbench itself issues late although a worker is free."),
+        _value("late_share", "late share", SHARE, "lower", "The share of the requests that ortbench itself issues more than 100 µs late although a worker is free."),
         _value("utilisation", "utilisation", SHARE, "none", "The share of their time in which the workers of an open loop have a request.", "utilization", "busy"),
         _value("gil_wait", "GIL wait", SHARE, "lower", "The share of their time in which clients wait for Python's GIL.", "GIL", "lock", "Python's lock"),
         _value("fairness", "Jain's fairness index", INDEX, "higher",

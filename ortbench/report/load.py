@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -109,8 +109,10 @@ def open_table(result: Result) -> model.Table:
         model.Column("rate", model.Kind.NUMBER, model.KEY),
         lambda case: f"{rate_text(at(case).value)}/s" if case.point else BACK_TO_BACK,
     )
+    counts = {processes_of(it) for it in points if it.load_blocks}
     own = {
         "SLO": Own(partial(_slo_cell, result), model.Kind.WORD),
+        "processes": Own(partial(_processes_cell, counts)),
         "queue_delay.mean": Own(partial(_delay_cell, result)),
     }
     return case_table(result, cases, [MODE, rate], own, RATE, title="By rate")
@@ -132,9 +134,19 @@ def _slo_cell(result: Result, case: Case) -> str:
     if told == "unclear" and meets(case, asked_of(result) or {}):
         told = "passed"
     cell = _MET[told]
-    if told != "unclear" and is_of_few(result, case):
-        cell = f"{cell} {_TIMES[processes_of(case) > 1]}"
+    cell += _few(result, [case], at(case).value) if told != "unclear" else ""
     return _doubted(result, cell) if told == "failed" else cell
+
+
+def _few(result: Result, levels: Sequence[Case], value: float) -> str:
+    """In how many processes a load point was measured, in words where they are too few to tell how processes differ."""
+    few = (it for it in levels if at(it).value == value and is_of_few(result, it))
+    return next((f" {_TIMES[processes_of(it) > 1]}" for it in few), "")
+
+
+def _processes_cell(counts: Collection[int], case: Case) -> str:
+    """In how many processes a load point was measured, where they are not as many for all."""
+    return str(processes_of(case)) if case.load_blocks and len(counts) > 1 else model.NOTHING
 
 
 def _delay_cell(result: Result, case: Case) -> str:
@@ -237,7 +249,7 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
         model.NOTHING if rate is None else f"{rate_text(rate['rate'])}/s",
         model.NOTHING
         if rate is None or rate["violated_from"] is None
-        else _doubted(result, f"{rate_text(rate['violated_from'])}/s"),
+        else _doubted(result, f"{rate_text(rate['violated_from'])}/s{_few(result, by_rate, rate['violated_from'])}"),
         _curve(result, by_rate, "p99"),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from ortbench.analysis.comparing.claims import UNKNOWN
 from ortbench.analysis.findings.advice import findings, superseded
@@ -30,11 +31,12 @@ _SHAPES = (
 )
 _SWITCHING = (
     model.Column("mode", model.Kind.NAME, model.KEY),
-    *model.columns(model.Kind.NUMBER, "switching", "95% CI", "switching cost", group=1),
+    *model.columns(model.Kind.NUMBER, "switching", "95% CI", "one shape", "switching cost", group=1),
     model.Column("most with", model.Kind.WORDS, 2),
 )
 WHAT_SWITCHING_IS = (
-    "switching: latency where each inference has another shape, divided by latency with one shape at a time."
+    "switching: latency where each inference has another shape, divided by latency with one shape at a time; one shape: the latter, the mean "
+    "of all shapes, measured in turns with the former."
 )
 
 
@@ -105,6 +107,7 @@ def _switched(found: Switching) -> tuple[str, ...]:
         found["mode"],
         RATIO.text(found["ratio"]),
         model.between(found["ci95"], units.digits),
+        units.duration(fmean(it["alone_ns"] for it in found["shapes"])),
         units.difference(found["cost_ns"]),
         most,
     )

@@ -107,7 +107,7 @@ def _change(it: Change) -> str:
     inserted = len(side) - len(of_model(side)) if it.kind == ADDED else 0
     kind = it.word if it.kind != SAME else "slower" if it.ns > 0 else "faster"
     ops = [
-        f"{len(of)} {op}" if len(of) > 1 else op
+        f"{op} ×{len(of)}" if len(of) > 1 else op
         for op, of in by_time(it.mainly or (of_model(side) if inserted else side)).items()
     ]
     more = [*["…"] * (len(ops) > _OPERATORS), *[f"{inserted} inserted"] * bool(inserted)]
@@ -136,7 +136,7 @@ def _gives(nodes: Sequence[ProfiledNode]) -> list[str]:
 
 def _limits(why: Why) -> list[str]:
     found = [
-        f"All times in this table are under ONNX Runtime's profiler; without it {why.mode} takes {duration(why.base_ns)} (baseline) "
+        f"All times in this table are of other runs, under ONNX Runtime's profiler; without it {why.mode} takes {duration(why.base_ns)} (baseline) "
         f"and {duration(why.own_ns)} (candidate{', by the ratio of the gate' * why.by_ratio})"
     ]
     if not why.is_profiled:

@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.analysis.comparing.compare import lacks, rows, word
 from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
-from ortbench.model.modes import CPU, RESIDENT
+from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
 from ortbench.report.comparison import setting_notes
@@ -219,6 +219,17 @@ def on_eps(*medians: Sequence[int], path: str = "m.onnx", resident: int = 50) ->
 )  # fmt: skip
 def test_which_ep_is_faster(medians: Sequence[Sequence[int]], sentence: str) -> None:
     assert [it.text for it in ep_findings(on_eps(*medians))] == [sentence]
+
+
+def test_an_ep_has_no_lead_by_a_mode_whose_copies_are_not_timed() -> None:
+    """In `host-accessible` the host writes and reads in bound tensors: it counts where all EPs have it."""
+    results = on_eps(STEADY, FAST)
+    results[0].cases.append(measured(HOST_ACCESSIBLE, latency=steady([10 * US] * 12)))
+    (found,) = ep_findings(results)
+    assert found.what.startswith("B is 1.25× as fast as A")
+    results[1].cases.append(measured(HOST_ACCESSIBLE, latency=steady([20 * US] * 12)))
+    (found,) = ep_findings(results)
+    assert found.text.startswith("A is 2.00× as fast as B (95% CI 1.96 to 2.04): A 10.0 µs with host-accessible")
 
 
 def test_which_ep_is_faster_of_several_models_and_not_of_one_run() -> None:

@@ -23,6 +23,7 @@ from tests.results import result_of, said, sentences, soak_result, stats
 MB = 1_000_000
 LEAK = [100 * MB + 50_000 * number for number in range(100)]
 FLAT = [100 * MB] * 100
+LITTLE = [min(100 * MB + 48_000 * number, 100 * MB + 480_000) for number in range(100)]
 ARENA = [min(100 * MB + 2 * MB * number, 140 * MB) for number in range(100)]
 LATE = [100 * MB + 9 * MB * (number > 90) for number in range(100)]
 
@@ -32,6 +33,10 @@ LATE = [100 * MB + 9 * MB * (number > 90) for number in range(100)]
     [
         (LEAK, "grows by 500 kB ± 0 B per 1,000 inferences"),
         (FLAT, "no growth found; from 53.0 kB per 1,000 inferences on it would show in this time"),
+        (
+            LITTLE,
+            "no growth found, the 480 kB came in the first 1,100 inferences; from 53.0 kB per 1,000 inferences on it would show in this time",
+        ),
         (ARENA, "grew in the first 2,100 inferences, steady since"),
         (LATE, "cannot tell yet, the growth came late"),
         (LEAK[:17], "cannot tell yet, there are too few readings"),

@@ -55,7 +55,7 @@ def test_all_of_open_loops() -> None:
         "clock falls from 1725 to 210 MHz).",
         "device-tensors is saturated at 90 requests/s: the workers were busy all the time and the queue grew, so it has no mean "
         "queue delay.",
-        "The generator issued 3.00% of the requests late by up to 4.00 ms at 30 requests/s with device-tensors: latency counts from when "
+        "The generator issued 3.00% of the requests more than 100 µs late, by up to 4.00 ms, at 30 requests/s with device-tensors: latency counts from when "
         "they were due, so that delay of the machine is in it.",
     ]
     assert sentences(paced()) == [told(paced())[0], *told(paced())[1:]]

@@ -139,6 +139,8 @@ def test_markdown_of_four_modes() -> None:
         "\n"
         "host-accessible: the host writes inputs and reads outputs in the bound tensors, which is not timed.\n"
         "\n"
+        "Figures are of one process; in another one they can differ by more.\n"
+        "\n"
         "Times are medians, which need not add up; ≈ derived from other medians, not measured.\n"
         "\n"
         f"- {COPIES}\n"
@@ -257,7 +259,7 @@ def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
         "host-accessible is 1.10× as fast as cpu-tensors (95% CI 1.05 to 1.12) with new inputs and outputs in each inference: 18.0 µs "
         "instead of 20.0 µs.",
         "Next: ortbench code m.onnx --mode host-accessible",
-        "device-resident is 1.11× as fast as cpu-tensors but not measurably more than 2% faster than host-accessible: 18.0 µs instead of 20.0 µs.",
+        "device-resident is 1.11× as fast as cpu-tensors but not measurably more than 2% faster than host-accessible: device-resident 18.0 µs, host-accessible 18.0 µs, cpu-tensors 20.0 µs.",
     ]
     assert headline(on_host()) == "An inference takes 20.0 µs with cpu-tensors; host-accessible is 1.10× as fast"
     made = on_host()

@@ -125,6 +125,7 @@ def test_a_run_at_80_columns() -> None:
         "inferences.",
         "host-accessible: the host writes inputs and reads outputs in the bound tensors,",
         "which is not timed.",
+        "Figures are of one process; in another one they can differ by more.",
         "Times are medians, which need not add up; ≈ derived from other medians, not",
         "measured.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",
@@ -161,7 +162,7 @@ def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
         "device-resident  █████████                    3.00  3.30  3.60    2.40×    2.30–2.50      200     –       3.00     –       –    333           0           –",
     ]
     assert not any("ortbench explain" in line for line in lines)  # logs stay short
-    assert len(lines) == 27
+    assert len(lines) == 28
 
 
 def test_a_run_at_60_columns_with_failures() -> None:
@@ -187,6 +188,8 @@ def test_a_run_at_60_columns_with_failures() -> None:
         "breakdown: latency in the proportions of its parts, which",
         "are timed apart: ░ H2D, █ inference, ▒ D2H, ━ no breakdown.",
         "speedup: how many times as fast as cpu-tensors.",
+        "Figures are of one process; in another one they can differ",
+        "by more.",
         "Times are medians, which need not add up; ≈ derived from",
         "other medians, not measured.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",
@@ -220,6 +223,7 @@ def test_one_mode_on_host_memory_has_no_empty_column_and_nothing_on_other_modes(
         "                  ms",
         "cpu-tensors     2.00        9    500",
         "",
+        "Figures are of one process; in another one they can differ by more.",
         "Times are medians.",
         "ortbench explain WORD explains sync, …",
         "",

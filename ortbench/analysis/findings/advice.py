@@ -8,11 +8,12 @@ from ortbench.analysis.comparing.claims import BY_MARGIN, FASTER, NOISY, fastest
 from ortbench.analysis.findings.chain_advice import chain_findings, chain_headline
 from ortbench.analysis.findings.finding import Finding, Weight, by_weight, merged
 from ortbench.analysis.findings.growth_advice import soak_findings, soak_headline, tried_findings
+from ortbench.analysis.findings.hump_advice import hump_findings
 from ortbench.analysis.findings.load_advice import load_findings, load_headline
 from ortbench.analysis.findings.loop_advice import loop_findings, loop_headline
 from ortbench.analysis.findings.node_advice import node_findings
 from ortbench.analysis.findings.phrases import times
-from ortbench.analysis.findings.run_advice import copy_share, hump_findings, run_findings, run_headline, where
+from ortbench.analysis.findings.run_advice import copy_share, run_findings, run_headline, where
 from ortbench.analysis.findings.speedups import condition, kept_tensors, on_device, takes
 from ortbench.analysis.findings.start_advice import engine_findings, start_findings, start_headline
 from ortbench.analysis.findings.sweep_advice import sweep_findings, sweep_headline

@@ -34,7 +34,7 @@ from ortbench.analysis.loads.levels import (
     rate_of,
     tail_of,
 )
-from ortbench.analysis.loads.load_levels import LOCK_MATTERS
+from ortbench.analysis.loads.load_levels import LATE_NS, LOCK_MATTERS
 from ortbench.analysis.loads.sequences import BESIDE_PREFILL, SLOWDOWN
 from ortbench.analysis.noise import allows_within, cannot_tell, is_busy
 from ortbench.core.safe_text import listed
@@ -462,8 +462,8 @@ def _late(result: Result) -> list[Finding]:
     if level is None or late < _LATE:
         return []
     lag = level.stats(GENERATOR_LAG)
-    by = "" if lag is None else f" by up to {duration(lag.max)}"
-    what = f"The generator issued {share(late)} of the requests late{by} {at(level).phrase} with {level.mode}"
+    by = "" if lag is None else f", by up to {duration(lag.max)},"
+    what = f"The generator issued {share(late)} of the requests more than {duration(LATE_NS)} late{by} {at(level).phrase} with {level.mode}"
     return [
         Finding(
             what,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import median
 
 from ortbench.analysis.comparing.claims import (
     BY_MARGIN,
@@ -20,17 +19,16 @@ from ortbench.analysis.comparing.claims import (
     over,
     seems_faster,
 )
-from ortbench.analysis.comparing.pairs import TOO_FEW, by_process
+from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.feedback_pairs import suggested
-from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight, merged
-from ortbench.analysis.findings.phrases import NOTHING, placed, quickest, times, times_as_fast, within
+from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
 from ortbench.analysis.findings.program import how_to_write, lever, on_same_ep
 from ortbench.analysis.findings.speedups import condition, is_on_host, on_device, speedup_findings, stays_in_place
 from ortbench.analysis.nodes.gpu_activity import cupti_findings
 from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
 from ortbench.analysis.nodes.node_shares import copies_inside
 from ortbench.analysis.noise import is_busy
-from ortbench.core.humps import Hump, two_humps
 from ortbench.core.safe_text import capitalized, listed, shortened
 from ortbench.core.stats import SAMPLES_FOR, Value
 from ortbench.core.units import count, digits, duration, rate, share, size
@@ -417,8 +415,6 @@ def _graphs(result: Result) -> list[Finding]:
 
 # The link
 
-# Times that the medians of processes are apart, from which on it is told, and told among the first.
-_APART, _FAR_APART = 1.1, 1.2
 _STALE = 1.2  # copies this much faster than a bandwidth curve's say that it no longer holds
 
 
@@ -459,40 +455,3 @@ def _reach(share: LinkShare, mark: str) -> str:
     rate = f"{mark}{digits(share['bytes'] / share['took_ns'])} GB/s"
     curve, peak = (f"{mark}{it:.0%}" if it >= 0.005 else "less than 1%" for it in (share["of_sweep"], share["of_peak"]))
     return f"run at {rate} ({curve} of the bandwidth curve, {peak} of the link's peak)"
-
-
-def hump_findings(result: Result) -> list[Finding]:
-    """Of all modes, and shapes, whose processes differ, and of those with two humps, one finding each."""
-    timed = [it for it in result.cases if it.status == OK and LATENCY in it.samples]
-    apart = {placed(it): ends for it in timed if (ends := _apart(it)) is not None}
-    found = {placed(it): humps for it in timed if (humps := _two_humps(it)) is not None}
-    told = []
-    if apart:
-        listed = "; ".join(f"{mode} {duration(low)} to {duration(high)}" for mode, (low, high) in apart.items())
-        most = max(high / low for low, high in apart.values())
-        count_ = max(len(it.first_rounds) for it in timed)
-        what = f"The medians of the {count_} processes differ by up to {times(most)}, so figures of two runs can differ as much"
-        weight = Weight.GAIN if most >= _FAR_APART else Weight.COST
-        told.append(Finding(f"{what}; ratios within this run hold by their intervals", listed, weight=weight))
-    if found:
-        what = "Latency is bimodal, so its median describes only one of two peaks"
-        listed = "; ".join(f"{mode} {_hump(low)} and {_hump(high)}" for mode, (low, high) in found.items())
-        next_ = f"{SEE_PAGE}, which plots latency over time"
-        told.append(Finding(what, listed, next_, Weight.ANSWER, "unclear"))
-    return told
-
-
-def _apart(case: Case) -> tuple[float, float] | None:
-    """The least and the greatest median of its processes, ns, where they are far apart."""
-    medians = [median(it) for it in by_process(case, LATENCY)]
-    return (min(medians), max(medians)) if medians and max(medians) > _APART * min(medians) else None
-
-
-def _two_humps(case: Case) -> tuple[Hump, Hump] | None:
-    """Those of all samples, unless only processes differ, none of which has two by itself."""
-    own = by_process(case, LATENCY)
-    return two_humps(case.samples[LATENCY]) if not own or any(map(two_humps, own)) else None
-
-
-def _hump(hump: Hump) -> str:
-    return f"{duration(hump.place)} in {share(hump.share)} of samples"

@@ -126,9 +126,9 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
 
 def _to_tell(result: Result, cases: Sequence[Case]) -> Finding | None:
     """That intervals reach so far that a mode may be much faster, and what tells more; None where they do not, or time was not the end."""
-    wide = [it.mode for it in cases if it.speedup and it.speedup.ci95 and it.speedup.ci95[1] > _FAR]
-    stopped = result.stopped
-    if not wide or stopped is None or stopped["reason"] != "duration":
+    tops = {it.mode: it.speedup.ci95[1] for it in cases if it.speedup and it.speedup.ci95}
+    stopped, wide = result.stopped, [mode for mode, top in tops.items() if top > 1 + MARGIN]
+    if max(tops.values(), default=0.0) <= _FAR or stopped is None or stopped["reason"] != "duration":
         return None
     seconds = math.ceil(_TIMES_LONGER * stopped.get("value", 1.0))
     what = f"It cannot be told whether {listed(wide)} {are(len(wide))} faster than {CPU}"
@@ -201,7 +201,10 @@ def _kept(result: Result, kept: Fastest, best: Fastest | None, more: str) -> Fin
         return Finding(what, times_as_fast(kept.speedup, CPU), weight=Weight.ANSWER)
     said, on_top = on_device(result, kept, best)
     evidence = "; ".join(filter(None, (_instead(result, kept.case), more)))
-    if not on_top:
+    if not on_top and best is not None:
+        three = ((it, result.median(it, LATENCY)) for it in (kept.mode, best.mode, CPU))
+        evidence = ", ".join(f"{mode} {duration(ns)}" for mode, ns in three if ns is not None)
+        evidence += f"; {more}" if more else ""
         return Finding(f"{kept.mode} is {said}", evidence, weight=Weight.COST)
     return Finding(f"{kept.mode} is {said},{needs}", evidence, how_to_write(result, kept.mode), Weight.ANSWER, "good")
 

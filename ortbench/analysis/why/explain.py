@@ -220,7 +220,7 @@ def sentence(why: Why) -> str:
     difference = f"{why.mode} takes {duration(abs(why.ns))} {'longer' if why.ns > 0 else 'less'}"
     culprit = why.culprit
     if culprit is not None and why.confirmation is not None and why.confirmation.confirmed:  # which says how much of it
-        return f"{difference}: {phrase(culprit)}"
+        return f"{difference}{' by the ratio of the gate' * why.by_ratio}, because of {phrase(culprit)}"
     if not why.is_profiled:
         return f"{difference}, which the profiler does not show{changed}"
     if culprit is None:
@@ -346,7 +346,7 @@ def confirmation(
     if saved is None:
         return Confirmation(False, "not confirmed: too few rounds were measured", saved_ns)
     took, ends = ("less", saved) if saved_ns > 0 else ("more", (-saved[1], -saved[0]))
-    text = f"{what} the candidate takes {duration(abs(saved_ns))} {took} (95% CI {durations(ends)})"
+    text = f"{what} the candidate takes {duration(abs(saved_ns))} {took} (95% CI {durations(ends)} within these processes; others can differ by more)"
     if difference_ns <= 0:
         text = f"cannot tell: {text}, and in these workers it is not slower than the baseline"
         return Confirmation(False, text, saved_ns, saved)
@@ -355,7 +355,7 @@ def confirmation(
     if saved[0] > 0 and least <= saved_ns <= most:
         return Confirmation(
             True,
-            f"confirmed in another run, in which the candidate takes {duration(difference_ns)} longer: {text}, {_of_difference(saved, saved_ns, difference_ns)}",
+            f"confirmed in another run, without the profiler, in which the candidate takes {duration(difference_ns)} longer: {text}, {_of_difference(saved, saved_ns, difference_ns)}",
             saved_ns,
             saved,
         )
