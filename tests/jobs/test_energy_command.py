@@ -150,10 +150,10 @@ def test_the_cpus_packages_are_read_where_they_are(tmp_path: Path) -> None:
     found = case["energy"]
     each, power, idle = (case["metrics"][key]["value"] for key in ("energy", "power", "idle_power"))
     assert (found["how"], found["of"]) == ("rapl", "the CPU's packages")
-    assert (power, idle) == (pytest.approx(WATTS, rel=0.2), pytest.approx(WATTS, rel=0.2))
+    assert (power, idle) == (pytest.approx(WATTS, rel=0.5), pytest.approx(WATTS, rel=0.5))
     runs, seconds, joules = (sum(column) for column in zip(*found["parts"], strict=True))
     assert seconds > 1.5
-    assert abs(each) < 0.2 * joules / runs
+    assert abs(each) < 0.6 * joules / runs
     (table,) = tmp_path.glob("out/*/table.md")
     assert "by the energy counters (RAPL) of the CPU's packages, whatever else they do" in table.read_text()
 
