@@ -140,10 +140,9 @@ class Grown:
             return f"grew in the first {found.until:,} inferences, steady since"
         if found.verdict == UNCLEAR:
             return f"cannot tell yet, {found.why}"
-        came = f", the {self.show(found.grew)} came in the first {found.until:,} inferences" if found.until else ""
-        return (
-            f"no growth found{came}; from {self.show(found.ci95[1])} per 1,000 inferences on it would show in this time"
-        )
+        came = f": {self.show(found.grew)} came in the first {found.until:,}, next to none since" if found.until else ""
+        least = f"{self.show(found.ci95[1])} per 1,000 inferences"
+        return f"no growth found{came}; from {least} on it would show in this time"
 
 
 def grown(soak: Soak) -> list[Grown]:

@@ -95,7 +95,7 @@ def _of_phases(result: Result, case: Case) -> Finding | None:
     what = f"With {case.mode} a program waits {duration(latency.median)}, the latency, not the {duration(total)} that {named} add up to"
     why = f"{duration(left)} more; each is timed in blocks of its own, so caches and clocks differ"
     if latency.ci95[0] <= ends[1] and ends[0] <= latency.ci95[1]:
-        why = f"{duration(abs(left))} {'more' if left > 0 else 'less'}; their intervals overlap, so chance may have made it"
+        why = f"{duration(abs(left))} {'more' if left > 0 else 'less'}, no more than chance can make"
     elif left < 0:
         why = f"each ends with a synchronization of its own, {duration(-left)} in all"
     return Finding(what, f"{why}{_because(result)}", weight=Weight.COST)

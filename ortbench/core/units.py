@@ -98,16 +98,20 @@ def ratio(value: float, decimals: int = 2) -> str:
 
 
 def ends(interval: Iterable[float], show: Callable[[float], str]) -> list[str]:
-    """Both ends of an interval; with one more digit ratios that look alike, and one that looks like a bound of a verdict."""
+    """Both ends of an interval; with more digits ratios that look alike, and one that looks like a bound of a verdict."""
     low, high = interval
     finer = _FINER.get(show, show)
     if show(low) == show(high) and finer(low) != finer(high):
         return [finer(low), finer(high)]
-    return [finer(it) if finer is not show and _seems_a_bound(show(it), finer(it)) else show(it) for it in (low, high)]
+    return [show(it) if finer is show else _telling(it, show) for it in (low, high)]
 
 
-def _seems_a_bound(text: str, finer: str) -> bool:
-    return float(text) in _BOUNDS and float(finer) != float(text)
+def _telling(value: float, show: Callable[[float], str]) -> str:
+    """A ratio with so many digits that it does not look like a bound that it is not."""
+    texts = [show(value), digits(value, significant=4), digits(value, significant=5)]
+    if (seen := float(texts[0])) not in _BOUNDS:
+        return texts[0]
+    return next((it for it in texts if float(it) != seen), texts[0])
 
 
 _BOUNDS = (0.98, 1.0, 1.02)  # a verdict hangs on which side of one an end lies

@@ -149,7 +149,11 @@ def _confirmed(check: Check, again: Check | None, why_not: str | None) -> Check:
             found += f" ({CONFIDENCE} {where}, {again.rounds} rounds)"
         if again.verdict == FAILED:
             ends = [it for it in (check.low, check.high, again.low, again.high) if it is not None]
-            both = f"; by both runs {between(min(ends), max(ends), '')}" if len(ends) == 4 else ""
+            both = (
+                f"; by both runs, of one process a side each, {between(min(ends), max(ends), '')}"
+                if len(ends) == 4
+                else ""
+            )
             return replace(check, text=f"{check.text}; again with fresh workers: {found}{both}")
     return replace(
         check,

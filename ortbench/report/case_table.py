@@ -148,14 +148,16 @@ def legend(result: Result, table: Table) -> list[str]:
         said.append(
             f"95% CI: by the medians of {count} processes, one after the other; ratios of runs at another time can lie outside."
         )
-    elif count := max((len(it.first_rounds) for it in result.cases if it.load_blocks is None), default=0):
+    elif any(it.load_blocks for it in result.cases):  # which says more of them
+        pass
+    elif count := max((len(it.first_rounds) for it in result.cases), default=0):
         said.append(
             f"Figures are of {count} processes, one after the other; runs at another time can differ by more than these."
         )
     elif is_on_host(result) and {"speedup", "95% CI"} <= shown:
         said.append(_OF_THIS)
-    elif any(it.stats(LATENCY) for it in result.cases) and not any(it.load_blocks for it in result.cases):
-        said.append("Figures are of one process; in another one they can differ by more.")
+    elif any(it.stats(LATENCY) for it in result.cases):
+        said.append("Figures are of one process; in another one times and ratios can differ.")
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""

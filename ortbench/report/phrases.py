@@ -167,11 +167,8 @@ def load_line(result: Result, setup: LoadSetup) -> str:
     if clients:
         said.append(f"{', '.join(f'{it:g}' for it in clients)} client{'' if clients == [1] else 's'}")
     if rates:
-        some = (
-            [rate_text(rate) for rate in rates]
-            if len(rates) <= _RATES
-            else [f"{rate_text(rates[0])} to {rate_text(rates[-1])}"]
-        )
+        some = [rate_text(rate) for rate in rates]
+        some = some if len(rates) <= _RATES else [f"{some[0]} to {some[-1]}"]
         arrivals = f"arrivals of {setup['file']}" if setup["file"] else _ARRIVALS.get(str(setup["arrivals"]), "")
         by = f"served by {units.count(setup['workers'], 'worker')}"
         said.append(", ".join(filter(None, (f"{', '.join(some)} requests/s", arrivals, by))))
@@ -180,7 +177,8 @@ def load_line(result: Result, setup: LoadSetup) -> str:
     asked = asked_of(result)
     slo = f"; SLO: {slo_text(asked)}" if asked else ""
     mixed = f"; {len(setup['shapes'])} shapes in {_ORDERS[setup['order']]}" if "shapes" in setup else ""
-    each = "try" if result.slo is not None and result.slo["found"] else "load point"
+    each = f"load point{' over all processes' * bool(_processes(result))}"
+    each = "try" if result.slo is not None and result.slo["found"] else each
     return f"load {where}: {' and '.join(said) or 'no load point measured'}; {setup['duration_s']:g} s per {each}{mixed}{slo}"
 
 

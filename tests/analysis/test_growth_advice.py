@@ -35,7 +35,7 @@ LATE = [100 * MB + 9 * MB * (number > 90) for number in range(100)]
         (FLAT, "no growth found; from 53.0 kB per 1,000 inferences on it would show in this time"),
         (
             LITTLE,
-            "no growth found, the 480 kB came in the first 1,100 inferences; from 53.0 kB per 1,000 inferences on it would show in this time",
+            "no growth found: 480 kB came in the first 1,100, next to none since; from 53.0 kB per 1,000 inferences on it would show in this time",
         ),
         (ARENA, "grew in the first 2,100 inferences, steady since"),
         (LATE, "cannot tell yet, the growth came late"),

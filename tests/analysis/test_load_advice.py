@@ -233,7 +233,7 @@ def test_longer_inferences_at_a_higher_rate_are_the_machines(workers: int, p50_m
     levels = [opened("cpu-tensors", rate, p50) for rate, p50 in [(20, 7.0), (40, 5.0), (60, p50_ms)]]
     found = told(load_result(*levels, workers=workers, slo={"p99": 90 * MS}))
     said = (
-        "The machine's speed changed while it was loaded: an inference took up to 1.3× as long at a higher rate: 6.40 ms at 60 requests/s, "
+        "The machine's speed changed during the load: an inference took 1.3× as long at one rate as at another: 6.40 ms at 60 requests/s, "
         "4.90 ms at 40 requests/s, with cpu-tensors; an SLO that is met here can be violated at another time."
     )
     assert [it for it in found if "speed" in it] == [said] * is_told
@@ -357,6 +357,24 @@ def test_a_search_for_which_the_time_was_too_short() -> None:
         "Next: ortbench load m.onnx --ep some --duration 8s",  # 299 at 10 a second in four tries
     ]
     assert load_headline(result) == "p99 ≤ 20 ms is violated at 20 requests/s with cpu-tensors"
+
+
+def test_processes_that_disagree_on_an_slo_are_why_it_is_open() -> None:
+    point = opened("cpu-tensors", 20, 5.0, 22.0, blocks=level_blocks(20, latency(5.0, 22.0), 3, (1.5, 1.0, 0.9)))
+    point.processes = [0, 1, 2]
+    there(point.latency_bounds)["p99"] = {"low": 12 * MS, "high": 40 * MS, "requests": 900}
+    result = load_result(point, slo={"p99": 20 * MS}, found={"cpu-tensors": None})
+    assert told(result)[0] == (
+        "Whether cpu-tensors meets p99 ≤ 20 ms at any rate cannot be told: some processes meet it and some violate it at 20 requests/s."
+    )
+
+
+def test_a_rate_below_one_that_is_served_is_not_called_saturated() -> None:
+    full = opened("cpu-tensors", 20, 50.0, utilisation=1.0)
+    result = load_result(full, opened("cpu-tensors", 40, 5.0))
+    assert not any("saturated" in it for it in told(result))
+    assert any("an inference took 10.2× as long at one rate as at another" in it for it in told(result))
+    assert any("saturated" in it for it in told(load_result(opened("cpu-tensors", 10, 5.0), full)))
 
 
 def test_what_violates_an_slo_on_a_busy_machine_may_be_noise() -> None:

@@ -27,7 +27,7 @@ def told(result: Result) -> list[str]:
 GROWING = [
     f"{STATE}, {NEEDS}: 4.00 ms instead of 8.28 ms; 23.0 kB of state per step on average stay on the device; 100 B H2D and 100 B D2H "
     "per step cross the link and count as copied.",
-    "A step of device-resident copies 100 B H2D and 100 B D2H besides the state.",
+    "A step of device-resident copies 100 B H2D and 100 B D2H, of other tensors than the state.",
     "Next: add --resident IN for an input that is the same in all steps, add --keep OUT for an output that the host needs after the "
     "last step only",
     "Steps get longer over depth, on average by 10.0 µs per step with cpu-tensors: the state grows by 1.00 kB per step; with device-resident no "
@@ -117,7 +117,7 @@ def test_other_modes_and_other_copies() -> None:
     assert copied is not None
     copied["step_d2h"] = 300
     assert told(result)[1:] == [
-        "A step of device-resident copies 300 B D2H besides the state.",
+        "A step of device-resident copies 300 B D2H, of other tensors than the state.",
         "Next: add --keep OUT for an output that the host needs after the last step only",
     ]
     alone = loop_result(loop_case("device-resident", [500 * US] * 4))

@@ -224,7 +224,7 @@ def test_which_mode_is_faster_and_what_copies_take_cannot_be_told() -> None:
     result = noisy()
     assert texts(result)[:1] == [
         "The machine was too busy to tell whether device-resident is faster than cpu-tensors: device-resident is 1.02× as fast as "
-        "cpu-tensors (95% CI 1.02 to 1.02), if tensors never cross the link between inferences; noise can make differences of up to 2.5× here.",
+        "cpu-tensors (95% CI 1.0204 to 1.0204), if tensors never cross the link between inferences; noise can make differences of up to 2.5× here.",
     ]
     assert (
         headline(result)

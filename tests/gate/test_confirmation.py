@@ -14,7 +14,7 @@ def again(verdict: str, ratio: float | None, low: float | None, high: float | No
 
 def test_a_regression_takes_two_that_say_so() -> None:
     for other, verdict, text in [
-        (again(FAILED, 1.9, 1.8, 2.5), FAILED, "cpu-tensors: ratio 1.95; again with fresh workers: ratio 1.900 (98% CI 1.800 to 2.500, 12 rounds); by both runs 1.800 to 5.160"),
+        (again(FAILED, 1.9, 1.8, 2.5), FAILED, "cpu-tensors: ratio 1.95; again with fresh workers: ratio 1.900 (98% CI 1.800 to 2.500, 12 rounds); by both runs, of one process a side each, 1.800 to 5.160"),
         (
             again(PASSED, 1.01, 0.98, 1.03),
             UNCLEAR,

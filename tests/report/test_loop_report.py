@@ -39,7 +39,7 @@ device-resident  ▁▁▁▁▁▁▁▁       20    2.00k                     
 loop: the first state is copied to the device, then all steps run; step: one of them, the median of all.
 speedup: how many times as fast as cpu-tensors a loop is.
 the state stays on the device: usable only if the host does not need the state between steps.
-Figures are of one process; in another one they can differ by more.
+Figures are of one process; in another one times and ratios can differ.
 Times are medians, which need not add up.
 ortbench explain WORD explains sync, loop, growth per step, by step, state/step, …
 

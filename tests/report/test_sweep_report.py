@@ -54,7 +54,7 @@ device-resident  batch=4           –  violated      300
 
 speedup: how many times as fast as cpu-tensors.
 tensors stay on the device: usable only if tensors never cross the link between inferences.
-Figures are of one process; in another one they can differ by more.
+Figures are of one process; in another one times and ratios can differ.
 Times are medians; ≈ derived from other medians, not measured.
 ortbench explain WORD explains best, copy share, first vs later, …
 

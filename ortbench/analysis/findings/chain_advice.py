@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.claims import BY_MARGIN, FASTER, NOISY, UNKNOWN, claim_of
+from ortbench.analysis.comparing.claims import FASTER, MARGIN, NOISY, UNKNOWN, claim_of
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.finding import Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast
@@ -47,7 +47,11 @@ def _kept(result: Result, chain: Chain) -> list[Finding]:
         return [unsure(result, resident, what)]
     if verdict != FASTER:
         kept = "handing tensors on in host memory" if host else "keeping intermediate tensors on the device"
-        return [Finding(what, f"{kept} does not make a chain {BY_MARGIN} faster", weight=Weight.ANSWER)]
+        top = 0.0 if resident.speedup.ci95 is None else resident.speedup.ci95[1]
+        told = f"{kept} does not make a chain more than {MARGIN:.0%} faster"
+        if top > 1 + MARGIN:
+            told = f"it cannot be told whether {kept} makes a chain more than {MARGIN:.0%} faster"
+        return [Finding(what, told, weight=Weight.ANSWER)]
     saves = f"saves {duration(saved)} per chain, {share(saved / whole)} of it"
     if host:
         evidence = f"{saves}; all stages compute in host memory: calls and allocations, not copies over a link"

@@ -33,8 +33,8 @@ def hump_findings(result: Result) -> list[Finding]:
         count_ = max(len(it.first_rounds) for it in timed)
         what = f"The medians of the {count_} processes differ by up to {times(most)}, so figures of two runs can differ as much"
         weight = Weight.GAIN if most >= _FAR_APART else Weight.COST
-        evidence = f"{listed}{more}; ratios within this run are as exact as their intervals say"
-        told.append(Finding(what, evidence, weight=weight))
+        exact = "; ratios within this run are as exact as their intervals say" if len(timed) > 1 else ""
+        told.append(Finding(what, f"{listed}{more}{exact}", weight=weight))
     if found:
         what = "Latency is bimodal, so its median describes only one of two peaks"
         listed = "; ".join(f"{mode} {_hump(low)} and {_hump(high)}" for mode, (low, high) in found.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import permutations
 from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
@@ -12,7 +12,7 @@ from ortbench.analysis.findings.node_advice import are
 from ortbench.analysis.findings.phrases import NOTHING, times, within
 from ortbench.analysis.findings.program import again, how_to_write
 from ortbench.analysis.findings.slo_advice import busy_doubt, of_groups, points, slo_answer, slo_findings, slo_of_rates
-from ortbench.analysis.findings.speedups import claims_text, condition
+from ortbench.analysis.findings.speedups import MORE_PROCESSES, claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
@@ -54,6 +54,7 @@ from ortbench.model.modes import (
     SERVICE_TIME,
     SM_CLOCK,
     THROUGHPUT,
+    UTILISATION,
     mode_of,
 )
 from ortbench.model.result import Case, Result
@@ -61,8 +62,10 @@ from ortbench.model.schema import PROCESS, Knee
 
 _UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
-_MORE_PROCESSES = 15  # whose figures have half the interval of those of five
-_UNEVEN = 1.25  # how many times as long as at a lower rate it must take to be told
+_UNEVEN, _LOADED = (
+    1.25,
+    0.8,
+)  # how many times as long it must take to be told; the utilisation of a worker that is not idle
 _FALLEN = 0.95  # below which part of the clock back to back one has fallen
 _LATE = 0.001  # from which share of late requests on they are told
 _GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
@@ -79,8 +82,7 @@ def load_findings(result: Result) -> list[Finding]:
         *_beyond(result),
         *_noisy_knees(result),
         *(it for it in of_modes if it is not None),
-        *_stretched(result),
-        *_uneven(result),
+        *(_uneven(result) or _stretched(result)),
         *_full(result),
         *_late(result),
     ]
@@ -254,7 +256,7 @@ def _noisy_knees(result: Result) -> list[Finding]:
         said = [*figures.values()] if len(bends) == 1 else [f"{mode} {it}" for mode, it in figures.items()]
         what = cannot_tell(f"{asked} {listed([*bends])}")
         return [Finding(what, f"by the figures {', '.join(said)}", weight=Weight.ANSWER, tone="unclear")]
-    next_ = again(result, "--processes", f"{_MORE_PROCESSES}")
+    next_ = again(result, "--processes", f"{MORE_PROCESSES}")
     return [
         Finding(
             f"Processes differ too much to tell {asked} {mode}",
@@ -408,26 +410,25 @@ def _stretched(result: Result) -> list[Finding]:
 
 
 def _uneven(result: Result) -> list[Finding]:
-    """How much longer an inference takes at a higher rate than at a lower one, where one worker serves all: the rate does not make it."""
+    """How much longer an inference takes at one rate than at another, where one worker serves all and that is not idle, as at a lower
+    rate: the rate does not make it."""
     setup = result.load
     if setup is None or setup["workers"] != 1:
         return []
     found: list[tuple[float, str]] = []
     for mode in modes_of(result):
-        taken = [(took, at(it).phrase) for it in measured(result, RATE, mode) if (took := it.stats(SERVICE_TIME))]
-        apart = [(a, b) for a, b in combinations(taken, 2) if a[0].ci95[1] < b[0].ci95[0]]
-        longest = max(apart, key=lambda it: it[1][0].median / max(it[0][0].median, 1), default=None)
-        if longest is not None:
-            (low, where), (high, there) = longest
-            said = f"{duration(high.median)} {there}, {duration(low.median)} {where}, with {mode}"
-            found.append((high.median / max(low.median, 1), said))
-    found = [it for it in found if it[0] >= _UNEVEN]
-    if not found:
+        taken = [(took, it) for it in measured(result, RATE, mode) if (took := it.stats(SERVICE_TIME))]
+        for (short, quick), (long, slow) in permutations(taken, 2):
+            idle = at(slow).value < at(quick).value and (slow.value(UTILISATION) or 0.0) < _LOADED
+            if short.ci95[1] < long.ci95[0] and not idle:
+                both = f"{duration(long.median)} {at(slow).phrase}, {duration(short.median)} {at(quick).phrase}"
+                found.append((long.median / max(short.median, 1), f"{both}, with {mode}"))
+    most, said = max(found, default=(0.0, ""))
+    if most < _UNEVEN:
         return []
-    most = max(found)[0]
-    what = f"The machine's speed changed while it was loaded: an inference took up to {ratio(most, 1)}× as long at a higher rate"
+    what = f"The machine's speed changed during the load: an inference took {ratio(most, 1)}× as long at one rate as at another"
     limits = "; an SLO that is met here can be violated at another time" if asked_of(result) else ""
-    return [Finding(what, f"{'; '.join(it for _, it in found)}{limits}", weight=Weight.COST, tone="unclear")]
+    return [Finding(what, f"{said}{limits}", weight=Weight.COST, tone="unclear")]
 
 
 _IDLE = "the likely reason is the idle time between requests, in which clocks fall, caches get cold and threads sleep"
@@ -441,7 +442,14 @@ def _clocks(before: float | None, after: float | None) -> str:
 
 def _full(result: Result) -> list[Finding]:
     """The rates at which the queue grows without end."""
-    full = {mode: [it for it in measured(result, RATE, mode) if is_full(it)] for mode in modes_of(result)}
+    of_modes = {mode: measured(result, RATE, mode) for mode in modes_of(result)}
+    served = {
+        mode: max((at(it).value for it in levels if not is_full(it)), default=0) for mode, levels in of_modes.items()
+    }
+    # At a rate below one that is served it is the machine's doing, see `_uneven`.
+    full = {
+        mode: [it for it in levels if is_full(it) and at(it).value > served[mode]] for mode, levels in of_modes.items()
+    }
     few = (
         ", in fewer than three processes"
         if any(is_of_few(result, it) for levels in full.values() for it in levels)

@@ -179,7 +179,7 @@ def _beside_state(result: Result) -> list[Finding]:
         *(["add --resident IN for an input that is the same in all steps"] if there else []),
         *(["add --keep OUT for an output that the host needs after the last step only"] if back else []),
     ]
-    what = f"A step of {RESIDENT} copies {' and '.join(ways)} besides the state"
+    what = f"A step of {RESIDENT} copies {' and '.join(ways)}, of other tensors than the state"
     return [Finding(what, next=", ".join(hints), weight=Weight.COST)]
 
 

@@ -37,6 +37,7 @@ from ortbench.model.modes import (
     COPY_SHARE,
     COPY_TIME,
     CPU,
+    DEVICE,
     HIDDEN_SHARE,
     HOST_ACCESSIBLE,
     LATENCY,
@@ -259,7 +260,10 @@ def _break_even(result: Result) -> list[Finding]:
         return []
     if (saved := cpu.value(COPY_TIME) or 0) <= 0:
         return []
-    what = f"{resident.mode} pays off from inference {math.floor(once / saved) + 1} on"
+    # One inference with both copies is `device-tensors`: where that was measured and is not faster, the first does not pay.
+    one = result.case(DEVICE)
+    least = 2 if one is not None and one.speedup is not None and not is_faster(one) else 1
+    what = f"{resident.mode} pays off from inference {max(least, math.floor(once / saved) + 1)} on"
     evidence = (
         f"copying in before the first inference and out after the last takes {duration(once)}, "
         f"in each inference of {CPU} ≈{duration(saved)}"

@@ -14,6 +14,7 @@ from ortbench.analysis.loads.levels import (
     LoadPoint,
     asked_of,
     at,
+    block_figures,
     bounds_of,
     by_name,
     has_figure,
@@ -222,6 +223,8 @@ def busy_doubt(result: Result) -> str:
 
 def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
     """Why it cannot be told whether load points meet an SLO: there were too few requests, or a figure is too close to its limit."""
+    apart = [it for it in levels if _differs(it, asked)]
+    levels = [it for it in levels if it not in apart]
     few = {id(it): stats for it in levels if (stats := too_few(it, asked))}
     takes = listed([f"{stat} takes {LEAST[stat]}" for stat in asked if any(stat in it for it in few.values())])
     alone = [it for it in levels if meets(it, asked)]
@@ -232,7 +235,7 @@ def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
         if any(most / _CLOSE < by_name(latency_of(it), stat) < most * _CLOSE for stat, most in asked.items())
     ]
     queued = [it for it in rest if it not in close]
-    said = []
+    said = [f"some processes meet it and some violate it {points(apart)}"] if apart else []
     if few:
         these = [it for it in levels if id(it) in few]
         are_dependent = any(latency_of(it).n >= LEAST[stat] for it in these for stat in few[id(it)])
@@ -245,6 +248,12 @@ def _why_open(levels: Sequence[Case], asked: Mapping[str, int]) -> str:
     if queued:
         said.append(f"too few requests{_ALONE} {points(queued)}")
     return "; ".join(said)
+
+
+def _differs(level: Case, asked: Mapping[str, int]) -> bool:
+    """Whether some of the processes of a load point meet an SLO by their figures, and some do not."""
+    of_each = ([*block_figures(level, stat).values(), most] for stat, most in asked.items())
+    return processes_of(level) >= FEW and any(min(it) < it[-1] < max(it) for it in of_each)
 
 
 def _longer(result: Result, asked: Mapping[str, int]) -> str:

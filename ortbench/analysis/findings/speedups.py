@@ -30,6 +30,7 @@ from ortbench.analysis.findings.phrases import times, times_as_fast, within
 from ortbench.analysis.findings.program import again, how_to_write, inside
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
 from ortbench.analysis.noise import cannot_tell, made_by_noise, more_rounds
+from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import capitalized, listed
 from ortbench.core.units import digits, duration
 from ortbench.model.kinds import KINDS, Kind
@@ -111,7 +112,8 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
     """That no mode is faster than `cpu-tensors`; of several that are all alike, how long they take."""
     base = result.median(CPU, LATENCY)
     medians = [ns for ns in (base, *(it.median(LATENCY) for it in cases)) if ns is not None]
-    if all(map(_is_close, cases)) and len(cases) > 1 and medians:
+    near = bool(medians) and max(medians) <= (1 + MARGIN) * min(medians)
+    if near and all(map(_is_close, cases)) and len(cases) > 1:
         names = listed([CPU, *(it.mode for it in cases)])
         what, evidence = (
             f"{capitalized(ALIKE)} of more than {MARGIN:.0%} between the {len(cases) + 1} modes",
@@ -131,11 +133,15 @@ def _to_tell(result: Result, cases: Sequence[Case]) -> Finding | None:
     if max(tops.values(), default=0.0) <= _FAR or stopped is None or stopped["reason"] != "duration":
         return None
     seconds = math.ceil(_TIMES_LONGER * stopped.get("value", 1.0))
+    # Of several processes each is one observation of the interval.
+    few = FEW <= max(len(it.first_rounds) for it in cases) < MORE_PROCESSES
+    more = ("--processes", str(MORE_PROCESSES)) if few else ("--duration", f"{seconds}s")
     what = f"It cannot be told whether {listed(wide)} {are(len(wide))} faster than {CPU}"
-    return Finding(what, _figures(cases), again(result, "--duration", f"{seconds}s"), Weight.ANSWER, "unclear")
+    return Finding(what, _figures(cases), again(result, *more), Weight.ANSWER, "unclear")
 
 
 _FAR, _TIMES_LONGER = 1.1, 4  # from where on an interval leaves much open; as long makes it half as wide
+MORE_PROCESSES = 15  # whose figures have half the interval of those of five
 _CLOSE = 1.05  # how far an interval reaches at most of modes that are called alike without it
 
 

@@ -193,7 +193,7 @@ def _switching(result: Result) -> list[Finding]:
     if not free:
         return costs
     ratios = ", ".join(f"{it['mode']} {times(it['ratio'])}{within(it['ci95'], change)}" for it in free)
-    what = "Switching shapes has no measurable cost: with another shape in each inference they take no longer"
+    what = "Switching shapes has no measurable cost: inferences of another shape each, compared with one shape"
     return [*costs, Finding(what, ratios, weight=Weight.DETAIL)]
 
 

@@ -220,7 +220,7 @@ def sentence(why: Why) -> str:
     difference = f"{why.mode} takes {duration(abs(why.ns))} {'longer' if why.ns > 0 else 'less'}"
     culprit = why.culprit
     if culprit is not None and why.confirmation is not None and why.confirmation.confirmed:  # which says how much of it
-        return f"{difference}{' by the ratio of the gate' * why.by_ratio}, because of {phrase(culprit)}"
+        return f"{why.mode} takes {'longer' if why.ns > 0 else 'less'} because of {phrase(culprit)}"
     if not why.is_profiled:
         return f"{difference}, which the profiler does not show{changed}"
     if culprit is None:
