@@ -160,7 +160,7 @@ def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp
     modes = ("--ep", "cuda", "--mode", "cpu-tensors", "--mode", "device-resident")
     found = cases(measure(model, *modes, *QUICK, out=tmp_path / "out", prefix=prefix))
     held = [
-        now for now, _ in softcuda.users(tmp_path / "used").values() if now
+        it for it in softcuda.users(tmp_path / "used").values() if it[0]
     ]  # of workers, and of trials on a busy machine
     for mode, bound, arena in zip(
         ("cpu-tensors", "device-resident"), (0, 2 * SIZE + TOKEN), (2 * SIZE, 0), strict=True
@@ -168,7 +168,8 @@ def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp
         memory = found[mode]["memory"]
         of_process = figure(found[mode], "device_memory_process")
         assert figure(found[mode], "device_memory") == of_process
-        held.remove(int(of_process))  # one worker holds just that
+        # One worker holds just that in the end, or held it before: a busy machine may have made it measure once more.
+        held.remove(next(it for it in held if it[0] <= of_process <= it[1]))
         assert figure(found[mode], "device_memory_bound") == bound
         assert memory["arenas"][0]["in_use"] == arena
         less = "NVML: the decrease of free GPU memory, as NVML does not report the process"
