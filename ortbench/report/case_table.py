@@ -144,20 +144,7 @@ def legend(result: Result, table: Table) -> list[str]:
     if not kind_of(result).counts_crossings and any(HOST_ACCESSIBLE in row for row in table.rows):
         said.append(IN_PLACE)
     shown = {column.name for column in table.columns}
-    if {"speedup", "95% CI"} <= shown and (count := max(len(it.first_rounds) for it in result.cases)):
-        said.append(
-            f"95% CI: by the medians of {count} processes, one after the other; ratios of runs at another time can lie outside."
-        )
-    elif any(it.load_blocks for it in result.cases):  # which says more of them
-        pass
-    elif count := max((len(it.first_rounds) for it in result.cases), default=0):
-        said.append(
-            f"Figures are of {count} processes, one after the other; runs at another time can differ by more than these."
-        )
-    elif is_on_host(result) and {"speedup", "95% CI"} <= shown:
-        said.append(_OF_THIS)
-    elif any(it.stats(LATENCY) for it in result.cases):
-        said.append("Figures are of one process; in another one times and ratios can differ.")
+    said += _whose(result, {"speedup", "95% CI"} <= shown)
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
@@ -167,6 +154,25 @@ def legend(result: Result, table: Table) -> list[str]:
         *said,
         f"Times are medians{apart}{f'; {DERIVED} derived from other medians, not measured' if is_marked(table) else ''}.",
     ]
+
+
+def _whose(result: Result, compares: bool) -> list[str]:
+    """Of how many processes figures are, or the intervals of ratios where a table `compares` modes; a load says that of its points."""
+    count = max((len(it.first_rounds) for it in result.cases), default=0)
+    several = f"of {count} processes, one after the other"
+    if compares and count:
+        said = f"95% CI: by the medians {several}; ratios of runs at another time can lie outside."
+    elif any(it.load_blocks for it in result.cases):
+        return []
+    elif count:
+        said = f"Figures are {several}; runs at another time can differ by more than these."
+    elif compares and is_on_host(result):
+        said = _OF_THIS
+    elif any(it.stats(LATENCY) for it in result.cases):
+        said = "Figures are of one process; in another one times and ratios can differ."
+    else:
+        return []
+    return [said]
 
 
 _SEEN = 0.005  # of a figure: by so much three digits differ, which can put rows in another order

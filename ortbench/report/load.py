@@ -134,14 +134,13 @@ def _slo_cell(result: Result, case: Case) -> str:
     if told == "unclear" and meets(case, asked_of(result) or {}):
         told = "passed"
     cell = _MET[told]
-    cell += _few(result, [case], at(case).value) if told != "unclear" else ""
+    cell += _few(result, case) if told != "unclear" else ""
     return _doubted(result, cell) if told == "failed" else cell
 
 
-def _few(result: Result, levels: Sequence[Case], value: float) -> str:
+def _few(result: Result, case: Case) -> str:
     """In how many processes a load point was measured, in words where they are too few to tell how processes differ."""
-    few = (it for it in levels if at(it).value == value and is_of_few(result, it))
-    return next((f" {_TIMES[processes_of(it) > 1]}" for it in few), "")
+    return f" {_TIMES[processes_of(case) > 1]}" if is_of_few(result, case) else ""
 
 
 def _processes_cell(counts: Collection[int], case: Case) -> str:
@@ -231,6 +230,7 @@ def mode_curves(result: Result) -> model.Table:
 def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
     by_clients, by_rate = measured(result, CONCURRENCY, mode), measured(result, RATE, mode)
     knee, peak, rate = knee_of(by_clients), most(by_clients), kept(result).get(mode)
+    few = [_few(result, it) for it in by_rate if rate is not None and at(it).value == rate["violated_from"]]
     is_noisy = noisy_knee(result, mode) is not None
     tokens = None if peak is None or result.generation is None else peak.value(OUTPUT_TOKENS)
     begun = (
@@ -249,7 +249,7 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
         model.NOTHING if rate is None else f"{rate_text(rate['rate'])}/s",
         model.NOTHING
         if rate is None or rate["violated_from"] is None
-        else _doubted(result, f"{rate_text(rate['violated_from'])}/s{_few(result, by_rate, rate['violated_from'])}"),
+        else _doubted(result, f"{rate_text(rate['violated_from'])}/s{''.join(few)}"),
         _curve(result, by_rate, "p99"),
     )
 

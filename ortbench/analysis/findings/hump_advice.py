@@ -12,10 +12,8 @@ from ortbench.core.units import duration, share
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import OK, Case, Result
 
-_APART, _FAR_APART = (
-    1.1,
-    1.2,
-)  # how many times the least median of a process the greatest must be to be told, and to be told early
+_APART = 1.1  # how many times the least median of a process the greatest must be to be told
+_FAR_APART = 1.2  # and to be told early
 _MOST_APART = 4  # of modes, and shapes, whose processes differ, that are listed
 
 
@@ -29,7 +27,8 @@ def hump_findings(result: Result) -> list[Finding]:
         ordered = sorted(apart.items(), key=lambda it: it[1][0] / it[1][1])
         listed = "; ".join(f"{mode} {duration(low)} to {duration(high)}" for mode, (low, high) in ordered[:_MOST_APART])
         more = f"; {len(ordered) - _MOST_APART} others by less" if len(ordered) > _MOST_APART else ""
-        most = max(high / low for low, high in apart.values())
+        (low, high), *_ = (ends for _, ends in ordered)
+        most = high / low
         count_ = max(len(it.first_rounds) for it in timed)
         what = f"The medians of the {count_} processes differ by up to {times(most)}, so figures of two runs can differ as much"
         weight = Weight.GAIN if most >= _FAR_APART else Weight.COST

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import permutations
+from itertools import permutations, takewhile
 from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
@@ -62,10 +62,8 @@ from ortbench.model.schema import PROCESS, Knee
 
 _UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
-_UNEVEN, _LOADED = (
-    1.25,
-    0.8,
-)  # how many times as long it must take to be told; the utilisation of a worker that is not idle
+_UNEVEN = 1.25  # how many times as long as at another rate it must take to be told
+_LOADED = 0.8  # the utilisation of a worker that is not idle
 _FALLEN = 0.95  # below which part of the clock back to back one has fallen
 _LATE = 0.001  # from which share of late requests on they are told
 _GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
@@ -442,14 +440,8 @@ def _clocks(before: float | None, after: float | None) -> str:
 
 def _full(result: Result) -> list[Finding]:
     """The rates at which the queue grows without end."""
-    of_modes = {mode: measured(result, RATE, mode) for mode in modes_of(result)}
-    served = {
-        mode: max((at(it).value for it in levels if not is_full(it)), default=0) for mode, levels in of_modes.items()
-    }
-    # At a rate below one that is served it is the machine's doing, see `_uneven`.
-    full = {
-        mode: [it for it in levels if is_full(it) and at(it).value > served[mode]] for mode, levels in of_modes.items()
-    }
+    # From the highest down: at a rate below one that is served it is the machine's doing, see `_uneven`.
+    full = {mode: [*takewhile(is_full, reversed(measured(result, RATE, mode)))][::-1] for mode in modes_of(result)}
     few = (
         ", in fewer than three processes"
         if any(is_of_few(result, it) for levels in full.values() for it in levels)

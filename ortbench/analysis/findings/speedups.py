@@ -110,6 +110,8 @@ def _unsure_both(result: Result, best: Fastest, kept: Fastest) -> Finding:
 
 def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
     """That no mode is faster than `cpu-tensors`; of several that are all alike, how long they take."""
+    if (longer := _to_tell(result, cases)) is not None:
+        return longer
     base = result.median(CPU, LATENCY)
     medians = [ns for ns in (base, *(it.median(LATENCY) for it in cases)) if ns is not None]
     near = bool(medians) and max(medians) <= (1 + MARGIN) * min(medians)
@@ -121,8 +123,6 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
         )
     else:
         what, evidence = f"No mode is {BY_MARGIN} faster than {CPU}", _figures(cases)
-    if (longer := _to_tell(result, cases)) is not None:
-        return longer
     return Finding(what, evidence, "" if is_on_host(result) else inside(result), Weight.ANSWER)
 
 
@@ -186,12 +186,9 @@ def _replacement(result: Result, best: Fastest) -> Finding:
     if best.claim in (UNKNOWN, NOISY):
         return unsure(result, best.case, what)
     if best.claim != FASTER:
-        what, cases = (
-            f"No mode with {takes(result)} is {BY_MARGIN} faster than {CPU}",
-            compared(result, on_device=False),
-        )
-        longer = _to_tell(result, cases)
-        return longer or Finding(what, _figures(cases), weight=Weight.ANSWER)
+        what = f"No mode with {takes(result)} is {BY_MARGIN} faster than {CPU}"
+        cases = compared(result, on_device=False)
+        return _to_tell(result, cases) or Finding(what, _figures(cases), weight=Weight.ANSWER)
     alike = f"; {listed(best.ties)} {are(len(best.ties))} not measurably slower" if best.ties else ""
     program = how_to_write(result, best.mode)
     return Finding(what, f"{_instead(result, best.case)}{alike}", program, Weight.ANSWER, "good")
@@ -206,11 +203,12 @@ def _kept(result: Result, kept: Fastest, best: Fastest | None, more: str) -> Fin
         what = f"{kept.mode} is not {BY_MARGIN} faster than {CPU}, even{needs}"
         return Finding(what, times_as_fast(kept.speedup, CPU), weight=Weight.ANSWER)
     said, on_top = on_device(result, kept, best)
-    evidence = "; ".join(filter(None, (_instead(result, kept.case), more)))
+    took = _instead(result, kept.case)
     if not on_top and best is not None:
         three = ((it, result.median(it, LATENCY)) for it in (kept.mode, best.mode, CPU))
-        evidence = ", ".join(f"{mode} {duration(ns)}" for mode, ns in three if ns is not None)
-        evidence += f"; {more}" if more else ""
+        took = ", ".join(f"{mode} {duration(ns)}" for mode, ns in three if ns is not None)
+    evidence = "; ".join(filter(None, (took, more)))
+    if not on_top:
         return Finding(f"{kept.mode} is {said}", evidence, weight=Weight.COST)
     return Finding(f"{kept.mode} is {said},{needs}", evidence, how_to_write(result, kept.mode), Weight.ANSWER, "good")
 
