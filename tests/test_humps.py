@@ -31,6 +31,7 @@ def test_two_humps_and_where_they_are() -> None:
     assert low.share + high.share == 1
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("noise", [it for it in NOISE if not it.startswith("two humps")])
 def test_drift_tails_and_bursts_are_no_humps(noise: str) -> None:
     """At most one run in a hundred of what has one hump."""

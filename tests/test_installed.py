@@ -55,6 +55,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return without_ortbench(tmp_path_factory.mktemp("environment") / "venv")
 
 
+@pytest.mark.wide
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("installed", "problem"),

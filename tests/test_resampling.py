@@ -67,6 +67,7 @@ NOISES = [
 ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("rounds", [8, None])
 @pytest.mark.parametrize("noise", NOISES)
 def test_the_interval_holds_the_truth_as_often_as_it_says(noise: str, rounds: int | None) -> None:

@@ -11,7 +11,6 @@ import pytest
 from ortbench.core.errors import BENCHMARK_FAILED, DONE
 from ortbench.model.modes import MODES
 from ortbench.model.result import FAILED, OK, UNSUPPORTED
-from tests.conftest import mostly_wide
 from tests.strange import COMMANDS, COMPUTE_US, STRANGE, Cell, Mode, Strange, make_files, run
 from tests.virtual import Clock
 
@@ -114,7 +113,8 @@ def is_same(listed: Mode, measured: Mode) -> bool:
     return measured.status == UNSUPPORTED or (measured.status, measured.reason) == (FAILED, listed.reason)
 
 
-@pytest.mark.parametrize("name", mostly_wide(list(STRANGE), 4))
+@pytest.mark.wide
+@pytest.mark.parametrize("name", list(STRANGE))
 def test_devices_and_run_say_the_same(name: str, get: Get) -> None:
     measured = check(name, "run", get)
     does_no_harm = name in HARMLESS or name.startswith("print") or name.endswith("at-release")
@@ -131,6 +131,7 @@ def test_devices_and_run_say_the_same(name: str, get: Get) -> None:
         assert different == {}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("command", [it for it in COMMANDS if it not in ("run", "devices")])
 @pytest.mark.parametrize(
     "name", [name if name in THROUGHOUT else pytest.param(name, marks=pytest.mark.wide) for name in STRANGE]

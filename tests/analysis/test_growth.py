@@ -89,6 +89,7 @@ def walk(chance: random.Random) -> Callable[[], float]:
     return next_value
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("series", "noise", "verdict", "rate"),
     [

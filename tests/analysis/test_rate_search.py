@@ -88,6 +88,7 @@ def of_md1(per_try: float, limit: int, seed: int, differ: float = 0) -> tuple[fl
     return (None if found is None else found.rate), search.tries
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("limit_ms", "edge", "per_try", "most", "low"),
     [(4, 460, 20, 0, 0.0), (4, 460, 2000, 25, 0.7), (8, 710, 2000, 25, 0.75)],

@@ -127,6 +127,7 @@ def test_a_library_that_is_no_elf_file_exports_what_it_holds(tmp_path: Path) -> 
     assert found_in(tmp_path) == ["vendor"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "name",
     [
@@ -150,6 +151,7 @@ def test_the_name_of_an_ep_whose_package_does_not_say_it(text: str, library: Pat
     assert result_of(run("refdevice", tmp_path / "site", tmp_path / "out"))["target"]["ep"] == EP_NAME
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize(
     "text", [PATH + REGISTERED, REGISTERED, REGISTERED + "EP_NAME = 'other'\n", "EP_NAME: str = 'Vendor_Registered'\n"]

@@ -173,6 +173,7 @@ def test_the_built_in_ep_beside_a_library_of_its_name(
     assert f"{CUDA} 0.1.0 of {library} on GPU" in ran.out
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", ["cuda", "CUDAExecutionProvider"])
 def test_the_name_of_a_librarys_ep(name: str, cuda_package: Path, tmp_path: Path) -> None:
     library = cuda_package / "onnxruntime_ep_cuda" / CUDA_LIBRARY
@@ -239,6 +240,7 @@ def test_devices_lists_two_libraries_once_each(builds: Builds) -> None:
     assert found == [(str(builds.slow), "2.0.0")]
 
 
+@pytest.mark.wide
 def test_doctor_says_whose_each_is(cuda_package: Path) -> None:
     """Of which the one inside onnxruntime-gpu needs not load here."""
     if CUDA not in onnxruntime.get_available_providers():

@@ -105,6 +105,7 @@ def test_a_worker_that_just_ends(worker_script: Callable[[str], Client]) -> None
         client.ask("devices")
 
 
+@pytest.mark.wide
 def test_a_worker_is_waited_for_as_long_as_is_allowed_and_not_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_TELL_S", 0.1)
     told: list[float] = []

@@ -268,6 +268,7 @@ def test_only_the_promised_step_waits(run: Run, honesty: Honesty) -> None:
         assert set(returned) == {tuple(step >= waits for step in range(len(STEPS)))}
 
 
+@pytest.mark.wide
 @pytest.mark.process
 @EACH_HONESTY
 def test_the_promised_step_waits_in_real_time(run_for_real: Run, honesty: Honesty) -> None:

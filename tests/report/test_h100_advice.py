@@ -14,7 +14,7 @@ from ortbench.report.markdown import markdown
 from ortbench.report.model import MOST_LINES
 from ortbench.report.page.page import build_page
 from ortbench.report.run import build
-from tests.conftest import ROOT, mostly_wide
+from tests.conftest import ROOT
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
 from tests.results import sentences
@@ -49,7 +49,8 @@ def test_the_two_speedups_are_named_for_what_they_are() -> None:
     )
 
 
-@pytest.mark.parametrize("path", mostly_wide(STORED, 3), ids=lambda path: path.parent.name)
+@pytest.mark.wide
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
 @pytest.mark.usefixtures("undrawn")
 def test_a_terminal_shows_seven_lines_and_a_page_all(path: Path) -> None:
     result = load(path)

@@ -123,6 +123,7 @@ def prove_syncs() -> None:
     print(json.dumps([prove(mode).kind for _ in range(int(count))]))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("honesty", HONESTY)
 @pytest.mark.parametrize("compute_us", [30, 1000])
 @pytest.mark.parametrize("share", [0.3, 0.85])
@@ -185,6 +186,7 @@ def gate(library: Path, folder: Path, baseline_us: int) -> Ran:
                     **Config().environ())  # fmt: skip
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("seed", range(4))
 def test_the_live_gate_fails_a_slower_build_and_never_the_same(
     seed: int, library: Path, clock: Clock, tmp_path: Path

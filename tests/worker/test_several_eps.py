@@ -124,6 +124,7 @@ def test_the_result_and_the_heading_name_both(packages: Path, tmp_path: Path) ->
     assert f"and {EPS[1]} 1.0.0 on" in table
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("text", [APART, IN_ROW], ids=["apart", "in a row"])
 @pytest.mark.parametrize("honesty", ["sync", "async"])
 def test_the_sync_waits_for_both(text: str, honesty: str, packages: Path, tmp_path: Path) -> None:
