@@ -59,7 +59,7 @@ static void events_happen(void) {
 }
 
 static void queue_wait(Queue *queue, uint64_t submitted) {
-  while (atomic_load(&queue->done) < submitted) clock_sleep_until(events_next());
+  while (atomic_load(&queue->done) < submitted) clock_sleep_until_next();
 }
 
 static void queue_drain(Queue *queue) { queue_wait(queue, atomic_load(&queue->submitted)); }
@@ -70,6 +70,7 @@ static void drain_all(void) {
 
 static void queue_push(Queue *queue, Op *op) {
   static bool known;
+  clock_hold(); /* other threads push too, and wait, by which operations end */
   if (!known) clock_register((Device){events_next, events_happen});
   known = true;
   op->event.queue = queue->id;
@@ -77,6 +78,7 @@ static void queue_push(Queue *queue, Op *op) {
   else queue->first = op;
   queue->last = op;
   atomic_fetch_add(&queue->submitted, 1);
+  clock_let_go();
 }
 
 /* Runs an operation that the caller waits for. */
@@ -87,9 +89,11 @@ static void queue_run(Queue *queue, Op *op) {
 
 static Queue *queue_open(void) {
   Queue *queue = zeroed(sizeof *queue);
+  clock_hold();
   queue->id = ++queues_made;
   queue->next = queues;
   queues = queue;
+  clock_let_go();
   return queue;
 }
 
@@ -97,9 +101,11 @@ static void queue_stop_thread(Queue *queue) { queue_drain(queue); }
 
 static void queue_close(Queue *queue) {
   queue_drain(queue);
+  clock_hold();
   Queue **link = &queues;
   while (*link != queue) link = &(*link)->next;
   *link = queue->next;
+  clock_let_go();
   free(queue);
 }
 

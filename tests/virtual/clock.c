@@ -28,7 +28,7 @@ static int64_t host_call_ns; /* 0 in a process whose calls take no time: one tha
 static int64_t next_pause;
 static Device devices[8];
 static int device_count;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* an event may push another one */
 
 static int64_t system_ns(void) {
   struct timespec t;
@@ -60,6 +60,10 @@ EXPORTED void clock_register(Device device) {
   devices[device_count++] = device;
   pthread_mutex_unlock(&lock);
 }
+
+EXPORTED void clock_hold(void) { pthread_mutex_lock(&lock); }
+
+EXPORTED void clock_let_go(void) { pthread_mutex_unlock(&lock); }
 
 static int earliest(void) {
   int first = -1;
@@ -112,6 +116,17 @@ EXPORTED void clock_sleep_until(int64_t time_ns) {
   if (!page) return;
   pthread_mutex_lock(&lock);
   move_to(time_ns);
+  pthread_mutex_unlock(&lock);
+}
+
+/* The host does nothing until the next event, whichever thread's it is. When that is, is asked under the lock: between the
+ * question and the sleep another thread may have let it happen. */
+EXPORTED void clock_sleep_until_next(void) {
+  if (!page) return;
+  pthread_mutex_lock(&lock);
+  int first = earliest();
+  int64_t next = first < 0 ? NEVER : devices[first].next();
+  if (next != NEVER) move_to(next);
   pthread_mutex_unlock(&lock);
 }
 
