@@ -184,7 +184,8 @@ def _noise(found: Noise) -> Finding:
     if (seen := visible(found)) is None:
         text = f"in {found['seconds']:g} s there were too few blocks to tell: this machine is very slow or busy"
         return Finding(BAD, text)
-    apart = f"two identical measurements of a small model have medians {units.share(abs(found['ratio'] - 1), 1)} apart"
+    each = f"two identical measurements of a small model, of {found['seconds']:g} s each"
+    apart = f"{each}, have medians {units.share(abs(found['ratio'] - 1), 1)} apart"
     scatter = f"by the scatter of their {found['pairs']} pairs of blocks,"
     text = (
         f"{apart}; {scatter} a run of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} "

@@ -42,7 +42,7 @@ def put_host(case: Case, steps: int | None) -> None:
     if case.host is not None:
         runs, spent = max(1, case.host["runs"]), case.host["user_ns"] + case.host["system_ns"]
         blocks = case.stats(CPU_TIME)
-        each = spent / runs if blocks is None else blocks.mean
+        each = spent / runs if blocks is None or case.downsampled else blocks.mean
         system = round(each * case.host["system_ns"] / max(1, spent))
         case.put(CPU_USER, round(each) - system)
         case.put(CPU_SYSTEM, system)
@@ -59,7 +59,8 @@ def put_spin_share(case: Case) -> None:
 
 
 def cpu_time_ns(case: Case) -> float | None:
-    """CPU time per inference, user and system: the mean over blocks, as comparisons have it; None where it was not taken."""
+    """CPU time per inference, user and system: the mean over blocks, as comparisons have it, or over all inferences where
+    only some blocks were kept; None where it was not taken."""
     user, system = case.value(CPU_USER), case.value(CPU_SYSTEM)
     return None if user is None or system is None else user + system
 

@@ -9,7 +9,7 @@ from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.noise import is_busy
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Stats, median_interval
-from ortbench.core.units import count, duration
+from ortbench.core.units import count, duration, durations
 from ortbench.model.modes import LATENCY, STAGE, STEP, is_rate, mode_of
 from ortbench.model.result import OK, Case, Result, work_of
 
@@ -92,11 +92,14 @@ def _of_phases(result: Result, case: Case) -> Finding | None:
     if abs(left) < _TELLING_PHASES * latency.median:
         return None
     named = listed([_TITLES[name] for name in phases])
+    if latency.ci95[0] <= ends[1] and ends[0] <= latency.ci95[1]:
+        sure, of_sum = (f" (95% CI {durations(it)})" for it in (latency.ci95, ends))
+        what = f"With {case.mode} {named} add up to {duration(total)}{of_sum}, and the latency is {duration(latency.median)}{sure}"
+        why = f"the intervals overlap, so the {duration(abs(left))} between can be noise"
+        return Finding(what, f"{why}{_because(result)}", weight=Weight.COST)
     what = f"With {case.mode} a program waits {duration(latency.median)}, the latency, not the {duration(total)} that {named} add up to"
     why = f"{duration(left)} more; each is timed in blocks of its own, so caches and clocks differ"
-    if latency.ci95[0] <= ends[1] and ends[0] <= latency.ci95[1]:
-        why = f"{duration(abs(left))} {'more' if left > 0 else 'less'}, no more than chance can make"
-    elif left < 0:
+    if left < 0:
         why = f"each ends with a synchronization of its own, {duration(-left)} in all"
     return Finding(what, f"{why}{_because(result)}", weight=Weight.COST)
 

@@ -54,7 +54,11 @@ GROUPS = {
             "Make one page of results that opens anywhere, offline.",
             "result-file.md#a-page-to-share",
         ),
-        "clean": ("folders", "List the files of runs in a folder, and remove them.", "command-line.md#tidying-up"),
+        "clean": (
+            "folders",
+            "List the files of runs in a folder, ask, and remove them.",
+            "command-line.md#tidying-up",
+        ),
     },
 }
 COMMANDS = {name: f"{__name__}.{module}" for group in GROUPS.values() for name, (module, _, _) in group.items()}

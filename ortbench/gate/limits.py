@@ -40,7 +40,7 @@ class Limits:
     # what must not be worse; empty for what the kind of measurement is gated by
     metrics: tuple[MetricName, ...] = _limit(
         "metric", "M", "Gate a metric: latency.p95, throughput@concurrency=4.", kind=METRICS,
-        default=(), shown="latency; of a load throughput of clients, latency.p99 at a rate", common=("gate",),
+        default=(), shown="latency; of a load throughput with --concurrency, latency.p99 with --rate", common=("gate",),
     )  # fmt: skip
     modes: tuple[str, ...] = ()  # the modes that are compared with the baseline; empty for all that were measured
     # the most that statistics of the latency may be at every rate of a load, ns

@@ -48,6 +48,7 @@ class Kind(NamedTuple):
     )
     takes: str = "new inputs and outputs in each inference"  # what the other modes have, which can replace each other
     counts_crossings: bool = False
+    times_starts: bool = False  # each of its samples is a process
     times_nodes: bool = False  # `--measure-nodes` is an option of its command
     of_stages: bool = False  # model, EP and settings are those of several sessions
     needed: tuple[str, ...] = ("model", "placement")  # parts of its results that are never empty
@@ -202,6 +203,7 @@ START = Kind(
         columns=(_tails(modes.WHOLE_START), (f"{modes.WHOLE_START}.n",), modes.START_PARTS, (modes.SECOND_INFERENCE, modes.START_MEMORY)),
     ),),
     charts=("starts", "distribution", "drift"),
+    times_starts=True,
     advice=("placement", "start", "engine"),
     checks=("require-mode", "max-cpu-nodes"),
     derives_copies=False,
@@ -211,7 +213,7 @@ SOAK = RUN._replace(
     key="soak", noun="a soak",
     views=(View(
         compared=_figures(LATENCY, "latency.p99", *_SOAKED), several=_figures(LATENCY, *_SOAKED), gated=_USUAL, history=_USUAL,
-        columns=(_tails(LATENCY), ("inferences",), ("private memory at start", "at end"), _GROWTHS, ("verdict",)),
+        columns=(_tails(LATENCY), ("inferences", "timed"), ("private memory at start", "at end"), _GROWTHS, ("verdict",)),
     ),),
     charts=("memory", "distribution", "drift"),
     advice=("placement", "soak", "engine"),

@@ -98,9 +98,9 @@ class Option(NamedTuple):
         """Its help, with whether it may be given several times, and whether it takes a list."""
         listed, again = "", "Repeatable." if self.kind.repeatable else ""
         if self.lists is not None and self.lists.example:
-            listed = f"A list ({self.lists.example}) runs side by side."
+            listed = f"A list ({self.lists.example}) is measured in turns."
         elif self.lists is REPEATED and self.kind.entries is not None:
-            again = "Repeatable; several V of one K run side by side."
+            again = "Repeatable; several V of one K are measured in turns."
         return " ".join(filter(None, (self.help, listed, again)))
 
     def of(self, command: str) -> Option:

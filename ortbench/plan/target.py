@@ -52,7 +52,7 @@ OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
 _EP = "Run on this EP: auto, cpu, cuda, webgpu, ..., a package or a library."
 _PYTHON = "Measure the ONNX Runtime of this interpreter, or environment."
-_SEVERAL = "Several run side by side."
+_SEVERAL = "Several take turns."
 _COMMA = "V may contain commas."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)

@@ -152,7 +152,7 @@ def legend(result: Result, table: Table) -> list[str]:
         said.append("Rates are completed work divided by the time it took, so they follow the mean, not the median.")
     return [
         *said,
-        f"Times are medians{apart}{f'; {DERIVED} derived from other medians, not measured' if is_marked(table) else ''}.",
+        f"Times are medians{apart}{f'; {DERIVED} derived from other figures, not measured' if is_marked(table) else ''}.",
     ]
 
 
@@ -160,8 +160,10 @@ def _whose(result: Result, compares: bool) -> list[str]:
     """Of how many processes figures are, or the intervals of ratios where a table `compares` modes; a load says that of its points."""
     count = max((len(it.first_rounds) for it in result.cases), default=0)
     several = f"of {count} processes, one after the other"
+    if kind_of(result).times_starts:
+        return []
     if compares and count:
-        said = f"95% CI: by the medians {several}; ratios of runs at another time can lie outside."
+        said = f"95% CI: by the figures {several}; ratios of runs at another time can lie outside."
     elif any(it.load_blocks for it in result.cases):
         return []
     elif count:

@@ -320,7 +320,7 @@ def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
 
 def legend(results: Sequence[Result], same: float | None, counts: Sequence[Metric] = ()) -> str:
     """What the columns of a comparison mean, which may have `counts` of what happens seldom."""
-    how = "runs at different times, noise of both included"
+    how = "the noise within each of the runs, which were made at different times (others can differ by more)"
     if all(are_one_run(results[0], result) for result in results):
         cases = [case for result in results for case in result.cases if case.status == OK]
         processes = min((len(it.first_rounds) for it in cases), default=0)
@@ -330,7 +330,7 @@ def legend(results: Sequence[Result], same: float | None, counts: Sequence[Metri
     ratio = "ratio: of a figure to the first one" if len(results) == 2 else "vs first: ratio to the first result"
     ratio += " (of rates the inverse); above 1 is slower or costs more"
     floor = "".join(f"; {it.title} below {it.unit.least:g} are compared as {it.unit.least:g}" for it in counts)
-    return f"{ratio}{floor}; 95% CI: from {how}{within}."
+    return f"{ratio}{floor}; 95% CI: from {how}{within}. Times are medians, CPU time is a mean."
 
 
 def records(
@@ -415,7 +415,7 @@ _CHANGED = "baseline → candidate"
 _SIGNS = {PASSED: ("✓", GOOD), FAILED: ("✗", BAD), UNDECIDED: ("?", UNCLEAR)}
 
 
-_ONE_PROCESS = "Each side is one process: in others times can differ by far more than between these two, and a ratio can lie outside of its interval."
+_ONE_PROCESS = "Each side is one process: with other processes ratios can lie outside of the intervals below."
 
 
 def build_gate(verdict: Verdict) -> Report:

@@ -36,7 +36,7 @@ _SWITCHING = (
 )
 WHAT_SWITCHING_IS = (
     "switching: latency where each inference has another shape, divided by latency with one shape at a time; one shape: the latter, the mean "
-    "of all shapes, measured in turns with the former."
+    "of all shapes, measured in turns with the former, both in one process: in another one times and ratios can differ."
 )
 
 

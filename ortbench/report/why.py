@@ -127,7 +127,8 @@ def _moved(base: Sequence[str], own: Sequence[str]) -> str:
     different = next(((a, b) for a, b in zip(base, own, strict=False) if a != b), None)
     if different is not None and base and own:
         return " → ".join(different)
-    return sides[1] or sides[0] or model.NOTHING
+    more = sum(it != sides[1] for it in own[1:])
+    return f"{sides[1]} and {more} more" if more else sides[1] or sides[0] or model.NOTHING
 
 
 def _gives(nodes: Sequence[ProfiledNode]) -> list[str]:

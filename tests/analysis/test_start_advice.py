@@ -11,7 +11,7 @@ from ortbench.model.metrics import figure
 from tests.results import sentences, series_of, start_result
 
 SESSION = "Creating the session takes 71% of the time to ready (1.42 s of 2.00 s); import takes 500 ms."
-LAUNCH = "Creating the process takes 1.00 ms of the time to ready."
+LAUNCH = "Creating the process takes 1.00 ms, a part of interpreter."
 
 
 @pytest.mark.parametrize(

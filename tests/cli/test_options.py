@@ -534,7 +534,7 @@ def test_help_shows_what_most_people_need_and_how_to_see_the_rest(command: str) 
     assert len(text.splitlines()) <= (40 if command == "run" else 45)
 
 
-_LISTED = r" Each of a list \(| A list \(| Several run"
+_LISTED = r" Each of a list \(| A list \(| Several "
 
 
 def test_the_help_of_an_option_fits_a_line() -> None:

@@ -25,8 +25,8 @@ def test_devices_lists_the_cpu_ep_with_its_modes() -> None:
     assert cpu["devices"][0]["modes"] == {
         **usual,
         **dict.fromkeys(["cpu-tensors-pinned", "device-tensors-pinned"], "no pinned memory (it needs none)"),
-        "pipelined": "no copies that inference could overlap",
-        "device-resident-async": "no asynchronous runs",
+        "pipelined": "no copies to a device that inference could overlap",
+        "device-resident-async": "no stream that queues runs",
     }
     assert cpu["devices"][0]["streams"]["offered"] is False
 

@@ -141,7 +141,7 @@ def test_markdown_of_four_modes() -> None:
         "\n"
         "Figures are of one process; in another one times and ratios can differ.\n"
         "\n"
-        "Times are medians, which need not add up; ≈ derived from other medians, not measured.\n"
+        "Times are medians, which need not add up; ≈ derived from other figures, not measured.\n"
         "\n"
         f"- {COPIES}\n"
         f"- {REPLACES}\n"

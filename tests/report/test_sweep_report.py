@@ -55,7 +55,7 @@ device-resident  batch=4           –  violated      300
 speedup: how many times as fast as cpu-tensors.
 tensors stay on the device: usable only if tensors never cross the link between inferences.
 Figures are of one process; in another one times and ratios can differ.
-Times are medians; ≈ derived from other medians, not measured.
+Times are medians; ≈ derived from other figures, not measured.
 ortbench explain WORD explains best, copy share, first vs later, …
 
 Shapes
@@ -68,7 +68,8 @@ mode             switching     95% CI  one shape  switching cost  most with
 cpu-tensors          2.00×  2.00–2.00    1.30 ms        +1.30 ms  batch=1 (2.00×)
 device-resident      1.00×  1.00–1.00    1.30 ms           +0 ns  –
 switching: latency where each inference has another shape, divided by latency with one shape at a time; one shape: the
-latter, the mean of all shapes, measured in turns with the former.
+latter, the mean of all shapes, measured in turns with the former, both in one process: in another one times and ratios
+can differ.
 
 """
 LIMIT = Slo("p99", 1_300 * US)

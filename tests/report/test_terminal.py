@@ -126,7 +126,7 @@ def test_a_run_at_80_columns() -> None:
         "host-accessible: the host writes inputs and reads outputs in the bound tensors,",
         "which is not timed.",
         "Figures are of one process; in another one times and ratios can differ.",
-        "Times are medians, which need not add up; ≈ derived from other medians, not",
+        "Times are medians, which need not add up; ≈ derived from other figures, not",
         "measured.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",
         "",
@@ -191,7 +191,7 @@ def test_a_run_at_60_columns_with_failures() -> None:
         "Figures are of one process; in another one times and ratios",
         "can differ.",
         "Times are medians, which need not add up; ≈ derived from",
-        "other medians, not measured.",
+        "other figures, not measured.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",
         "",
         "✗ device-tensors failed: after the timed runs: 1 of 2 values",
@@ -282,7 +282,7 @@ def test_a_comparison_at_80_columns() -> None:
         "  1.20 to 1.20).",
         "ratio: of a figure to the first one (of rates the inverse); above 1 is slower or",
         "costs more; 95% CI: from the rounds of one run (another one can differ by more);",
-        "same: the 95% CI lies within ±2 %.",
+        "same: the 95% CI lies within ±2 %. Times are medians, CPU time is a mean.",
         "ortbench explain WORD explains ratio, 95% CI, verdict, …",
     ]
 

@@ -110,7 +110,7 @@ def test_an_ep_that_computes_in_host_memory_has_none(tmp_path: Path) -> None:
         1,
     ]
     found = cases(measure(MODELS / "tiny.onnx", *arguments, out=tmp_path))
-    assert found[ASYNC]["reason"] == ("CPUExecutionProvider offers no asynchronous runs on this device")
+    assert found[ASYNC]["reason"] == ("CPUExecutionProvider offers no stream that queues runs on this device")
 
 
 def scripted() -> Result:

@@ -25,7 +25,7 @@ from ortbench.analysis.sums import sum_findings
 from ortbench.analysis.tensor_memory import elsewhere_findings
 from ortbench.core.units import duration, share, size
 from ortbench.model.kinds import KINDS
-from ortbench.model.modes import CPU, LATENCY
+from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LATENCY
 from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, START, SWEEP, Result
 
 
@@ -158,4 +158,5 @@ def _side(result: Result, group: bool) -> str:
     said, on_top = on_device(result, best, other) if group else (f"{times(best.speedup)} as fast as {CPU}", True)
     if not on_top:
         return ""
-    return f"{best.mode}{took}, {said}{condition(result, best.mode)}"
+    untimed = ", what the host writes and reads in bound tensors not timed" * (best.mode == HOST_ACCESSIBLE)
+    return f"{best.mode}{took}, {said}{untimed}{condition(result, best.mode)}"

@@ -58,7 +58,7 @@ def _first(case: Case) -> Finding | None:
 def _launch(start: Start) -> Finding | None:
     if not start["launch_ns"]:
         return None
-    what = f"Creating the process takes {duration(start['launch_ns'])} of the time to ready"
+    what = f"Creating the process takes {duration(start['launch_ns'])}, a part of interpreter"
     return Finding(what, weight=Weight.DETAIL)
 
 

@@ -20,6 +20,7 @@ from ortbench.model.slo import slo_of
 
 _LONGER = 4  # times as long as a sweep in which noise hides the best shape
 _OFTEN = 2.0  # so many times a later inference must the first one of a shape take to be worth a word
+_TELLING = 1.1  # of one process ratios differ from those of another by as much
 
 
 def sweep_findings(result: Result) -> list[Finding]:
@@ -214,11 +215,13 @@ def _switched(costly: Sequence[Switching]) -> list[Finding]:
                 f"{duration(it['cost_ns'])} more{most}",
             )
         )
+    small = any(it["ci95"] is not None and it["ci95"][0] < _TELLING for it in costly)
+    alone = "; of one process: in another ratios can differ by a tenth" if small else ""
     if len(said) == 1:
         ((mode, longer, more),) = said
-        return [Finding(f"Switching shapes makes an inference {longer} with {mode}", more, _next(costly))]
+        return [Finding(f"Switching shapes makes an inference {longer} with {mode}", f"{more}{alone}", _next(costly))]
     of_modes = "; ".join(f"{mode} {longer}, {more}" for mode, longer, more in said)
-    return [Finding("Switching shapes makes an inference longer", of_modes, _next(costly))] if said else []
+    return [Finding("Switching shapes makes an inference longer", f"{of_modes}{alone}", _next(costly))] if said else []
 
 
 def _next(costly: Sequence[Switching]) -> str:
@@ -246,4 +249,4 @@ def _first_inferences(result: Result) -> list[Finding]:
         f"After the first shape, the first inference of each takes up to {times(first / later)} as long as later ones"
     )
     next_ = "" if _is_dear(_costly(result)) else "run each shape once at start-up"
-    return [Finding(what, f"{duration(first)} with {name}", next_)]
+    return [Finding(what, f"{duration(first)} with {name}, in {CPU}", next_)]

@@ -80,7 +80,7 @@ def _print_device(screen: Screen, index: int, device: EpDevice) -> None:
 
 def _print_memory(screen: Screen, memory: Memory, label: str) -> None:
     default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
-    in_host = f"{default}: all modes have their tensors in it, no copy crosses a link"
+    in_host = f"{default}: all modes have their tensors in it, so copies are within host memory"
     screen.text(in_host if memory["kind"] == "host" else f"{default}; {shared}", label=label)
 
 

@@ -224,7 +224,7 @@ class AsyncMode(BoundMode):
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
-        return "no asynchronous runs" if provider.computes_on_host else super().lacks(provider)
+        return "no stream that queues runs" if provider.computes_on_host else super().lacks(provider)
 
     def _prepare(self) -> None:
         if self._options is None:

@@ -219,7 +219,7 @@ class PipelinedMode(SingleMode):
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
         if provider.computes_on_host:
-            return "no copies that inference could overlap"
+            return "no copies to a device that inference could overlap"
         if not isinstance(device_memory(provider), EpDeviceMemory):
             return lacks_device_memory(provider) or "no device memory"
         lacks_shared_memory(provider)  # that there is none is fine; that it does not work is an error
