@@ -59,9 +59,10 @@ def sum_findings(result: Result) -> list[Finding]:
     if apart:
         apart = [(case, _parts(result, case, short=True)) for case, _ in apart]
         of_modes = (f"{duration(case.median(LATENCY) or 0)} with {case.mode}, where {parts}" for case, parts in apart)
+        median_one = f"the median {work.whole} takes "
         what = f"A program waits for the time of a {work.whole}, not for the sum of its {work.part}s' medians"
         others = f"; with other modes they are less than {_TELLING:.0%} apart" if len(apart) < len(cases) else ""
-        return [Finding(what, f"{'; '.join(of_modes)}{others}{_because(result)}", weight=Weight.COST)]
+        return [Finding(what, f"{median_one}{'; '.join(of_modes)}{others}{_because(result)}", weight=Weight.COST)]
     return [it for case in cases if (it := _of_phases(result, case)) is not None]
 
 
@@ -78,7 +79,7 @@ def _parts(result: Result, case: Case, short: bool = False) -> str:
     longer = whole - sum(usual) - between
     least = _SEEN * whole
     parts += [f"slow {part}s add {duration(longer)}"] if longer >= least else []
-    parts += [f"{duration(between)} lie between {part}s"] if between >= least else []
+    parts += [f"{duration(between)} lie outside of {part}s"] if between >= least else []
     return listed(parts)
 
 
@@ -93,6 +94,8 @@ def _of_phases(result: Result, case: Case) -> Finding | None:
         return None
     named = listed([_TITLES[name] for name in phases])
     if latency.ci95[0] <= ends[1] and ends[0] <= latency.ci95[1]:
+        if _is_told_apart(case):
+            return None  # the interval of its speedup is by rounds that it shares with others, and says more
         sure, of_sum = (f" (95% CI {durations(it)})" for it in (latency.ci95, ends))
         what = f"With {case.mode} {named} add up to {duration(total)}{of_sum}, and the latency is {duration(latency.median)}{sure}"
         why = f"the intervals overlap, so the {duration(abs(left))} between can be noise"
@@ -102,6 +105,12 @@ def _of_phases(result: Result, case: Case) -> Finding | None:
     if left < 0:
         why = f"each ends with a synchronization of its own, {duration(-left)} in all"
     return Finding(what, f"{why}{_because(result)}", weight=Weight.COST)
+
+
+def _is_told_apart(case: Case) -> bool:
+    """Whether a mode is slower or faster than `cpu-tensors` for certain."""
+    ends = None if case.speedup is None else case.speedup.ci95
+    return ends is not None and not ends[0] <= 1 <= ends[1]
 
 
 def _because(result: Result) -> str:

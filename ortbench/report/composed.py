@@ -166,7 +166,7 @@ def link_table(result: Result) -> Table:
 
 WHAT_A_LINK_TAKES = (
     "through the host: one D2H copy, and an H2D copy for each inference that takes the tensor, each timed alone; what a stage hands to its own next step is no link, "
-    "and in copied/chain."
+    "but counts in copied/chain."
 )
 
 

@@ -287,7 +287,7 @@ _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", 
 _ELSEWHERE = "In other processes, or at another time, rates and times can differ by more than their intervals."
 _BY_PROCESSES = "{}: by the figures of {}{} processes, one after the other; a load at another time can differ by more."
 _OPEN = (
-    "SLO: met, violated: in three processes or more (once, twice: in fewer), and met at rates below one that is met; cannot tell: too few requests, as "
+    "SLO: met, violated: in three processes or more (once, twice: in fewer); met in three, it is met at lower rates too; cannot tell: too few requests, as "
     "those that wait together tell little, or too close to the limit."
 )
 

@@ -36,8 +36,11 @@ _SWITCHING = (
 )
 WHAT_SWITCHING_IS = (
     "switching: latency where each inference has another shape, divided by latency with one shape at a time; one shape: the latter, the mean "
-    "of all shapes, measured in turns with the former, both in one process: in another one times and ratios can differ."
+    "of all shapes, measured in turns with the former, one mode after the other, in one process: in another one times and ratios can differ."
 )
+
+
+WHAT_BEST_IS = "best, worse: by ratios between shapes within rounds or processes, which tell more than the intervals of items/s, as noise of these cancels out."
 
 
 def mode_table(result: Result) -> model.Table:
@@ -129,7 +132,8 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     if table.rows:
         there = {column.name for it in (table, shapes) for column in it.columns}
         hinted: list[str] = [word for word in ("best", "copy share", "first vs later") if word in there]
-        parts += [[table], [*map(model.Paragraph, legend(result, table)), hint(*(hinted or ["sync"]))]]
+        of_best = [WHAT_BEST_IS] if "best" in there and "95% CI" in there else []
+        parts += [[table], [*map(model.Paragraph, [*of_best, *legend(result, table)]), hint(*(hinted or ["sync"]))]]
     if shapes.rows:
         parts.append(titled(shapes))
     if (switching := switching_table(result)).rows:

@@ -345,7 +345,7 @@ def test_a_search_says_that_rates_between_are_open() -> None:
         opened("cpu-tensors", 30, 5.0, 30.0),
     ]
     result = load_result(*levels, slo={"p99": 20 * MS}, found={"cpu-tensors": slo_rate(10.0, 30.0)})
-    assert told(result)[0].endswith("violated from 30 requests/s on; in between it cannot be told.")
+    assert told(result)[0].endswith("violated from 30 requests/s on; in between it cannot be told for certain.")
     assert told(result)[1].startswith("Next: ortbench load m.onnx --ep some --duration ")
 
 

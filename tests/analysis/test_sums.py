@@ -32,7 +32,7 @@ STEPS = [round(41.6 * US)] * 64
 def test_what_is_between_the_steps_of_a_loop_is_a_part_of_its_own() -> None:
     result = loop_result(of_steps([11 * MS] * 9, [STEPS] * 9), loop=loop_of(64))
     assert said(result) == [
-        "A loop takes 11.0 ms with device-resident: the medians of 64 steps add up to 2.66 ms and 8.34 ms lie between steps."
+        "A loop takes 11.0 ms with device-resident: the medians of 64 steps add up to 2.66 ms and 8.34 ms lie outside of steps."
     ]
     assert result.cases[0].value(REMAINDER) == 11 * MS - sum(STEPS)
 
@@ -42,7 +42,7 @@ def test_a_few_steps_that_take_longer_are_a_part_too() -> None:
     steps = [[*STEPS[:number], 5 * MS, *STEPS[number + 1 :]] for number in range(9)]
     wholes = [sum(of_one) + 3 * MS for of_one in steps]
     (text,) = said(loop_result(of_steps(wholes, steps), loop=loop_of(64)))
-    parts = "the medians of 64 steps add up to 2.66 ms, slow steps add 4.96 ms and 3.00 ms lie between steps"
+    parts = "the medians of 64 steps add up to 2.66 ms, slow steps add 4.96 ms and 3.00 ms lie outside of steps"
     assert text == f"A loop takes 10.6 ms with device-resident: {parts}."
 
 
@@ -55,7 +55,7 @@ def test_what_is_between_the_stages_of_a_chain() -> None:
     result = chain()
     result.cases = [of_steps([9 * MS] * 9, [[2 * MS, 3 * MS]] * 9, STAGE)]
     assert said(result) == [
-        "A chain takes 9.00 ms with device-resident: the medians of 2 stages add up to 5.00 ms and 4.00 ms lie between stages."
+        "A chain takes 9.00 ms with device-resident: the medians of 2 stages add up to 5.00 ms and 4.00 ms lie outside of stages."
     ]
 
 

@@ -32,7 +32,7 @@ def test_the_page_of_this_machine() -> None:
     assert all(line[:5] in ("good ", "note ", "bad  ", "     ") for part in parts[:-1] for line in part[1:])
     assert parts[0][1].startswith(f"good ONNX Runtime {onnxruntime.__version__} of the package onnxruntime")
     assert parts[1][1].startswith(f"good CPUExecutionProvider {onnxruntime.__version__} loads and runs on CPU")
-    assert "two identical measurements of a small model have medians" in ran.out or "too few blocks to tell" in ran.out
+    assert "two identical measurements of a small model, of 2 s each" in ran.out or "too few blocks to tell" in ran.out
     verdicts = [line[:4].strip() for part in parts[:-1] for line in part[1:] if line[:4].strip()]
     good, know, bad = (verdicts.count(word) for word in ("good", "note", "bad"))
     assert parts[-1][0].startswith(f"{good} good, {know} note, {bad} bad: ")

@@ -49,9 +49,10 @@ def _apart(case: Case) -> tuple[float, float] | None:
 
 
 def _two_humps(case: Case) -> tuple[Hump, Hump] | None:
-    """Those of all samples, unless only processes differ, none of which has two by itself."""
+    """Those of all samples; of several processes only where most have two by themselves, as else it is processes that differ."""
     own = by_process(case, LATENCY)
-    return two_humps(case.samples[LATENCY]) if not own or any(map(two_humps, own)) else None
+    alone = sum(two_humps(it) is not None for it in own)
+    return two_humps(case.samples[LATENCY]) if not own or 2 * alone > len(own) else None
 
 
 def _hump(hump: Hump) -> str:

@@ -126,7 +126,7 @@ def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[s
         processes = 1 if met is None else processes_of(met)
         few = "" if first is None or not is_of_few(result, first) else f", in {_COUNTED[processes_of(first)]}"
         where = "in between" if found["violated_from"] is not None else "of higher rates"
-        between = f"; {where} it cannot be told" if beyond else ""
+        between = f"; {where} it cannot be told for certain" if beyond else ""
         next_ = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
         return Finding(
             what,

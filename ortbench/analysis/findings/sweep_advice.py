@@ -20,7 +20,6 @@ from ortbench.model.slo import slo_of
 
 _LONGER = 4  # times as long as a sweep in which noise hides the best shape
 _OFTEN = 2.0  # so many times a later inference must the first one of a shape take to be worth a word
-_TELLING = 1.1  # of one process ratios differ from those of another by as much
 
 
 def sweep_findings(result: Result) -> list[Finding]:
@@ -188,7 +187,7 @@ def _switching(result: Result) -> list[Finding]:
         ratios = ", ".join(
             f"{times(it['ratio'])} as long with {it['mode']}{within(it['ci95'], ratio)}" for it in unknown
         )
-        what = "Too few rounds, or too much noise, to tell what switching shapes costs"
+        what = "What switching shapes costs cannot be told: it is hidden by the noise of one process, in which it is measured; ratios of another can differ by a tenth or more"
         costs.append(Finding(what, f"an inference takes {ratios}", weight=Weight.COST, tone="unclear"))
     free = [it for it in result.switching or [] if has_a_cost(it) is False]
     if not free:
@@ -215,13 +214,11 @@ def _switched(costly: Sequence[Switching]) -> list[Finding]:
                 f"{duration(it['cost_ns'])} more{most}",
             )
         )
-    small = any(it["ci95"] is not None and it["ci95"][0] < _TELLING for it in costly)
-    alone = "; of one process: in another ratios can differ by a tenth" if small else ""
     if len(said) == 1:
         ((mode, longer, more),) = said
-        return [Finding(f"Switching shapes makes an inference {longer} with {mode}", f"{more}{alone}", _next(costly))]
+        return [Finding(f"Switching shapes makes an inference {longer} with {mode}", more, _next(costly))]
     of_modes = "; ".join(f"{mode} {longer}, {more}" for mode, longer, more in said)
-    return [Finding("Switching shapes makes an inference longer", f"{of_modes}{alone}", _next(costly))] if said else []
+    return [Finding("Switching shapes makes an inference longer", of_modes, _next(costly))] if said else []
 
 
 def _next(costly: Sequence[Switching]) -> str:
