@@ -193,18 +193,16 @@ def soak_columns(result: Result) -> dict[str, Own]:
     hidden = {it.metric for it in found if it.verdict != GROWS}  # a slope that is not told from none is no growth
     cells = {
         "inferences": (f"{host.points[-1][0]:.0f}", ""),
-        "timed": (_timed(result), ""),
         "private memory at start": (units.size(host.points[0][1]), f"{host.title} at start"),
         "at end": (units.size(host.points[-1][1]), ""),
     }
     own = {name: Own(lambda _, cell=cell: cell, header=header) for name, (cell, header) in cells.items()}  # type: ignore[misc]
     own |= dict.fromkeys(hidden, Own(lambda _: NOTHING))
-    return {**own, "verdict": Own(lambda _: host.text, Kind.WORDS)}
+    return {**own, "timed": Own(_timed), "verdict": Own(lambda _: host.text, Kind.WORDS)}
 
 
-def _timed(result: Result) -> str:
+def _timed(case: Case) -> str:
     """How long the inferences took together; what else a soak does in its time is not in it."""
-    (case,) = result.cases
     return NOTHING if case.host is None else units.duration(case.host["wall_ns"])
 
 
