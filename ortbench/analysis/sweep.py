@@ -248,9 +248,10 @@ def has_a_cost(found: Switching) -> bool | None:
     """Whether switching shapes costs something for certain; None where that cannot be told: where it may cost much, and where
     the ratio differs from 1 by no more than ratios of one process do from those of another, or says that switching is quicker."""
     ends = found["ci95"]
-    if ends is None or ends[0] <= 1 < _MUCH < ends[1] or 1 < ends[0] <= _MUCH or ends[1] < 1 / _MUCH:
-        return None
-    return ends[0] > 1
+    if ends is not None and ends[0] > _MUCH:
+        return True
+    is_free = ends is not None and ends[0] <= 1 and 1 / _MUCH <= ends[1] <= _MUCH
+    return False if is_free else None
 
 
 class Asked(Protocol):

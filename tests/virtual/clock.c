@@ -119,14 +119,20 @@ EXPORTED void clock_sleep_until(int64_t time_ns) {
   pthread_mutex_unlock(&lock);
 }
 
-/* The host does nothing until the next event, whichever thread's it is. When that is, is asked under the lock: between the
- * question and the sleep another thread may have let it happen. */
+/* With the lock held: lets the next event happen, whichever thread's it is. False if there is none to come. When that is, is
+ * asked under the lock: between a question without it and the move another thread may have let it happen. */
+static int move_to_next(void) {
+  int first = earliest();
+  int64_t next = first < 0 ? NEVER : devices[first].next();
+  if (next != NEVER) move_to(next > page->now_ns ? next : page->now_ns);
+  return next != NEVER;
+}
+
+/* The host does nothing until the next event. */
 EXPORTED void clock_sleep_until_next(void) {
   if (!page) return;
   pthread_mutex_lock(&lock);
-  int first = earliest();
-  int64_t next = first < 0 ? NEVER : devices[first].next();
-  if (next != NEVER) move_to(next);
+  move_to_next();
   pthread_mutex_unlock(&lock);
 }
 
@@ -134,12 +140,11 @@ EXPORTED void clock_sleep_until_next(void) {
 EXPORTED int clock_spin(void) {
   if (!page) return 0;
   pthread_mutex_lock(&lock);
-  int first = earliest();
-  int64_t next = first < 0 ? NEVER : devices[first].next(), begun = page->now_ns;
-  if (next != NEVER) move_to(next > begun ? next : begun);
+  int64_t begun = page->now_ns;
+  int moved = move_to_next();
   page->cpu_ns += page->now_ns - begun;
   pthread_mutex_unlock(&lock);
-  return next != NEVER;
+  return moved;
 }
 
 EXPORTED int64_t clock_cpu(void) { return page ? page->cpu_ns : -1; }
