@@ -188,8 +188,8 @@ def _noise(found: Noise) -> Finding:
     apart = f"{each}, have medians {units.share(abs(found['ratio'] - 1), 1)} apart"
     scatter = f"by the scatter of their {found['pairs']} pairs of blocks,"
     text = (
-        f"{apart}; {scatter} a run of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} "
-        "or more between modes of that model; other models, processes and runs can differ by more"
+        f"{apart}; {scatter} one process of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} "
+        "or more between modes of that model; other models, other processes and runs of several can differ by more"
     )
     if seen <= _SAME:
         return Finding(GOOD, text)

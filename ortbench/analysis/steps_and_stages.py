@@ -106,7 +106,7 @@ def put_token_energy(case: Case, generation: Generation) -> None:
 
 
 def slope_ns(steps_ns: Sequence[int], first: bool, processes: Sequence[Sequence[float]] = ()) -> float | None:
-    """By how much a step takes longer than the one before it, ns: the least-squares line through the medians.
+    """By how much a step takes longer than the one before it, ns: the least-squares line through the medians after `warm_steps`.
 
     Args:
         steps_ns: the medians of the steps, ns.
@@ -117,14 +117,21 @@ def slope_ns(steps_ns: Sequence[int], first: bool, processes: Sequence[Sequence[
         None with fewer than three steps, and where the slope cannot be told from none (two-sided t test, 95 %): by how far the
         medians lie from the line, and of three processes or more by the slopes of these.
     """
-    if len(steps_ns) - first < 3:
+    begin = warm_steps(len(steps_ns), first)
+    if len(steps_ns) - begin < 3:
         return None
-    each, error = _line(steps_ns[first:])
-    if abs(each) <= t_quantile(len(steps_ns) - first - 2) * error:
+    each, error = _line(steps_ns[begin:])
+    if abs(each) <= t_quantile(len(steps_ns) - begin - 2) * error:
         return None
-    slopes = [_line(it[first:])[0] for it in processes]
+    slopes = [_line(it[begin:])[0] for it in processes]
     n = len(slopes)
     return each if n < FEW or abs(fmean(slopes)) > t_quantile(n - 1) * stdev(slopes) / math.sqrt(n) else None
+
+
+def warm_steps(count: int, first: bool) -> int:
+    """How many steps at the beginning of a loop tell nothing of its growth: an eighth, in which caches get warm; a `first` step of a
+    shape of its own."""
+    return max(first, count // 8)
 
 
 def _line(values: Sequence[float]) -> tuple[float, float]:

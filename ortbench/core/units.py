@@ -117,6 +117,12 @@ def _telling(value: float, show: Callable[[float], str]) -> str:
 _BOUNDS = (0.98, 1.0, 1.02)  # a verdict hangs on which side of one an end lies
 
 
+def times(value: float) -> str:
+    """How many times as fast, or as long: ``4.09×``; with a digit more what would look like a bound of a verdict."""
+    text, finer = digits(value), digits(value, significant=4)
+    return f"{finer if float(text) in (0.98, 1.02) and float(finer) != float(text) else text}×"
+
+
 def change(value: float, decimals: int = 3) -> str:
     """A ratio of two figures that may be close, with three digits; above 1 with as many decimals as just below: 0.987, 1.013, 1.43."""
     return f"{value:.{decimals}f}" if 1 <= value < 1.0995 else digits(value, significant=decimals)

@@ -165,7 +165,7 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
         _resumed(asked.resume, stored, search) if asked.resume else new_folder(wanted.out, run_name([first], "tune"))
     )
     _save(folder, stored)
-    told = f"{count(sum(map(len, space.names.values())), 'value')} of {count(len(space.names), 'setting')}"
+    told = f"{count(sum(map(len, space.names.values())), 'value')} of settings"
     if not wanted.quiet:
         complain(
             f"tuning {told} takes {at_most(asked.max_time_s)} at most (--max-time); --resume {folder} goes on if it is interrupted"
@@ -381,7 +381,7 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
     others = [it for it in now.search.tried if name_of(it) not in done.names]
     finalists = now.search.finalists()
     why = {name_of(it): f"time for {len(now.compared or done.names)} only" for it in finalists}
-    why |= dict.fromkeys(now.compared, "no better, measured longer")
+    why |= dict.fromkeys(now.compared, "measured longer, no better")
     before = left_out(
         {name_of(it): now.search.against_first(it) for it in others},
         {name_of(it): why for it, why in now.search.failures.items()},

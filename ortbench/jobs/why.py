@@ -140,7 +140,7 @@ def _timed(plans: Sequence[Plan], copy: str, why: Why, culprit: Change, observer
     if found is None or whole is None or own_ns is None:
         raise BenchmarkFailed("the copy was not timed beside the candidate")
     saved = None if found.ci95 is None else (own_ns * (1 - found.ci95[1]), own_ns * (1 - found.ci95[0]))
-    return confirmation(culprit, saved, own_ns * (1 - found.ratio), own_ns * (1 - whole.ratio))
+    return confirmation(culprit, saved, own_ns * (1 - found.ratio), own_ns * (1 - whole.ratio), own_ns)
 
 
 def _confirming(plan: Plan, mode: str) -> Plan:

@@ -87,7 +87,7 @@ ITEMS_PER_J = _rate("items/J", "efficiency", "")
 GROWTH = Unit("B/1000 inf", "_bytes_per_1000", "growth", partial(_per_1000, units.size), least=1000)
 COUNTED_GROWTH = Unit("1/1000 inf", "_per_1000", "growth", partial(_per_1000, units.digits), least=0.01)
 SHARE = Unit("1", "", "share", lambda value: f"{units.digits(value * 100)}%")
-RATIO = Unit("1", "", "ratio", lambda value: f"{units.digits(value)}×")
+RATIO = Unit("1", "", "ratio", units.times)
 SIMILARITY = Unit("1", "", "similarity", partial(_fixed, decimals=5))
 INDEX = Unit("1", "", "index", units.digits)
 NUMBER = Unit("1", "", "value", _small)
@@ -187,14 +187,14 @@ _CATALOGUE = [
     ),
     *_metrics(
         Group.TIME, "measuring.md#a-loop",
-        _samples("loop", "loop", "Time of a whole loop: the first state is copied to the device, then all steps run."),
+        _samples("loop", "loop", "Time of a whole loop: the first state is copied to the device, then all steps run; the last state stays where the mode keeps it."),
         _samples("first_step", "first step", "Time of the first step of a loop, which has its own shape with --first-dim.", "prefill"),
         _samples("step", "step",
             "Time of one step of a loop with the state of the step before, from its inputs to its outputs. Its statistics are over all "
             "steps of all loops.", "decode"),
         _value("last_step", "last step", TIME, "lower", "Median time of the last step of a loop."),
         _value("step_growth", "growth per step", TIME, "lower",
-            "Time by which a step takes longer than the step before it: the slope of a straight line through the medians of the steps.",
+            "Time by which a step takes longer than the step before it: the slope of a straight line through the medians of the steps after the first eighth.",
             "slope", "each adds"),
         _value("step_throughput", "step throughput", STEPS, "higher",
             "Steps per second: the steps of all loops divided by the time that they took.", "steps/s", "steps a second"),

@@ -22,7 +22,7 @@ from ortbench.gate.limits import FAILED, PASSED, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
 from ortbench.gate.verdict import Verdict
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
-from ortbench.model.modes import HOST_ACCESSIBLE, is_rate
+from ortbench.model.modes import CPU_TIME, HOST_ACCESSIBLE, is_rate
 from ortbench.model.result import OK, Result
 from ortbench.model.settings import OF_SESSION, typed
 from ortbench.report.case_table import IN_PLACE
@@ -220,9 +220,8 @@ def build(
     remarked = [_remarked(it) for it in [*remarks, *only_in(results, names, only.modes)]]
     notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
-    counts = list(dict.fromkeys(it.key.metric for it in figures if it.key.metric.often_zero))
     explained = [
-        Paragraph(legend(results, same, counts)),
+        Paragraph(legend(results, same, [it.key.metric for it in figures])),
         *([Paragraph(IN_PLACE)] if any(it.key.mode == HOST_ACCESSIBLE for it in figures) else []),
         hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
     ]
@@ -318,19 +317,21 @@ def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
     return [note for name, result in zip(names, results, strict=True) for note in not_measured(result, name)]
 
 
-def legend(results: Sequence[Result], same: float | None, counts: Sequence[Metric] = ()) -> str:
-    """What the columns of a comparison mean, which may have `counts` of what happens seldom."""
+def legend(results: Sequence[Result], same: float | None, metrics: Sequence[Metric] | None = None) -> str:
+    """What the columns of a comparison mean, of these metrics where they are known."""
     how = "the noise within each of the runs, which were made at different times (others can differ by more)"
     if all(are_one_run(results[0], result) for result in results):
         cases = [case for result in results for case in result.cases if case.status == OK]
         processes = min((len(it.first_rounds) for it in cases), default=0)
         of = f"{processes} processes, one after the other," if processes >= FEW else "the rounds"
         how = f"{of} of one run (another one can differ by more)"
-    within = "" if same is None else f"; same: the 95% CI lies within ±{same * 100:g} %"
+    within = f"; same: the 95% CI lies within ±{same * 100:g} %; else slower or more: above 1" if same else ""
     ratio = "ratio: of a figure to the first one" if len(results) == 2 else "vs first: ratio to the first result"
     ratio += " (of rates the inverse); above 1 is slower or costs more"
-    floor = "".join(f"; {it.title} below {it.unit.least:g} are compared as {it.unit.least:g}" for it in counts)
-    return f"{ratio}{floor}; 95% CI: from {how}{within}. Times are medians, CPU time is a mean."
+    rare = {it.title: it.unit.least for it in metrics or () if it.often_zero}
+    floor = "".join(f"; {title} below {least:g} are compared as {least:g}" for title, least in rare.items())
+    mean = ", CPU time is a mean" if metrics is None or any(it.key == CPU_TIME for it in metrics) else ""
+    return f"{ratio}{floor}; 95% CI: from {how}{within}. Times are medians{mean}."
 
 
 def records(

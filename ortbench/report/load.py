@@ -267,7 +267,7 @@ def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
     top = max((figure(it, stat) for it in others if not is_full(it)), default=0.0)
     top = top or max(figure(it, stat) for it in others)
     top *= _ROOM if any(map(is_full, others)) else 1.0
-    return sparkline([min(figure(level, stat), top) for level in levels], (0, top))
+    return sparkline([top if is_full(it) else min(figure(it, stat), top) for it in levels], (0, top))
 
 
 def _tail_curve(levels: Sequence[Case], result: Result, metric: str) -> str:
@@ -287,7 +287,8 @@ _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", 
 _ELSEWHERE = "In other processes, or at another time, rates and times can differ by more than their intervals."
 _BY_PROCESSES = "{}: by the figures of {}{} processes, one after the other; a load at another time can differ by more."
 _OPEN = (
-    "SLO: met, violated: in three processes or more (once, twice: in fewer); met in three, it is met at lower rates too; cannot tell: too few requests, as "
+    "SLO: met, violated: in three processes or more (once, twice: in fewer); a queue that grows violates it; met in three, it is met at lower rates too; "
+    "cannot tell: too few requests, as "
     "those that wait together tell little, or too close to the limit."
 )
 

@@ -154,7 +154,7 @@ def chain_line(chain: Chain) -> str:
 
 
 _SESSIONS = {"shared": "in one session", "own": "in a session each", "process": "in a process each"}
-_ARRIVALS = {"poisson": "Poisson arrivals", "uniform": "even arrivals"}
+_ARRIVALS = {"poisson": "the mean of Poisson arrivals", "uniform": "even arrivals"}
 _ORDERS = {"random": "random order", "cycle": "turns"}
 
 
@@ -241,7 +241,7 @@ def ended(stopped: Stopped, took_ns: int | None, processes: int = 0) -> str:
     if reason == "interrupted" or (reason == "completed" and not what):
         return f"{'interrupted' if reason == 'interrupted' else 'done'}{after}"
     if reason == "duration" and what:
-        return f"done{after} (budget: at most {value:g} s per {what}{', starts not counted' * bool(processes)})"
+        return f"done{after} (budget: about {value:g} s per {what}{', starts not counted' * bool(processes)})"
     if reason in _ENDS:
         per, s = f" per {what}" if what else "", "" if value == 1 else "s"
         each = "in each process " if processes else ""

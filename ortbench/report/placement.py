@@ -59,7 +59,7 @@ def nodes_heading(result: Result) -> str:
     whole = duration(nodes["run_ns"])
     text = (
         f"Nodes: {nodes['runs']} inferences under ONNX Runtime's profiler. Times are means of the faster half of them, {whole} an "
-        f"inference with the profiler's own time, which is in nodes and outside of them{beside}. Shares are of these {whole}."
+        f"inference with the profiler's own time, which is in nodes and outside of them{beside}. Shares are of these {whole}, and can differ without it."
     )
     if nodes["outside_ns"] < 0:
         text += " Nodes ran at the same time, so that their shares add up to more than 100%."

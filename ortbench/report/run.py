@@ -52,7 +52,8 @@ from ortbench.report.placement import placement_parts, titled
 from ortbench.report.records import records_csv
 
 WHAT_A_LOOP_IS = (
-    "loop: the first state is copied to the device, then all steps run; step: one of them, the median of all."
+    "loop: the first state is copied to the device, then all steps run; the last state stays where the mode keeps it; step: one of them, the "
+    "median of all."
 )
 WHAT_A_GENERATION_IS = (
     "TTFT: the prompt, up to the choice of the first token; ITL: from one token to the next; loop: the first state is copied to the "
@@ -117,7 +118,7 @@ _TITLES = {"h2d": "H2D", "d2h": "D2H", COPIES: "copies (H2D and D2H)", PER_RUN: 
 def split_legend(parts: Sequence[Bar]) -> str:
     used = {fill for row in parts for fill, size in row if size > 0}
     fills = ", ".join(f"{fill} {_TITLES.get(kind, kind)}" for kind, fill in FILLS.items() if fill in used)
-    return f"{SPLIT}: latency in the proportions of its parts, which are timed apart: {fills}."
+    return f"{SPLIT}: latency in the proportions of its parts, which are timed apart (one character at least): {fills}."
 
 
 # All of it

@@ -116,7 +116,7 @@ def test_sides_that_are_the_same_in_everything() -> None:
     """However the EP was asked for, and whatever its sync was found to cost."""
     again = result_of(target__ep_requested="some", target__policy="PREFER_GPU", target__sync={"cost_ns": 5})
     assert sameness(result_of(target__ep_requested="auto"), again) == (
-        "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or come from what is not recorded"
+        "nothing recorded differs between the two (model files with the same contents, same EP, options, versions, machine): differences are noise, or come from what is not recorded"
     )
     cases: list[tuple[str, Any]] = [
         ("model__sha256", "b" * 64),

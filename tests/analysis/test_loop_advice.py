@@ -30,7 +30,7 @@ GROWING = [
     "A step of device-resident copies 100 B H2D and 100 B D2H, of other tensors than the state.",
     "Next: add --resident IN for an input that is the same in all steps, add --keep OUT for an output that the host needs after the "
     "last step only",
-    "Steps get longer over depth, on average by 10.0 µs per step with cpu-tensors: the state grows by 1.00 kB per step; with device-resident no "
+    "Steps get longer over depth after the first step, on average by 10.0 µs per step with cpu-tensors: the state grows by 1.00 kB per step; with device-resident no "
     "growth can be measured.",
 ]
 
@@ -50,7 +50,9 @@ def test_state_that_grows_and_what_it_costs() -> None:
         == "device-resident runs the loop 2.07× as fast as cpu-tensors with its state on the device"
     )
     found = told(decoding(first=True))
-    assert found[1:4] == GROWING[1:]  # it is no part of what each step adds
+    assert found[1:4] == [
+        it.replace(" after the first step", "") for it in GROWING[1:]
+    ]  # it is no part of what each step adds
     assert found[4] == (
         "The first step (sequence=5) takes 2.00 ms with cpu-tensors, 2.00 ms with device-resident: a later step 1.04 ms with "
         "cpu-tensors, 500 µs with device-resident."

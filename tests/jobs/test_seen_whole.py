@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 TINY, MULTI = (f"models/{name}.onnx" for name in ("tiny", "multi_output"))
 SHORT = ("--iterations", 3, "--warmup", 1)
 CPU, CPU_EP = ("--ep", "cpu", "--mode", "cpu-tensors"), "CPUExecutionProvider …"
-SAME = "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or come from what is not recorded"
+SAME = "nothing recorded differs between the two (model files with the same contents, same EP, options, versions, machine): differences are noise, or come from what is not recorded"
 UNITS = {"ns", "µs", "ms", "s"}  # below the names of columns
 NOTHING_RAN = "! Nothing ran on RefDeviceExecutionProvider: all # nodes are on the CPU (Mul, Add, Clip)."
 _FIGURE = re.compile(r"(?<![=\w-])[≈×±]?\d[\d.]*[kM]?\b×?(?! %)(?: (?:[nµm]?s|[kMG]?B)(?:/s)?\b)?")
@@ -62,7 +62,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "mode breakdown latency speedup samples H2D inference copies inf/s copied/inf copy rate",
         "cpu-tensors # # # – – – # # –",
         "device-tensors # # # # # # # # #",
-        "breakdown: latency in the proportions of its parts, which are timed apart: ░ H2D, █ inference, ━ no breakdown.",
+        "breakdown: latency in the proportions of its parts, which are timed apart (one character at least): ░ H2D, █ inference, ━ no breakdown.",
         "speedup: how many times as fast as cpu-tensors.",
         "Figures are of one process; in another one times and ratios can differ.",
         "Times are medians, which need not add up; ≈ derived from other figures, not measured.",
@@ -164,7 +164,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
         *(line for cost in ("CPU time", *counts) for line in rows(cost)),
         *lacking,
         "• Most items/s: # at batch=#, with cpu-tensors",
-        f"vs first: ratio to the first result (of rates the inverse); above # is slower or costs more{floor}; #% CI: from the rounds of one run (another one can differ by more); same: the #% CI lies within ±2 %. Times are medians, CPU time is a mean.",
+        f"vs first: ratio to the first result (of rates the inverse); above # is slower or costs more{floor}; #% CI: from the rounds of one run (another one can differ by more); same: the #% CI lies within ±2 %; else slower or more: above #. Times are medians, CPU time is a mean.",
         "ortbench explain WORD explains vs first, #% CI, verdict, …",
         "Saved in …",
     ]

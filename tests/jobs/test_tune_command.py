@@ -44,7 +44,7 @@ def test_a_small_search_and_what_it_leaves(tmp_path: Path) -> None:
                    "--json", tmp_path / "it.json", "--html", page, COLUMNS="120")  # fmt: skip
     assert ran.code == 0, ran.err
     (folder,) = (tmp_path / "out").glob("tune-tiny-cpu-*")
-    assert "tuning 1 value of 1 setting takes 2 min at most" in ran.err
+    assert "tuning 1 value of settings takes 2 min at most" in ran.err
     assert f"--resume {folder}" in ran.err
     found = saved(folder)
     assert found == json.loads((tmp_path / "it.json").read_text())

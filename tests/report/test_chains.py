@@ -86,16 +86,16 @@ def test_what_brings_nothing_is_not_called_a_gain() -> None:
     assert (
         sentences(chain(STAYING, resident_ms=(4, 8)))[0]
         == "device-resident is 0.833× as fast as cpu-tensors (95% CI 0.833 to 0.833): keeping intermediate tensors on the device does not "
-        "make a chain more than 2% faster."
+        "make the median of a chain more than 2% shorter."
     )
     made = chain(STAYING, resident_ms=(2, 8))
     said = sentences(made)[0]
     there(made.case("device-resident")).speedup = Value(1.0, (0.97, 1.03))
-    whether = "it cannot be told whether keeping intermediate tensors on the device makes a chain more than 2% faster"
+    whether = "it cannot be told whether keeping intermediate tensors on the device makes the median of a chain more than 2% shorter"
     assert whether in sentences(made)[0]
     assert said == (
         "device-resident is 1.00× as fast as cpu-tensors (95% CI 1.00 to 1.00): keeping intermediate tensors on the device does not "
-        "make a chain more than 2% faster."
+        "make the median of a chain more than 2% shorter."
     )
 
 

@@ -106,8 +106,8 @@ def text_of(result: Result, width: int = 120) -> str:
 def test_a_terminal_shows_closed_and_open_loops() -> None:
     assert text_of(serving()).startswith(CLOSED)
     text = text_of(paced())
-    assert text.splitlines()[1] == (
-        "load in one session: 10, 30, 90 requests/s, Poisson arrivals, served by 1 worker; 2 s per load point; SLO: p99 ≤ 20 ms"
+    assert " ".join(text.splitlines()[1:3]).startswith(
+        "load in one session: 10, 30, 90 requests/s, the mean of Poisson arrivals, served by 1 worker; 2 s per load point; SLO: p99 ≤ 20 ms"
     )
     assert OPEN in text
 
@@ -174,7 +174,7 @@ def test_both_kinds_of_levels_and_one_that_failed() -> None:
     result = load_result(*load_cases(serving()), *load_cases(paced()))
     lose(result, 3)
     text = text_of(result)
-    both = "1, 2, 4, 8 clients and 10, 30, 90 requests/s, Poisson arrivals, served by 1 worker; 2 s"
+    both = "1, 2, 4, 8 clients and 10, 30, 90 requests/s, the mean of Poisson arrivals, served by 1 worker; 2 s"
     assert f"load in one session: {both}" in text
     assert "✗ cpu-tensors with 8 clients failed: the worker was ended by SIGSEGV\n" in text
     assert "\ncpu-tensors           8 " not in text
@@ -231,7 +231,7 @@ def test_markdown_has_the_tables_and_what_latencies_are() -> None:
     [
         (
             {"sessions": "own"},
-            "load in a session each: 30 requests/s, Poisson arrivals, served by 1 worker; 2 s per load point",
+            "load in a session each: 30 requests/s, the mean of Poisson arrivals, served by 1 worker; 2 s per load point",
         ),
         (
             {"sessions": "process", "workers": 2, "arrivals": "uniform", "duration_s": 0.5},
@@ -246,7 +246,7 @@ def test_markdown_has_the_tables_and_what_latencies_are() -> None:
 def test_how_a_load_was_put_on(setup: dict[str, Any], said: str) -> None:
     assert f"{said}  \n" in markdown(build(load_result(opened("cpu-tensors", 30, 5.0), **setup)))
     many = load_result(*(opened("cpu-tensors", 10 * number, 5.0) for number in range(1, 9)))
-    assert "load in one session: 10 to 80 requests/s, Poisson" in markdown(build(many))
+    assert "load in one session: 10 to 80 requests/s, the mean of Poisson" in markdown(build(many))
 
 
 # Other programs

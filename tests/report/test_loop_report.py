@@ -36,7 +36,8 @@ cpu-tensors      ▇▇▇█████       20      966  16.0 kB + 2.00 kB �
 the state stays on the device ─────────────────────────────────────────────────────────────────
 device-resident  ▁▁▁▁▁▁▁▁       20    2.00k                         0                     200 B
 
-loop: the first state is copied to the device, then all steps run; step: one of them, the median of all.
+loop: the first state is copied to the device, then all steps run; the last state stays where the mode keeps it; step:
+one of them, the median of all.
 speedup: how many times as fast as cpu-tensors a loop is.
 the state stays on the device: usable only if the host does not need the state between steps.
 Figures are of one process; in another one times and ratios can differ.
@@ -98,7 +99,10 @@ def test_markdown_has_the_table_and_says_what_a_loop_is() -> None:
         "| cpu-tensors | 8.28 | 8.28 | 1.00× | – | 1.03 | 1.07 | 1.07 | 1.00 | 1.07 | +10.0 µs | ▇▇▇█████ | 20 | 966 "
         "| 16.0 kB + 2.00 kB × step | 16.2 kB + 2.00 kB × step |\n"
     ) in text
-    assert "\nloop: the first state is copied to the device, then all steps run; step: one of them" in text
+    assert (
+        "\nloop: the first state is copied to the device, then all steps run; the last state stays where the mode keeps it; step: one of them"
+        in text
+    )
     text = markdown(build(decoding(first=True)))  # a first step of another shape is not in the curve
     assert "loop of 8 steps, the first with sequence=5: present → past; the state grows" in text
     assert "| cpu-tensors | 9.28 | 9.28 | 1.00× | – | 1.04 | 2.00 | 2.00 | 2.00 | 1.07 | +10.0 µs | ▇▇█████ |" in text

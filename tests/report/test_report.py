@@ -562,7 +562,7 @@ def test_heading_of_a_target(target: dict[str, Any], line: int, text: str) -> No
         (
             {"reason": "duration", "value": 10, "per": "mode"},
             20_300_000_000,
-            "done after 20.3 s (budget: at most 10 s per mode)",
+            "done after 20.3 s (budget: about 10 s per mode)",
         ),
         ({"reason": "duration", "value": 20}, 20_000_000_000, "done after 20.0 s: time is up (20 s)"),
         ({"reason": "iterations", "value": 30, "per": "mode"}, 2_120_000, "done after 2.12 ms: 30 iterations per mode"),
@@ -598,7 +598,7 @@ def test_how_a_measurement_in_several_processes_ended() -> None:
     assert heading(made)[2].endswith("; done after 1.00 s in 3 processes: in each process every median known to ±1 %")
     made.stopped = {"reason": "duration", "value": 5, "per": "mode"}
     assert heading(made)[2].endswith(
-        "; done after 1.00 s in 3 processes (budget: at most 5 s per mode, starts not counted)"
+        "; done after 1.00 s in 3 processes (budget: about 5 s per mode, starts not counted)"
     )
 
 
@@ -781,7 +781,7 @@ def test_bars_share_totals_out_like_the_phases() -> None:
         [("█", 3 * MS)],
     ]
     assert split_legend(splits(published())) == (
-        "breakdown: latency in the proportions of its parts, which are timed apart: ░ H2D, █ inference, ▒ D2H, ≈ copies (H2D and D2H)."
+        "breakdown: latency in the proportions of its parts, which are timed apart (one character at least): ░ H2D, █ inference, ▒ D2H, ≈ copies (H2D and D2H)."
     )
 
 
@@ -799,7 +799,7 @@ def test_the_bar_of_many_runs_with_one_wait_says_what_it_is() -> None:
     assert splits(many) == [[("━", 5 * MS)], [("┅", 2 * MS)]]
     assert (
         split_legend(splits(many))
-        == "breakdown: latency in the proportions of its parts, which are timed apart: ┅ time per inference (throughput), ━ no breakdown."
+        == "breakdown: latency in the proportions of its parts, which are timed apart (one character at least): ┅ time per inference (throughput), ━ no breakdown."
     )
 
 
@@ -818,7 +818,7 @@ def test_a_bar_per_row_and_none_for_modes_without_figures() -> None:
     ]
     assert (
         split_legend(splits(nvidia_result(slower)))
-        == "breakdown: latency in the proportions of its parts, which are timed apart: █ inference."
+        == "breakdown: latency in the proportions of its parts, which are timed apart (one character at least): █ inference."
     )
 
 

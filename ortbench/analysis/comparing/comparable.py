@@ -290,7 +290,7 @@ def sameness(one: Result, other: Result) -> str | None:
     ]
     if sides[0] != sides[1] or changes(one, other):
         return None
-    return "nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or come from what is not recorded"
+    return "nothing recorded differs between the two (model files with the same contents, same EP, options, versions, machine): differences are noise, or come from what is not recorded"
 
 
 def depths_of(result: Result) -> dict[str, int]:

@@ -48,9 +48,9 @@ def _kept(result: Result, chain: Chain) -> list[Finding]:
     if verdict != FASTER:
         kept = "handing tensors on in host memory" if host else "keeping intermediate tensors on the device"
         top = 0.0 if resident.speedup.ci95 is None else resident.speedup.ci95[1]
-        told = f"{kept} does not make a chain more than {MARGIN:.0%} faster"
+        told = f"{kept} does not make the median of a chain more than {MARGIN:.0%} shorter"
         if top > 1 + MARGIN:
-            told = f"it cannot be told whether {kept} makes a chain more than {MARGIN:.0%} faster"
+            told = f"it cannot be told whether {kept} makes the median of a chain more than {MARGIN:.0%} shorter"
         return [Finding(what, told, weight=Weight.ANSWER)]
     saves = f"saves {duration(saved)} per chain, {share(saved / whole)} of it"
     if host:

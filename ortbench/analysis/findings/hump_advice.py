@@ -8,7 +8,7 @@ from ortbench.analysis.comparing.pairs import by_process
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight
 from ortbench.analysis.findings.phrases import placed, times
 from ortbench.core.humps import Hump, two_humps
-from ortbench.core.units import duration, share
+from ortbench.core.units import count, duration, share
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import OK, Case, Result
 
@@ -20,13 +20,15 @@ _MOST_APART = 4  # of modes, and shapes, whose processes differ, that are listed
 def hump_findings(result: Result) -> list[Finding]:
     """Of all modes, and shapes, whose processes differ, and of those with two humps, one finding each."""
     timed = [it for it in result.cases if it.status == OK and LATENCY in it.samples]
-    apart = {placed(it): ends for it in timed if (ends := _apart(it)) is not None}
+    of_each = {placed(it): ends for it in timed if (ends := _ends(it)) is not None}
+    apart = {place: ends for place, ends in of_each.items() if ends[1] > _APART * ends[0]}
     found = {placed(it): humps for it in timed if (humps := _two_humps(it)) is not None}
     told = []
     if apart:
         ordered = sorted(apart.items(), key=lambda it: it[1][0] / it[1][1])
         listed = "; ".join(f"{mode} {duration(low)} to {duration(high)}" for mode, (low, high) in ordered[:_MOST_APART])
-        more = f"; {len(ordered) - _MOST_APART} others by less" if len(ordered) > _MOST_APART else ""
+        less = len(of_each) - min(len(ordered), _MOST_APART)
+        more = f"; {count(less, 'other')} by less" if less else ""
         (low, high), *_ = (ends for _, ends in ordered)
         most = high / low
         count_ = max(len(it.first_rounds) for it in timed)
@@ -42,10 +44,10 @@ def hump_findings(result: Result) -> list[Finding]:
     return told
 
 
-def _apart(case: Case) -> tuple[float, float] | None:
-    """The least and the greatest median of its processes, ns, where they are far apart."""
+def _ends(case: Case) -> tuple[float, float] | None:
+    """The least and the greatest median of its processes, ns; None where there is one alone."""
     medians = [median(it) for it in by_process(case, LATENCY)]
-    return (min(medians), max(medians)) if medians and max(medians) > _APART * min(medians) else None
+    return (min(medians), max(medians)) if medians else None
 
 
 def _two_humps(case: Case) -> tuple[Hump, Hump] | None:

@@ -15,6 +15,7 @@ from ortbench.analysis.findings.slo_advice import busy_doubt, of_groups, points,
 from ortbench.analysis.findings.speedups import MORE_PROCESSES, claims_text, condition
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
+    FULL,
     RATE,
     asked_of,
     at,
@@ -442,16 +443,13 @@ def _full(result: Result) -> list[Finding]:
     """The rates at which the queue grows without end."""
     # From the highest down: at a rate below one that is served it is the machine's doing, see `_uneven`.
     full = {mode: [*takewhile(is_full, reversed(measured(result, RATE, mode)))][::-1] for mode in modes_of(result)}
-    few = (
-        ", in fewer than three processes"
-        if any(is_of_few(result, it) for levels in full.values() for it in levels)
-        else ""
-    )
-    why = (
-        f"the workers were busy all the time and the queue grew{few}{busy_doubt(result)}, so it has no mean queue delay"
-    )
+    few = any(is_of_few(result, it) for levels in full.values() for it in levels)
+    why = f"the workers were busy {share(FULL)} of the time or more, at which a queue grows, so it has no mean queue delay{busy_doubt(result)}"
+    why += "; seen in fewer than three processes" * few
     return [
-        Finding(f"{modes} {are(many)} saturated {where}", why, weight=Weight.COST)
+        Finding(
+            f"{modes} {('seem' if many else 'seems') if few else are(many)} saturated {where}", why, weight=Weight.COST
+        )
         for modes, many, where in merged((mode, points(levels)) for mode, levels in full.items() if levels)
     ]
 

@@ -30,6 +30,7 @@ from ortbench.analysis.steps_and_stages import (
     jumps,
     law,
     rounds_that_jump,
+    warm_steps,
 )
 from ortbench.core.stats import Value
 from ortbench.core.units import duration, rate, share, size
@@ -218,9 +219,11 @@ def _growth(result: Result, loop: Loop) -> list[Finding]:
     line = law(state, False) if isinstance(state, list) else None
     why = [] if line is None or not line[1] else [f"the state grows by {size(line[1])} per step"]
     rest = [f"with {names} {said}" for names, _, said in merged(steady)]
+    warm = max(warm_steps(len(it.steps_ns or ()), apart) for it in result.cases)
+    after = f" after the first {'step' if warm == 1 else f'{warm} steps'}" if warm > apart else ""
     return [
         Finding(
-            f"Steps get longer over depth, on average by {', '.join(found)}",
+            f"Steps get longer over depth{after}, on average by {', '.join(found)}",
             "; ".join([*why, *rest]),
             weight=Weight.COST,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ortbench.core import units
 from ortbench.core.stats import Value
 from ortbench.core.units import digits, ends, ratio
 from ortbench.model.modes import LATENCY
@@ -25,7 +26,7 @@ def placed(case: Case) -> str:
 
 def times(speedup: Value | float) -> str:
     """A speedup: ``4.09×``."""
-    return f"{digits(speedup.value if isinstance(speedup, Value) else speedup)}×"
+    return units.times(speedup.value if isinstance(speedup, Value) else speedup)
 
 
 def times_as_fast(speedup: Value, other: str) -> str:

@@ -336,29 +336,26 @@ def _types(node: ProfiledNode) -> str:
 
 
 def confirmation(
-    change: Change, saved: tuple[float, float] | None, saved_ns: float, difference_ns: float
+    change: Change, saved: tuple[float, float] | None, saved_ns: float, difference_ns: float, own_ns: float
 ) -> Confirmation:
-    """What it means that a candidate without a change was faster by so much, ns, with the interval of that, where it was slower than the
-    baseline by `difference_ns`."""
+    """What it means that a candidate without a change was faster by so much, ns, with the interval of that, where with it an inference
+    took `own_ns`, and was slower than the baseline by `difference_ns`."""
     count = len(of_model(change.own))
     nodes = "the added node" if count == 1 else f"the {count} added nodes"
     what = f"without {nodes}" if change.kind == ADDED else "with the baseline's nodes instead"
     if saved is None:
         return Confirmation(False, "not confirmed: too few rounds were measured", saved_ns)
     took, ends = ("less", saved) if saved_ns > 0 else ("more", (-saved[1], -saved[0]))
-    text = f"{what} the candidate takes {duration(abs(saved_ns))} {took} (95% CI {durations(ends)} within these processes; others can differ by more)"
+    times = f"the baseline takes {duration(own_ns - difference_ns)}, the candidate {duration(own_ns)}, the candidate {what} {duration(own_ns - saved_ns)}"
+    text = f"in another run, without the profiler, {times}: {duration(abs(saved_ns))} {took} (95% CI {durations(ends)} within these processes; others can differ by more)"
     if difference_ns <= 0:
-        text = f"cannot tell: {text}, and in these workers it is not slower than the baseline"
+        text = f"cannot tell: {text}, and the candidate is not slower than the baseline"
         return Confirmation(False, text, saved_ns, saved)
     # What the profiler shows has its own time in it; what is saved must be much of that or of the whole difference, and not many times it.
     least, most = _CLEAR * min(change.ns, difference_ns), max(change.ns, difference_ns) / _CLEAR
     if saved[0] > 0 and least <= saved_ns <= most:
-        return Confirmation(
-            True,
-            f"confirmed in another run, without the profiler, in which the candidate takes {duration(difference_ns)} longer: {text}, {_of_difference(saved, saved_ns, difference_ns)}",
-            saved_ns,
-            saved,
-        )
+        text = f"confirmed: {text}, {_of_difference(saved, saved_ns, difference_ns)}"
+        return Confirmation(True, text, saved_ns, saved)
     if least <= saved[1] and saved[0] <= most:
         return Confirmation(False, f"cannot tell: {text}", saved_ns, saved)
     why_not = "" if saved[0] <= 0 else f", not the {duration(abs(change.ns))} of the profile"
@@ -368,8 +365,8 @@ def confirmation(
 def _of_difference(saved: tuple[float, float], saved_ns: float, ns: float) -> str:
     """Which part of the difference is saved."""
     if saved[0] > ns:
-        return "more than that difference"
-    return f"{share(saved_ns / ns) if saved_ns < ns else 'all'} of that difference"
+        return "more than the whole difference"
+    return f"{share(saved_ns / ns) if saved_ns < ns else 'all'} of the difference"
 
 
 def not_confirmed(reason: str) -> Confirmation:
