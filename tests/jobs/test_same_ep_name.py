@@ -138,7 +138,7 @@ def test_a_live_gate_of_two_libraries(builds: Builds, tmp_path: Path) -> None:
 
 def test_a_live_gate_of_one_library_twice(builds: Builds, tmp_path: Path) -> None:
     ran = gate(builds, tmp_path, "--ep", builds.fast, "--baseline-set", f"ep-library={builds.fast}")
-    same = "• nothing recorded differs between the two (same model, EP, options, versions, machine): differences are noise, or come from what is not recorded"
+    same = "• nothing recorded differs between the two (model files with the same contents, same EP, options, versions, machine): differences are noise, or come from what is not recorded"
     assert same in ran.out.splitlines(), ran.err
 
 

@@ -448,7 +448,9 @@ def _full(result: Result) -> list[Finding]:
     why += "; seen in fewer than three processes" * few
     return [
         Finding(
-            f"{modes} {('seem' if many else 'seems') if few else are(many)} saturated {where}", why, weight=Weight.COST
+            f"{modes} {('seem' if many > 1 else 'seems') if few else are(many)} saturated {where}",
+            why,
+            weight=Weight.COST,
         )
         for modes, many, where in merged((mode, points(levels)) for mode, levels in full.items() if levels)
     ]
