@@ -189,7 +189,7 @@ def _noise(found: Noise) -> Finding:
     scatter = f"by the scatter of their {found['pairs']} pairs of blocks,"
     text = (
         f"{apart}; {scatter} one process of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} "
-        "or more between modes of that model; other models, other processes and runs of several can differ by more"
+        "or more between modes of that model; other models, other processes and runs of several processes can differ by more"
     )
     if seen <= _SAME:
         return Finding(GOOD, text)

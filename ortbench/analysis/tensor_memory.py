@@ -80,9 +80,13 @@ def _together(result: Result, found: Sequence[Held]) -> Finding:
     first = found[0]
     every = Held(first.side, tuple(name for it in found for name in it.names), first.modes, HOST, "", False)
     reasons = first_of([f"{_listed(it.names)} ({_why(it)})" for it in found], _MOST_FINDINGS)
-    what = f"{capitalized(first.side)} {reasons} are bound in host memory, not on the device{_where(result, first)}"
+    what = f"{capitalized(first.side)} {reasons} are bound in {_called(HOST)}, not on the device{_where(result, first)}"
     evidence = f"on the device each would cost another copy per inference{_cost(result, every)}"
     return Finding(what, evidence, weight=Weight.COST)
+
+
+def _called(memory: str) -> str:
+    return f"pageable {memory}" if memory == HOST else memory
 
 
 def _why(it: Held) -> str:
@@ -97,7 +101,7 @@ def _where(result: Result, it: Held) -> str:
 
 def _finding(result: Result, it: Held) -> Finding:
     where = _where(result, it)
-    said = capitalized(f"{named(it)} {'is' if len(it.names) == 1 else 'are'} bound in {it.memory}")
+    said = capitalized(f"{named(it)} {'is' if len(it.names) == 1 else 'are'} bound in {_called(it.memory)}")
     if it.memory != HOST:
         return Finding(f"{said}{where}", it.why, weight=Weight.COST)
     each = "it" if len(it.names) == 1 else "each"

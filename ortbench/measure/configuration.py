@@ -383,7 +383,7 @@ class Configuration:
             self._keep_timed(lambda number: number % every == 0)
         code = "samples-downsampled"
         self.result.warnings[:] = [it for it in self.result.warnings if it["code"] != code]
-        kept = f"it keeps 1 in {every} rounds, and times are of these"
+        kept = f"it keeps 1 in {every} rounds, and times, page faults and switches are of these"
         self.result.warn(code, f"more inferences were timed than a result holds: {kept}")
 
     def capture(self, on: bool) -> None:

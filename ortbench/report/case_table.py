@@ -148,8 +148,9 @@ def legend(result: Result, table: Table) -> list[str]:
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
-    if any("/s" in name for name in shown) and any(map(_is_mean_apart, result.cases)):
-        said.append("Rates are completed work divided by the time it took, so they follow the mean, not the median.")
+    if (rates := [it.name for it in table.columns if "/s" in it.name]) and any(map(_is_mean_apart, result.cases)):
+        both = "; copy rate: both directions together" * ("copy rate" in shown)
+        said.append(f"{', '.join(rates)}: work divided by the time it took, so by the mean, not the median{both}.")
     return [
         *said,
         f"Times are medians{apart}{f'; {DERIVED} derived from other figures, not measured' if is_marked(table) else ''}.",

@@ -53,6 +53,11 @@ def _curve(case: Case, result: Result) -> Sequence[int]:
     return steps[1:] if is_first_apart(result) else steps
 
 
+def curve_legend(result: Result) -> str:
+    but = (", without the prompt" if result.generation else ", without the first") * is_first_apart(result)
+    return f"by step: medians from the shortest step of all modes (▁) to the longest (█){but}."
+
+
 def sparkline(values: Sequence[float], span: tuple[float, float]) -> str:
     """A curve of block elements, `_WIDTH` at most, each for the mean of some values; `span`: the ends of all curves that are compared."""
     if not values:

@@ -24,6 +24,7 @@ from ortbench.report.case_table import Own, case_table, in_groups, is_marked, le
 from ortbench.report.composed import (
     WHAT_A_LINK_TAKES,
     chain_columns,
+    curve_legend,
     link_table,
     loop_columns,
     shape_table,
@@ -180,7 +181,8 @@ def _explained(result: Result, table: Table) -> list[Block]:
     work = WHAT_A_GENERATION_IS if result.generation else _LEGENDS.get(result.kind, "")
     if is_on_host(result):
         work = work.replace("copied to the device", "put in place")
-    lines = [*filter(None, [work]), *legend(result, table), *_crossing(result)]
+    curve = [curve_legend(result)] if "by step" in shown else []
+    lines = [*filter(None, [work]), *curve, *legend(result, table), *_crossing(result)]
     return [*bars, *map(Paragraph, lines), hint("sync", *unusual, *[DERIVED] * is_marked(table))]
 
 

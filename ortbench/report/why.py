@@ -136,10 +136,12 @@ def _gives(nodes: Sequence[ProfiledNode]) -> list[str]:
 
 
 def _limits(why: Why) -> list[str]:
-    found = [
-        f"All times in this table are of other runs, under ONNX Runtime's profiler; without it {why.mode} takes {duration(why.base_ns)} (baseline) "
-        f"and {duration(why.own_ns)} (candidate{', by the ratio of the gate' * why.by_ratio})"
-    ]
+    known = (
+        why.confirmation is not None and why.confirmation.saved_ns is not None
+    )  # which has times of one run without it
+    times = f"{duration(why.base_ns)} (baseline) and {duration(why.own_ns)} (candidate{', by the ratio of the gate' * why.by_ratio})"
+    without = "" if known else f"; without it {why.mode} takes {times}"
+    found = [f"All times in this table are of other runs, under ONNX Runtime's profiler{without}"]
     if not why.is_profiled:
         what = "under the profiler the difference" if why.certain else "the difference of the latencies"
         found.append(f"No shares are shown: {what} cannot be told from none")

@@ -68,7 +68,7 @@ def test_where_every_tensor_was_in_each_mode() -> None:
 
 def test_an_output_in_host_memory_with_what_the_device_would_cost() -> None:
     expected = (
-        "Output adjusted is bound in host memory, not on the device: made by Clip on the CPU; on the device it would cost "
+        "Output adjusted is bound in pageable host memory, not on the device: made by Clip on the CPU; on the device it would cost "
         "another copy per inference, ≈6.25 ms (25.0 MB at the rate of H2D in device-tensors)."
     )
     assert told(made_on_the_cpu()) == [expected]
@@ -89,7 +89,7 @@ def test_an_input_is_copied_the_other_way() -> None:
     inputs = [tensor("x", [1], 4 * MB), tensor("shape", [1], 2 * MB)]
     made = result_of(device, model__inputs=inputs, model__outputs=[tensor("y", [1], 4 * MB)])
     assert told(made) == [
-        "Input shape is bound in host memory, not on the device: taken there by Reshape; on the device it would cost another "
+        "Input shape is bound in pageable host memory, not on the device: taken there by Reshape; on the device it would cost another "
         "copy per inference, ≈2.00 ms (2.00 MB at the rate of D2H in device-tensors)."
     ]
 
@@ -99,7 +99,7 @@ def test_tensors_that_are_alike_and_many_kinds() -> None:
     device = placed(case("device-tensors", inference=1 * MS, latency=1 * MS), [], [off(name) for name in names])
     made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
     assert told(made) == [
-        "Outputs present.0, present.1, present.2 and 61 more are bound in host memory, not on the device: made by Clip on "
+        "Outputs present.0, present.1, present.2 and 61 more are bound in pageable host memory, not on the device: made by Clip on "
         "the CPU; on the device each would cost another copy per inference."
     ]
     names = [f"y{number}" for number in range(8)]
@@ -110,7 +110,7 @@ def test_tensors_that_are_alike_and_many_kinds() -> None:
     (one,) = told(made)
     assert one.startswith("Outputs y0 (made by Opy0 on the CPU), y1 (made by Opy1 on the CPU), ")
     assert one.endswith(
-        "y4 (made by Opy4 on the CPU) and 3 more are bound in host memory, not on the device: on the device each would cost "
+        "y4 (made by Opy4 on the CPU) and 3 more are bound in pageable host memory, not on the device: on the device each would cost "
         "another copy per inference."
     )
     device = placed(
@@ -125,7 +125,7 @@ def test_only_some_modes_and_other_memory() -> None:
     made = made_on_the_cpu()
     placed(made.cases[2], [at("image")], [at("adjusted")])
     assert told(made)[0].startswith(
-        "Output adjusted is bound in host memory, not on the device (in device-tensors): made by Clip on the CPU; "
+        "Output adjusted is bound in pageable host memory, not on the device (in device-tensors): made by Clip on the CPU; "
     )
     made = made_on_the_cpu()
     for number in (1, 2):

@@ -96,7 +96,8 @@ def test_an_output_of_a_node_on_the_cpu(image: Path, clock: Clock, tmp_path: Pat
     copies = "• 1 Memcpy node copies 49.2 kB to the host in each inference, in every mode: 1 of 3 nodes is on"
     assert copies in said
     assert (
-        "Output adjusted is bound in host memory, not on the device: made by Clip on the CPU; on the device it" in said
+        "Output adjusted is bound in pageable host memory, not on the device: made by Clip on the CPU; on the device it"
+        in said
     )
     assert "warning" not in said
 

@@ -37,7 +37,7 @@ def seen(*arguments: object, code: int = 0, cwd: Path = ROOT) -> list[str]:
     assert (ran.code, ran.err) == (code, "")
     found = (line for line in map(masked, ran.out.splitlines()) if line and set(line.split()) - UNITS)
     # The first names folders of this machine; the others hang on how fast and how even it is.
-    left_out = ("Next: ortbench", "Rates are completed work")
+    left_out = ("Next: ortbench", "inf/s: work divided by")
     return [line for line in found if not line.startswith(left_out)]
 
 
@@ -71,7 +71,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "Next: measure again without --iterations",
         "• # Memcpy node copies # to the host in each inference, in every mode: # of # nodes is on the CPU (Clip); counted as "
         "inference, not as copies.",
-        "• Output adjusted is bound in host memory, not on the device: made by Clip on the CPU; on the device it would cost "
+        "• Output adjusted is bound in pageable host memory, not on the device: made by Clip on the CPU; on the device it would cost "
         "another copy per inference, # (# at the rate of H2D in device-tensors).",
         "Resource usage: host CPU per inference",
         "mode CPU time user system CPU cores page faults involuntary switches",

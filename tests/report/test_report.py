@@ -81,7 +81,7 @@ COPIES = (
     "Copies take ≈58% of the latency of cpu-tensors: ≈4.20 ms of 7.20 ms, the latency less that of device-resident."
 )
 REPLACES = (
-    "host-accessible is 1.80× as fast as cpu-tensors (95% CI 1.75 to 1.85) with new inputs and outputs in each inference: 4.00 ms "
+    "host-accessible is 1.80× as fast as cpu-tensors (95% CI 1.75 to 1.85) with new inputs and outputs in each inference, whose writing and reading in place is not timed: 4.00 ms "
     "instead of 7.20 ms."
 )
 STAYS = (
@@ -256,7 +256,7 @@ def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
     assert sentences(on_host()) == [
         "An inference takes 20.0 µs with cpu-tensors on CPUExecutionProvider: p99 24.0 µs, 50.0k inferences/s.",
         "Next: ortbench run m.onnx --ep some --intra-op-threads 1,2,4",
-        "host-accessible is 1.10× as fast as cpu-tensors (95% CI 1.05 to 1.12) with new inputs and outputs in each inference: 18.0 µs "
+        "host-accessible is 1.10× as fast as cpu-tensors (95% CI 1.05 to 1.12) with new inputs and outputs in each inference, whose writing and reading in place is not timed: 18.0 µs "
         "instead of 20.0 µs.",
         "Next: ortbench code m.onnx --mode host-accessible",
         "device-resident is 1.11× as fast as cpu-tensors but not measurably more than 2% faster than host-accessible: device-resident 18.0 µs, host-accessible 18.0 µs, cpu-tensors 20.0 µs.",
@@ -324,7 +324,7 @@ def test_copies_that_take_little_for_certain_are_not_called_none() -> None:
 
 
 def test_rates_that_seem_to_contradict_times_are_explained() -> None:
-    rates = "Rates are completed work divided by the time it took, so they follow the mean, not the median."
+    rates = "inf/s: work divided by the time it took, so by the mean, not the median."
     for slow, said in ((1.04, False), (1.06, True)):  # of 10 inferences, whose mean is off by a tenth of it
         times = steady([MS] * 9 + [round(slow * MS)])
         assert (rates in markdown(build(nvidia_result(measured("cpu-tensors", latency=times))))) is said

@@ -34,7 +34,7 @@ from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import capitalized, listed
 from ortbench.core.units import digits, duration
 from ortbench.model.kinds import KINDS, Kind
-from ortbench.model.modes import CPU, LATENCY, mode_of
+from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LATENCY, mode_of
 from ortbench.model.result import LOOP, Case, Result
 
 
@@ -60,9 +60,11 @@ def needs(result: Result) -> str:
     return kind.in_place_needs if stays_in_place(result) else kind.on_device_needs
 
 
-def takes(result: Result) -> str:
-    """What the modes have that can replace each other, behind "with"."""
-    return kind_of(result).takes
+def takes(result: Result, mode: str = "") -> str:
+    """What the modes have that can replace each other, or one of them, behind "with"."""
+    kind = kind_of(result)
+    in_place = mode == HOST_ACCESSIBLE and not kind.counts_crossings
+    return f"{kind.takes}{', whose writing and reading in place is not timed' * in_place}"
 
 
 def kind_of(result: Result) -> Kind:
@@ -99,7 +101,7 @@ def speedup_findings(result: Result, evidence: str = "", told: str | None = None
 def _unsure_both(result: Result, best: Fastest, kept: Fastest) -> Finding:
     """That nobody can tell whether either is faster than `cpu-tensors`."""
     said = (
-        f"{best.mode} is {times_as_fast(best.speedup, CPU)} with {takes(result)}, {kept.mode} {times(kept.speedup)}"
+        f"{best.mode} is {times_as_fast(best.speedup, CPU)} with {takes(result, best.mode)}, {kept.mode} {times(kept.speedup)}"
         f"{within(kept.speedup.ci95, digits)}{condition(result, kept.mode)}"
     )
     if best.claim == UNKNOWN:
@@ -182,7 +184,7 @@ _CLAIMS = {
 
 def _replacement(result: Result, best: Fastest) -> Finding:
     """The fastest of the modes that take new inputs and return outputs in each unit of work."""
-    what = f"{best.mode} is {times_as_fast(best.speedup, CPU)} with {takes(result)}"
+    what = f"{best.mode} is {times_as_fast(best.speedup, CPU)} with {takes(result, best.mode)}"
     if best.claim in (UNKNOWN, NOISY):
         return unsure(result, best.case, what)
     if best.claim != FASTER:

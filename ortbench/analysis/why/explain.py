@@ -365,8 +365,8 @@ def confirmation(
 def _of_difference(saved: tuple[float, float], saved_ns: float, ns: float) -> str:
     """Which part of the difference is saved."""
     if saved[0] > ns:
-        return "more than the whole difference"
-    return f"{share(saved_ns / ns) if saved_ns < ns else 'all'} of the difference"
+        return "more than the whole difference in that run"
+    return f"{share(saved_ns / ns) if saved_ns < ns else 'all'} of the difference in that run"
 
 
 def not_confirmed(reason: str) -> Confirmation:

@@ -91,7 +91,7 @@ def _speedup(best: Fastest) -> str:
 def _fastest_note(result: Result, best: Fastest) -> str:
     interval = best.speedup.ci95
     sure = within(interval, units.digits) if interval else f" ({TOO_FEW})"
-    new = condition(result, best.mode) or f" with {takes(result)}"
+    new = condition(result, best.mode) or f" with {takes(result, best.mode)}"
     if best.claim == NOISY:
         return f"{NOISY}: {best.mode} is {times(best.speedup)} as fast as {CPU}{new}{sure}"
     verdict = f", not {BY_MARGIN} faster" if best.claim in (ALIKE, SLOWER) else ""

@@ -49,6 +49,12 @@ def stacked(
     return [(*key, *columns) for columns in stack]
 
 
+def _folded(cell: str, width: int) -> str:
+    """A name in lines; of several words those after the first are indented, so that they look like no name of their own."""
+    lines = wrapped(cell, width)
+    return "\n  ".join(wrapped(cell, width - _GAP)) if len(lines) > 1 and " " in cell else "\n".join(lines)
+
+
 class Grid:
     def __init__(self, table: model.Table, screen: Screen) -> None:
         self._screen = screen
@@ -93,7 +99,7 @@ class Grid:
         groups = [self._group(number) for number in sorted({column.group for column in self._cells} - {model.KEY})]
         room = self._screen.width - max(self._width([*key[:-1], *group]) for group in groups) - _GAP
         self._widths[key[-1]] = width = min(self._widths[key[-1]], max(room, _NAME_LEAST))
-        self._cells[key[-1]] = ["\n".join(wrapped(cell, width)) for cell in self._cells[key[-1]]]
+        self._cells[key[-1]] = [_folded(cell, width) for cell in self._cells[key[-1]]]
         for number, columns in enumerate(stacked(key, groups, self._widths, self._screen.width)):
             if number:
                 self._screen.blank()
