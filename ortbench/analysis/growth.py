@@ -142,7 +142,8 @@ class Grown:
             return f"cannot tell yet, {found.why}"
         came = f": {self.show(found.grew)} came in the first {found.until:,}, next to none since" if found.until else ""
         least = f"{self.show(found.ci95[1])} per 1,000 inferences"
-        return f"no growth found{came}; growth of {least} or more would show in this time"
+        whole = self.show(found.ci95[1] / PER * (self.points[-1][0] - self.points[0][0]))
+        return f"no growth found{came}; growth of {least} or more, {whole} in all, would show"
 
 
 def grown(soak: Soak) -> list[Grown]:

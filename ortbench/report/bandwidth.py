@@ -27,7 +27,7 @@ from ortbench.model.schema import Direction
 from ortbench.report import model
 from ortbench.report.bars import bar
 from ortbench.report.noise import noise_part
-from ortbench.report.phrases import ended, ep_line, memory_name, said_once, warnings
+from ortbench.report.phrases import ended, ep_line, memory_said, said_once, warnings
 
 _WAYS = {H2D: "H2D", D2H: "D2H"}
 _COLUMNS = (
@@ -52,7 +52,7 @@ def heading(result: Result) -> list[str]:
     return [
         f"copies of {_span([*map(size_of, result.cases)])} between host and device",
         ep_line(result),
-        f"{ends}memory: {memory_name(target['memory'])}{end}",
+        f"{ends}{memory_said(target)}{end}",
     ]
 
 

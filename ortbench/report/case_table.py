@@ -148,7 +148,9 @@ def legend(result: Result, table: Table) -> list[str]:
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
-    if (rates := [it.name for it in table.columns if "/s" in it.name]) and any(map(_is_mean_apart, result.cases)):
+    if (rates := [it.name for it in table.columns if it.name.endswith("/s")]) and any(
+        map(_is_mean_apart, result.cases)
+    ):
         both = "; copy rate: both directions together" * ("copy rate" in shown)
         said.append(f"{', '.join(rates)}: work divided by the time it took, so by the mean, not the median{both}.")
     return [
@@ -162,7 +164,8 @@ def _whose(result: Result, compares: bool) -> list[str]:
     count = max((len(it.first_rounds) for it in result.cases), default=0)
     several = f"of {count} processes, one after the other"
     if kind_of(result).times_starts:
-        return []
+        held = "libraries, not the model's files," if result.part["file_cache"] == "cold" else "files"
+        return [f"The system has {held} in its cache: a first start after a boot takes longer."]
     if compares and count:
         said = f"95% CI: by the figures {several}; ratios of runs at another time can lie outside."
     elif any(it.load_blocks for it in result.cases):

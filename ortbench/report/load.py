@@ -65,7 +65,7 @@ WHAT_A_SEQUENCE_IS = (
     "ITL: from one token to the next; prefill slowdown: p95 of ITL while another client's prefill runs, compared with one client alone."
 )
 BACK_TO_BACK = "back to back"
-GROWS = "grows"  # in the place of a mean delay that would only say how long the load point lasted
+SATURATED = "saturated"  # in the place of a mean delay that would only say how long the load point lasted
 BY_MODE = (
     model.Column("mode", model.Kind.NAME, model.KEY),
     *model.columns(model.Kind.NUMBER, "knee", "share of peak", "peak inf/s", group=1),
@@ -150,7 +150,9 @@ def _processes_cell(counts: Collection[int], case: Case) -> str:
 
 def _delay_cell(result: Result, case: Case) -> str:
     delay = case.stats(QUEUE_DELAY)
-    return model.NOTHING if delay is None else _doubted(result, GROWS) if is_full(case) else units.duration(delay.mean)
+    return (
+        model.NOTHING if delay is None else _doubted(result, SATURATED) if is_full(case) else units.duration(delay.mean)
+    )
 
 
 def _doubted(result: Result, cell: str) -> str:
@@ -286,8 +288,9 @@ _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", 
 
 _ELSEWHERE = "In other processes, or at another time, rates and times can differ by more than their intervals."
 _BY_PROCESSES = "{}: by the figures of {}{} processes, one after the other; a load at another time can differ by more."
+_HIGHEST = "p99 by rate: a saturated rate is drawn above all others, as its p99 depends on how long it lasts."
 _OPEN = (
-    "SLO: met, violated: in three processes or more (once, twice: in fewer); a queue that grows violates it; met in three, it is met at lower rates too; "
+    "SLO: met, violated: in three processes or more (once, twice: in fewer); saturated violates it; met in three, it is met at lower rates too; "
     "cannot tell: too few requests, as "
     "those that wait together tell little, or too close to the limit."
 )
@@ -312,6 +315,7 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         cells = {cell for table in tables for row in table.rows for cell in row}
         is_open = any(it == CANNOT_TELL or it.rstrip(model.DOUBTED).endswith(_TIMES) for it in cells)
         of_kinds += [_OPEN] if result.slo is not None and is_open else []
+        of_kinds += [_HIGHEST] if any(map(is_full, measured(result, RATE))) else []
         lines = dict.fromkeys([*of_kinds, *(line for table in tables for line in legend(result, table)), known])
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])

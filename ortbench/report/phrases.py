@@ -78,7 +78,7 @@ def heading(result: Result) -> list[str]:
             else ""
         )
         lines.append(f"synchronization: {SYNC.get(target['sync']['kind'], target['sync']['kind'])} (verified){cost}")
-    lines[-1] += f"; memory: {_memories(target)}"
+    lines[-1] += f"; {memory_said(target)}"
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
     if result.stopped is not None:
@@ -351,10 +351,12 @@ def result_name(result: Result) -> str:
     return " ".join(str(result.name or "").split())
 
 
-def _memories(target: Target) -> str:
-    if "eps" not in target:
-        return memory_name(target["memory"])
-    return ", ".join(f"{memory_name(it['memory'])} of {it['ep']}" for it in target["eps"])
+def memory_said(target: Target) -> str:
+    """Which memory EPs have, whether a mode binds all of it or not."""
+    if "eps" in target:
+        return "memory: " + ", ".join(f"{_memory_name(it['memory'])} of {it['ep']}" for it in target["eps"])
+    memory = target["memory"]
+    return f"memory{' of the EP' if memory['kind'] == 'ep-device' else ''}: {_memory_name(memory)}"
 
 
 def _shape(tensor: Tensor, of_sweep: bool = False) -> str:
@@ -408,11 +410,10 @@ def _whose(library: str) -> str:
     return module if inside and module.startswith("onnxruntime") else library
 
 
-def memory_name(memory: Memory) -> str:
-    """An EP's memory in a few words."""
-    kinds = {"ep-device": "EP device ", "named-device": "device by name "}
+def _memory_name(memory: Memory) -> str:
     default = "no device memory" if memory["kind"] == "none" else memory["default"]
-    return kinds.get(memory["kind"], "") + " and ".join(filter(None, (default, memory["host_accessible"])))
+    by_name = "device by name " if memory["kind"] == "named-device" else ""
+    return by_name + " and ".join(filter(None, (default, memory["host_accessible"])))
 
 
 def device_name(result: Result) -> str:

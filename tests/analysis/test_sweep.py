@@ -146,7 +146,7 @@ def test_what_is_said_of_a_sweep() -> None:
         "Switching shapes makes an inference 2.00× as long (95% CI 2.00 to 2.00) with cpu-tensors: 1.27 ms more, most with batch=1 (2.00×).",
         "Next: pad inputs to one shape, or use a session for each shape",
         "After the first shape, the first inference of each takes up to 12.5× as long as later ones: 20.0 ms with batch=4, in cpu-tensors.",
-        "Switching shapes has no measurable cost: inferences of another shape each, compared with one shape: device-resident 1.00× (95% CI 1.000 to 1.000).",
+        "Switching shapes has no measurable cost: an inference of another shape than the last, compared with one shape: device-resident 1.00× (95% CI 1.000 to 1.000); in one process, and in another one such ratios can differ by a tenth.",
     ]
     busy = sweep_result()
     busy.noise = noise_of(2, 1.0, [0.5] * 12)

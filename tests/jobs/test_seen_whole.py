@@ -57,7 +57,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
     assert seen("run", *line, "--mode", "cpu-tensors", "--mode", "device-tensors", *SHORT, cwd=tmp_path) == [
         "image.onnx (image: 1x3x64x64)",
         "RefDeviceExecutionProvider …",
-        "synchronization: session.run returns when the device has finished (verified); memory: EP device RefDevice (DEFAULT) and "
+        "synchronization: session.run returns when the device has finished (verified); memory of the EP: RefDevice (DEFAULT) and "
         "RefDeviceHostAccessible (HOST_ACCESSIBLE); done after #: # iterations per mode",
         "mode breakdown latency speedup samples H2D inference copies inf/s copied/inf copy rate",
         "cpu-tensors # # # – – – # # –",

@@ -41,8 +41,8 @@ CLOSED = """\
 m.onnx (x: 1x3, s: scalar)
 load in one session: 1, 2, 4, 8 clients; 2 s per load point
 SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-synchronization: synchronize_outputs() after each inference (verified), taking 2.30 µs of each inference; memory: EP
-device Some and SomeShared; done: every load point was measured
+synchronization: synchronize_outputs() after each inference (verified), taking 2.30 µs of each inference; memory of the
+EP: Some and SomeShared; done: every load point was measured
 
 By clients
 mode            clients  inf/s    95% CI  scaling     95% CI  latency   p95   p99  CPU cores  GIL wait
@@ -85,7 +85,7 @@ mode                    rate  latency   p95   p99  SLO       mean queue delay  s
 device-tensors  back to back     3.00  3.00     –  –                        –             –            –
 device-tensors          10/s     7.30  9.65  12.0  met                 100 µs          7.20        7.20%
 device-tensors          30/s     3.30  8.65  14.0  met                 100 µs          3.20        9.60%
-device-tensors          90/s      900  1400  1900  violated             grows          3.20         100%
+device-tensors          90/s      900  1400  1900  violated         saturated          3.20         100%
 
 mode                    rate  generator lag p99  late share  inf/s     95% CI  CPU cores  GIL wait  SM clock
 device-tensors  back to back                  –           –    333    333–333          –         –  1725 MHz
@@ -118,7 +118,7 @@ def test_what_noise_may_have_made_of_an_slo_is_marked_in_the_tables() -> None:
     result.noise = noise_of(2, 1.0, [0.4] * 8)
     text = text_of(result)
     cells = " ".join(text.split())
-    assert all(it in cells for it in (" violated? grows? ", " 12.0 met 100 µs ", " 70/s 74/s? "))
+    assert all(it in cells for it in (" violated? saturated? ", " 12.0 met 100 µs ", " 70/s 74/s? "))
     assert "\n?: noise of the machine may have made it.\nTimes are medians" in text
     met = load_result(opened("cpu-tensors", 10, 5.0, 6.0), slo={"p99": 20 * MS})
     met.noise = result.noise
@@ -338,11 +338,11 @@ def test_the_marks_of_the_pictures() -> None:
     assert text.count(">SLO: p99 ≤ 20 ms<") == 2 * 2  # wide and narrow
     assert "cpu-tensors: the knee, 4 clients" in text
     assert "device-tensors: the knee, 2 clients" in text
-    assert ">queue grows<" in text
+    assert ">saturated<" in text
     assert "device-tensors: p99 12.0 ms at 10 to 1.90 s at 90" in text
     found = {"device-tensors": slo_rate(70.0, 74.0)}
     assert "device-tensors: p99 ≤ 20 ms up to 70 requests/s" in build_page([paced(found=found)], ["m"])
-    assert ">queue grows<" not in build_page([serving()], ["m"])
+    assert ">saturated<" not in build_page([serving()], ["m"])
 
 
 def test_a_picture_takes_two_levels_and_shows_what_the_slo_is_of() -> None:

@@ -121,7 +121,7 @@ def test_markdown_of_four_modes() -> None:
         "m.onnx (x: 1x3, s: scalar)  \n"
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0  \n"
         "synchronization: synchronize_outputs() after each inference (verified), taking 2.30 µs of each inference; "
-        "memory: EP device Some and SomeShared; done: every median known to ±1 %  \n"
+        "memory of the EP: Some and SomeShared; done: every median known to ±1 %  \n"
         "\n"
         "| mode | latency (ms) | p95 (ms) | p99 (ms) | speedup | 95% CI | samples | H2D (ms) | inference (ms) | D2H (ms) "
         "| copies (ms) | inf/s | copied/inf | copy rate |\n"
@@ -272,8 +272,9 @@ def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
     assert sentences(made)[2].startswith("No mode is measurably more than 2% faster than cpu-tensors: ")  # 18 and 21 µs
     for it in made.cases:
         it.metrics["latency"] = made.cases[0].metrics["latency"]
+    made.cases[1].speedup = made.cases[3].speedup = Value(1.0, (0.99, 1.01))
     assert sentences(made)[2] == (
-        "No measurable difference of more than 2% between the 4 modes: cpu-tensors, device-tensors, device-resident and host-accessible take 20.0 µs to 20.0 µs."
+        "The median latencies of the 4 modes are the same within 2%: cpu-tensors, device-tensors, device-resident and host-accessible take 20.0 µs to 20.0 µs."
     )
     made.cases[1].speedup = Value(1.0, (0.9, 1.1))  # which may be much faster, or slower
     assert sentences(made)[2].startswith(
@@ -373,7 +374,7 @@ def test_nothing_was_measured() -> None:
         "# ortbench: m.onnx\n"
         "\n"
         "m.onnx (x: 1x3, s: scalar)  \n"
-        "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0; memory: EP device Some and SomeShared  \n"
+        "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0; memory of the EP: Some and SomeShared  \n"
         "\n"
         "- cpu-tensors failed: no\n"
         "- device-tensors unsupported: never\n"
@@ -545,7 +546,7 @@ IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
         ({"device": {"type": "GPU", "vendor": "", "vendor_id": 0x1, "device_id": 0x2}}, 1,
          "SomeExecutionProvider 0.4 on GPU 0001:0002, O"),
         ({"device": {"type": "GPU", "name": "cuda", "index": 1}}, 1, "SomeExecutionProvider 0.4 on GPU cuda:1, O"),
-        ({"memory": {"kind": "ep-device", **IN_MEMORY}}, 2, f"{WAITS}memory: EP device Some; done"),
+        ({"memory": {"kind": "ep-device", **IN_MEMORY}}, 2, f"{WAITS}memory of the EP: Some; done"),
         ({"memory": {"kind": "named-device", **IN_MEMORY, "default": "cuda:0"}}, 2, f"{WAITS}memory: device by name cuda:0;"),
         ({"memory": {"kind": "none", **IN_MEMORY, "default": None}}, 2, f"{WAITS}memory: no device memory; done: every"),
     ],
@@ -588,7 +589,7 @@ def test_heading_of_a_target(target: dict[str, Any], line: int, text: str) -> No
 def test_how_a_measurement_ended(stopped: Stopped, took_ns: int | None, text: str) -> None:
     made = nvidia_result()
     made.stopped, made.took_ns = stopped, took_ns
-    assert heading(made)[2].endswith(f"EP device Some and SomeShared; {text}")
+    assert heading(made)[2].endswith(f"of the EP: Some and SomeShared; {text}")
 
 
 def test_how_a_measurement_in_several_processes_ended() -> None:

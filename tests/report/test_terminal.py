@@ -92,7 +92,7 @@ def test_a_run_at_80_columns() -> None:
         "m.onnx (x: 1x3, s: scalar)",
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0",
         "synchronization: synchronize_outputs() after each inference (verified), taking",
-        "2.30 µs of each inference; memory: EP device Some and SomeShared; done: every",
+        "2.30 µs of each inference; memory of the EP: Some and SomeShared; done: every",
         "median known to ±1 %",
         "",
         "mode             breakdown             latency   p95   p99  speedup       95% CI",
@@ -269,8 +269,8 @@ def two(slower: float = 1.2) -> list[Result]:
 def test_a_comparison_at_80_columns() -> None:
     assert shown(comparison.build, two(), ["before", "after"], 0.02, True, width=80) == [
         "m.onnx (x: 1x3, y: scalar)",
-        "SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0; memory: EP",
-        "device Mem (DEFAULT); 2026-01-01T00:00:00Z",
+        "SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0; memory of",
+        "the EP: Mem (DEFAULT); 2026-01-01T00:00:00Z",
         "",
         "mode         metric   before  after  ratio     95% CI  verdict",
         "                          ms     ms",

@@ -206,7 +206,7 @@ def _held(result: Result, mode: str, asked: Mapping[str, int]) -> tuple[str, str
 def _figures(level: Case, asked: Mapping[str, int]) -> str:
     """The statistics of an SLO at a load point that violates it; of too few requests for one what it is at least."""
     if all(by_name(latency_of(level), stat) <= most for stat, most in asked.items()):
-        return "the queue grows"
+        return "the workers are saturated"
     found = []
     for stat in asked:
         within = bounds_of(level, stat)

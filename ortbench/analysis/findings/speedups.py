@@ -31,7 +31,7 @@ from ortbench.analysis.findings.program import again, how_to_write, inside
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
 from ortbench.analysis.noise import cannot_tell, made_by_noise, more_rounds
 from ortbench.core.resampling import FEW
-from ortbench.core.safe_text import capitalized, listed
+from ortbench.core.safe_text import listed
 from ortbench.core.units import digits, duration
 from ortbench.model.kinds import KINDS, Kind
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LATENCY, mode_of
@@ -120,7 +120,7 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Finding:
     if near and all(map(_is_close, cases)) and len(cases) > 1:
         names = listed([CPU, *(it.mode for it in cases)])
         what, evidence = (
-            f"{capitalized(ALIKE)} of more than {MARGIN:.0%} between the {len(cases) + 1} modes",
+            f"The median latencies of the {len(cases) + 1} modes are the same within {MARGIN:.0%}",
             f"{names} take {duration(min(medians))} to {duration(max(medians))}",
         )
     else:
@@ -144,13 +144,12 @@ def _to_tell(result: Result, cases: Sequence[Case]) -> Finding | None:
 
 _FAR, _TIMES_LONGER = 1.1, 4  # from where on an interval leaves much open; as long makes it half as wide
 MORE_PROCESSES = 15  # whose figures have half the interval of those of five
-_CLOSE = 1.05  # how far an interval reaches at most of modes that are called alike without it
 
 
 def _is_close(case: Case) -> bool:
-    """Whether a mode does not differ measurably from `cpu-tensors`, and cannot differ by much."""
+    """Whether a mode is as fast as `cpu-tensors` for certain, within `MARGIN`."""
     ends = None if case.speedup is None else case.speedup.ci95
-    return claim_of(case) == ALIKE and ends is not None and ends[0] * _CLOSE >= 1 and ends[1] <= _CLOSE
+    return claim_of(case) == ALIKE and ends is not None and ends[0] * (1 + MARGIN) >= 1 and ends[1] <= 1 + MARGIN
 
 
 def _is_slower(case: Case) -> bool:

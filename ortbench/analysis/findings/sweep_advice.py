@@ -193,8 +193,9 @@ def _switching(result: Result) -> list[Finding]:
     if not free:
         return costs
     ratios = ", ".join(f"{it['mode']} {times(it['ratio'])}{within(it['ci95'], change)}" for it in free)
-    what = "Switching shapes has no measurable cost: inferences of another shape each, compared with one shape"
-    return [*costs, Finding(what, ratios, weight=Weight.DETAIL)]
+    what = "Switching shapes has no measurable cost"
+    evidence = f"an inference of another shape than the last, compared with one shape: {ratios}; in one process, and in another one such ratios can differ by a tenth"
+    return [*costs, Finding(what, evidence, weight=Weight.DETAIL)]
 
 
 def _costly(result: Result) -> list[Switching]:

@@ -192,7 +192,7 @@ def by_rate(results: Sequence[Result], names: Sequence[str]) -> model.Chart | No
                 ),
             ),
             height=290,
-            hollow="queue grows",
+            hollow="saturated",
         ),
     )
 
