@@ -284,7 +284,7 @@ def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
     made.stopped = {"reason": "duration", "value": 5.0, "per": "mode"}
     assert sentences(made)[2:4] == [
         "It cannot be told whether device-tensors is faster than cpu-tensors: device-tensors 1.00× (95% CI 0.900 to 1.11); device-resident 1.00× "
-        "(95% CI 0.990 to 1.02); host-accessible 1.00× (95% CI 0.980 to 1.01).",
+        "(95% CI 0.990 to 1.02); host-accessible 1.00× (95% CI 0.990 to 1.01).",
         "Next: ortbench run m.onnx --ep some --duration 20s",
     ]
     made.cases[1].processes = [0, 1, 2, 3, 4]  # each of which is one observation
