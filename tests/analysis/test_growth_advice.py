@@ -32,10 +32,10 @@ LATE = [100 * MB + 9 * MB * (number > 90) for number in range(100)]
     ("private", "verdict"),
     [
         (LEAK, "grows by 500 kB ± 0 B per 1,000 inferences"),
-        (FLAT, "no growth found; growth of 53.0 kB per 1,000 inferences or more, 524 kB in all, would show"),
+        (FLAT, "no growth found; steady growth of 53.0 kB per 1,000 inferences or more, 524 kB in all, would show"),
         (
             LITTLE,
-            "no growth found: 480 kB came in the first 1,100, next to none since; growth of 53.0 kB per 1,000 inferences or more, 524 kB in all, would show",
+            "no growth found: 480 kB came in the first 1,100, next to none in the 8,900 since; steady growth of 53.0 kB per 1,000 inferences or more, 524 kB in all, would show",
         ),
         (ARENA, "grew in the first 2,100 inferences, steady since"),
         (LATE, "cannot tell yet, the growth came late"),

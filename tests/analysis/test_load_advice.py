@@ -53,7 +53,7 @@ def test_all_of_open_loops() -> None:
         "device-tensors meets p99 ≤ 20 ms at 10 and 30 requests/s: violated at 90 requests/s (p99 1.90 s).",
         "An inference takes longer at 10 requests/s than back to back: 7.20 ms instead of 3.00 ms, 2.4×, with device-tensors (the SM "
         "clock falls from 1725 to 210 MHz).",
-        "device-tensors is saturated at 90 requests/s: the workers were busy 98% of the time or more, so queue delay depends on how long they are loaded, and has no mean.",
+        "device-tensors is saturated at 90 requests/s: the workers were busy 98% of the time or more, so queue delay depends on how long the load lasts, and no mean is told.",
         "The generator issued 3.00% of the requests more than 100 µs late, by up to 4.00 ms, at 30 requests/s with device-tensors: latency counts from when "
         "they were due, so that delay of the machine is in it.",
     ]

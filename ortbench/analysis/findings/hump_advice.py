@@ -35,6 +35,7 @@ def hump_findings(result: Result) -> list[Finding]:
         what = f"The medians of the {count_} processes differ by up to {times(most)}, so figures of two runs can differ as much"
         weight = Weight.GAIN if most >= _FAR_APART else Weight.COST
         exact = "; ratios within this run are as exact as their intervals say" if len(timed) > 1 else ""
+        exact += "; p95 and p99 are over all processes"
         told.append(Finding(what, f"{listed}{more}{exact}", weight=weight))
     if found:
         what = "Latency is bimodal, so its median describes only one of two peaks"

@@ -444,7 +444,7 @@ def _full(result: Result) -> list[Finding]:
     # From the highest down: at a rate below one that is served it is the machine's doing, see `_uneven`.
     full = {mode: [*takewhile(is_full, reversed(measured(result, RATE, mode)))][::-1] for mode in modes_of(result)}
     few = any(is_of_few(result, it) for levels in full.values() for it in levels)
-    why = f"the workers were busy {share(FULL)} of the time or more, so queue delay depends on how long they are loaded, and has no mean{busy_doubt(result)}"
+    why = f"the workers were busy {share(FULL)} of the time or more, so queue delay depends on how long the load lasts, and no mean is told{busy_doubt(result)}"
     why += "; seen in fewer than three processes" * few
     return [
         Finding(
