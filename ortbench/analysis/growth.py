@@ -142,7 +142,7 @@ class Grown:
             return f"cannot tell yet, {found.why}"
         count = self.points[-1][0]
         since = f"next to none in the {count - found.until:,.0f} since"
-        came = f": {self.show(found.grew)} came in the first {found.until:,}, {since}" if found.until else ""
+        came = f": {self.show(found.grew)} came in the first {found.until:,} inferences, {since}" if found.until else ""
         least = f"{self.show(found.ci95[1])} per 1,000 inferences"
         whole = self.show(found.ci95[1] / PER * (count - self.points[0][0]))
         return f"no growth found{came}; steady growth of {least} or more, {whole} in all, would show"

@@ -35,7 +35,7 @@ LATE = [100 * MB + 9 * MB * (number > 90) for number in range(100)]
         (FLAT, "no growth found; steady growth of 53.0 kB per 1,000 inferences or more, 524 kB in all, would show"),
         (
             LITTLE,
-            "no growth found: 480 kB came in the first 1,100, next to none in the 8,900 since; steady growth of 53.0 kB per 1,000 inferences or more, 524 kB in all, would show",
+            "no growth found: 480 kB came in the first 1,100 inferences, next to none in the 8,900 since; steady growth of 53.0 kB per 1,000 inferences or more, 524 kB in all, would show",
         ),
         (ARENA, "grew in the first 2,100 inferences, steady since"),
         (LATE, "cannot tell yet, the growth came late"),
