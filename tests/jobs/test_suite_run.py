@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -373,7 +374,11 @@ def test_models_on_the_eps_of_this_machine(
     prefix = request.getfixturevalue("software_gpu") if ep == "webgpu" else ()
     file = ROOT / "tests" / "suites" / "all.toml"
     only = [word for name in names for word in ("--only", f"{name}--{ep}")]
-    ran = ortbench("suite", file, *only, "--out", tmp_path, prefix=prefix, REFDEVICE=str(library))
+    measure = partial(ortbench, "suite", file, *only, "--out", tmp_path, prefix=prefix, REFDEVICE=str(library))
+    ran = measure()
+    if ep == "webgpu" and "the device was not done when the synchronization" in ran.err:
+        # The device is threads of this CPU: beside other work it can come to need a wait in a case that did without one when it began.
+        ran = measure()  # what failed alone
     assert ran.code == 0, ran.err
     skipped = {"fp16"} if ep == "webgpu" else set()
     assert outcomes(tmp_path) == {f"{name}--{ep}": ("skipped" if name in skipped else "passed", 0) for name in names}
