@@ -148,9 +148,8 @@ def legend(result: Result, table: Table) -> list[str]:
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
-    if (rates := [it.name for it in table.columns if it.name.endswith("/s")]) and any(
-        map(_is_mean_apart, result.cases)
-    ):
+    rates = [it.name.removeprefix("peak ") for it in table.columns if it.name.endswith("/s")]
+    if rates and any(map(_is_mean_apart, result.cases)):
         both = "; copy rate: both directions together" * ("copy rate" in shown)
         said.append(f"{', '.join(rates)}: work divided by the time it took, so by the mean, not the median{both}.")
     return [

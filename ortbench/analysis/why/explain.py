@@ -362,9 +362,12 @@ def confirmation(
     return Confirmation(False, f"not confirmed: {text}{why_not}", saved_ns, saved)
 
 
+_WHOLE = 1.05  # times a difference, up to which what is saved is all of it
+
+
 def _of_difference(saved: tuple[float, float], saved_ns: float, ns: float) -> str:
     """Which part of the difference is saved."""
-    if saved[0] > ns:
+    if saved[0] > _WHOLE * ns:
         return "more than the whole difference in that run"
     return f"{share(saved_ns / ns) if saved_ns < ns else 'all'} of the difference in that run"
 
