@@ -186,10 +186,11 @@ def _noise(found: Noise) -> Finding:
         return Finding(BAD, text)
     each = f"two identical measurements of a small model, of {found['seconds']:g} s each"
     apart = f"{each}, have medians {units.share(abs(found['ratio'] - 1), 1)} apart"
-    scatter = f"by the scatter of their {found['pairs']} pairs of blocks,"
+    scatter = f"the scatter of their {found['pairs']} pairs of blocks"
+    by = f"; by {scatter}," if seen > abs(found["ratio"] - 1) else f", which is beyond {scatter}, so"
     text = (
-        f"{apart}; {scatter} one process of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} "
-        "or more between modes of that model; other models, other processes and runs of several processes can differ by more"
+        f"{apart}{by} one process of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} or more between "
+        "modes of that model; other models, other processes and runs of several processes can differ by more"
     )
     if seen <= _SAME:
         return Finding(GOOD, text)

@@ -287,9 +287,11 @@ def summarise_stages(case: Case, chain: Chain) -> None:
     samples, names = case.samples.get(STAGE), [stage["name"] for stage in chain["stages"]]
     if samples:
         sizes = [size // len(names) for _, size, _ in case.blocks[STAGE]]
-        case.metrics |= {
-            stage_phase(name): summarise(samples[at :: len(names)], sizes) for at, name in enumerate(names)
-        }
+        taken = by_round(case, STAGE)
+        for at, name in enumerate(names):
+            own = {number: found[at :: len(names)] for number, found in taken.items()}
+            stats = summarise(samples[at :: len(names)], sizes)
+            case.metrics[stage_phase(name)] = by_processes(stats, own, case.first_rounds)
 
 
 def summarise_starts(case: Case) -> None:

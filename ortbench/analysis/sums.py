@@ -8,7 +8,7 @@ from statistics import median
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.noise import is_busy
 from ortbench.core.safe_text import listed
-from ortbench.core.stats import Stats, median_interval
+from ortbench.core.stats import FEWEST, Stats, median_interval
 from ortbench.core.units import count, duration, durations
 from ortbench.model.modes import LATENCY, STAGE, STEP, is_rate, mode_of
 from ortbench.model.result import OK, Case, Result, work_of
@@ -93,6 +93,8 @@ def _of_phases(result: Result, case: Case) -> Finding | None:
     if abs(left) < _TELLING_PHASES * latency.median:
         return None
     named = listed([_TITLES[name] for name in phases])
+    if min(it.n for it in (latency, *phases.values())) < FEWEST:
+        return None  # which have no 95 % interval
     if latency.ci95[0] <= ends[1] and ends[0] <= latency.ci95[1]:
         if _is_told_apart(case):
             return None  # the interval of its speedup is by rounds that it shares with others, and says more

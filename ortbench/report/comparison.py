@@ -328,8 +328,8 @@ def legend(results: Sequence[Result], same: float | None, metrics: Sequence[Metr
     within = f"; same: the 95% CI lies within ±{same * 100:g} %; else slower or more: above 1" if same else ""
     ratio = "ratio: of a figure to the first one" if len(results) == 2 else "vs first: ratio to the first result"
     ratio += " (of rates the inverse); above 1 is slower or costs more"
-    rare = {it.title: it.unit.least for it in metrics or () if it.often_zero}
-    floor = "".join(f"; {title} below {least:g} are compared as {least:g}" for title, least in rare.items())
+    rare = {it.title: f"{it.unit.least:g}" for it in metrics or () if it.often_zero}
+    floor = "".join(f"; {it} below {least} an inference are compared as {least}" for it, least in rare.items())
     mean = ", CPU time is a mean" if metrics is None or any(it.key == CPU_TIME for it in metrics) else ""
     return f"{ratio}{floor}; 95% CI: from {how}{within}. Times are medians{mean}."
 

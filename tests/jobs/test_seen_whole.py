@@ -152,7 +152,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     found = [re.sub(r"(?<=Most items/s: # at batch=)\d+", "#", line) for line in lines]
     # Counts have rows only where one of them is not 0.
     counts = [it for it in ("page faults", "involuntary switches") if f"cpu-tensors {it}" in "\n".join(found)]
-    floor = "".join(f"; {it} below # are compared as #" for it in counts)
+    floor = "".join(f"; {it} below # an inference are compared as #" for it in counts)
     assert found == [
         CPU_EP,
         *(f"batch={size} models/multi_output.onnx (x: {size}x64)" for size in (1, 8, 32)),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.findings.advice import headline
-from ortbench.analysis.steps_and_stages import crossing_ns
+from ortbench.analysis.steps_and_stages import crossing_ns, summarise_stages
 from ortbench.core.stats import Value
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import ChainLink
@@ -23,6 +23,19 @@ from ortbench.report.run import build, mode_table
 from tests.expect import there
 from tests.report.test_figures import bars
 from tests.results import CROSSING, HOST, MS, STAYING, US, chain, measured, result_of, sentences, stage, steady
+
+
+def test_the_interval_of_a_stage_is_by_processes() -> None:
+    case = measured("cpu-tensors", latency=steady([10 * MS] * 9))
+    case.samples["stage"] = [ns for ms in (2, 3, 2.5) for ns in [round(ms * MS), 8 * MS] * 3]
+    case.blocks["stage"] = [[number, 2, 0] for number in range(9)]
+    case.processes = [0, 3, 6]
+    made = chain().chain
+    assert made is not None
+    summarise_stages(case, made)
+    low, high = case.stages["text"].ci95
+    assert low < 2 * MS  # further than any sample
+    assert high > 3 * MS
 
 
 def test_each_stage_has_its_statistics() -> None:

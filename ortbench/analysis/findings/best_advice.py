@@ -220,9 +220,7 @@ def _best(results: Sequence[Result], names: Sequence[str], mode: str, of: str, w
         whose = f"{rest[0]} is not" if len(rest) == 1 else f"none of the {len(rest)} others measured is"
         return Best(what, mode, None, f"{verdict} {whose} more than {most}% better than {names[reference]}")
     if against.ci95 is not None and against.ci95[0] > 1 and not why:
-        text = (
-            f"{names[top]}, but not by more than {MARGIN:.0%} for certain; {names[reference]} takes {_times(against)}"
-        )
+        text = f"{names[top]}; it cannot be told whether by more than {MARGIN:.0%}: {names[reference]} takes {_times(against)}"
         return Best(what, mode, None, text)
     return Best(what, mode, None, f"{_UNCLEAR}{why}; {names[reference]} takes {_times(against)} as {names[top]}")
 

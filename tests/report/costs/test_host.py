@@ -191,7 +191,7 @@ def test_a_few_page_faults_are_no_difference() -> None:
     assert "page faults" not in markdown(build_comparison([fewer, few], ["a", "b"], 0.02, in_order=True))
     text = markdown(build_comparison([few, many], ["a", "b"], 0.02, in_order=True))
     assert "| cpu-tensors | page faults | 3.00 | 400 | 40.0 |" in text
-    assert "page faults below 10 are compared as 10" in text
+    assert "page faults below 10 an inference are compared as 10" in text
 
 
 def test_costs_of_three_results() -> None:
