@@ -187,7 +187,7 @@ def _noise(found: Noise) -> Finding:
     each = f"two identical measurements of a small model, of {found['seconds']:g} s each"
     apart = f"{each}, have medians {units.share(abs(found['ratio'] - 1), 1)} apart"
     scatter = f"the scatter of their {found['pairs']} pairs of blocks"
-    by = f"; by {scatter}," if seen > abs(found["ratio"] - 1) else f", which is beyond {scatter}, so"
+    by = f", which is beyond {scatter}, so" if seen == abs(found["ratio"] - 1) else f"; by {scatter},"
     text = (
         f"{apart}{by} one process of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} or more between "
         "modes of that model; other models, other processes and runs of several processes can differ by more"

@@ -112,6 +112,8 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
          "a small model does not run on the CPU: the worker ended"),
         (change(noise__ci95=(1.02, 1.03), noise__ratio=1.025), KNOW,
          "two identical measurements of a small model, of 5 s each, have medians 2.5% apart, which is beyond the scatter of their 100 pairs of blocks, so one process of 5 s per mode detects differences of about 2.5% or more between modes of that model; other models, other processes and runs of several processes can differ by more"),
+        (change(noise__ci95=(0.99, 1.03), noise__ratio=1.025), KNOW,
+         "two identical measurements of a small model, of 5 s each, have medians 2.5% apart; by the scatter of their 100 pairs of blocks, one process of 5 s per mode detects differences of about 2.0% or more between modes of that model; other models, other processes and runs of several processes can differ by more"),
         (change(noise__ci95=None), BAD, "in 5 s there were too few blocks to tell: this machine is very slow or busy"),
         (change(installed__eps__0=ep("WebGpuExecutionProvider")), KNOW,
          "WebGpuExecutionProvider 1.31.1 loads and finds no device that it can use here: check which hardware it takes, and the driver"),
