@@ -379,7 +379,7 @@ def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
 SYNC = {
     "run": "session.run returns when the device has finished",
     "synchronize_outputs": "synchronize_outputs() after each inference",
-    "readback": "an output value is read back after each inference",
+    "readback": "a value is read back from the device after each inference",
 }
 
 

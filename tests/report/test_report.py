@@ -538,7 +538,7 @@ IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
     ("target", "line", "text"),
     [
         ({"sync": {"kind": "run", "cost_ns": 0}}, 2, "synchronization: session.run returns when the device has finished (verified); memory"),
-        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "synchronization: an output value is read back after each inference (verified), taking 8.00 µs of each inference; memory"),
+        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "synchronization: a value is read back from the device after each inference (verified), taking 8.00 µs of each inference; memory"),
         ({"sync": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "synchronization: synchronize_outputs() after each inference (verified), taking 450 ns of each inference; m"),
         ({"device": NVIDIA}, 1, "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0"),
         ({"device": {"type": "NPU", "vendor": "Intel", "vendor_id": 0x8086, "device_id": 0x7D1D}}, 1,
