@@ -440,7 +440,7 @@ def _clocks(before: float | None, after: float | None) -> str:
 
 
 def _full(result: Result) -> list[Finding]:
-    """The rates at which the queue grows without end."""
+    """The rates that saturate the workers."""
     # From the highest down: at a rate below one that is served it is the machine's doing, see `_uneven`.
     full = {mode: [*takewhile(is_full, reversed(measured(result, RATE, mode)))][::-1] for mode in modes_of(result)}
     few = any(is_of_few(result, it) for levels in full.values() for it in levels)
