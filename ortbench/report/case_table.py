@@ -132,30 +132,26 @@ def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], .
     return ((first, title.replace("on the device", "in place") if stays_in_place(result) else title),) if first else ()
 
 
-def legend(result: Result, table: Table) -> list[str]:
-    """What a table of cases means, in lines: what a speedup is against, what its second group needs, what its times are."""
+def legend(result: Result, *tables: Table) -> list[str]:
+    """What tables of cases mean, in lines: what a speedup is against, what their second groups need, what their times are."""
     work = KINDS[result.kind].work
     whose = "" if work == RUN.work else f" a {work} is"
-    said = (
-        [f"speedup: how many times as fast as {CPU}{whose}."] if "speedup" in {it.name for it in table.columns} else []
-    )
-    said += ["?: noise of the machine may have made it."] if _is_doubted(table) else []
-    said += [f"{title}: usable only if {needs(result)}." for _, title in table.groups]
-    if not kind_of(result).counts_crossings and any(HOST_ACCESSIBLE in row for row in table.rows):
-        said.append(IN_PLACE)
-    shown = {column.name for column in table.columns}
-    said += _whose(result, {"speedup", "95% CI"} <= shown)
+    shown = dict.fromkeys(column.name for table in tables for column in table.columns)
+    said = [f"speedup: how many times as fast as {CPU}{whose}."] if "speedup" in shown else []
+    said += ["?: noise of the machine may have made it."] if any(map(_is_doubted, tables)) else []
+    said += dict.fromkeys(f"{title}: usable only if {needs(result)}." for table in tables for _, title in table.groups)
+    in_place = any(HOST_ACCESSIBLE in row for table in tables for row in table.rows)
+    said += [IN_PLACE] if in_place and not kind_of(result).counts_crossings else []
+    said += _whose(result, {"speedup", "95% CI"} <= shown.keys())
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
-    rates = [it.name.removeprefix("peak ") for it in table.columns if it.name.endswith("/s")]
+    rates = dict.fromkeys(name.removeprefix("peak ") for name in shown if name.endswith("/s"))
     if rates and any(map(_is_mean_apart, result.cases)):
         both = "; copy rate: both directions together" * ("copy rate" in shown)
         said.append(f"{', '.join(rates)}: work divided by the time it took, so by the mean, not the median{both}.")
-    return [
-        *said,
-        f"Times are medians{apart}{f'; {DERIVED} derived from other figures, not measured' if is_marked(table) else ''}.",
-    ]
+    derived = f"; {DERIVED} derived from other figures, not measured" * any(map(is_marked, tables))
+    return [*said, f"Times are medians{apart}{derived}."]
 
 
 def _whose(result: Result, compares: bool) -> list[str]:

@@ -316,7 +316,7 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         is_open = any(it == CANNOT_TELL or it.rstrip(model.DOUBTED).endswith(_TIMES) for it in cells)
         of_kinds += [_OPEN] if result.slo is not None and is_open else []
         of_kinds += [_HIGHEST] if any(map(is_full, measured(result, RATE))) else []
-        lines = dict.fromkeys([*of_kinds, *(line for table in tables for line in legend(result, table)), known])
+        lines = dict.fromkeys([*of_kinds, *legend(result, *tables), known])
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
     further = on_page([*cost_parts(result), *placement_parts(result)])
