@@ -322,7 +322,7 @@ _CATALOGUE = [
         _samples("cpu_time", "CPU time",
             "Mean CPU time per inference of all threads of the worker, also those that spin while they wait.")._replace(per_block=True, usually="mean"),
         _value("cpu_user", "user", TIME, "lower", "CPU time in user mode."),
-        _value("cpu_system", "system", TIME, "lower", "CPU time in kernel mode, drivers included."),
+        _value("cpu_system", "system", TIME, "lower", "CPU time in kernel mode, drivers included. Some systems count it in ticks of some ms, so that a little of it in few samples is chance."),
         _value("cpu_cores", "CPU cores", CORES, "lower", "CPU cores in use on average: CPU time divided by wall time.", "cores"),
         _value("step_cpu_time", "CPU time per step", TIME, "lower", "CPU time of a loop divided by its steps.", "per step"),
     ),

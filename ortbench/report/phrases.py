@@ -73,9 +73,7 @@ def heading(result: Result) -> list[str]:
         lines.insert(1, line)
     if target["sync"] is not None:
         cost = (
-            f", taking {units.duration(target['sync']['cost_ns'])} of each inference"
-            if target["sync"]["cost_ns"]
-            else ""
+            f", which takes {units.duration(target['sync']['cost_ns'])} by itself" if target["sync"]["cost_ns"] else ""
         )
         lines.append(f"synchronization: {SYNC.get(target['sync']['kind'], target['sync']['kind'])} (verified){cost}")
     lines[-1] += f"; {memory_said(target)}"

@@ -35,9 +35,9 @@ _GPU = model.columns(model.Kind.TIME, "H2D", "D2H", "kernels", group=2)
 def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = ()) -> model.Report:
     """The report of a profiled session, with what Nsight Systems recorded where it did; `remarks` are of this time, and not saved."""
     session, table = profile.session, phase_table(profile)
-    about = "Medians of a profiled session, for the timeline and not for comparisons"
+    about = "Medians of a short session, not for comparisons"
     if profile.recording is not None:
-        about += "; range: of the NVTX ranges; copies and kernels: of one inference, by the GPU's clock"
+        about = "Medians of a profiled session, for the timeline and not for comparisons; range: of the NVTX ranges; copies and kernels: of one inference, by the GPU's clock"
     last: list[model.Block] = [
         model.Notes([*not_measured(session), *map(model.Note, nsight_says(profile)), *warnings(session)]),
         model.Notes([*map(remark, remarks)], media=model.TERMINAL),

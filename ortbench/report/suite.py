@@ -109,12 +109,16 @@ def case_table(records: Sequence[Record]) -> Table:
     return filled(Table((*(column for column, *_ in shown), *_MACHINE, _VERDICT), rows))
 
 
+_RATES = "Times are medians; items/s: work divided by the time it took, so by the mean."
+
+
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
     notes = [*_reasons(records), *map(Note, _best(records))]
     needs = [_NEEDS[it] for it in sorted({record.in_place for record in records if record.resident is not None})]
     there = f"{_ON_DEVICE.name}: usable only if {', or if '.join(needs)}; all other figures are of modes with new inputs in each inference."
     words: list[Block] = [Paragraph(there)] if needs else []
+    words += [Paragraph(_RATES)] if any(is_batch(record.items) for record in records) else []
     words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}, {headline(records)}"), SavedIn(folder)]
@@ -151,6 +155,9 @@ def _noise(records: Sequence[Record]) -> list[list[Block]]:
     return [[Findings([Finding(what, f"{shown}{more}", action, tone=model.UNCLEAR)])]]
 
 
+_OTHER_ITEMS = "; an item of another shape can be a longer one"
+
+
 def _best(records: Sequence[Record]) -> list[str]:
     """Which case of each model gets most items done, where several of them have items."""
     rates: dict[str, list[Rate]] = {}
@@ -158,7 +165,9 @@ def _best(records: Sequence[Record]) -> list[str]:
         if it.items is not None and it.item_throughput_per_s is not None and it.fastest is not None:
             rates.setdefault(it.model, []).append(Rate(it.id, it.items, it.item_throughput_per_s, it.fastest))
     several = len({record.model for record in records}) > 1
-    return list(filter(None, (best(found, model if several else "") for model, found in rates.items())))
+    said = [(model, best(found, model if several else "")) for model, found in rates.items()]
+    shapes = {model: {it.shape for it in records if it.model == model} for model in rates}
+    return [f"{it}{_OTHER_ITEMS * (len(shapes[model]) > 1)}" for model, it in said if it is not None]
 
 
 def _reason(record: Record) -> Note:

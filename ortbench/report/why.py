@@ -69,7 +69,7 @@ def _table(why: Why) -> model.Table:
 
     rows = [
         (
-            _change(it),
+            _change(it) if len(shown) > 1 or it.kind != REST else f"all nodes ({len(it.own or it.base)})",
             *shares(it.ns),
             signed(it.ns),
             model.maybe(it.ci95, lambda ends: " to ".join(map(signed, ends))),

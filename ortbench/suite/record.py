@@ -15,7 +15,7 @@ from ortbench.analysis.outputs import doubt_findings
 from ortbench.analysis.sweep import ITEMS, point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.core.parts import keys_of
-from ortbench.core.units import ratio, seconds
+from ortbench.core.units import seconds, times
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
 from ortbench.model.kinds import KINDS, RUN
@@ -97,15 +97,13 @@ class Record:
         parts = [] if self.reason else [self.outcome]
         if self.fastest is not None:
             speed = (
-                ""
-                if self.speedup is None or self.fastest == CPU
-                else f", {ratio(self.speedup)}× as fast as cpu-tensors"
+                "" if self.speedup is None or self.fastest == CPU else f", {times(self.speedup)} as fast as cpu-tensors"
             )
             of_shape = "" if self.best_shape is None else f"best {self.best_shape} with "
             parts.append(f"{of_shape or 'fastest mode '}{self.fastest}{speed}")
         if self.resident is not None and self.resident_speedup is not None:
             needs = RUN.in_place_needs if self.in_place else RUN.on_device_needs
-            parts.append(f"{self.resident} {ratio(self.resident_speedup)}× if {needs}")
+            parts.append(f"{self.resident} {times(self.resident_speedup)} if {needs}")
         if self.node is not None:
             parts.append(f"on {self.node['name']}")
         if was_done or self.seconds:

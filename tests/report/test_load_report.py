@@ -41,8 +41,8 @@ CLOSED = """\
 m.onnx (x: 1x3, s: scalar)
 load in one session: 1, 2, 4, 8 clients; 2 s per load point
 SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-synchronization: synchronize_outputs() after each inference (verified), taking 2.30 µs of each inference; memory of the
-EP: Some and SomeShared; done: every load point was measured
+synchronization: synchronize_outputs() after each inference (verified), which takes 2.30 µs by itself; memory of the EP:
+Some and SomeShared; done: every load point was measured
 
 By clients
 mode            clients  inf/s    95% CI  scaling     95% CI  latency   p95   p99  CPU cores  GIL wait

@@ -89,7 +89,7 @@ STAYS = (
     "inferences: 3.00 ms instead of 7.20 ms."
 )
 ONCE = (
-    "device-resident pays off from inference 2 on: copying in before the first inference and out after the last takes 4.20 ms, in each "
+    "device-resident pays off from inference 2 on: copying in before the first inference and out after the last takes 4.20 ms (timed once), in each "
     "inference of cpu-tensors ≈4.20 ms."
 )
 ZERO_COPY = "host-accessible is verified as zero-copy: the outputs are at the bound addresses."
@@ -120,7 +120,7 @@ def test_markdown_of_four_modes() -> None:
         "\n"
         "m.onnx (x: 1x3, s: scalar)  \n"
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0  \n"
-        "synchronization: synchronize_outputs() after each inference (verified), taking 2.30 µs of each inference; "
+        "synchronization: synchronize_outputs() after each inference (verified), which takes 2.30 µs by itself; "
         "memory of the EP: Some and SomeShared; done: every median known to ±1 %  \n"
         "\n"
         "| mode | latency (ms) | p95 (ms) | p99 (ms) | speedup | 95% CI | samples | H2D (ms) | inference (ms) | D2H (ms) "
@@ -529,7 +529,7 @@ def test_without_cpu_nothing_is_compared() -> None:
 # Headings
 
 
-WAITS = "synchronization: synchronize_outputs() after each inference (verified), taking 2.30 µs of each inference; "
+WAITS = "synchronization: synchronize_outputs() after each inference (verified), which takes 2.30 µs by itself; "
 NVIDIA = {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}
 IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
 
@@ -538,8 +538,8 @@ IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
     ("target", "line", "text"),
     [
         ({"sync": {"kind": "run", "cost_ns": 0}}, 2, "synchronization: session.run returns when the device has finished (verified); memory"),
-        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "synchronization: a value is read back from the device after each inference (verified), taking 8.00 µs of each inference; memory"),
-        ({"sync": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "synchronization: synchronize_outputs() after each inference (verified), taking 450 ns of each inference; m"),
+        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "synchronization: a value is read back from the device after each inference (verified), which takes 8.00 µs by itself; memory"),
+        ({"sync": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "synchronization: synchronize_outputs() after each inference (verified), which takes 450 ns by itself; m"),
         ({"device": NVIDIA}, 1, "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0"),
         ({"device": {"type": "NPU", "vendor": "Intel", "vendor_id": 0x8086, "device_id": 0x7D1D}}, 1,
          "SomeExecutionProvider 0.4 on NPU Intel 8086:7d1d, O"),

@@ -91,8 +91,8 @@ def test_a_run_at_80_columns() -> None:
     assert shown(run.build, made, "reports/some", width=80) == [
         "m.onnx (x: 1x3, s: scalar)",
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0",
-        "synchronization: synchronize_outputs() after each inference (verified), taking",
-        "2.30 µs of each inference; memory of the EP: Some and SomeShared; done: every",
+        "synchronization: synchronize_outputs() after each inference (verified), which",
+        "takes 2.30 µs by itself; memory of the EP: Some and SomeShared; done: every",
         "median known to ±1 %",
         "",
         "mode             breakdown             latency   p95   p99  speedup       95% CI",

@@ -201,7 +201,13 @@ def _copies(result: Result) -> list[Finding]:
         ]
     unsure = "" if _has_interval(resident) else f"; {TOO_FEW}"
     evidence = f"≈{duration(copies)} of {duration(total)}, the latency less that of {MODES[CPU].without_copies}{unsure}"
+    bound, base = result.median(DEVICE, LATENCY), result.median(MODES[CPU].without_copies, LATENCY)
+    if bound is not None and base is not None and 0 < bound - base < _HALF * copies:
+        evidence += f"; {DEVICE}, which copies as much, takes {duration(bound - base)} more than it, so most of this is other work of session.run"
     return [Finding(f"{said} ≈{share(copies / total)} of the latency of {CPU}", evidence, weight=Weight.ANSWER)]
+
+
+_HALF = 0.5  # of what seems to be copies; with less than that in a mode that copies as much, they are not most of it
 
 
 def _resident_is(resident: Case | None) -> str:
@@ -258,14 +264,16 @@ def _break_even(result: Result) -> list[Finding]:
         return []
     if not on_device(result, kept, fastest(result, on_device=False))[1]:
         return []
-    if (saved := cpu.value(COPY_TIME) or 0) <= 0:
+    saved, total, ends = cpu.value(COPY_TIME) or 0, cpu.median(LATENCY) or 0, resident.speedup and resident.speedup.ci95
+    sure = saved if not ends else min(saved, total * (1 - 1 / ends[0]))  # by the lower end of the speedup
+    if sure <= 0:
         return []
     # One inference with both copies is `device-tensors`: where that was measured and is not faster, the first does not pay.
     one = result.case(DEVICE)
     least = 2 if one is not None and one.speedup is not None and not is_faster(one) else 1
-    what = f"{resident.mode} pays off from inference {max(least, math.floor(once / saved) + 1)} on"
+    what = f"{resident.mode} pays off from inference {max(least, math.floor(once / sure) + 1)} on"
     evidence = (
-        f"copying in before the first inference and out after the last takes {duration(once)}, "
+        f"copying in before the first inference and out after the last takes {duration(once)} (timed once), "
         f"in each inference of {CPU} ≈{duration(saved)}"
     )
     return [Finding(what, evidence, weight=Weight.COST)]
@@ -419,6 +427,7 @@ def _graphs(result: Result) -> list[Finding]:
 
 # The link
 
+_KNOWN = 1.5  # times its lower end, at most, the upper end of what copies take of which a rate is told
 _STALE = 1.2  # copies this much faster than a bandwidth curve's say that it no longer holds
 
 
@@ -427,7 +436,7 @@ def _link(result: Result) -> list[Finding]:
     if result.link is None:
         return []
     shares = [item for of_mode in result.link.get("shares", {}).values() for item in of_mode.items()]
-    if _hides_copies(result):
+    if _hides_copies(result) or not _are_known(result):
         shares = [(way, it) for way, it in shares if way != "both"]
     said = merged((_copied(way, it), _reach(it, "≈" if way == "both" else "")) for way, it in shares)
     if not said:
@@ -440,6 +449,13 @@ def _link(result: Result) -> list[Finding]:
     )
     again_ = "measure the bandwidth curve again, copies are faster than it: ortbench bandwidth" if stale else ""
     return [Finding(capitalized(text), evidence, again_, Weight.DETAIL)]
+
+
+def _are_known(result: Result) -> bool:
+    """Whether the interval of what copies inside an inference take is narrow enough for a rate of them."""
+    resident = result.case(MODES[CPU].without_copies)
+    ends = None if resident is None or resident.speedup is None else resident.speedup.ci95
+    return ends is None or (ends[0] > 1 and (1 - 1 / ends[1]) < _KNOWN * (1 - 1 / ends[0]))
 
 
 def _copied(way: str, share: LinkShare) -> str:

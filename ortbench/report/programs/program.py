@@ -101,14 +101,17 @@ def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
         _DO.get(plan.work.whole, modes.MODES_DO)[mode],
         f"Assumes {_assumed(plan, mode)}.",
         f"Needs {', '.join(needs)}; the synchronization was verified with onnxruntime "
-        f"{found['session']['onnxruntime']}: verify it again with another version or device.",
+        f"{found['session']['onnxruntime']}: verify it again with another version or device, as ortbench run does.",
     ]
     paragraphs = [textwrap.fill(text, _WIDTH, break_long_words=False) for text in said]
     by = f"Written by ortbench {__version__}: {visible(' '.join(command))}"
     return "\n\n".join([*paragraphs, textwrap.fill(by, _WIDTH, break_long_words=False, break_on_hyphens=False)])
 
 
-_NEW_INPUTS = "new inputs from the host and outputs back on it in each inference, so it can replace any session.run"
+_NEW_INPUTS = (
+    "new inputs from the host, of the same shapes, in each inference, and outputs that the host has used before the next one, so it can "
+    "replace any such session.run"
+)
 
 
 def _assumed(plan: Plan, mode: str) -> str:
