@@ -6,6 +6,7 @@ import csv as csv_module
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -196,6 +197,9 @@ def test_a_suite_names_the_best_of_each_model_that_has_several() -> None:
     assert "- Most items/s of a: 8.00k at a--1, with cpu-tensors\n" in markdown(suite.build("s", both))
     assert "best of b" not in markdown(suite.build("s", both))
     assert "- Most items/s: 8.00k at a--1, with cpu-tensors\n" in markdown(suite.build("s", both[:2]))
+    both[1] = replace(both[1], shape="long")
+    told = "- Most items/s: 8.00k at a--1, with cpu-tensors; an item of another shape can be a longer one\n"
+    assert told in markdown(suite.build("s", both[:2]))
 
 
 def test_a_suite_without_a_batch_has_nothing_more() -> None:
