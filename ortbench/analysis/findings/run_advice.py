@@ -203,7 +203,8 @@ def _copies(result: Result) -> list[Finding]:
     evidence = f"≈{duration(copies)} of {duration(total)}, the latency less that of {MODES[CPU].without_copies}{unsure}"
     bound, base = result.median(DEVICE, LATENCY), result.median(MODES[CPU].without_copies, LATENCY)
     if bound is not None and base is not None and 0 < bound - base < _HALF * copies:
-        evidence += f"; {DEVICE}, which copies as much, takes {duration(bound - base)} more than it, so most of this is other work of session.run"
+        said = f"Copies{where(result)}, and what else session.run does, take"
+        evidence += f"; {DEVICE}, which copies as much, takes {duration(bound - base)} more than it"
     return [Finding(f"{said} ≈{share(copies / total)} of the latency of {CPU}", evidence, weight=Weight.ANSWER)]
 
 
@@ -271,7 +272,8 @@ def _break_even(result: Result) -> list[Finding]:
     # One inference with both copies is `device-tensors`: where that was measured and is not faster, the first does not pay.
     one = result.case(DEVICE)
     least = 2 if one is not None and one.speedup is not None and not is_faster(one) else 1
-    what = f"{resident.mode} pays off from inference {max(least, math.floor(once / sure) + 1)} on"
+    first = max(least, math.floor((once + MARGIN * total) / sure) + 1)  # what is less than the margin is no gain
+    what = f"{resident.mode} pays off from inference {first} on"
     evidence = (
         f"copying in before the first inference and out after the last takes {duration(once)} (timed once), "
         f"in each inference of {CPU} ≈{duration(saved)}"
