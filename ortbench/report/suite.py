@@ -116,7 +116,7 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
     notes = [*_reasons(records), *map(Note, _best(records))]
     needs = [_NEEDS[it] for it in sorted({record.in_place for record in records if record.resident is not None})]
-    there = f"{_ON_DEVICE.name}: usable only if {', or if '.join(needs)}; all other figures are of modes with new inputs in each inference."
+    there = f"{_ON_DEVICE.name}: usable only if {', or if '.join(needs)}; all other figures are of those measured modes that take new inputs in each inference."
     words: list[Block] = [Paragraph(there)] if needs else []
     words += [Paragraph(_RATES)] if any(is_batch(record.items) for record in records) else []
     words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []

@@ -42,9 +42,10 @@ def test_a_word() -> None:
         "sync",
         "  synchronization: the call that makes sure that the device has finished before",
         "  the clock is read.",
-        "  It is the inference itself, synchronize_outputs(), or reading an output back.",
-        "  ortbench verifies on each EP which one is enough; the heading of a report",
-        "  names it, with its own cost.",
+        "  It is the inference itself, synchronize_outputs(), or reading 4 bytes back",
+        "  from the device, where that does not wait the outputs. ortbench verifies on",
+        "  each EP which one is enough; the heading of a report names it, with its own",
+        "  cost.",
         "  More: ortbench explain --more sync",
     ]
     assert explained("Jain's fairness index")[-1] == "  More: ortbench explain --more load-tables.md"

@@ -318,6 +318,14 @@ def test_a_gain_of_two_percent_is_no_reason_to_rewrite_a_program() -> None:
     assert not any(it.startswith("device-resident pays off") for it in said)
 
 
+def test_what_is_not_verified_as_zero_copy_is_not_said_to_copy_nothing() -> None:
+    made = published()
+    shared = with_bytes(made.cases[3], 0, 0)
+    assert mode_table(made).rows[2][-2:] == ("0", "–")
+    shared.checks["zero_copy"]["verdict"] = "unclear"
+    assert mode_table(made).rows[2][-2:] == ("–", "–")
+
+
 def test_what_session_run_does_besides_copying_is_not_called_copies() -> None:
     """As on a software GPU, where a tiny model's copies take 4 of the 30 µs by which cpu-tensors takes longer."""
     made = published()
