@@ -106,18 +106,14 @@ def host_findings(result: Result) -> list[Finding]:
 def _in_software(result: Result) -> list[Finding]:
     """That a GPU is one that the CPU computes for, which ONNX Runtime does not tell: its host does more than to wait."""
     kept = (it for it in result.at_point() if mode_of(it.mode).on_device and not is_rate(it.mode, LATENCY))
-    case = next((it for it in kept if it.status == OK and _computing(it) >= _WAITS), None)
+    case = next((it for it in kept if it.status == OK and (it.value(CPU_CORES) or 0) >= _WAITS), None)
     is_alone = [*(result.placement["nodes"] or {})] == [result.target["ep"]] and not KINDS[result.kind].of_stages
     if case is None or result.target["device"].get("type") != "GPU" or not is_alone:
         return []
-    what = f"The GPU seems to be a software renderer: the CPU computes with {digits(_computing(case))} cores during an inference with {case.mode}"
+    cores = digits(case.value(CPU_CORES) or 0)
+    what = f"The GPU seems to be a software renderer: the CPU computes with {cores} cores during an inference with {case.mode}"
     evidence = "a host that waits for a GPU keeps one core busy at most"
     return [Finding(what, evidence, weight=Weight.COST)]
-
-
-def _computing(case: Case) -> float:
-    """The CPU cores in use outside of the kernel, where drivers wait and hand work on."""
-    return (case.value(CPU_CORES) or 0) * (case.value(CPU_USER) or 0) / max(cpu_time_ns(case) or 0, 1)
 
 
 def _waits_for_launches(result: Result) -> list[Finding]:

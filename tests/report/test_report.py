@@ -332,7 +332,7 @@ def test_what_session_run_does_besides_copying_is_not_called_copies() -> None:
     made.cases[1].metrics["latency"] = replace(there(made.cases[1].stats("latency")), median=4_000 * US)
     assert sentences(made)[0] == (
         "Copies, and what else session.run does, take ≈58% of the latency of cpu-tensors: ≈4.20 ms of 7.20 ms, the latency less that of "
-        "device-resident; device-tensors, which copies as much, takes 1.00 ms more than it."
+        "device-resident; device-tensors, which copies as much, takes 1.00 ms more than device-resident."
     )
     made.cases[1].metrics["latency"] = replace(there(made.cases[1].stats("latency")), median=6_000 * US)
     assert "what else" not in sentences(made)[0]

@@ -204,7 +204,9 @@ def _copies(result: Result) -> list[Finding]:
     bound, base = result.median(DEVICE, LATENCY), result.median(MODES[CPU].without_copies, LATENCY)
     if bound is not None and base is not None and 0 < bound - base < _HALF * copies:
         said = f"Copies{where(result)}, and what else session.run does, take"
-        evidence += f"; {DEVICE}, which copies as much, takes {duration(bound - base)} more than it"
+        evidence += (
+            f"; {DEVICE}, which copies as much, takes {duration(bound - base)} more than {MODES[CPU].without_copies}"
+        )
     return [Finding(f"{said} ≈{share(copies / total)} of the latency of {CPU}", evidence, weight=Weight.ANSWER)]
 
 
