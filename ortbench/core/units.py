@@ -120,7 +120,8 @@ _BOUNDS = (0.98, 1.0, 1.02)  # a verdict hangs on which side of one an end lies
 def times(value: float) -> str:
     """How many times as fast, or as long: ``4.09×``; with a digit more what would look like a bound of a verdict."""
     text, finer = digits(value), digits(value, significant=4)
-    return f"{finer if float(text) in (0.98, 1.02) and float(finer) != float(text) else text}×"
+    seen = float(text)
+    return f"{finer if seen in _BOUNDS and seen != 1 and float(finer) != seen else text}×"
 
 
 def change(value: float, decimals: int = 3) -> str:

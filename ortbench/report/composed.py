@@ -54,6 +54,7 @@ def _curve(case: Case, result: Result) -> Sequence[int]:
 
 
 def curve_legend(result: Result) -> str:
+    """What the curve by step shows, and on which scale."""
     but = (", without the prompt" if result.generation else ", without the first") * is_first_apart(result)
     return f"by step: medians from the shortest step of all modes (▁) to the longest (█){but}."
 

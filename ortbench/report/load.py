@@ -156,7 +156,7 @@ def _delay_cell(result: Result, case: Case) -> str:
 
 
 def _doubted(result: Result, cell: str) -> str:
-    """That an SLO is violated, or a queue grows, with the doubt that findings have of it, see `busy_doubt`."""
+    """That an SLO is violated, or workers are saturated, with the doubt that findings have of it, see `busy_doubt`."""
     return f"{cell}{model.DOUBTED if is_busy(result) else ''}"
 
 
