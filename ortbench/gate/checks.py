@@ -31,6 +31,7 @@ from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.outputs import doubt, told_of, worst
 from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result, why_not_told
 from ortbench.core import units
+from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
 from ortbench.gate.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
@@ -43,6 +44,7 @@ from ortbench.model.schema import SloRate
 from ortbench.model.slo import Slo
 from ortbench.plan.options import RawOptions
 
+NODES = "cpu nodes"  # the check of those that fall back to the CPU
 _METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
 
 
@@ -99,12 +101,14 @@ def became(case: Case) -> str:
 
 def _check_nodes(result: Result, most: int) -> Check:
     if result.placement["nodes"] is None:
-        return Check("cpu nodes", UNCLEAR, "where nodes run is not known for this model and EP")
+        return Check(NODES, UNCLEAR, "where nodes run is not known for this model and EP")
+    if result.target["ep"] == CPU_EP:
+        return Check(NODES, PASSED, f"no node falls back on {CPU_EP}, so this cannot fail")
     operators = result.placement["cpu_operators"]
     count = sum(operators.values())
     listed = f" ({', '.join(operators)})" if operators else ""
     text = f"{'1 node falls' if count == 1 else f'{count} nodes fall'} back to the CPU{listed}, must be at most {most}"
-    return Check("cpu nodes", PASSED if count <= most else FAILED, text)
+    return Check(NODES, PASSED if count <= most else FAILED, text)
 
 
 def _check_memory(result: Result, limits: Limits) -> Iterator[Check]:

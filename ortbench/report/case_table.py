@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ortbench.analysis.findings.speedups import is_on_host, kind_of, needs, stays_in_place
 from ortbench.core import units
+from ortbench.core.safe_text import listed
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.model.kinds import KINDS, RUN, SPEEDUP
 from ortbench.model.metrics import RATIO, STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
@@ -16,6 +17,7 @@ from ortbench.model.modes import (
     CPU,
     HOST_ACCESSIBLE,
     LATENCY,
+    MODES,
     SPIN_SHARE,
     TOKEN_PHASES,
     WHOLES,
@@ -31,6 +33,7 @@ _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 # What stands above the modes that keep tensors on the device.
 ON_DEVICE = "tensors stay on the device"
 _OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "intermediate tensors stay on the device"}
+COPIES = known_or_plain(COPY_TIME).header
 IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes inputs and reads outputs in the bound tensors, which is not timed."
 _OF_THIS = "95% CI: within this process; between processes ratios can differ by a tenth (--processes 3 covers that)."
 
@@ -142,6 +145,7 @@ def legend(result: Result, *tables: Table) -> list[str]:
     said += dict.fromkeys(f"{title}: usable only if {needs(result)}." for table in tables for _, title in table.groups)
     in_place = any(HOST_ACCESSIBLE in row for table in tables for row in table.rows)
     said += [IN_PLACE] if in_place and not kind_of(result).counts_crossings else []
+    said += _copies(result) if COPIES in shown else []
     said += _whose(result, {"speedup", "95% CI"} <= shown.keys())
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
@@ -152,6 +156,18 @@ def legend(result: Result, *tables: Table) -> list[str]:
         said.append(f"{', '.join(rates)}: work divided by the time it took, so by the mean, not the median{both}.")
     derived = f"; {DERIVED} derived from other figures, not measured" * any(map(is_marked, tables))
     return [*said, f"Times are medians{apart}{derived}."]
+
+
+def _copies(result: Result) -> list[str]:
+    """What a table means by copies: of CPU tensors a difference, which is not what copies take by themselves."""
+    there = [it for it in result.cases if it.value(COPY_TIME) is not None]
+    less = listed([it.mode for it in there if it.copy_ns() is None])
+    apart = [it.mode for it in there if it.copy_ns() is not None]
+    if not less:
+        return []
+    timed = f"; of {listed(apart)} H2D and D2H, timed apart" if apart else ""
+    without = MODES[CPU].without_copies
+    return [f"copies: of {less} the latency less that of {without}, so with what else session.run does{timed}."]
 
 
 def _whose(result: Result, compares: bool) -> list[str]:

@@ -377,7 +377,7 @@ def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
 SYNC = {
     "run": "session.run returns when the device has finished",
     "synchronize_outputs": "synchronize_outputs() after each inference",
-    "readback": "a value is read back from the device after each inference",
+    "readback": "a value is read back from the device after each inference, within its time",
 }
 
 

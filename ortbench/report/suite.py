@@ -8,8 +8,11 @@ from typing import Any
 
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.items import Rate, best, is_batch
+from ortbench.core.ep_names import CPU_EP
 from ortbench.core.parts import plain
+from ortbench.core.safe_text import first_of
 from ortbench.core.units import count, duration, energy, rate, size
+from ortbench.gate.checks import NODES
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.kinds import RUN
 from ortbench.model.metrics import RATIO
@@ -88,6 +91,7 @@ _MORE = (
     (Column("energy"), "energy_j", energy),  # of the fastest mode, with --measure-energy
 )
 _VERDICT = Column("verdict", Kind.WORD)
+_NAMES = 3  # that a line has of cases, or of what was checked
 _NOISY = 3  # cases on a busy machine that are told of one by one
 _TONES = {PASSED: GOOD, FAILED: BAD, BROKEN: BAD, UNCLEAR: model.UNCLEAR}
 
@@ -119,12 +123,34 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     there = f"{_ON_DEVICE.name}: usable only if {', or if '.join(needs)}; all other figures are of those measured modes that take new inputs in each inference."
     words: list[Block] = [Paragraph(there)] if needs else []
     words += [Paragraph(_RATES)] if any(is_batch(record.items) for record in records) else []
+    words += [Paragraph(it) for it in (_modes(records), _checked(records)) if it]
     words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}, {headline(records)}"), SavedIn(folder)]
     across: list[list[Block]] = [[it] for it in (across_eps(records), across_cards(records)) if it is not None]
     tables: list[list[Block]] = [[case_table(records), *words], *across]
     return Report(f"ortbench suite {name}, {headline(records)}", (*_noise(records), *tables, last))
+
+
+def _modes(records: Sequence[Record]) -> str:
+    """Which modes were measured, of which cases: the fastest one is of those."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for it in records:
+        if it.modes:
+            groups.setdefault(tuple(it.modes), []).append(it.id)
+    of_cases = sorted(groups.items(), key=lambda it: len(it[1]))
+    said = [f"{', '.join(modes)} ({first_of(ids, _NAMES)})" for modes, ids in of_cases[:-1]]
+    said += [f"{', '.join(modes)}{f' ({len(ids)} others)' if said else ''}" for modes, ids in of_cases[-1:]]
+    return f"Measured modes: {'; '.join(said)}." if said else ""
+
+
+def _checked(records: Sequence[Record]) -> str:
+    """What gates checked, and where that could not fail."""
+    counts = Counter(check.name for it in records for check in it.checks)
+    said = first_of([f"{name} ({count(many, 'case')})" for name, many in counts.items()], _NAMES)
+    idle = sum(it.provider == CPU_EP and any(check.name == NODES for check in it.checks) for it in records)
+    never = f"; in {count(idle, 'case')} {NODES} cannot fail: on {CPU_EP} no node falls back" if idle else ""
+    return f"Checks of gates: {said}{never}." if said else ""
 
 
 def verdicts_report(name: str, records: Sequence[Record]) -> Report:

@@ -20,7 +20,7 @@ from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
 from ortbench.model.kinds import KINDS, RUN
 from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate, mode_of
-from ortbench.model.result import LOAD, SWEEP, Result, work_of
+from ortbench.model.result import LOAD, OK, SWEEP, Result, work_of
 from ortbench.model.schema import Items, Node
 
 SKIPPED, MISSING = "skipped", "missing"
@@ -63,11 +63,12 @@ class Record:
     fastest: str | None = None
     fastest_ns: float | None = None  # that median, ns, or None
     speedup: float | None = None  # how many times as fast as `cpu-tensors` it is, or None
-    # the same of a faster mode whose tensors stay on the device, or None
+    # the same of the fastest mode whose tensors stay on the device, where `fastest` is none of those, or None
     resident: str | None = None
     resident_ns: float | None = None
     resident_speedup: float | None = None
     in_place: bool = False  # its tensors are in memory that the host reads and writes
+    modes: list[str] = field(default_factory=list)  # that were measured
     items: Items | None = None  # how many a run has, and the dimension that says so, or None
     # item_throughput_per_s, item_time_ns: what that mode's median means for them, or None
     item_throughput_per_s: float | None = None
@@ -101,7 +102,7 @@ class Record:
             )
             of_shape = "" if self.best_shape is None else f"best {self.best_shape} with "
             parts.append(f"{of_shape or 'fastest mode '}{self.fastest}{speed}")
-        if self.resident is not None and self.resident_speedup is not None:
+        if self.resident_speedup is not None and self.resident_speedup > (self.speedup or 1.0):
             needs = RUN.in_place_needs if self.in_place else RUN.on_device_needs
             parts.append(f"{self.resident} {times(self.resident_speedup)} if {needs}")
         if self.node is not None:
@@ -133,6 +134,7 @@ def figures(result: Result) -> Figures:
     where: Figures = {
         "provider": result.target["ep"],
         "node": result.environment.get("node"),
+        "modes": [*dict.fromkeys(case.mode for case in result.cases if case.status == OK)],
         "noise": sentence(result.noise),
         "doubtful": next((it.text for it in doubt_findings(result)), None),
     }
@@ -146,9 +148,7 @@ def _of_times(result: Result) -> Figures:
         return {}
     kept = [mode for mode in medians if mode_of(mode).on_device and not KINDS[result.kind].counts_crossings]
     fastest = min([mode for mode in medians if mode not in kept] or kept, key=lambda mode: medians[mode])
-    resident = min(
-        (mode for mode in kept if medians[mode] < medians[fastest]), key=lambda mode: medians[mode], default=None
-    )
+    resident = None if fastest in kept else min(kept, key=lambda mode: medians[mode], default=None)
     found, there = result.case(fastest), None if resident is None else result.case(resident)
     assert found is not None  # all that were timed are ok
     spent = cpu_time_ns(found)

@@ -290,7 +290,7 @@ def test_the_published_sample_comes_out(library: Path, tmp_path: Path) -> None:
     line = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 100, "--warmup", 2)
     found = see(library, tmp_path, 1 << 16, *line, compute_us=3000, **each_way)
     assert (
-        "pays off from inference 2 on: copying in before the first inference and out after the last takes 4.20 ms (timed once), in each"
+        "pays off from inference 2 on at the latest: copying in before the first inference and out after the last takes 4.20 ms (timed once), in each"
         in found.out
     )
     assert found.case("cpu-tensors").value("copies") == 4_200_000 + 2 * CALL_NS

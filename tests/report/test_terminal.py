@@ -125,6 +125,8 @@ def test_a_run_at_80_columns() -> None:
         "inferences.",
         "host-accessible: the host writes inputs and reads outputs in the bound tensors,",
         "which is not timed.",
+        "copies: of cpu-tensors the latency less that of device-resident, so with what",
+        "else session.run does; of device-tensors H2D and D2H, timed apart.",
         "Figures are of one process; in another one times and ratios can differ.",
         "Times are medians, which need not add up; ≈ derived from other figures, not",
         "measured.",
@@ -140,9 +142,9 @@ def test_a_run_at_80_columns() -> None:
         "  host-accessible, if tensors never cross the link between inferences: 3.00 ms",
         "  instead of 7.20 ms.",
         "  Next: ortbench code m.onnx --mode device-resident",
-        "• device-resident pays off from inference 2 on: copying in before the first",
-        "  inference and out after the last takes 4.20 ms (timed once), in each inference",
-        "  of cpu-tensors ≈4.20 ms.",
+        "• device-resident pays off from inference 2 on at the latest: copying in before",
+        "  the first inference and out after the last takes 4.20 ms (timed once), in each",
+        "  inference of cpu-tensors ≈4.20 ms.",
         "• host-accessible is verified as zero-copy: the outputs are at the bound",
         "  addresses.",
         "! warning: 1 node stays on the CPU: Det",
@@ -163,7 +165,7 @@ def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
         "device-resident  █████████                    3.00  3.30  3.60    2.40×    2.30–2.50      200     –       3.00     –       –    333           0           –",
     ]
     assert not any("ortbench explain" in line for line in lines)  # logs stay short
-    assert len(lines) == 28
+    assert len(lines) == 29
 
 
 def test_a_run_at_60_columns_with_failures() -> None:
@@ -387,6 +389,31 @@ def test_a_summary_folds_long_names() -> None:
         "suite nightly, 2 cases: 1 measured (no gate), 1 benchmark failed (an error)",
         "Saved in reports/nightly",
     ]
+
+
+def test_a_summary_says_which_modes_and_checks_there_are() -> None:
+    some = ["cpu-tensors", "device-tensors", "device-resident"]
+    slow = replace(
+        RECORD,
+        id="a",
+        fastest="cpu-tensors",
+        speedup=1.0,
+        resident="device-resident",
+        resident_ns=5_000,
+        resident_speedup=0.82,
+        modes=some,
+    )
+    cpu = replace(
+        RECORD, modes=["cpu-tensors"], provider="CPUExecutionProvider", checks=[Check("cpu nodes", "passed", "none")]
+    )
+    gpu = replace(cpu, id="gpu", provider="CUDAExecutionProvider", checks=[*cpu.checks, Check("mode x", "passed", "")])
+    lines = shown(suite.build, "s", [slow, cpu, gpu], width=200)
+    assert any(line.startswith("a ") and "device-resident " in line and " 0.820× " in line for line in lines)
+    assert "device-resident" not in slow.line(was_done=False)  # it is no faster
+    assert "Measured modes: cpu-tensors, device-tensors, device-resident (a); cpu-tensors (2 others)." in lines
+    checks = "Checks of gates: cpu nodes (2 cases), mode x (1 case); in 1 case cpu nodes cannot fail: on CPUExecutionProvider no node falls back."
+    assert checks in lines
+    assert "Measured modes: cpu-tensors." in shown(suite.build, "s", [cpu, gpu], width=200)
 
 
 # Everything, in any width

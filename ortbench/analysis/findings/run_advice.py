@@ -275,7 +275,7 @@ def _break_even(result: Result) -> list[Finding]:
     one = result.case(DEVICE)
     least = 2 if one is not None and one.speedup is not None and not is_faster(one) else 1
     first = max(least, math.floor((once + MARGIN * total) / sure) + 1)  # what is less than the margin is no gain
-    what = f"{resident.mode} pays off from inference {first} on"
+    what = f"{resident.mode} pays off from inference {first} on at the latest"
     evidence = (
         f"copying in before the first inference and out after the last takes {duration(once)} (timed once), "
         f"in each inference of {CPU} ≈{duration(saved)}"

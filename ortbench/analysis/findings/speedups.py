@@ -205,9 +205,10 @@ def _kept(result: Result, kept: Fastest, best: Fastest | None, more: str) -> Fin
         return Finding(what, times_as_fast(kept.speedup, CPU), weight=Weight.ANSWER)
     said, on_top = on_device(result, kept, best)
     took = _instead(result, kept.case)
-    if not on_top and best is not None:
+    if not on_top and best is not None and (more_times := over(best.case, kept.case)) is not None:
         three = ((it, result.median(it, LATENCY)) for it in (kept.mode, best.mode, CPU))
         took = ", ".join(f"{mode} {duration(ns)}" for mode, ns in three if ns is not None)
+        took = f"{times_as_fast(more_times, best.mode)}; {took}"
     evidence = "; ".join(filter(None, (took, more)))
     if not on_top:
         return Finding(f"{kept.mode} is {said}", evidence, weight=Weight.COST)
