@@ -106,12 +106,22 @@ def test_what_is_found_of_all_samples_is_not_at_the_end_of_its_interval() -> Non
 @pytest.mark.parametrize(
     ("ends", "text"),
     [
-        ((1.004, 1.43), "1.004 to 1.43"), ((0.95, 1.0204), "0.950 to 1.0204"), ((0.98, 1.02), "0.980 to 1.020"),
+        ((1.004, 1.43), "1.004 to 1.43"), ((0.95, 1.0204), "0.9500 to 1.0204"), ((0.98, 1.02), "0.980 to 1.020"),
         ((1.0, 1.3), "1.000 to 1.30"), ((1.101, 1.102), "1.101 to 1.102"),
     ],
 )  # fmt: skip
 def test_an_end_that_is_no_bound_does_not_look_like_one(ends: tuple[float, float], text: str) -> None:
     assert " to ".join(units.ends(ends, units.change)) == text
+
+
+def test_a_speedup_has_the_digits_of_its_interval() -> None:
+    for interval, value, text, both in [
+        ((1.0066, 1.0191), 1.0142, "1.014×", ["1.007", "1.019"]),
+        ((1.0018, 1.0046), 1.0045, "1.004×", ["1.002", "1.005"]),
+        ((0.952, 1.07), 1.016, "1.016×", ["0.952", "1.07"]),
+        ((2.451, 2.453), 2.452, "2.452×", ["2.451", "2.453"]),
+    ]:
+        assert (units.times(value, interval), units.ends(interval, units.digits)) == (text, both)
 
 
 def test_two_processes_have_the_interval_of_their_rounds() -> None:

@@ -105,7 +105,7 @@ def _of_phases(result: Result, case: Case) -> Finding | None:
     what = f"With {case.mode} a program waits {duration(latency.median)}, the latency, not the {duration(total)} that {named} add up to"
     why = f"{duration(left)} more; each is timed in blocks of its own, so caches and clocks differ"
     if left < 0:
-        why = f"{duration(-left)} less, as parts that are timed apart each wait for the device"
+        why = f"{duration(-left)} less: a whole inference waits for the device once, its parts, which are timed apart, more often"
     return Finding(what, f"{why}{_because(result)}", weight=Weight.COST)
 
 

@@ -98,27 +98,37 @@ def ratio(value: float, decimals: int = 2) -> str:
 
 
 def ends(interval: Iterable[float], show: Callable[[float], str]) -> list[str]:
-    """Both ends of an interval; with more digits ratios that look alike, and one that looks like a bound of a verdict."""
+    """Both ends of an interval; of ratios with as many digits as tell them apart, and from a bound of a verdict."""
     low, high = interval
-    finer = _FINER.get(show, show)
-    if show(low) == show(high) and finer(low) != finer(high):
-        return [finer(low), finer(high)]
-    return [show(it) if finer is show else _telling(it, show) for it in (low, high)]
+    text = _telling((low, high), show)
+    return [text(low), text(high)] if text is show else [_unlike_bound(it, text) for it in (low, high)]
 
 
-def _telling(value: float, show: Callable[[float], str]) -> str:
-    """A ratio with so many digits that it does not look like a bound that it is not."""
+def _telling(values: Sequence[float], show: Callable[[float], str]) -> Callable[[float], str]:
+    """What shows ratios so that different ones do not look alike, nor like a bound of a verdict, if it can."""
+    if show not in _FINER:
+        return show
+    alike = len(set(map(show, values))) < len(set(values))
+    return _FINER[show] if alike or any(_looks_like_bound(show(it), it) for it in values) else show
+
+
+def _unlike_bound(value: float, show: Callable[[float], str]) -> str:
     texts = [show(value), digits(value, significant=4), digits(value, significant=5)]
-    if (seen := float(texts[0])) not in _BOUNDS:
-        return texts[0]
-    return next((it for it in texts if float(it) != seen), texts[0])
+    return next((it for it in texts if not _looks_like_bound(it, value)), texts[0])
+
+
+def _looks_like_bound(text: str, value: float) -> bool:
+    return float(text) in _BOUNDS and float(text) != value
 
 
 _BOUNDS = (0.98, 1.0, 1.02)  # a verdict hangs on which side of one an end lies
 
 
-def times(value: float) -> str:
-    """How many times as fast, or as long: ``4.09×``; with a digit more what would look like a bound of a verdict."""
+def times(value: float, interval: Sequence[float] | None = None) -> str:
+    """How many times as fast, or as long: ``4.09×``; with a digit more what would look like a bound of a verdict, and beside an
+    `interval` that has it."""
+    if interval is not None and (show := _telling(interval, digits)) is not digits:
+        return f"{_unlike_bound(value, show)}×"
     text, finer = digits(value), digits(value, significant=4)
     seen = float(text)
     return f"{finer if seen in _BOUNDS and seen != 1 and float(finer) != seen else text}×"
@@ -129,8 +139,9 @@ def change(value: float, decimals: int = 3) -> str:
     return f"{value:.{decimals}f}" if 1 <= value < 1.0995 else digits(value, significant=decimals)
 
 
+# What shows ratios with a digit more, where it is needed.
 _FINER: dict[Callable[[float], str], Callable[[float], str]] = {
-    digits: partial(digits, significant=4),
+    digits: lambda value: change(value) if 0.9 < value < 1.0995 else digits(value, significant=4),
     ratio: partial(ratio, decimals=3),
     change: partial(change, decimals=4),
 }

@@ -145,14 +145,20 @@ def _latency(result: Result) -> list[str]:
 def _limit(result: Result) -> str:
     peaks = {way: found for way in DIRECTIONS if (found := peak(result, way)) is not None}
     rates = [f"{units.digits(gbps(case, way))} GB/s {_WAYS[way]}" for way, case in peaks.items()]
-    several = len(set(map(memory_of, result.cases))) > 1
     places = [
-        units.size(size_of(case)) + (f" from {TITLES[memory_of(case)]}" if several else "") for case in peaks.values()
+        units.size(size_of(case)) + (f" in {TITLES[memory_of(case)]}" if _differ(result, way) else "")
+        for way, case in peaks.items()
     ]
     if len(set(places)) == 1:
         return f"The link's peak is {' and '.join(rates)}, with {places[0]}."
     parts = [f"{rate}, with {place}" for rate, place in zip(rates, places, strict=True)]
     return f"The link's peak is {'; '.join(parts)}."
+
+
+def _differ(result: Result, way: Direction) -> bool:
+    """Whether one kind of host memory is faster than the other, as far as that is known."""
+    found = advantage(result, way)
+    return found is not None and (found[1].ci95 is None or not found[1].ci95[0] <= 1 <= found[1].ci95[1])
 
 
 def _fall(result: Result) -> list[str]:

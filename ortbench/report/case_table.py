@@ -18,6 +18,7 @@ from ortbench.model.modes import (
     HOST_ACCESSIBLE,
     LATENCY,
     MODES,
+    READBACK,
     SPIN_SHARE,
     TOKEN_PHASES,
     WHOLES,
@@ -35,6 +36,7 @@ ON_DEVICE = "tensors stay on the device"
 _OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "intermediate tensors stay on the device"}
 COPIES = known_or_plain(COPY_TIME).header
 IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes inputs and reads outputs in the bound tensors, which is not timed."
+_NOT_CHECKED = f"{HOST_ACCESSIBLE}: copied are the bytes that the program copies; whether the EP copies any is checked by 'ortbench run'."
 _OF_THIS = "95% CI: within this process; between processes ratios can differ by a tenth (--processes 3 covers that)."
 
 
@@ -144,7 +146,9 @@ def legend(result: Result, *tables: Table) -> list[str]:
     said += ["?: noise of the machine may have made it."] if any(map(_is_doubted, tables)) else []
     said += dict.fromkeys(f"{title}: usable only if {needs(result)}." for table in tables for _, title in table.groups)
     in_place = any(HOST_ACCESSIBLE in row for table in tables for row in table.rows)
-    said += [IN_PLACE] if in_place and not kind_of(result).counts_crossings else []
+    counts = kind_of(result).counts_crossings
+    said += [IN_PLACE] if in_place and not counts else []
+    said += [_NOT_CHECKED] if in_place and counts and not is_on_host(result) else []
     said += _copies(result) if COPIES in shown else []
     said += _whose(result, {"speedup", "95% CI"} <= shown.keys())
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
@@ -167,7 +171,9 @@ def _copies(result: Result) -> list[str]:
         return []
     timed = f"; of {listed(apart)} H2D and D2H, timed apart" if apart else ""
     without = MODES[CPU].without_copies
-    return [f"copies: of {less} the latency less that of {without}, so with what else session.run does{timed}."]
+    sync = getattr(result.case(without), "sync", None)
+    waits = ", but without a read-back, which that ends with" * (sync is not None and sync["kind"] == READBACK)
+    return [f"copies: of {less} the latency less that of {without}, so with what else session.run does{waits}{timed}."]
 
 
 def _whose(result: Result, compares: bool) -> list[str]:
@@ -291,8 +297,8 @@ def _cell(case: Case, it: _Shown, size: float = 0) -> str:
         texts = [show(value) for value in values]
     if len(values) > 1:
         return "–".join(texts)
-    if it.figure.metric == "speedup" and case.noisy:
-        return f"{texts[0]}{DOUBTED}"
+    if it.figure.metric == "speedup" and case.speedup is not None:
+        return f"{units.times(values[0], case.speedup.ci95)}{DOUBTED * case.noisy}"
     return f"{DERIVED if _is_derived(case, it.figure.metric) else ''}{texts[0]}"
 
 

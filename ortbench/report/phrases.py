@@ -377,7 +377,7 @@ def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
 SYNC = {
     "run": "session.run returns when the device has finished",
     "synchronize_outputs": "synchronize_outputs() after each inference",
-    "readback": "a value is read back from the device after each inference, within its time",
+    "readback": "where outputs stay on the device, a value of them is read back, in the time of the inference",
 }
 
 

@@ -16,7 +16,9 @@ from ortbench.gate.checks import NODES
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.kinds import RUN
 from ortbench.model.metrics import RATIO
+from ortbench.model.modes import HOST_ACCESSIBLE
 from ortbench.report import model
+from ortbench.report.case_table import IN_PLACE
 from ortbench.report.model import (
     BAD,
     GOOD,
@@ -62,8 +64,10 @@ def _rate_kept(rate_per_s: float) -> str:
     return f"{rate(rate_per_s)}/s"
 
 
+_CPU_TIME = Column("CPU time")
 _ON_DEVICE = Column("tensors on the device", Kind.WORD)
-_NEEDS = {False: RUN.on_device_needs, True: f"{RUN.in_place_needs} (EPs that compute in host memory)"}
+_NEEDS = {False: RUN.on_device_needs, True: RUN.in_place_needs}
+_ON_HOST = " (EPs that compute in host memory)"  # where others do not
 # Columns, the fields of a record that they show, and how.
 _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("case", Kind.NAME, KEY), "id", str),
@@ -71,10 +75,10 @@ _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("fastest mode", Kind.WORD), "fastest", str),
     (Column("latency"), "fastest_ns", duration),
     (Column("speedup"), "speedup", RATIO.text),
+    (_CPU_TIME, "cpu_time_ns", duration),
     (_ON_DEVICE, "resident", str),
     (Column("latency on device"), "resident_ns", duration),
     (Column("speedup on device"), "resident_speedup", RATIO.text),
-    (Column("CPU time"), "cpu_time_ns", duration),
 )
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
 _OF_SHAPES = (Column(_BEST_SHAPE), "best_shape", str)
@@ -113,17 +117,23 @@ def case_table(records: Sequence[Record]) -> Table:
     return filled(Table((*(column for column, *_ in shown), *_MACHINE, _VERDICT), rows))
 
 
-_RATES = "Times are medians; items/s: work divided by the time it took, so by the mean."
+def _means(records: Sequence[Record]) -> str:
+    """Which figures are means: medians of the same samples can be below them."""
+    cpu_time = f"; {_CPU_TIME.name}: the mean of an inference with the fastest mode"
+    items = "; items/s: work divided by the time it took, so by the mean"
+    has_time, has_items = any(it.cpu_time_ns for it in records), any(is_batch(it.items) for it in records)
+    return f"Times are medians{cpu_time * has_time}{items * has_items}." if has_time or has_items else ""
 
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
     notes = [*_reasons(records), *map(Note, _best(records))]
-    needs = [_NEEDS[it] for it in sorted({record.in_place for record in records if record.resident is not None})]
+    kept = sorted({record.in_place for record in records if record.resident is not None})
+    needs = [f"{_NEEDS[it]}{_ON_HOST * (it and len(kept) > 1)}" for it in kept]
     there = f"{_ON_DEVICE.name}: usable only if {', or if '.join(needs)}; all other figures are of those measured modes that take new inputs in each inference."
     words: list[Block] = [Paragraph(there)] if needs else []
-    words += [Paragraph(_RATES)] if any(is_batch(record.items) for record in records) else []
-    words += [Paragraph(it) for it in (_modes(records), _checked(records)) if it]
+    words += [Paragraph(IN_PLACE)] if any(record.fastest == HOST_ACCESSIBLE for record in records) else []
+    words += [Paragraph(it) for it in (_means(records), _modes(records), _checked(records)) if it]
     words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}, {headline(records)}"), SavedIn(folder)]

@@ -223,7 +223,7 @@ def texts(result: Result) -> list[str]:
 def test_which_mode_is_faster_and_what_copies_take_cannot_be_told() -> None:
     result = noisy()
     assert texts(result)[:1] == [
-        "The machine was too busy to tell whether device-resident is faster than cpu-tensors: device-resident is 1.02× as fast as "
+        "The machine was too busy to tell whether device-resident is faster than cpu-tensors: device-resident is 1.0204× as fast as "
         "cpu-tensors (95% CI 1.0204 to 1.0204), if tensors never cross the link between inferences; noise can make differences of up to 2.5× here.",
     ]
     assert (
@@ -282,7 +282,7 @@ def test_the_page_and_several_side_by_side() -> None:
     result = noisy()
     (fact,) = [it for it in facts(result) if it.name == "Tensors on the device"]
     assert fact.value == "cannot tell"
-    assert fact.note.startswith("the machine was too busy to tell: device-resident is 1.02× as fast as cpu-tensors")
+    assert fact.note.startswith("the machine was too busy to tell: device-resident is 1.0204× as fast as cpu-tensors")
     assert "Copies" not in [it.name for it in facts(result)]
     (side,) = side_findings([result], ["a"])
     assert side.text == (

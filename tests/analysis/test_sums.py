@@ -74,8 +74,8 @@ def of_phases(latency: int, *phases: int, samples: int = 12) -> Result:
             "With device-tensors a program waits 6.75 ms, the latency, not the 4.97 ms that H2D, inference and D2H add up to: 1.78 ms more; each is "
             "timed in blocks of its own, so caches and clocks differ."]),
         (of_phases(4000, 2000, 1000, 2000), [
-            "With device-tensors a program waits 4.00 ms, the latency, not the 5.00 ms that H2D, inference and D2H add up to: 1.00 ms less, as parts "
-            "that are timed apart each wait for the device."]),
+            "With device-tensors a program waits 4.00 ms, the latency, not the 5.00 ms that H2D, inference and D2H add up to: 1.00 ms less: a "
+            "whole inference waits for the device once, its parts, which are timed apart, more often."]),
     ],
 )  # fmt: skip
 def test_phases_against_latency(result: Result, text: list[str]) -> None:

@@ -325,8 +325,7 @@ def test_points_that_failed_or_are_missing_show() -> None:
 def test_the_sentences() -> None:
     assert report_bandwidth.conclusions(usual()) == [
         "The smallest copy, 4.00 kB, takes 11.0 µs H2D and 22.0 µs D2H.",
-        "The link's peak is 7.98 GB/s H2D, with 16.0 MB from HOST_ACCESSIBLE memory; "
-        "2.00 GB/s D2H, with 16.0 MB from pageable memory.",
+        "The link's peak is 7.98 GB/s H2D, with 16.0 MB in HOST_ACCESSIBLE memory; 2.00 GB/s D2H, with 16.0 MB.",
         "Copies from and to pageable memory reach half of their peak rate at 39.8 kB H2D and 39.8 kB D2H; smaller copies are mostly latency.",
         "HOST_ACCESSIBLE memory compared with pageable memory: H2D 2.00× as fast (95% CI 2.00 to 2.00), with 16.0 MB; "
         "D2H not measurably faster, with 16.0 MB.",
@@ -448,7 +447,7 @@ def test_a_run_gets_the_curves_and_the_shares(tmp_path: Path) -> None:
     assert sentences(result)[-1] == (
         "H2D copies of 8.00 MB run at 3.20 GB/s (80% of the bandwidth curve, 40% of the link's peak); "
         "D2H copies of 8.00 MB run at 1.60 GB/s (80% of the bandwidth curve, 80% of the link's peak); "
-        "copies inside an inference with cpu-tensors run at ≈1.60 GB/s (≈60% of the bandwidth curve, ≈50% of the link's peak): compared with "
+        "copies inside an inference with cpu-tensors (and what else session.run does) run at ≈1.60 GB/s (≈60% of the bandwidth curve, ≈50% of the link's peak): compared with "
         f"single copies of that size and with the peak of the bandwidth curve in {link['from']}, measured on 2026-01-02."
     )
 

@@ -307,10 +307,10 @@ def test_a_gain_of_two_percent_is_no_reason_to_rewrite_a_program() -> None:
     made.cases[2].speedup = Value(1.013, (1.0108, 1.0139))
     made.cases[1].speedup = Value(0.965, (0.96, 0.972))
     assert sentences(made)[2:] == [
-        "No mode is measurably more than 2% faster than cpu-tensors: device-resident 1.01× (95% CI 1.011 to 1.014); host-accessible 1.01× "
+        "No mode is measurably more than 2% faster than cpu-tensors: device-resident 1.013× (95% CI 1.011 to 1.014); host-accessible 1.010× "
         "(95% CI 1.005 to 1.015); device-tensors is slower, 0.965× (95% CI 0.960 to 0.972)."
     ]
-    assert cells(made, 3, "speedup", "95% CI") == ["1.01×", "1.011–1.014"]
+    assert cells(made, 3, "speedup", "95% CI") == ["1.013×", "1.011–1.014"]
     faster = published()
     faster.cases[3] = case("host-accessible", ratio=(2.39, 2.3, 2.5), latency=3_010 * US)
     said = sentences(faster)
@@ -568,7 +568,7 @@ IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
     ("target", "line", "text"),
     [
         ({"sync": {"kind": "run", "cost_ns": 0}}, 2, "synchronization: session.run returns when the device has finished (verified); memory"),
-        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "synchronization: a value is read back from the device after each inference, within its time (verified), which takes 8.00 µs by itself; memory"),
+        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "synchronization: where outputs stay on the device, a value of them is read back, in the time of the inference (verified), which takes 8.00 µs by itself; memory"),
         ({"sync": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "synchronization: synchronize_outputs() after each inference (verified), which takes 450 ns by itself; m"),
         ({"device": NVIDIA}, 1, "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0"),
         ({"device": {"type": "NPU", "vendor": "Intel", "vendor_id": 0x8086, "device_id": 0x7D1D}}, 1,

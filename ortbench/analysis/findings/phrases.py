@@ -26,7 +26,7 @@ def placed(case: Case) -> str:
 
 def times(speedup: Value | float) -> str:
     """A speedup: ``4.09×``."""
-    return units.times(speedup.value if isinstance(speedup, Value) else speedup)
+    return units.times(speedup.value, speedup.ci95) if isinstance(speedup, Value) else units.times(speedup)
 
 
 def times_as_fast(speedup: Value, other: str) -> str:

@@ -97,7 +97,7 @@ def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USE
     if extra_ns >= copies_ns / 4 and not (hidden and extra_ns < noise_ns):
         return ZeroCopy(False, f"{used}, but {compared}")
     if hidden:
-        return ZeroCopy(False, f"{used}, but a copy would not show in the noise; {compared}")
+        return ZeroCopy(False, f"{used}, but a copy would not show in noise of {duration(noise_ns)}; {compared}")
     return ZeroCopy(True, f"{used}; {compared}")
 
 
