@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from ortbench.analysis.bandwidth import add_shares, least_ns
+from ortbench.analysis.comparing.claims import other_work
 from ortbench.analysis.comparing.pairs import are_apart, by_round, ratio_of
 from ortbench.analysis.growth import HELD, grown
 from ortbench.analysis.host import put_host, put_spin_share
@@ -29,6 +31,7 @@ from ortbench.model.modes import (
     MODES,
     PHASE_NAMES,
     PIPELINE_SPEEDUP,
+    READBACK,
     STAGE,
     STEP,
     is_rate,
@@ -54,7 +57,7 @@ def derive(result: Result) -> None:
     _compare_with_cpu(result)
     _derive_copies(result)
     for case in cases:
-        put_copies(case, least_ns(result, case))
+        put_copies(case, least_ns(result, case) if _says_a_rate(result, case) else math.inf)
     _describe_pipeline(result)
     add_shares(result)
 
@@ -125,6 +128,16 @@ def _takes_longer(case: Case, other: Case) -> bool:
         return ratio.ci95[0] > 1
     short, long = ([ns for block in by_round(it, LATENCY).values() for ns in block] for it in (other, case))
     return are_apart(short, long, 1.0)
+
+
+def _says_a_rate(result: Result, case: Case) -> bool:
+    """Whether a difference of latencies is the time of copies: not where most of it is other work, or where what is without copies
+    is read back in their place."""
+    without = result.case(mode_of(case.mode).without_copies)
+    if without is None:
+        return True
+    is_read_back = without.sync is not None and without.sync["kind"] == READBACK
+    return not is_read_back and other_work(result, case.value(COPY_TIME) or 0) is None
 
 
 def put_copies(case: Case, least_ns: float = 0) -> None:

@@ -105,7 +105,7 @@ def _put_peaks(case: Case, peaks: Sequence[int | None]) -> None:
 
 
 def _how(found: WeighedHost, workers: int) -> str:
-    how = "the worker's resident set size (RSS)"
+    how = "the worker's resident set size (RSS) before the session, with it, and at its peak (host memory)"
     how += f"; its peak is the median of {workers} workers" if workers > 1 else ""
     if found["peak"] is None:
         how = "not known: the system does not tell"

@@ -172,7 +172,8 @@ def _copies(result: Result) -> list[str]:
     timed = f"; of {listed(apart)} H2D and D2H, timed apart" if apart else ""
     without = MODES[CPU].without_copies
     sync = getattr(result.case(without), "sync", None)
-    waits = ", but without a read-back, which that ends with" * (sync is not None and sync["kind"] == READBACK)
+    is_read_back = sync is not None and sync["kind"] == READBACK
+    waits = f"; that ends with a read-back, {less} without one, so copies can take more" if is_read_back else ""
     return [f"copies: of {less} the latency less that of {without}, so with what else session.run does{waits}{timed}."]
 
 

@@ -72,9 +72,8 @@ def heading(result: Result) -> list[str]:
     if line := own_line(result):
         lines.insert(1, line)
     if target["sync"] is not None:
-        cost = (
-            f", which takes {units.duration(target['sync']['cost_ns'])} by itself" if target["sync"]["cost_ns"] else ""
-        )
+        cost = SYNC_COST.get(target["sync"]["kind"], ", which takes {} by itself")
+        cost = cost.format(units.duration(target["sync"]["cost_ns"])) if target["sync"]["cost_ns"] else ""
         lines.append(f"synchronization: {SYNC.get(target['sync']['kind'], target['sync']['kind'])} (verified){cost}")
     lines[-1] += f"; {memory_said(target)}"
     if (clocks := result.environment.get("locked_clocks")) is not None:
@@ -379,6 +378,10 @@ SYNC = {
     "synchronize_outputs": "synchronize_outputs() after each inference",
     "readback": "where outputs stay on the device, a value of them is read back, in the time of the inference",
 }
+
+
+# What one takes on an idle device, where that is no part of an inference's time.
+SYNC_COST = {"readback": "; on an idle device that takes {}, behind an inference it can take less"}
 
 
 def ep_line(result: Result) -> str:

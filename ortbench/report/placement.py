@@ -55,7 +55,7 @@ def nodes_heading(result: Result) -> str:
     assert nodes is not None
     cpu = result.case(CPU)
     measured = None if cpu is None else cpu.median("latency")
-    beside = "" if measured is None else f"; without the profiler {duration(measured)}"
+    beside = "" if measured is None else f"; the median without the profiler is {duration(measured)}"
     whole = duration(nodes["run_ns"])
     text = (
         f"Nodes: {nodes['runs']} inferences under ONNX Runtime's profiler. Times are means of the faster half of them, {whole} an "

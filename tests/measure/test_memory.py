@@ -81,7 +81,10 @@ def test_several_workers_give_host_memory_an_interval(monkeypatch: pytest.Monkey
     low, high = there(found.ci95)
     assert 25 < low < 30
     assert 36 < high < 43
-    assert there(case.memory)["host"] == "the worker's resident set size (RSS); its peak is the median of 3 workers"
+    assert (
+        there(case.memory)["host"]
+        == "the worker's resident set size (RSS) before the session, with it, and at its peak (host memory); its peak is the median of 3 workers"
+    )
 
 
 def test_what_workers_say_becomes_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +97,7 @@ def test_what_workers_say_becomes_the_result(monkeypatch: pytest.MonkeyPatch) ->
     assert found == {
         "failed": None,
         "device": "NVML, of the worker's process",
-        "host": "the worker's resident set size (RSS)",
+        "host": "the worker's resident set size (RSS) before the session, with it, and at its peak (host memory)",
         "sizes": {
             "device_memory": 500, "device_memory_bound": 3, "device_memory_process": 500,
             "host_memory_before": 10, "host_memory_session": 20, "host_memory": 30, "pinned_memory": 5,

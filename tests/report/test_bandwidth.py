@@ -33,7 +33,7 @@ from ortbench.analysis.bandwidth import (
     sync_of,
 )
 from ortbench.analysis.bandwidth import measured as copies_measured
-from ortbench.analysis.derive import put_copies
+from ortbench.analysis.derive import derive, put_copies
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.measure.bandwidth import CopyBench
 from ortbench.measure.process import Client, WorkerLost
@@ -50,7 +50,18 @@ from ortbench.report.page.chart_data.copies import bandwidth_curve, copies_of
 from ortbench.report.page.chart_svg import sheet
 from ortbench.report.page.chart_svg.draw import svg_file
 from ortbench.report.records import records_csv
-from tests.results import Copied, add_copied, curve_of, measured, nvidia_result, result_of, sentences, steady, tensor
+from tests.results import (
+    Copied,
+    add_copied,
+    curve_of,
+    measured,
+    nvidia_result,
+    result_of,
+    sentences,
+    steady,
+    tensor,
+    with_bytes,
+)
 
 kB, MB = 1_000, 1_000_000
 
@@ -462,6 +473,25 @@ def test_no_rate_is_told_that_the_link_cannot_do(tmp_path: Path) -> None:
         assert least_ns(result, result.cases[0]) == pytest.approx(least, rel=1e-3)
         assert ("copy_rate" in result.cases[0].metrics, "both" in shares["cpu-tensors"]) == (told, told)
         assert ("inside cpu-tensors" in [copy.name for copy in copies_of(result.cases[0])]) == told
+
+
+def test_a_difference_that_is_not_of_copies_alone_has_no_rate() -> None:
+    cpu = with_bytes(measured("cpu-tensors", latency=steady([8_000_000] * 9)), MB, MB)
+    device = measured("device-tensors", latency=steady([5_000_000] * 9))
+    resident = with_bytes(measured("device-resident", latency=steady([2_000_000] * 9)), 0, 0)
+    result = result_of(cpu, device, resident)
+
+    def rate() -> float | None:
+        derive(result)
+        assert cpu.value("copies") == 6_000_000
+        return cpu.value("copy_rate")
+
+    assert rate() == pytest.approx(2 * MB / 6e6 * 1e9, rel=1e-6)
+    resident.sync = {"kind": "readback", "cost_ns": 1_000, "how": ""}
+    assert rate() is None  # it ends with a read-back, and the copies of outputs are one
+    resident.sync = None
+    result.cases[1] = measured("device-tensors", latency=steady([2_500_000] * 9))
+    assert rate() is None  # what copies as much takes 0.5 ms longer, the rest is other work
 
 
 def test_without_a_curve_the_link_of_the_card_and_timed_copies_tell_what_it_can_do() -> None:

@@ -106,7 +106,7 @@ def test_the_heading_says_what_the_times_are() -> None:
     text = placement.nodes_heading(with_nodes())
     assert text.startswith(
         "Nodes: 20 inferences under ONNX Runtime's profiler. Times are means of the faster half of them, 1.00 ms an inference with the "
-        "profiler's own time, which is in nodes and outside of them; without the profiler 900 µs. Shares are of these 1.00 ms, and can differ without it. Where Some works asynchronously"
+        "profiler's own time, which is in nodes and outside of them; the median without the profiler is 900 µs. Shares are of these 1.00 ms, and can differ without it. Where Some works asynchronously"
     )
     on_host = with_nodes()
     on_host.target["memory"]["kind"] = "host"

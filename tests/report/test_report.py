@@ -568,7 +568,7 @@ IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
     ("target", "line", "text"),
     [
         ({"sync": {"kind": "run", "cost_ns": 0}}, 2, "synchronization: session.run returns when the device has finished (verified); memory"),
-        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "synchronization: where outputs stay on the device, a value of them is read back, in the time of the inference (verified), which takes 8.00 µs by itself; memory"),
+        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "synchronization: where outputs stay on the device, a value of them is read back, in the time of the inference (verified); on an idle device that takes 8.00 µs, behind an inference it can take less; memory"),
         ({"sync": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "synchronization: synchronize_outputs() after each inference (verified), which takes 450 ns by itself; m"),
         ({"device": NVIDIA}, 1, "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0"),
         ({"device": {"type": "NPU", "vendor": "Intel", "vendor_id": 0x8086, "device_id": 0x7D1D}}, 1,

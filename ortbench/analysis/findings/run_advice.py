@@ -16,6 +16,7 @@ from ortbench.analysis.comparing.claims import (
     compared,
     fastest,
     is_faster,
+    other_work,
     over,
     seems_faster,
 )
@@ -201,26 +202,11 @@ def _copies(result: Result) -> list[Finding]:
         ]
     unsure = "" if _has_interval(resident) else f"; {TOO_FEW}"
     evidence = f"≈{duration(copies)} of {duration(total)}, the latency less that of {MODES[CPU].without_copies}{unsure}"
-    if (more := _of_bound(result)) is not None and 0 < more[0] < _HALF * copies and more[1] < copies:
+    if (more := other_work(result, copies)) is not None:
         said = f"Copies{where(result)}, and what else session.run does, take"
-        evidence += (
-            f"; {DEVICE}, which copies as much, takes {duration(more[0])} more than {MODES[CPU].without_copies}"
-            f"{f', {duration(more[1])} at most (95% CI)' * (more[1] > more[0])}"
-        )
+        longer = duration(more.value) if more.ci95 is None else f"at most {duration(more.ci95[1])}"
+        evidence += f"; {DEVICE}, which copies as much, takes {longer} more than {MODES[CPU].without_copies}"
     return [Finding(f"{said} ≈{share(copies / total)} of the latency of {CPU}", evidence, weight=Weight.ANSWER)]
-
-
-def _of_bound(result: Result) -> tuple[float, float] | None:
-    """How much longer an inference with `device-tensors` takes than without copies, ns, and how much that can be."""
-    (_, resident), bound = _with_and_without_copies(result), result.case(DEVICE)
-    if resident is None or bound is None or (speedup := over(resident, bound)) is None:
-        return None
-    base = resident.median(LATENCY) or 0.0
-    more = (bound.median(LATENCY) or 0.0) - base
-    return more, max(more, base * (1 / speedup.ci95[0] - 1)) if speedup.ci95 else more
-
-
-_HALF = 0.5  # of what seems to be copies; with less than that in a mode that copies as much, they are not most of it
 
 
 def _resident_is(resident: Case | None) -> str:
