@@ -57,7 +57,7 @@ def test_two_humps_are_said_in_one_sentence() -> None:
     (said,) = hump_findings(result)
     assert (
         said.text
-        == "Latency is bimodal, so its median describes only one of two peaks: cpu-tensors 3.06 ms in 67% of samples and 11.0 ms in 33% of samples."
+        == "Latency is bimodal, so one median does not describe it: cpu-tensors 3.06 ms in 67% of samples and 11.0 ms in 33% of samples."
     )
     assert said.next == "see the page (--html), which plots latency over time"
     assert said in findings(result)

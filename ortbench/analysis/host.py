@@ -111,9 +111,9 @@ def _in_software(result: Result) -> list[Finding]:
     if case is None or result.target["device"].get("type") != "GPU" or not is_alone:
         return []
     cores = digits(case.value(CPU_CORES) or 0)
-    what = f"The GPU seems to be a software renderer: the CPU computes with {cores} cores during an inference with {case.mode}"
-    evidence = "a host that waits for a GPU keeps one core busy at most"
-    return [Finding(what, evidence, weight=Weight.COST)]
+    busy = f"the CPU computes with {cores} cores during an inference with {case.mode}"
+    evidence = f"{busy}; a host that waits for a GPU keeps one busy at most"
+    return [Finding("The GPU seems to be a software renderer", evidence, weight=Weight.DOUBT, tone="unclear")]
 
 
 def _waits_for_launches(result: Result) -> list[Finding]:

@@ -153,7 +153,8 @@ def legend(result: Result, *tables: Table) -> list[str]:
     said += _whose(result, {"speedup", "95% CI"} <= shown.keys())
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
-    apart = ", which need not add up" if "H2D" in shown or work_of(result).parts else ""
+    apart = ", which need not add up" if work_of(result).parts else ""
+    apart = "; parts timed apart can each wait for the device, so they need not add up" if "H2D" in shown else apart
     rates = dict.fromkeys(name.removeprefix("peak ") for name in shown if name.endswith("/s"))
     if rates and any(map(_is_mean_apart, result.cases)):
         both = "; copy rate: both directions together" * ("copy rate" in shown)
@@ -171,10 +172,11 @@ def _copies(result: Result) -> list[str]:
         return []
     timed = f"; of {listed(apart)} H2D and D2H, timed apart" if apart else ""
     without = MODES[CPU].without_copies
-    sync = getattr(result.case(without), "sync", None)
-    is_read_back = sync is not None and sync["kind"] == READBACK
-    waits = f"; that ends with a read-back, {less} without one, so copies can take more" if is_read_back else ""
-    return [f"copies: of {less} the latency less that of {without}, so with what else session.run does{waits}{timed}."]
+    said, sync = f"copies: of {less} the latency less that of {without}", getattr(result.case(without), "sync", None)
+    if sync is not None and sync["kind"] == READBACK:
+        more = f"what else session.run does adds to that, the read-back of {without} takes from it"
+        return [f"{said}: {more}{timed}."]
+    return [f"{said}, so with what else session.run does{timed}."]
 
 
 def _whose(result: Result, compares: bool) -> list[str]:

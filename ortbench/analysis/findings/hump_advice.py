@@ -38,7 +38,7 @@ def hump_findings(result: Result) -> list[Finding]:
         exact += "; p95 and p99 are over all processes"
         told.append(Finding(what, f"{listed}{more}{exact}", weight=weight))
     if found:
-        what = "Latency is bimodal, so its median describes only one of two peaks"
+        what = "Latency is bimodal, so one median does not describe it"
         listed = "; ".join(f"{mode} {_hump(low)} and {_hump(high)}" for mode, (low, high) in found.items())
         next_ = f"{SEE_PAGE}, which plots latency over time"
         told.append(Finding(what, listed, next_, Weight.ANSWER, "unclear"))

@@ -204,8 +204,11 @@ def _copies(result: Result) -> list[Finding]:
     evidence = f"≈{duration(copies)} of {duration(total)}, the latency less that of {MODES[CPU].without_copies}{unsure}"
     if (more := other_work(result, copies)) is not None:
         said = f"Copies{where(result)}, and what else session.run does, take"
-        longer = duration(more.value) if more.ci95 is None else f"at most {duration(more.ci95[1])}"
-        evidence += f"; {DEVICE}, which copies as much, takes {longer} more than {MODES[CPU].without_copies}"
+        most = more.value if more.ci95 is None else more.ci95[1]
+        longer = f"{duration(most)} more than {MODES[CPU].without_copies}{' at most (95% CI)' if more.ci95 else ''}"
+        evidence += (
+            f"; {DEVICE}, which copies as much, takes {longer}, so {duration(copies - most)} or more are no copies"
+        )
     return [Finding(f"{said} ≈{share(copies / total)} of the latency of {CPU}", evidence, weight=Weight.ANSWER)]
 
 
