@@ -187,7 +187,7 @@ def _noise(found: Noise) -> Finding:
     each = f"two identical measurements of a small model, of {found['seconds']:g} s each"
     apart = f"{each}, have medians {units.share(abs(found['ratio'] - 1), 1)} apart"
     scatter = f"the scatter of their {found['pairs']} pairs of blocks"
-    by = f", which is beyond {scatter}, so" if seen == abs(found["ratio"] - 1) else f"; by {scatter},"
+    by = ", so" if seen == abs(found["ratio"] - 1) else f"; by {scatter},"
     text = (
         f"{apart}{by} one process of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} or more between "
         "modes of that model; other models, other processes and runs of several processes can differ by more"
@@ -209,9 +209,7 @@ def visible(found: Noise) -> float | None:
     if interval is None:
         return None
     half = (interval[1] - interval[0]) / 2 * math.sqrt(found["seconds"] / _RUN_S)
-    # Within its interval the distance is chance, and shrinks with it.
-    known = 0.0 if interval[0] <= 1 <= interval[1] else abs(found["ratio"] - 1)
-    return max(half, known)
+    return max(half, abs(found["ratio"] - 1))  # also within its interval: who is shown one cannot see less
 
 
 # The oldest driver for a major version of CUDA on Linux, from the table in CUDA's release notes.

@@ -203,9 +203,9 @@ class Configuration:
         for mode in self.modes:
             case = self.cases[mode]
             case.processes = [*(case.processes or [0]), round]
-            self._keep_sync(case, syncs[mode], number)
+            self._keep_sync(case, syncs[mode], number, round)
 
-    def _keep_sync(self, case: Case, first: CaseSync | None, number: int) -> None:
+    def _keep_sync(self, case: Case, first: CaseSync | None, number: int, round: int) -> None:
         """The first process says what ends samples; samples that ended by what returned early in this process are left out."""
         if first and case.sync and case.sync["kind"] != first["kind"] and case.mode in self._least_sync:
             self.result.warn(
@@ -216,7 +216,7 @@ class Configuration:
             case.samples.clear()
             case.blocks.clear()
             (case.block_medians or {}).clear()
-            case.host = None
+            case.host, case.processes = None, [round]
         else:
             case.sync = first
 

@@ -290,7 +290,7 @@ _CATALOGUE = [
         _value("hidden_share", "hidden share", SHARE, "higher", "Hidden copies as a share of all copies of pipelined."),
         _value("bytes_h2d", "H2D bytes", SIZE, "lower", "Bytes copied from host to device in one inference, loop or chain."),
         _value("bytes_d2h", "D2H bytes", SIZE, "lower", "Bytes copied from device to host in one inference, loop or chain."),
-        _value("copy_rate", "copy rate", BANDWIDTH, "higher", "Bytes of the copies of an inference divided by their time, both directions together."),
+        _value("copy_rate", "copy rate", BANDWIDTH, "higher", "Bytes of the copies of an inference divided by their time, both directions together; of cpu-tensors only where their time is mostly that of copies."),
         _value("once_h2d", "H2D once", TIME, "lower", "Time of the copy of the inputs of device-resident to the device, once before all inferences."),
         _value("once_d2h", "D2H once", TIME, "lower", "Time of the copy of the outputs of device-resident to the host, once after all inferences."),
         _value("gpu_latency", "latency with CUPTI", TIME, "lower", "Median latency of the inferences in which CUPTI recorded the GPU's activity."),

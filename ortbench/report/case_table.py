@@ -182,7 +182,9 @@ def _copies(result: Result) -> list[str]:
 def _whose(result: Result, compares: bool) -> list[str]:
     """Of how many processes figures are, or the intervals of ratios where a table `compares` modes; a load says that of its points."""
     count = max((len(it.first_rounds) for it in result.cases), default=0)
-    several = f"of {count} processes, one after the other"
+    fewer = {it.mode: len(it.first_rounds) for it in result.cases if 0 < len(it.first_rounds) < count}
+    less = f" ({min(fewer.values())} of {listed(list(fewer))})" if fewer and compares else ""
+    several = f"of {count} processes{less}, one after the other"
     if kind_of(result).times_starts:
         held = "libraries, not the model's files," if result.part["file_cache"] == "cold" else "files"
         return [f"The system has {held} in its cache: a first start after a boot takes longer."]

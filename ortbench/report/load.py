@@ -53,7 +53,7 @@ from ortbench.report import model
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
 from ortbench.report.composed import sparkline
 from ortbench.report.costs import cost_parts
-from ortbench.report.phrases import advice, hint, measured_report, not_measured, told_once, warnings
+from ortbench.report.phrases import advice, hint, measured_report, not_measured, processes_in, told_once, warnings
 from ortbench.report.placement import on_page, placement_parts, titled
 
 WHAT_A_LATENCY_IS = {
@@ -287,7 +287,7 @@ _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", 
 
 
 _ELSEWHERE = "In other processes, or at another time, rates and times can differ by more than their intervals."
-_BY_PROCESSES = "{}: by the figures of {}{} processes, one after the other; a load at another time can differ by more."
+_BY_PROCESSES = "{}: by the figures of {}, one after the other; a load at another time can differ by more."
 _HIGHEST = "p99 by rate: a saturated rate is drawn above all others, as its p99 depends on how long it lasts."
 _OPEN = (
     "SLO: met, violated: in three processes or more (once, twice: in fewer); saturated violates it; met in three, it is met at lower rates too; "
@@ -310,8 +310,9 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         counts = [processes_of(it) for it in load_cases(result) if it.load_blocks]
         has_ci = any(column.name == "95% CI" for table in tables for column in table.columns)
         of = " and ".join(["95% CI"] * has_ci + ["SLO"] * (result.slo is not None)) or "figures"
-        upto = "up to " if min(counts, default=0) < max(counts, default=0) else ""
-        known = _BY_PROCESSES.format(of, upto, max(counts)) if max(counts, default=0) >= FEW else _ELSEWHERE
+        several = f"as many of the {processes_in(result)} processes as column processes says"
+        several = several if len({*counts}) > 1 else f"{max(counts, default=0)} processes"
+        known = _BY_PROCESSES.format(of, several) if max(counts, default=0) >= FEW else _ELSEWHERE
         cells = {cell for table in tables for row in table.rows for cell in row}
         is_open = any(it == CANNOT_TELL or it.rstrip(model.DOUBTED).endswith(_TIMES) for it in cells)
         of_kinds += [_OPEN] if result.slo is not None and is_open else []

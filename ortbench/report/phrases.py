@@ -79,7 +79,7 @@ def heading(result: Result) -> list[str]:
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
     if result.stopped is not None:
-        lines[-1] += f"; {ended(result.stopped, result.took_ns, _processes(result))}"
+        lines[-1] += f"; {ended(result.stopped, result.took_ns, processes_in(result))}"
     if options := typed((it for it in OF_SESSION if it.attribute), target):
         lines.append(f"session options: {shortened(' '.join(options))}")
     if (recorded := variables_line(result.environment)) is not None:
@@ -87,7 +87,7 @@ def heading(result: Result) -> list[str]:
     return lines
 
 
-def _processes(result: Result) -> int:
+def processes_in(result: Result) -> int:
     """In how many processes a result was measured; 0 where it was one."""
     return max((len(it.first_rounds) for it in result.cases), default=0)
 
@@ -170,11 +170,11 @@ def load_line(result: Result, setup: LoadSetup) -> str:
         by = f"served by {units.count(setup['workers'], 'worker')}"
         said.append(", ".join(filter(None, (f"{', '.join(some)} requests/s", arrivals, by))))
     where = _SESSIONS.get(setup["sessions"], setup["sessions"])
-    where += " in each process" if setup["sessions"] == "shared" and _processes(result) else ""
+    where += " in each process" if setup["sessions"] == "shared" and processes_in(result) else ""
     asked = asked_of(result)
     slo = f"; SLO: {slo_text(asked)}" if asked else ""
     mixed = f"; {len(setup['shapes'])} shapes in {_ORDERS[setup['order']]}" if "shapes" in setup else ""
-    each = f"load point{' over all processes' * bool(_processes(result))}"
+    each = f"load point{' over all processes' * bool(processes_in(result))}"
     each = "try" if result.slo is not None and result.slo["found"] else each
     return f"load {where}: {' and '.join(said) or 'no load point measured'}; {setup['duration_s']:g} s per {each}{mixed}{slo}"
 
@@ -195,7 +195,7 @@ def sweep_line(result: Result) -> str:
     shown = names if len(names) <= 2 * _PAIRS else [*names[:_PAIRS], "…", names[-1]]
     sizes = [{*it.shape.items()} for it in result.shapes if it.shape and it.data is None]
     alike = ", ".join(f"{name}={size}" for name, size in sorted(set.intersection(*sizes))) if sizes else ""
-    said = f"sweep of {units.count(len(names), 'shape')} in one session{' in each process' * bool(_processes(result))}: {', '.join(shown)}"
+    said = f"sweep of {units.count(len(names), 'shape')} in one session{' in each process' * bool(processes_in(result))}: {', '.join(shown)}"
     return f"{said}; {alike} in all" if alike else said
 
 

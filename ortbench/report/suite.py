@@ -191,7 +191,8 @@ def _noise(records: Sequence[Record]) -> list[list[Block]]:
     return [[Findings([Finding(what, f"{shown}{more}", action, tone=model.UNCLEAR)])]]
 
 
-_OTHER_ITEMS = "; an item of another shape can be a longer one"
+_IN_TURN = "; cases are measured one after the other, so small differences can be the machine's"
+_OTHER_ITEMS = ", and items of different shapes can be of different lengths"
 
 
 def _best(records: Sequence[Record]) -> list[str]:
@@ -203,7 +204,7 @@ def _best(records: Sequence[Record]) -> list[str]:
     several = len({record.model for record in records}) > 1
     said = [(model, best(found, model if several else "")) for model, found in rates.items()]
     shapes = {model: {it.shape for it in records if it.model == model} for model in rates}
-    return [f"{it}{_OTHER_ITEMS * (len(shapes[model]) > 1)}" for model, it in said if it is not None]
+    return [f"{it}{_IN_TURN}{_OTHER_ITEMS * (len(shapes[model]) > 1)}" for model, it in said if it is not None]
 
 
 def _reason(record: Record) -> Note:

@@ -40,7 +40,7 @@ def test_the_notebook_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert "latency_median_ns" in frame["text/html"]
     assert "inference" in samples["text/html"]
     assert plot["image/png"]
-    assert "passed: 0 nodes fall back to the CPU" in verdict["text/html"]
+    assert "passed: no node falls back on CPUExecutionProvider" in verdict["text/html"]
     assert verdict["text/plain"].startswith("<ortbench.Verdict passed: ")
     assert "ortbench compare: #1, #2" in compared["text/html"]
     assert "clients" in load["text/html"]

@@ -143,8 +143,8 @@ def test_an_slo_is_met_or_violated_once_or_twice_in_fewer_than_three_processes(r
     assert slo_cells(result) == {"10/s": "met", "20/s": f"met{times}", "30/s": f"violated{times}"}
     said = "SLO: met, violated: in three processes or more (once, twice: in fewer)"
     assert (said in text) is bool(times)
-    upto = "up to " if times else ""
-    assert f"95% CI and SLO: by the figures of {upto}3 processes, one after the other" in " ".join(text.split())
+    processes = "as many of the 3 processes as column processes says" if times else "3 processes"
+    assert f"95% CI and SLO: by the figures of {processes}, one after the other" in " ".join(text.split())
     assert "violated " in in_one  # a load in one process, of which it says so
     assert said not in in_one
     assert "In other processes, or at another time, rates and times can differ by more" in in_one

@@ -129,13 +129,13 @@ def told(result: Result) -> list[str]:
     [
         (
             {},
-            ["A CPU fallback subgraph takes up to ≈18% of an inference: Det on the CPU forces 2 Memcpy nodes that move 4.00 kB (up to "
-             "80.0 µs in copies, 100 µs in the node).", f"Next: {USE}"],
+            ["A CPU fallback subgraph takes up to ≈18% of an inference: Det on the CPU forces 2 Memcpy nodes that move 4.00 kB ("
+             "80.0 µs in copies, which can include waiting for the device, 100 µs in the node).", f"Next: {USE}"],
         ),
         (
             {"islands": [island("Sqrt", 2, "double[8]")]},
-            ["A CPU fallback subgraph takes up to ≈18% of an inference: 2 Sqrt on the CPU force 2 Memcpy nodes that move 4.00 kB (up to "
-             "80.0 µs in copies, 100 µs in nodes).",
+            ["A CPU fallback subgraph takes up to ≈18% of an inference: 2 Sqrt on the CPU force 2 Memcpy nodes that move 4.00 kB ("
+             "80.0 µs in copies, which can include waiting for the device, 100 µs in nodes).",
              f"Next: cast to a type that {EP} computes with, if precision allows: Sqrt reads double"],
         ),
         (
@@ -146,7 +146,7 @@ def told(result: Result) -> list[str]:
         ),
         (
             {"islands": [island(from_host=0, position="end", bytes=None, share=0.004)]},
-            ["A CPU fallback subgraph takes less than 1% of an inference: Det on the CPU forces 1 Memcpy node (up to 80.0 µs in copies, "
+            ["A CPU fallback subgraph takes less than 1% of an inference: Det on the CPU forces 1 Memcpy node (80.0 µs in copies, which can include waiting for the device, "
              "100 µs in the node)."],
         ),
     ],
@@ -166,7 +166,7 @@ def test_of_many_islands_the_costliest_get_sentences_and_the_others_one() -> Non
         "3 more CPU fallback subgraphs take up to ≈15% of an inference",
     ]
     assert (found[-1].evidence, found[-1].next) == (
-        "6 Sqrt on the CPU force 6 Memcpy nodes that move 12.0 kB (up to 240 µs in copies, 300 µs in nodes)",
+        "6 Sqrt on the CPU force 6 Memcpy nodes that move 12.0 kB (240 µs in copies, which can include waiting for the device, 300 µs in nodes)",
         USE,
     )
 

@@ -622,6 +622,17 @@ def test_how_a_measurement_ended(stopped: Stopped, took_ns: int | None, text: st
     assert heading(made)[2].endswith(f"of the EP: Some and SomeShared; {text}")
 
 
+def test_modes_whose_first_samples_were_left_out_are_of_fewer_processes() -> None:
+    """As where a synchronization came to return early in the second of five processes."""
+    made = published()
+    for it in made.cases:
+        it.processes = [0, 5, 9, 12, 15]
+    said = "95% CI: by the figures of 5 processes{}, one after the other;"
+    assert said.format("") in markdown(build(made))
+    made.cases[1].processes = made.cases[2].processes = [5, 9, 12, 15]
+    assert said.format(" (4 of device-tensors and device-resident)") in markdown(build(made))
+
+
 def test_how_a_measurement_in_several_processes_ended() -> None:
     made = nvidia_result(measured("cpu-tensors", latency=steady([MS] * 9)))
     made.cases[0].processes = [0, 3, 6]

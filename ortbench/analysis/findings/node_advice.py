@@ -154,12 +154,13 @@ def _island(island: Island, name: str, ep: str, many: bool = False) -> Finding:
     # A copy to the host waits for whatever the device still has to do, which is no cost of the subgraph's.
     most = "up to " if island["to_host"] else ""
     part = _share(island)
+    waits = ", which can include waiting for the device" if island["to_host"] else ""
     share = f"{most}{_part(part)}" if part >= _LEAST else _part(part)
     assert island["memcpy_ns"] is not None  # timed as its share is
     assert island["node_ns"] is not None
     evidence = (
         f"{operators_of(island, MOST_KINDS)} on the CPU {'forces' if one else 'force'} {count(copies, 'Memcpy node')}"
-        f"{_moving(island)} ({most}{duration(island['memcpy_ns'])} in copies, {duration(island['node_ns'])} in "
+        f"{_moving(island)} ({duration(island['memcpy_ns'])} in copies{waits}, {duration(island['node_ns'])} in "
         f"{'the node' if one else 'nodes'})"
     )
     little = part < _LITTLE
