@@ -189,8 +189,8 @@ def _noise(found: Noise) -> Finding:
     scatter = f"the scatter of their {found['pairs']} pairs of blocks"
     by = ", so" if seen == abs(found["ratio"] - 1) else f"; by {scatter},"
     text = (
-        f"{apart}{by} one process of {_RUN_S:g} s per mode detects differences of about {units.share(seen, 1)} or more between "
-        "modes of that model; other models, other processes and runs of several processes can differ by more"
+        f"{apart}{by} one process of {_RUN_S:g} s per mode cannot tell modes of that model that differ by less than about "
+        f"{units.share(seen, 1)}; other models can need more, and processes differ by more, which runs of several processes take in"
     )
     if seen <= _SAME:
         return Finding(GOOD, text)

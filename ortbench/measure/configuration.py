@@ -210,8 +210,8 @@ class Configuration:
         if first and case.sync and case.sync["kind"] != first["kind"] and case.mode in self._least_sync:
             self.result.warn(
                 "synchronization-differs",
-                f"in process {number} {first['kind']} returned before the device had finished with {case.mode}, so samples of the processes "
-                f"before, which ended by it, are left out; now they end by {case.sync['kind']}",
+                f"in process {number} {first['kind']} returned before the device had finished with {case.mode}, so its samples of the processes "
+                f"before are left out; what waits for its inferences now is {case.sync['kind']}",
             )
             case.samples.clear()
             case.blocks.clear()

@@ -154,7 +154,7 @@ def legend(result: Result, *tables: Table) -> list[str]:
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
     apart = ", which need not add up" if work_of(result).parts else ""
-    apart = "; parts timed apart can each wait for the device, so they need not add up" if "H2D" in shown else apart
+    apart = "; parts are timed apart, each with its own wait, so they need not add up" if "H2D" in shown else apart
     rates = dict.fromkeys(name.removeprefix("peak ") for name in shown if name.endswith("/s"))
     if rates and any(map(_is_mean_apart, result.cases)):
         both = "; copy rate: both directions together" * ("copy rate" in shown)

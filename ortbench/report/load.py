@@ -287,12 +287,12 @@ _UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", 
 
 
 _ELSEWHERE = "In other processes, or at another time, rates and times can differ by more than their intervals."
-_BY_PROCESSES = "{}: by the figures of {}, one after the other; a load at another time can differ by more."
+_BY_PROCESSES = "{}: by the figures of {}, one after the other, percentiles over all of their requests; a load at another time can differ by more."
 _HIGHEST = "p99 by rate: a saturated rate is drawn above all others, as its p99 depends on how long it lasts."
 _OPEN = (
     "SLO: met, violated: in three processes or more (once, twice: in fewer); saturated violates it; met in three, it is met at lower rates too; "
     "cannot tell: too few requests, as "
-    "those that wait together tell little, or too close to the limit."
+    "those that wait together tell little, too close to the limit, or processes that disagree."
 )
 
 
@@ -315,7 +315,7 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         known = _BY_PROCESSES.format(of, several) if max(counts, default=0) >= FEW else _ELSEWHERE
         cells = {cell for table in tables for row in table.rows for cell in row}
         is_open = any(it == CANNOT_TELL or it.rstrip(model.DOUBTED).endswith(_TIMES) for it in cells)
-        of_kinds += [_OPEN] if result.slo is not None and is_open else []
+        of_kinds += [_OPEN] if result.slo is not None and (is_open or len({*counts}) > 1) else []
         of_kinds += [_HIGHEST] if any(map(is_full, measured(result, RATE))) else []
         lines = dict.fromkeys([*of_kinds, *legend(result, *tables), known])
         there = {column.name for table in tables for column in table.columns}

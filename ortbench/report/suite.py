@@ -127,7 +127,7 @@ def _means(records: Sequence[Record]) -> str:
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
-    notes = [*_reasons(records), *map(Note, _best(records))]
+    notes = [*_reasons(records), *map(Note, [*_best(records), *_skewed(records)])]
     kept = sorted({record.in_place for record in records if record.resident is not None})
     needs = [f"{_NEEDS[it]}{_ON_HOST * (it and len(kept) > 1)}" for it in kept]
     there = f"{_ON_DEVICE.name}: usable only if {', or if '.join(needs)}; all other figures are of those measured modes that take new inputs in each inference."
@@ -192,19 +192,35 @@ def _noise(records: Sequence[Record]) -> list[list[Block]]:
 
 
 _IN_TURN = "; cases are measured one after the other, so small differences can be the machine's"
-_OTHER_ITEMS = ", and items of different shapes can be of different lengths"
 
 
 def _best(records: Sequence[Record]) -> list[str]:
-    """Which case of each model gets most items done, where several of them have items."""
-    rates: dict[str, list[Rate]] = {}
+    """Which case of each model gets most items of a size done, where several of them have those."""
+    rates: dict[tuple[str, float | None], list[Rate]] = {}
     for it in records:
         if it.items is not None and it.item_throughput_per_s is not None and it.fastest is not None:
-            rates.setdefault(it.model, []).append(Rate(it.id, it.items, it.item_throughput_per_s, it.fastest))
+            rate_ = Rate(it.id, it.items, it.item_throughput_per_s, it.fastest)
+            rates.setdefault((it.model, it.item_bytes), []).append(rate_)
+    models = Counter(model for model, _ in rates)
     several = len({record.model for record in records}) > 1
-    said = [(model, best(found, model if several else "")) for model, found in rates.items()]
-    shapes = {model: {it.shape for it in records if it.model == model} for model in rates}
-    return [f"{it}{_IN_TURN}{_OTHER_ITEMS * (len(shapes[model]) > 1)}" for model, it in said if it is not None]
+    said = []
+    for (name, item), found in rates.items():
+        each = f"{name if several else 'items'} with inputs of {size(item)} each" if item and models[name] > 1 else ""
+        said.append(best(found, each or (name if several else "")))
+    return [f"{it}{_IN_TURN}" for it in said if it is not None]
+
+
+_APART = 0.05  # of a median, from which on a mean is told beside it
+
+
+def _skewed(records: Sequence[Record]) -> list[str]:
+    """Cases whose times, which are medians, and rates, which are by the mean, can rank them differently."""
+    known = [(it, it.fastest_ns, it.mean_ns) for it in records if it.fastest_ns and it.mean_ns]
+    return [
+        f"{it.id}: the median latency is {duration(middle)}, the mean {duration(mean)}, so times and rates can rank it differently"
+        for it, middle, mean in known
+        if is_batch(it.items) and abs(mean / middle - 1) >= _APART
+    ]
 
 
 def _reason(record: Record) -> Note:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ortbench.analysis.findings.speedups import stays_in_place
 from ortbench.analysis.host import cpu_time_ns
+from ortbench.analysis.items import item_bytes
 from ortbench.analysis.loads.levels import CONCURRENCY, at, best_level, kept, knee_of, measured, rate_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
 from ortbench.analysis.noise import sentence
@@ -62,6 +63,7 @@ class Record:
     # mode with the shortest median of those that take new inputs and return outputs in each inference, else of all, or None
     fastest: str | None = None
     fastest_ns: float | None = None  # that median, ns, or None
+    mean_ns: float | None = None  # the mean of the same, ns, or None
     speedup: float | None = None  # how many times as fast as `cpu-tensors` it is, or None
     # the same of the fastest mode whose tensors stay on the device, where `fastest` is none of those, or None
     resident: str | None = None
@@ -70,6 +72,7 @@ class Record:
     in_place: bool = False  # its tensors are in memory that the host reads and writes
     modes: list[str] = field(default_factory=list)  # that were measured
     items: Items | None = None  # how many a run has, and the dimension that says so, or None
+    item_bytes: float | None = None  # of the inputs of one, by which items of different shapes are told apart, or None
     # item_throughput_per_s, item_time_ns: what that mode's median means for them, or None
     item_throughput_per_s: float | None = None
     item_time_ns: float | None = None
@@ -156,12 +159,14 @@ def _of_times(result: Result) -> Figures:
         "cpu_ns": medians.get(CPU),
         "fastest": fastest,
         "fastest_ns": medians[fastest],
+        "mean_ns": stats.mean if (stats := found.stats(LATENCY)) else None,
         "speedup": found.speedup.value if found.speedup else None,
         "resident": resident,
         "resident_ns": None if resident is None else medians[resident],
         "resident_speedup": there.speedup.value if there is not None and there.speedup else None,
         "in_place": resident is not None and stays_in_place(result),
         "items": result.items,
+        "item_bytes": item_bytes(result),
         "item_throughput_per_s": found.value(ITEM_THROUGHPUT),
         "item_time_ns": found.value(ITEM_TIME),
         "steps": work_of(result).steps,

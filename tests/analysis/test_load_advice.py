@@ -266,7 +266,9 @@ def test_the_highest_rate_that_meets_the_slo() -> None:
     ]
     assert load_headline(result) == "p99 ≤ 20 ms is met with device-tensors up to 210 requests/s"
     at_most = told(rated(**{"device-tensors": slo_rate(210.0, None)}))[0]
-    assert at_most.endswith("no higher rate was tried, as this is about the throughput back to back.")
+    assert at_most.endswith(
+        "no higher rate was tried, as this is about the throughput back to back: the limit can be higher."
+    )
     result.noise = noise_of(2, 1.2, [0.5] * 12)
     assert any(
         it.endswith("violated from 216 requests/s on, which noise of the machine may have made.") for it in told(result)

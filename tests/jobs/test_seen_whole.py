@@ -65,7 +65,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "breakdown: latency in the proportions of its parts, which are timed apart (one character at least): ░ H2D, █ inference, ━ no breakdown.",
         "speedup: how many times as fast as cpu-tensors.",
         "Figures are of one process; in another one times and ratios can differ.",
-        "Times are medians; parts timed apart can each wait for the device, so they need not add up; ≈ derived from other figures, not measured.",
+        "Times are medians; parts are timed apart, each with its own wait, so they need not add up; ≈ derived from other figures, not measured.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",
         "! device-tensors is # as fast as cpu-tensors with new inputs and outputs in each inference: too few blocks for a #% CI.",
         "Next: measure again without --iterations",

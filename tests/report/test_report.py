@@ -145,7 +145,7 @@ def test_markdown_of_four_modes() -> None:
         "\n"
         "Figures are of one process; in another one times and ratios can differ.\n"
         "\n"
-        "Times are medians; parts timed apart can each wait for the device, so they need not add up; ≈ derived from other figures, not measured.\n"
+        "Times are medians; parts are timed apart, each with its own wait, so they need not add up; ≈ derived from other figures, not measured.\n"
         "\n"
         f"- {COPIES}\n"
         f"- {REPLACES}\n"
@@ -334,7 +334,7 @@ def test_what_session_run_does_besides_copying_is_not_called_copies() -> None:
     made.cases[1].metrics["latency"] = replace(there(made.cases[1].stats("latency")), median=4_000 * US)
     assert sentences(made)[0] == (
         "Copies, and what else session.run does, take ≈58% of the latency of cpu-tensors: ≈4.20 ms of 7.20 ms, the latency less that of "
-        "device-resident; device-tensors, which copies as much, takes 1.00 ms more than device-resident, so 3.20 ms or more are no copies."
+        "device-resident; device-tensors, which copies as much, takes 1.00 ms more than device-resident, so 3.20 ms or more are other work, or slower copies."
     )
     made.cases[1].metrics["latency"] = replace(there(made.cases[1].stats("latency")), median=6_000 * US)
     assert "what else" not in sentences(made)[0]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.derive import derive
+from ortbench.analysis.items import item_bytes
 from ortbench.core.parts import keys_of
 from ortbench.gate.limits import PASSED
 from ortbench.model.result import Result
@@ -199,9 +200,27 @@ def test_a_suite_names_the_best_of_each_model_that_has_several() -> None:
     assert f"- Most items/s of a: 8.00k at a--1, with cpu-tensors{TURN}\n" in markdown(suite.build("s", both))
     assert "best of b" not in markdown(suite.build("s", both))
     assert f"- Most items/s: 8.00k at a--1, with cpu-tensors{TURN}\n" in markdown(suite.build("s", both[:2]))
-    both[1] = replace(both[1], shape="long")
-    told = f"- Most items/s: 8.00k at a--1, with cpu-tensors{TURN}, and items of different shapes can be of different lengths\n"
-    assert told in markdown(suite.build("s", both[:2]))
+    sizes = [replace(it, item_bytes=size) for size in (4, 64) for it in both[:2]]
+    text = markdown(suite.build("s", sizes))
+    assert f"- Most items/s of items with inputs of 4 B each: 8.00k at a--1, with cpu-tensors{TURN}\n" in text
+    assert f"- Most items/s of items with inputs of 64 B each: 8.00k at a--1, with cpu-tensors{TURN}\n" in text
+
+
+def test_the_items_of_an_input_that_has_the_batch() -> None:
+    made = batch(8, MS)
+    made.model["inputs"] = [
+        {**tensor("x", [8, 3], 96), "model_shape": ["batch", 3]}, {**tensor("scale", [1], 4), "model_shape": [1]}
+    ]  # fmt: skip
+    assert item_bytes(made) == 12
+    made.model["inputs"][0]["bytes"] = None
+    assert item_bytes(made) is None
+
+
+def test_a_suite_says_where_times_and_rates_disagree() -> None:
+    one = record("a--1", batch(8, MS), "a")
+    said = "a--1: the median latency is 1.00 ms, the mean 1.10 ms, so times and rates can rank it differently"
+    assert said not in markdown(suite.build("s", [one]))
+    assert said in markdown(suite.build("s", [replace(one, mean_ns=1.1 * MS)]))
 
 
 def test_a_suite_without_a_batch_has_nothing_more() -> None:

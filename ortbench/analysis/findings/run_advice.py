@@ -32,7 +32,7 @@ from ortbench.analysis.nodes.node_shares import copies_inside
 from ortbench.analysis.noise import is_busy
 from ortbench.core.safe_text import capitalized, listed, shortened
 from ortbench.core.stats import SAMPLES_FOR, Value
-from ortbench.core.units import count, digits, duration, rate, share, size
+from ortbench.core.units import count, digits, duration, durations, rate, share, size
 from ortbench.model.modes import (
     COPIES_HIDDEN,
     COPY_SHARE,
@@ -201,15 +201,23 @@ def _copies(result: Result) -> list[Finding]:
             Finding(f"{said} no measurable part of the latency of {CPU}", _resident_is(resident), weight=Weight.ANSWER)
         ]
     unsure = "" if _has_interval(resident) else f"; {TOO_FEW}"
-    evidence = f"≈{duration(copies)} of {duration(total)}, the latency less that of {MODES[CPU].without_copies}{unsure}"
+    ends = () if resident is None or resident.speedup is None else resident.speedup.ci95 or ()
+    low, high = (total * (1 - 1 / it) for it in ends) if ends else (math.inf, 0.0)
+    is_wide = low <= copies <= high and high - low > _WIDE * copies
+    of = f" (95% CI {durations((low, high))})" if is_wide else ""
+    evidence = (
+        f"≈{duration(copies)}{of} of {duration(total)}, the latency less that of {MODES[CPU].without_copies}{unsure}"
+    )
     if (more := other_work(result, copies)) is not None:
         said = f"Copies{where(result)}, and what else session.run does, take"
         most = more.value if more.ci95 is None else more.ci95[1]
         longer = f"{duration(most)} more than {MODES[CPU].without_copies}{' at most (95% CI)' if more.ci95 else ''}"
-        evidence += (
-            f"; {DEVICE}, which copies as much, takes {longer}, so {duration(copies - most)} or more are no copies"
-        )
+        evidence += f"; {DEVICE}, which copies as much, takes {longer}"
+        evidence += f", so {duration(copies - most)} or more are other work, or slower copies"
     return [Finding(f"{said} ≈{share(copies / total)} of the latency of {CPU}", evidence, weight=Weight.ANSWER)]
+
+
+_WIDE = 0.1  # of what copies take, from which on its interval is told
 
 
 def _resident_is(resident: Case | None) -> str:

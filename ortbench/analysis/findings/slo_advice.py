@@ -128,7 +128,9 @@ def _searched(result: Result, mode: str, found: SloRate | None, asked: Mapping[s
         where = "in between" if found["violated_from"] is not None else "of higher rates"
         between = f"; {where} it cannot be told for certain" if beyond else ""
         if found["violated_from"] is None and found["rate"] >= max(by_rate, default=0.0):
-            between = "; no higher rate was tried, as this is about the throughput back to back"
+            between = (
+                "; no higher rate was tried, as this is about the throughput back to back: the limit can be higher"
+            )
         next_ = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
         return Finding(
             what,
