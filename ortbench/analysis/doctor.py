@@ -190,7 +190,7 @@ def _noise(found: Noise) -> Finding:
     by = ", so" if seen == abs(found["ratio"] - 1) else f"; by {scatter},"
     text = (
         f"{apart}{by} one process of {_RUN_S:g} s per mode cannot tell modes of that model that differ by less than about "
-        f"{units.share(seen, 1)}; other models can need more, and processes differ by more, which runs of several processes take in"
+        f"{units.share(seen, 1)}; other models can need more, and two processes can differ by more, so runs use several"
     )
     if seen <= _SAME:
         return Finding(GOOD, text)
