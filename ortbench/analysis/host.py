@@ -112,7 +112,7 @@ def _in_software(result: Result) -> list[Finding]:
         return []
     cores = digits(case.value(CPU_CORES) or 0)
     busy = f"the CPU computes with {cores} cores during an inference with {case.mode}"
-    evidence = f"{busy}; a host that waits for a GPU keeps one busy at most"
+    evidence = f"{busy}, a host that waits for a GPU keeps one busy at most; the name above is of ONNX Runtime's list of devices"
     return [Finding("The GPU seems to be a software renderer", evidence, weight=Weight.DOUBT, tone="unclear")]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ortbench.analysis.findings.speedups import is_on_host, kind_of, needs, stays_in_place
+from ortbench.analysis.nodes.node_shares import copies_inside
 from ortbench.core import units
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
@@ -37,6 +38,7 @@ _OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "intermediate tensors
 COPIES = known_or_plain(COPY_TIME).header
 IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes inputs and reads outputs in the bound tensors, which is not timed."
 _NOT_CHECKED = f"{HOST_ACCESSIBLE}: copied are the bytes that the program copies; whether the EP copies any is checked by 'ortbench run'."
+_EDGES = "copied/inf: of inputs and outputs; what Memcpy nodes copy is not in it."
 _OF_THIS = "95% CI: within this process; between processes ratios can differ by a tenth (--processes 3 covers that)."
 
 
@@ -150,6 +152,7 @@ def legend(result: Result, *tables: Table) -> list[str]:
     said += [IN_PLACE] if in_place and not counts else []
     said += [_NOT_CHECKED] if in_place and counts and not is_on_host(result) else []
     said += _copies(result) if COPIES in shown else []
+    said += [_EDGES] if "copied/inf" in shown and copies_inside(result) else []
     said += _whose(result, {"speedup", "95% CI"} <= shown.keys())
     if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
         said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")

@@ -205,8 +205,8 @@ def _best(records: Sequence[Record]) -> list[str]:
     several = len({record.model for record in records}) > 1
     said = []
     for (name, item), found in rates.items():
-        each = f"{name if several else 'items'} with inputs of {size(item)} each" if item and models[name] > 1 else ""
-        said.append(best(found, each or (name if several else "")))
+        alike = f"{name} (cases with {size(item)} of inputs an item)" if item and models[name] > 1 else ""
+        said.append(best(found, alike or (name if several else "")))
     return [f"{it}{_IN_TURN}" for it in said if it is not None]
 
 

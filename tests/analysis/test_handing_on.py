@@ -91,6 +91,4 @@ def test_what_is_said() -> None:
         it.startswith("Whether ONNX Runtime copies the arrays of cpu-tensors cannot be told from") for it in unclear
     )
     assert not any(it.startswith("Copies take") for it in unclear)
-    assert sentences(with_times(14 * MS, 10 * MS, 4 * MS))[0].startswith(
-        "Copies take ≈29% of the latency of cpu-tensors"
-    )
+    assert "take ≈29% of the latency of cpu-tensors" in sentences(with_times(14 * MS, 10 * MS, 4 * MS))[0]

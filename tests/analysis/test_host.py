@@ -130,7 +130,7 @@ def test_a_gpu_that_the_cpu_computes_for_is_none() -> None:
         made = bound(one, ep=ep, device=device)
         made.placement["nodes"] = nodes
         what = "The GPU seems to be a software renderer: the CPU computes with 1.92 cores during an inference"
-        more = " with device-resident; a host that waits for a GPU keeps one busy at most."
+        more = " with device-resident, a host that waits for a GPU keeps one busy at most; the name above is of ONNX Runtime's list of devices."
         assert host_findings(made) == ([f"{what}{more}"] if told else [])
 
 

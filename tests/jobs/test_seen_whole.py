@@ -64,6 +64,7 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "device-tensors # # # # # # # # #",
         "breakdown: latency in the proportions of its parts, which are timed apart (one character at least): ░ H2D, █ inference, ━ no breakdown.",
         "speedup: how many times as fast as cpu-tensors.",
+        "copied/inf: of inputs and outputs; what Memcpy nodes copy is not in it.",
         "Figures are of one process; in another one times and ratios can differ.",
         "Times are medians; parts are timed apart, each with its own wait, so they need not add up; ≈ derived from other figures, not measured.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",

@@ -202,8 +202,8 @@ def test_a_suite_names_the_best_of_each_model_that_has_several() -> None:
     assert f"- Most items/s: 8.00k at a--1, with cpu-tensors{TURN}\n" in markdown(suite.build("s", both[:2]))
     sizes = [replace(it, item_bytes=size) for size in (4, 64) for it in both[:2]]
     text = markdown(suite.build("s", sizes))
-    assert f"- Most items/s of items with inputs of 4 B each: 8.00k at a--1, with cpu-tensors{TURN}\n" in text
-    assert f"- Most items/s of items with inputs of 64 B each: 8.00k at a--1, with cpu-tensors{TURN}\n" in text
+    assert f"- Most items/s of a (cases with 4 B of inputs an item): 8.00k at a--1, with cpu-tensors{TURN}\n" in text
+    assert f"- Most items/s of a (cases with 64 B of inputs an item): 8.00k at a--1, with cpu-tensors{TURN}\n" in text
 
 
 def test_the_items_of_an_input_that_has_the_batch() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ortbench.analysis.comparing.pairs import ratio_of
 from ortbench.analysis.noise import leaves
 from ortbench.core.stats import Value
-from ortbench.model.modes import CPU, DEVICE, LATENCY, MODES, is_rate, mode_of
+from ortbench.model.modes import CPU, DEVICE, LATENCY, is_rate, mode_of
 from ortbench.model.result import OK
 
 if TYPE_CHECKING:
@@ -106,22 +106,20 @@ def over(base: Case, case: Case) -> Value | None:
     return None if before is None or not after else Value(before / after)
 
 
-_HALF = 0.5  # of what seems to be copies; with less than that in a mode that copies as much, they are not most of it
+_HALF = (
+    0.5  # of what seems to be copies; where more of it is not in a mode that copies as much, they are not most of it
+)
 
 
-def other_work(result: Result, copies_ns: float) -> Value | None:
-    """Where the latencies of `cpu-tensors` and `device-resident` differ by `copies_ns`, but mostly for what else `session.run` does than
-    copies: how much longer than without copies `device-tensors` takes, ns, which copies as much; None where it does not say so."""
-    resident, bound = result.case(MODES[CPU].without_copies), result.case(DEVICE)
-    if resident is None or bound is None or (speedup := over(resident, bound)) is None:
+def other_work(result: Result, copies_ns: float) -> float | None:
+    """By how much longer, at least, `cpu-tensors` takes than `device-tensors`, ns, which copies as much: other work of `session.run`, or
+    slower copies. None where that is not most of the `copies_ns` by which it takes longer than without copies."""
+    cpu, bound = result.case(CPU), result.case(DEVICE)
+    if cpu is None or bound is None or bound.speedup is None:
         return None
-    base = resident.median(LATENCY) or 0.0
-    more = Value((bound.median(LATENCY) or 0.0) - base)
-    if speedup.ci95 is not None:
-        low, high = speedup.ci95
-        more = Value(more.value, (base * (1 / high - 1), base * (1 / low - 1)))
-    most = more.value if more.ci95 is None else max(more.value, more.ci95[1])
-    return more if 0 < more.value < _HALF * copies_ns and most < copies_ns else None
+    low = bound.speedup.value if bound.speedup.ci95 is None else bound.speedup.ci95[0]
+    least = (cpu.median(LATENCY) or 0.0) * (1 - 1 / low)
+    return least if least > _HALF * copies_ns else None
 
 
 def _value(case: Case) -> float:

@@ -46,6 +46,7 @@ from ortbench.model.modes import (
     PER_ITEM,
     PER_RUN,
     PIPELINE_SPEEDUP,
+    READBACK,
     THROUGHPUT,
     is_rate,
     mode_of,
@@ -208,12 +209,11 @@ def _copies(result: Result) -> list[Finding]:
     evidence = (
         f"≈{duration(copies)}{of} of {duration(total)}, the latency less that of {MODES[CPU].without_copies}{unsure}"
     )
-    if (more := other_work(result, copies)) is not None:
+    if resident is not None and resident.sync is not None and resident.sync["kind"] == READBACK:
+        evidence += ", which has a read-back in it"
+    if (other := other_work(result, copies)) is not None:
         said = f"Copies{where(result)}, and what else session.run does, take"
-        most = more.value if more.ci95 is None else more.ci95[1]
-        longer = f"{duration(most)} more than {MODES[CPU].without_copies}{' at most (95% CI)' if more.ci95 else ''}"
-        evidence += f"; {DEVICE}, which copies as much, takes {longer}"
-        evidence += f", so {duration(copies - most)} or more are other work, or slower copies"
+        evidence += f"; it is at least {duration(other)} above that of {DEVICE}, which copies as much: other work or slower copies"
     return [Finding(f"{said} ≈{share(copies / total)} of the latency of {CPU}", evidence, weight=Weight.ANSWER)]
 
 
