@@ -209,11 +209,13 @@ def _copies(result: Result) -> list[Finding]:
     evidence = (
         f"≈{duration(copies)}{of} of {duration(total)}, the latency less that of {MODES[CPU].without_copies}{unsure}"
     )
-    if resident is not None and resident.sync is not None and resident.sync["kind"] == READBACK:
-        evidence += ", which has a read-back in it"
-    if (other := other_work(result, copies)) is not None:
-        said = f"Copies{where(result)}, and what else session.run does, take"
+    is_read_back = resident is not None and resident.sync is not None and resident.sync["kind"] == READBACK
+    other = other_work(result, copies)
+    evidence += ", which has a read-back in it" if is_read_back else ""
+    if other is not None:
         evidence += f"; it is at least {duration(other)} above that of {DEVICE}, which copies as much: other work or slower copies"
+    if is_read_back or other is not None:
+        said = f"Copies{where(result)}, and what else session.run does, take"
     return [Finding(f"{said} ≈{share(copies / total)} of the latency of {CPU}", evidence, weight=Weight.ANSWER)]
 
 
