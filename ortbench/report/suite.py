@@ -204,9 +204,9 @@ def _best(records: Sequence[Record]) -> list[str]:
     models = Counter(model for model, _ in rates)
     several = len({record.model for record in records}) > 1
     said = []
-    for (name, item), found in rates.items():
-        alike = f"{name} (cases with {size(item)} of inputs an item)" if item and models[name] > 1 else ""
-        said.append(best(found, alike or (name if several else "")))
+    for (name, _), found in rates.items():
+        alike = f"{first_of([it.name for it in found], _NAMES)} (items of one size)"
+        said.append(best(found, alike if models[name] > 1 else name if several else ""))
     return [f"{it}{_IN_TURN}" for it in said if it is not None]
 
 
@@ -214,12 +214,17 @@ _APART = 0.05  # of a median, from which on a mean is told beside it
 
 
 def _skewed(records: Sequence[Record]) -> list[str]:
-    """Cases whose times, which are medians, and rates, which are by the mean, can rank them differently."""
+    """Cases whose times, which are medians, and rates, which are by the mean, can rank them differently; nothing without rates."""
     known = [(it, it.fastest_ns, it.mean_ns) for it in records if it.fastest_ns and it.mean_ns]
-    return [
-        f"{it.id}: the median latency is {duration(middle)}, the mean {duration(mean)}, so times and rates can rank it differently"
+    apart = [
+        f"{it.id} {duration(middle)} and {duration(mean)}"
         for it, middle, mean in known
-        if is_batch(it.items) and abs(mean / middle - 1) >= _APART
+        if abs(mean / middle - 1) >= _APART
+    ]
+    if not apart or not any(is_batch(it.items) for it in records):
+        return []
+    return [
+        f"Times and rates can rank cases differently, as median and mean latency are apart: {first_of(apart, _NAMES)}"
     ]
 
 
