@@ -108,7 +108,10 @@ def case_table(records: Sequence[Record]) -> Table:
     shown = (*_COLUMNS, _OF_SHAPES, *of_items, *_MORE)
     rows = tuple(
         (
-            *(maybe(getattr(record, field), show) for _, field, show in shown),
+            *(
+                model.NOTHING if field == "speedup" and record.is_alone else maybe(getattr(record, field), show)
+                for _, field, show in shown
+            ),
             *_machine_cells(record),
             Cell(record.outcome, _TONES.get(record.outcome, "")),
         )
@@ -149,8 +152,12 @@ def _modes(records: Sequence[Record]) -> str:
         if it.modes:
             groups.setdefault(tuple(it.modes), []).append(it.id)
     of_cases = sorted(groups.items(), key=lambda it: len(it[1]))
-    said = [f"{', '.join(modes)} ({first_of(ids, _NAMES)})" for modes, ids in of_cases[:-1]]
-    said += [f"{', '.join(modes)}{f' ({len(ids)} others)' if said else ''}" for modes, ids in of_cases[-1:]]
+    only = {tuple(it.modes): f", of which only {it.fastest} takes new inputs" for it in records if it.is_alone}
+    said = [f"{', '.join(modes)} ({first_of(ids, _NAMES)}){only.get(modes, '')}" for modes, ids in of_cases[:-1]]
+    said += [
+        f"{', '.join(modes)}{f' ({len(ids)} others)' if said else ''}{only.get(modes, '')}"
+        for modes, ids in of_cases[-1:]
+    ]
     return f"Measured modes: {'; '.join(said)}." if said else ""
 
 
@@ -205,8 +212,12 @@ def _best(records: Sequence[Record]) -> list[str]:
     several = len({record.model for record in records}) > 1
     said = []
     for (name, _), found in rates.items():
-        alike = f"{first_of([it.name for it in found], _NAMES)} (items of one size)"
-        said.append(best(found, alike if models[name] > 1 else name if several else ""))
+        if models[name] == 1:
+            said.append(best(found, name if several else ""))
+        elif len(found) > 1:
+            top = max(found, key=lambda it: it.items_per_s)
+            of = f"{first_of([it.name for it in found], _NAMES)}, whose items are of the same size"
+            said.append(f"Most items/s of {of}: {rate(top.items_per_s)} at {top.name}, with {top.mode}")
     return [f"{it}{_IN_TURN}" for it in said if it is not None]
 
 
@@ -223,9 +234,7 @@ def _skewed(records: Sequence[Record]) -> list[str]:
     ]
     if not apart or not any(is_batch(it.items) for it in records):
         return []
-    return [
-        f"Times and rates can rank cases differently, as median and mean latency are apart: {first_of(apart, _NAMES)}"
-    ]
+    return [f"Median and mean latency are apart, and so times and rates: {first_of(apart, _NAMES)}"]
 
 
 def _reason(record: Record) -> Note:

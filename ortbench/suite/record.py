@@ -96,6 +96,11 @@ class Record:
     # of such a suite, the same for cases that differ in nothing but where they are carried out, or None
     alike: str | None = None
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether `fastest` is the only mode with new inputs that was measured, beside one whose tensors stay on the device."""
+        return self.resident is not None and sum(not mode_of(it).on_device for it in self.modes) == 1
+
     def line(self, was_done: bool) -> str:
         """The case in a line, as it is told when it ends or turns out to be done."""
         parts = [] if self.reason else [self.outcome]
@@ -104,7 +109,8 @@ class Record:
                 "" if self.speedup is None or self.fastest == CPU else f", {times(self.speedup)} as fast as cpu-tensors"
             )
             of_shape = "" if self.best_shape is None else f"best {self.best_shape} with "
-            parts.append(f"{of_shape or 'fastest mode '}{self.fastest}{speed}")
+            alone = f"{of_shape}{self.fastest}, the only mode with new inputs"
+            parts.append(alone if self.is_alone else f"{of_shape or 'fastest mode '}{self.fastest}{speed}")
         if self.resident_speedup is not None and self.resident_speedup > (self.speedup or 1.0):
             needs = RUN.in_place_needs if self.in_place else RUN.on_device_needs
             parts.append(f"{self.resident} {times(self.resident_speedup)} if {needs}")

@@ -410,6 +410,11 @@ def test_a_summary_says_which_modes_and_checks_there_are() -> None:
     gpu = replace(cpu, id="gpu", provider="CUDAExecutionProvider", checks=[*cpu.checks, Check("mode x", "passed", "")])
     lines = shown(suite.build, "s", [slow, cpu, gpu], width=200)
     assert any(line.startswith("a ") and "device-resident " in line and " 0.820× " in line for line in lines)
+    alone = replace(slow, modes=["cpu-tensors", "device-resident"])
+    assert "cpu-tensors, the only mode with new inputs" in alone.line(was_done=False)
+    assert "Measured modes: cpu-tensors, device-resident, of which only cpu-tensors takes new inputs." in shown(
+        suite.build, "s", [alone], width=200
+    )
     assert "device-resident" not in slow.line(was_done=False)  # it is no faster
     assert "Measured modes: cpu-tensors, device-tensors, device-resident (a); cpu-tensors (2 others)." in lines
     checks = "Checks of gates: cpu nodes (2 cases), mode x (1 case); in 1 case cpu nodes cannot fail: on CPUExecutionProvider no node falls back."

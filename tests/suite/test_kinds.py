@@ -361,7 +361,7 @@ def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
     assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
     assert (
         records[0].line(was_done=True)
-        == "swept: measured, best batch=4 with cpu-tensors, device-resident 1.07× if tensors never cross the link between inferences, done before"
+        == "swept: measured, best batch=4 with cpu-tensors, the only mode with new inputs, device-resident 1.07× if tensors never cross the link between inferences, done before"
     )
     on_host = sweep_result()
     on_host.target["memory"] = {"kind": "host", "default": "host memory", "host_accessible": None}
