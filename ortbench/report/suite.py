@@ -133,7 +133,7 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     notes = [*_reasons(records), *map(Note, [*_best(records), *_skewed(records)])]
     kept = sorted({record.in_place for record in records if record.resident is not None})
     needs = [f"{_NEEDS[it]}{_ON_HOST * (it and len(kept) > 1)}" for it in kept]
-    there = f"{_ON_DEVICE.name}: usable only if {', or if '.join(needs)}; all other figures are of those measured modes that take new inputs in each inference."
+    there = f"{_ON_DEVICE.name}, latency on device, speedup on device: usable only if {', or if '.join(needs)}; all other figures are of those measured modes that take new inputs in each inference."
     words: list[Block] = [Paragraph(there)] if needs else []
     words += [Paragraph(IN_PLACE)] if any(record.fastest == HOST_ACCESSIBLE for record in records) else []
     words += [Paragraph(it) for it in (_means(records), _modes(records), _checked(records)) if it]
@@ -228,13 +228,15 @@ def _skewed(records: Sequence[Record]) -> list[str]:
     """Cases whose times, which are medians, and rates, which are by the mean, can rank them differently; nothing without rates."""
     known = [(it, it.fastest_ns, it.mean_ns) for it in records if it.fastest_ns and it.mean_ns]
     apart = [
-        f"{it.id} {duration(middle)} and {duration(mean)}"
+        f"{it.id} with {it.fastest} {duration(middle)} and {duration(mean)}"
         for it, middle, mean in known
         if abs(mean / middle - 1) >= _APART
     ]
     if not apart or not any(is_batch(it.items) for it in records):
         return []
-    return [f"Median and mean latency are apart, and so times and rates: {first_of(apart, _NAMES)}"]
+    return [
+        f"Median and mean latency are apart, and so times and what is by the mean (CPU time, items/s): {first_of(apart, _NAMES)}"
+    ]
 
 
 def _reason(record: Record) -> Note:

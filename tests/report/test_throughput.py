@@ -221,7 +221,7 @@ def test_the_items_of_an_input_that_has_the_batch() -> None:
 
 def test_a_suite_says_where_times_and_rates_disagree() -> None:
     one = record("a--1", batch(8, MS), "a")
-    said = "Median and mean latency are apart, and so times and rates: a--1 1.00 ms and 1.10 ms"
+    said = "Median and mean latency are apart, and so times and what is by the mean (CPU time, items/s): a--1 with cpu-tensors 1.00 ms and 1.10 ms"
     assert said not in markdown(suite.build("s", [one]))
     assert said in markdown(suite.build("s", [replace(one, mean_ns=1.1 * MS)]))
 
