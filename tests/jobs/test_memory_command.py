@@ -159,16 +159,15 @@ def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp
     model = relu_model(tmp_path / "relu.onnx", SIZE)
     modes = ("--ep", "cuda", "--mode", "cpu-tensors", "--mode", "device-resident")
     found = cases(measure(model, *modes, *QUICK, out=tmp_path / "out", prefix=prefix))
-    held = [
-        it for it in softcuda.users(tmp_path / "used").values() if it[0]
-    ]  # of workers, and of trials on a busy machine
+    # A worker that ends by itself, before it is killed, as on a busy machine, has given all back by then.
+    held = [*softcuda.users(tmp_path / "used").values()]
     for mode, bound, arena in zip(
         ("cpu-tensors", "device-resident"), (0, 2 * SIZE + TOKEN), (2 * SIZE, 0), strict=True
     ):
         memory = found[mode]["memory"]
         of_process = figure(found[mode], "device_memory_process")
         assert figure(found[mode], "device_memory") == of_process
-        # One worker holds just that in the end, or held it before: among many other tests the two differed at times.
+        # One worker holds just that in the end, or held it before.
         held.remove(next(it for it in held if it[0] <= of_process <= it[1]))
         assert figure(found[mode], "device_memory_bound") == bound
         assert memory["arenas"][0]["in_use"] == arena
