@@ -31,7 +31,6 @@ from ortbench.model.modes import (
     MODES,
     PHASE_NAMES,
     PIPELINE_SPEEDUP,
-    READBACK,
     STAGE,
     STEP,
     is_rate,
@@ -136,8 +135,7 @@ def _says_a_rate(result: Result, case: Case) -> bool:
     without = result.case(mode_of(case.mode).without_copies)
     if without is None:
         return True
-    is_read_back = without.sync is not None and without.sync["kind"] == READBACK
-    return not is_read_back and other_work(result, case.value(COPY_TIME) or 0) is None
+    return not without.is_read_back and other_work(result, case.value(COPY_TIME) or 0) is None
 
 
 def put_copies(case: Case, least_ns: float = 0) -> None:

@@ -148,4 +148,9 @@ def best(rates: Sequence[Rate], of: str = "") -> str | None:
     top = max(rates, key=lambda it: it.items_per_s)
     alone = sum(it.items == top.items for it in rates) == 1
     what = f"{top.items['dim']}={top.items['count']}" if alone and top.items["dim"] else top.name
-    return f"Most items/s{f' of {of}' if of else ''}: {rate(top.items_per_s)} at {what}, with {top.mode}"
+    return most(top, of, what)
+
+
+def most(top: Rate, of: str = "", what: str = "") -> str:
+    """What gets most items done of something, in a sentence."""
+    return f"Most items/s{f' of {of}' if of else ''}: {rate(top.items_per_s)} at {what or top.name}, with {top.mode}"

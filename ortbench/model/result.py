@@ -29,7 +29,7 @@ from typing import Any, Final, Literal
 from ortbench.core.parts import SOMETIMES
 from ortbench.core.stats import Metric, Stats, Value
 from ortbench.model import schema
-from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, WHOLES, stage_in
+from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, READBACK, WHOLES, stage_in
 from ortbench.model.unit_of_work import INFERENCE, ChainWork, LoopWork, StartWork, Work
 
 SCHEMA_VERSION = 2
@@ -122,6 +122,11 @@ class Case:
     def first_rounds(self) -> list[int]:
         """Of several processes the first round of each."""
         return self.processes or []
+
+    @property
+    def is_read_back(self) -> bool:
+        """Whether a value is read back behind its inferences, as a wait for the device."""
+        return self.sync is not None and self.sync["kind"] == READBACK
 
     @property
     def whole(self) -> str:

@@ -158,7 +158,12 @@ def _limit(result: Result) -> str:
 def _differ(result: Result, way: Direction) -> bool:
     """Whether one kind of host memory is faster than the other, as far as that is known."""
     found = advantage(result, way)
-    return found is not None and (found[1].ci95 is None or not found[1].ci95[0] <= 1 <= found[1].ci95[1])
+    return found is not None and not _is_level(found[1])
+
+
+def _is_level(ratio: Ratio) -> bool:
+    """Whether neither is faster, as far as that is known."""
+    return ratio.ci95 is not None and ratio.ci95[0] <= 1 <= ratio.ci95[1]
 
 
 def _fall(result: Result) -> list[str]:
@@ -197,7 +202,7 @@ def _times(ratio: Ratio) -> str:
     if ratio.ci95 is None:
         return f"{ratio.ratio:.2f}× as fast ({TOO_FEW})"
     low, high = ratio.ci95
-    if low <= 1 <= high:
+    if _is_level(ratio):
         return "not measurably faster"
     return f"{ratio.ratio:.2f}× as fast (95% CI {low:.2f} to {high:.2f})"
 

@@ -19,7 +19,6 @@ from ortbench.model.modes import (
     HOST_ACCESSIBLE,
     LATENCY,
     MODES,
-    READBACK,
     SPIN_SHARE,
     TOKEN_PHASES,
     WHOLES,
@@ -29,7 +28,7 @@ from ortbench.model.modes import (
 from ortbench.model.result import CHAIN, LOOP, Case, Result, work_of
 from ortbench.report.bars import INFERENCE
 from ortbench.report.model import DERIVED, DOUBTED, KEY, NOTHING, Column, Kind, Table, filled
-from ortbench.report.phrases import mode_name
+from ortbench.report.phrases import mode_name, processes_in
 
 _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 # What stands above the modes that keep tensors on the device.
@@ -175,8 +174,8 @@ def _copies(result: Result) -> list[str]:
         return []
     timed = f"; of {listed(apart)} H2D and D2H, timed apart" if apart else ""
     without = MODES[CPU].without_copies
-    said, sync = f"copies: of {less} the latency less that of {without}", getattr(result.case(without), "sync", None)
-    if sync is not None and sync["kind"] == READBACK:
+    said, base = f"copies: of {less} the latency less that of {without}", result.case(without)
+    if base is not None and base.is_read_back:
         more = f"what else session.run does adds to that, the read-back of {without} takes from it"
         return [f"{said}: {more}{timed}."]
     return [f"{said}, so with what else session.run does{timed}."]
@@ -184,7 +183,7 @@ def _copies(result: Result) -> list[str]:
 
 def _whose(result: Result, compares: bool) -> list[str]:
     """Of how many processes figures are, or the intervals of ratios where a table `compares` modes; a load says that of its points."""
-    count = max((len(it.first_rounds) for it in result.cases), default=0)
+    count = processes_in(result)
     fewer = {it.mode: len(it.first_rounds) for it in result.cases if 0 < len(it.first_rounds) < count}
     less = f" ({min(fewer.values())} of {listed(list(fewer))})" if fewer and compares else ""
     several = f"of {count} processes{less}, one after the other"

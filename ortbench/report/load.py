@@ -311,11 +311,11 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         has_ci = any(column.name == "95% CI" for table in tables for column in table.columns)
         of = " and ".join(["95% CI"] * has_ci + ["SLO"] * (result.slo is not None)) or "figures"
         several = f"as many of the {processes_in(result)} processes as column processes says"
-        several = several if len({*counts}) > 1 else f"{max(counts, default=0)} processes"
-        known = _BY_PROCESSES.format(of, several) if max(counts, default=0) >= FEW else _ELSEWHERE
+        differ, top = len({*counts}) > 1, max(counts, default=0)
+        known = _BY_PROCESSES.format(of, several if differ else f"{top} processes") if top >= FEW else _ELSEWHERE
         cells = {cell for table in tables for row in table.rows for cell in row}
         is_open = any(it == CANNOT_TELL or it.rstrip(model.DOUBTED).endswith(_TIMES) for it in cells)
-        of_kinds += [_OPEN] if result.slo is not None and (is_open or len({*counts}) > 1) else []
+        of_kinds += [_OPEN] if result.slo is not None and (is_open or differ) else []
         of_kinds += [_HIGHEST] if any(map(is_full, measured(result, RATE))) else []
         lines = dict.fromkeys([*of_kinds, *legend(result, *tables), known])
         there = {column.name for table in tables for column in table.columns}

@@ -380,7 +380,7 @@ SYNC = {
 }
 
 
-# What one takes on an idle device, where that is no part of an inference's time.
+# What one takes, where that is not what it adds to an inference; of others it is said as in `heading`.
 SYNC_COST = {"readback": "; on an idle device that takes {}, behind an inference it can take less"}
 
 

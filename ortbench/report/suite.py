@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.items import Rate, best, is_batch
+from ortbench.analysis.items import Rate, best, is_batch, most
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.parts import plain
 from ortbench.core.safe_text import first_of
@@ -215,9 +215,8 @@ def _best(records: Sequence[Record]) -> list[str]:
         if models[name] == 1:
             said.append(best(found, name if several else ""))
         elif len(found) > 1:
-            top = max(found, key=lambda it: it.items_per_s)
             of = f"{first_of([it.name for it in found], _NAMES)}, whose items are of the same size"
-            said.append(f"Most items/s of {of}: {rate(top.items_per_s)} at {top.name}, with {top.mode}")
+            said.append(most(max(found, key=lambda it: it.items_per_s), of))
     return [f"{it}{_IN_TURN}" for it in said if it is not None]
 
 

@@ -106,9 +106,13 @@ def over(base: Case, case: Case) -> Value | None:
     return None if before is None or not after else Value(before / after)
 
 
-_HALF = (
-    0.5  # of what seems to be copies; where more of it is not in a mode that copies as much, they are not most of it
-)
+def part_saved(speedup: float) -> float:
+    """The part of a latency that goes where something is so many times as fast; below 0 where it is slower."""
+    return 1 - 1 / speedup
+
+
+# Of what seems to be copies: where a mode that copies as much is without more than this of it, they are not most of it.
+_HALF = 0.5
 
 
 def other_work(result: Result, copies_ns: float) -> float | None:
@@ -118,7 +122,7 @@ def other_work(result: Result, copies_ns: float) -> float | None:
     if cpu is None or bound is None or bound.speedup is None:
         return None
     low = bound.speedup.value if bound.speedup.ci95 is None else bound.speedup.ci95[0]
-    least = (cpu.median(LATENCY) or 0.0) * (1 - 1 / low)
+    least = (cpu.median(LATENCY) or 0.0) * part_saved(low)
     return least if least > _HALF * copies_ns else None
 
 

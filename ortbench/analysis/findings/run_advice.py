@@ -18,6 +18,7 @@ from ortbench.analysis.comparing.claims import (
     is_faster,
     other_work,
     over,
+    part_saved,
     seems_faster,
 )
 from ortbench.analysis.comparing.pairs import TOO_FEW
@@ -46,7 +47,6 @@ from ortbench.model.modes import (
     PER_ITEM,
     PER_RUN,
     PIPELINE_SPEEDUP,
-    READBACK,
     THROUGHPUT,
     is_rate,
     mode_of,
@@ -203,13 +203,13 @@ def _copies(result: Result) -> list[Finding]:
         ]
     unsure = "" if _has_interval(resident) else f"; {TOO_FEW}"
     ends = () if resident is None or resident.speedup is None else resident.speedup.ci95 or ()
-    low, high = (total * (1 - 1 / it) for it in ends) if ends else (math.inf, 0.0)
+    low, high = (total * part_saved(it) for it in ends) if ends else (math.inf, 0.0)
     is_wide = low <= copies <= high and high - low > _WIDE * copies
     of = f" (95% CI {durations((low, high))})" if is_wide else ""
     evidence = (
         f"≈{duration(copies)}{of} of {duration(total)}, the latency less that of {MODES[CPU].without_copies}{unsure}"
     )
-    is_read_back = resident is not None and resident.sync is not None and resident.sync["kind"] == READBACK
+    is_read_back = resident is not None and resident.is_read_back
     other = other_work(result, copies)
     evidence += ", which has a read-back in it" if is_read_back else ""
     if other is not None:
@@ -277,7 +277,7 @@ def _break_even(result: Result) -> list[Finding]:
     if not on_device(result, kept, fastest(result, on_device=False))[1]:
         return []
     saved, total, ends = cpu.value(COPY_TIME) or 0, cpu.median(LATENCY) or 0, resident.speedup and resident.speedup.ci95
-    sure = saved if not ends else min(saved, total * (1 - 1 / ends[0]))  # by the lower end of the speedup
+    sure = saved if not ends else min(saved, total * part_saved(ends[0]))  # by the lower end of the speedup
     if sure <= 0:
         return []
     # One inference with both copies is `device-tensors`: where that was measured and is not faster, the first does not pay.
@@ -468,7 +468,7 @@ def _are_known(result: Result) -> bool:
     """Whether the interval of what copies inside an inference take is narrow enough for a rate of them."""
     resident = result.case(MODES[CPU].without_copies)
     ends = None if resident is None or resident.speedup is None else resident.speedup.ci95
-    return ends is None or (ends[0] > 1 and (1 - 1 / ends[1]) < _KNOWN * (1 - 1 / ends[0]))
+    return ends is None or (ends[0] > 1 and part_saved(ends[1]) < _KNOWN * part_saved(ends[0]))
 
 
 def _copied(way: str, share: LinkShare) -> str:
