@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import partial
 from itertools import pairwise
@@ -81,7 +82,7 @@ def _nothing() -> None:
     """In the place of a command that is only named."""
 
 
-def _complete() -> NoReturn:
+def _complete() -> int:
     """Answer a shell that asks what could be typed; without an answer it goes on with files."""
     from ortbench.cli import completion
 
@@ -94,14 +95,15 @@ def _complete() -> NoReturn:
             completion.rewrite(typed)
         if typed[0] in COMMANDS:
             _offer(typed)
-    app(prog_name=completion.PROGRAM, complete_var=COMPLETING)
-    raise SystemExit(DONE)
+    with suppress(SystemExit):
+        app(prog_name=completion.PROGRAM, complete_var=COMPLETING)
+    return DONE
 
 
 def main(typed: Sequence[str]) -> NoReturn:
     """The program, of what is typed behind its name: a user's error is one line on stderr and its exit code, never a traceback."""
     if COMPLETING in os.environ:
-        _complete()
+        safe_stdio.to_the_end(_complete)
     _offer(typed)
     safe_stdio.to_the_end(partial(_carry_out, list(typed)))
 

@@ -1,4 +1,4 @@
-"""Standard output and standard error that cost a command nothing when they cannot be written.
+"""Standard output and standard error that are written in full, and cost a command nothing when they cannot be.
 
 The reader of a pipe goes (head, less), the terminal closes, the disk that the output goes to is full: the command ends
 as it would have. A gate that fails still fails, and files are written all the same.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import io
 import os
+import select
+import stat
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, NoReturn, cast
@@ -38,16 +40,27 @@ class _Forgiving(io.RawIOBase):
     def fileno(self) -> int:
         return self._raw.fileno()
 
-    def write(self, data: ReadableBuffer) -> int | None:
-        if not self._lost:
+    def write(self, data: ReadableBuffer) -> int:
+        """Write all of it: a disk that is nearly full takes a part, and a pipe that does not block none until it is read."""
+        left, at = memoryview(data).cast("B"), 0
+        while at < len(left) and not self._lost:
             try:
-                return self._raw.write(data)
+                written = self._raw.write(left[at:])
+                if written is None:
+                    select.select([], [self._raw], [])
+                else:
+                    at += written
             except OSError as error:
                 self._lost = True
-                # else the reader of a pipe or the terminal is gone, and nobody is left to be told
-                if error.errno not in (errno.EPIPE, errno.EIO):
+                if not self._has_nobody(error):
                     files.note(self._called, error)
-        return memoryview(data).nbytes
+        return len(left)
+
+    def _has_nobody(self, error: OSError) -> bool:
+        """Whether the reader of a pipe or the terminal is gone, and nobody is left to be told."""
+        if error.errno == errno.EIO:  # a failing disk says the same
+            return stat.S_ISCHR(os.fstat(self.fileno()).st_mode)
+        return error.errno == errno.EPIPE
 
 
 def to_the_end(carry_out: Callable[[], int]) -> NoReturn:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import MODELS, ONCE, ROOT, Ran, ortbench
+from tests.conftest import MODELS, ONCE, ROOT, Ran, command, ortbench
 from tests.small_disk import PAGE, SmallDisk, small_disk
 
 pytestmark = pytest.mark.process
@@ -207,6 +210,54 @@ def test_standard_output_on_a_full_disk(disk: SmallDisk, tmp_path: Path) -> None
     ran = ortbench("run", TINY, "--ep", "cpu", *ONCE, "--out", tmp_path, prefix=("sh", "-c", '"$@" > /dev/full', "sh"))
     assert (ran.code, ran.error_line) == (1, f"standard output was not written: {FULL}")
     assert len(list(tmp_path.glob("*/table.md"))) == 1
+
+
+PRINTED: dict[str, tuple[object, ...]] = {
+    "page": ("report", RESULT, "--html", "-"),
+    "json": ("compare", RESULT, RESULT, "--json", "-"),
+    "table": ("compare", RESULT, RESULT),
+    "help": ("run", "--help"),
+    "completion": (),
+}
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("what", PRINTED)
+def test_standard_output_is_whole_or_one_line_says_that_it_is_not(what: str, unbuffered: str, disk: SmallDisk) -> None:
+    environment = {"PYTHONUNBUFFERED": unbuffered}
+    if what == "completion":
+        environment |= {"_ORTBENCH_COMPLETE": "complete_bash", "COMP_WORDS": "ortbench --", "COMP_CWORD": "1"}
+    whole = ortbench(*PRINTED[what], **environment)
+    assert (whole.code, whole.err) == (0, "")
+    size = len(whole.out.encode())
+    # A disk takes whole pages, a limit any number of bytes: what is written last is written in part.
+    small = f'mount -t tmpfs -o size={PAGE} none "$0" && "$@" > "$0/out"'
+    spaces = "-m" if os.geteuid() == 0 else "-Urm"
+    of_limit = ("sh", "-c", f'prlimit --fsize={size // 2} "$@" > "$0"', str(disk.place.parent / "out"))
+    of_disk = ("unshare", spaces, "sh", "-c", small, str(disk.place))
+    for prefix in [of_limit, of_disk][: 1 + (size > PAGE)]:
+        ran = ortbench(*PRINTED[what], prefix=prefix, **environment)
+        reason = FULL if prefix[0] == "unshare" else "File too large"
+        assert (ran.code, ran.error_line) == (1, f"standard output was not written: {reason}")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_pipe_that_does_not_block_and_is_full_for_a_while(unbuffered: str) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    size = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PAGE)
+    os.write(writing, bytes(size))
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    line = command(*PRINTED["page"])
+    with subprocess.Popen(line, stdout=writing, stderr=subprocess.PIPE, env=environment) as process:
+        os.close(writing)
+        time.sleep(1)  # most of its start; whatever it has written by then, it cannot have written all
+        assert process.poll() is None
+        with os.fdopen(reading, "rb") as pipe:
+            printed = pipe.read()
+        assert process.stderr is not None
+        assert (process.stderr.read(), process.wait()) == (b"", 0)
+    assert printed[size:].decode() == ortbench(*PRINTED["page"]).out
 
 
 @pytest.mark.parametrize("line", [("--version",), ("run", "--help"), ("run", TINY, "--ep", "cpu", *ONCE)])
