@@ -91,6 +91,7 @@ def saved(path: Path, text: str, opset: int = 21) -> Path:
 NONZERO = """g (float[8] x) => (int64[1, N] where, float[8] y) { where = NonZero(x)  y = Relu(x) }"""
 BOOLS = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1>(b)  y = Mul(z, c) }"
 SEQUENCES = "g (seq(float[N, 2]) s, float[2] x) => (seq(float[]) o) { o = SequenceInsert(s, x) }"
+SCALARS = "g (float[4] s, int64[] t) => (float[4] o) { f = Cast<to = 1>(t)  o = Add(s, f) }"
 OPTIONAL = "g (optional(float[2]) o) => (bool h, float[2] x) { h = OptionalHasElement(o)  x = OptionalGetElement(o) }"
 FOUR_BITS = """g (int4[3, 5] a, uint4[3] u, float[2] f) => (int4[3, 5] b, uint4[3] v, float[2] g) {
     c = Cast<to = 1>(a)  b = Cast<to = 22>(c)  w = Cast<to = 1>(u)  v = Cast<to = 21>(w)  g = Relu(f) }"""
@@ -113,6 +114,8 @@ def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> 
         f=np.ones(2, np.float32),
     )
     bound = ("device-tensors", "device-resident")
+    scalars = tmp_path / "scalars.npz"
+    np.savez(scalars, s=np.ones(4, np.float32), t=np.int64(2))
     asked: dict[str, tuple[Path, tuple[object, ...], tuple[str, ...]]] = {
         "dynamic": (saved(tmp_path / "n.onnx", NONZERO), ("--dynamic-outputs",), bound),
         "external": (MODELS / "multi_output.onnx", ("--input-memory", "numpy"), bound),
@@ -123,6 +126,8 @@ def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> 
         "bits": (saved(tmp_path / "i.onnx", FOUR_BITS), (), ("cpu-tensors",)),
         "given": (tmp_path / "i.onnx", ("--input", inputs), ("cpu-tensors",)),
         "ml": (saved(tmp_path / "m.onnx", NOT_OF_NUMPY), (), ("cpu-tensors",)),
+        "scalar": (saved(tmp_path / "t.onnx", SCALARS), ("--input", scalars), bound),
+        "filled": (tmp_path / "t.onnx", ("--feedback", "o=s", "--fill", "t=step"), bound[1:]),
     }
     for name, (model, options, modes) in asked.items():
         folder = tmp_path / name

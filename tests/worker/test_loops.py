@@ -396,6 +396,21 @@ def test_values_that_do_not_fit_the_input(tmp_path: Path) -> None:
             made_of(path, Inputs(), Steps(fed, 2, fill=fill))
 
 
+@pytest.mark.parametrize(
+    ("kind", "expression"), [("int64", "step"), ("float", "step/2"), ("bool", "1"), ("uint8", "3")]
+)
+def test_what_fills_a_scalar_is_a_scalar(kind: str, expression: str, tmp_path: Path) -> None:
+    text = f"g (float[4] s, {kind}[] t) => (float[4] o) {{ f = Cast<to=1>(t) o = Add(s, f) }}"
+    path, steps = graph(tmp_path / "scalar.onnx", text), Steps((("o", "s"),), 3, fill={"t": expression})
+    loop = made_of(path, Inputs(), steps)
+    assert [step["t"].shape for step in loop.feeds] == [()] * 3
+    assert [array.shape for array in loop.last] == [(4,)]
+    for mode in MODES:
+        made = make_loop(mode, opened(path), loop, steps, Inputs())
+        check_outputs(made, None, None)
+        made.compare_steps(None, None)
+
+
 def test_pairs_and_slots_are_what_they_say() -> None:
     _, loop, _, _ = loop_of("decoder_shared")
     assert loop.pairs == [Pair(1, 2), Pair(2, 3)]

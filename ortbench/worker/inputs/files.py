@@ -171,4 +171,4 @@ def _fit(spec: TensorSpec, array: Array, source: str) -> Array:
     if array.dtype != spec.dtype:
         raise BadInput(f"{source}: {spec.name} is {array.dtype}, the model wants {spec.dtype}")
     spec.check_fit(array.shape, source)
-    return np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes a scalar one-dimensional
+    return np.asarray(array, order="C")

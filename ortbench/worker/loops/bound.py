@@ -490,7 +490,7 @@ class BoundLoop(LoopMode):
             slot = next(slot for slot in self._ins[0] if slot.spec.name == spec.name)
             array, value = self._loop.feeds[0][spec.name], slot.value
         memory = self._single.memory_for(spec, place)
-        return self._single.until_there(upload([Slot(spec, np.ascontiguousarray(array), value, memory, stays=False)]))
+        return self._single.until_there(upload([Slot(spec, np.asarray(array, order="C"), value, memory, stays=False)]))
 
 
 def is_on_host(slot: Slot) -> bool:

@@ -316,7 +316,7 @@ def arrays_of(told: Generated, model: Model, past: int, ids: Array, is_prompt: b
     if roles.positions is not None:
         spec = specs[roles.positions]
         shape = (*(dim if isinstance(dim, int) else 1 for dim in spec.shape[:-2]), *ids.shape)[-len(spec.shape) :]
-        found[roles.positions] = np.ascontiguousarray(np.broadcast_to(np.arange(past, total), shape), spec.dtype)
+        found[roles.positions] = np.asarray(np.broadcast_to(np.arange(past, total), shape), spec.dtype, order="C")
     values = {roles.past: past, roles.total: total, roles.branch: past > 0}
     for name, value in values.items():
         if name is not None:

@@ -167,7 +167,7 @@ class CpuLoop(LoopMode):
             return value if is_array else host_array(taken.source._model.outputs[taken.out], value)
         if not is_array:
             return value
-        array = np.ascontiguousarray(value)
+        array = np.asarray(value, order="C")
         held = host_value(self._model.inputs[taken.into], array)
         self._holds.append((held, array))
         return held

@@ -133,7 +133,7 @@ class StepInputs:
         if spec.dtype.kind in "iub" and not np.array_equal(held, value):
             wrong = value.flat[int(np.flatnonzero(np.not_equal(held, value))[0])]
             raise BadInput(f"{where}: the input holds {spec.dtype}, and that is {wrong:g}", "--fill")
-        filled: Array = np.ascontiguousarray(np.broadcast_to(held, shape))
+        filled: Array = np.array(np.broadcast_to(held, shape), order="C")
         return filled
 
 

@@ -326,7 +326,7 @@ class BoundMode(SingleMode):
         for slot in self._ins:
             if slot.stays:
                 np.copyto(slot.array, arrays[slot.spec.name])
-        others = [slot._replace(array=np.ascontiguousarray(arrays[slot.spec.name]), pinned=None) for slot in self._ins]
+        others = [slot._replace(array=np.asarray(arrays[slot.spec.name], order="C"), pinned=None) for slot in self._ins]
         upload(others)()
 
     def is_replayed(self) -> bool:

@@ -81,7 +81,7 @@ class Cupy:
 
     def write(self, tensor: Any, array: Array) -> None:
         with self._cupy.cuda.Device(self._index):
-            tensor.set(np.ascontiguousarray(array))
+            tensor.set(np.asarray(array, order="C"))
             self._cupy.cuda.Device(self._index).synchronize()
 
     def pointer(self, tensor: Any) -> int:
@@ -144,7 +144,7 @@ class ExternalInputs:
 
     def write(self, arrays: dict[str, Array]) -> None:
         for name, (tensor, _) in self._held.items():
-            array = np.ascontiguousarray(arrays[name])
+            array = np.asarray(arrays[name], order="C")
             self._library.write(tensor, array.view(np.uint8) if array.dtype == np.bool_ else array)
 
     def same_addresses(self) -> bool:

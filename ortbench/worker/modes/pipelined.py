@@ -106,7 +106,7 @@ def make_item(
 def _on_host(spec: TensorSpec, array: Array, host: EpDeviceMemory | None) -> tuple[Any, Array]:
     """A value in host memory with a copy of an array, and the array over that memory."""
     if host is None:
-        own = np.ascontiguousarray(array).copy()
+        own = np.array(array, order="C")
         return host_value(spec, own), own
     value = host.allocate(spec, array.shape)
     view = host_view(spec, value)

@@ -230,7 +230,7 @@ def poison(reference: Array) -> Array:
         return np.full_like(reference, "\0ortbench")
     if reference.dtype.kind == "b":
         return np.logical_not(reference, out=np.empty_like(reference))
-    flipped: Array = np.invert(np.ascontiguousarray(reference).reshape(-1).view(np.uint8))
+    flipped: Array = np.invert(np.asarray(reference, order="C").reshape(-1).view(np.uint8))
     return flipped.view(reference.dtype).reshape(reference.shape)
 
 
