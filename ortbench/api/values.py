@@ -56,7 +56,6 @@ class _Runs(_Session, total=False):
     no_cpu_fallback: bool
     stream: str | None
     run_config: Mapping[str, str | float] | None
-    free_dim: Mapping[str, str] | None
     range: Mapping[str, Sequence[float]] | None
 
 
@@ -237,7 +236,6 @@ class Baseline(TypedDict, total=False):
     stream: str | None
     engine_cache: Place | None
     run_config: Mapping[str, str | float] | None
-    free_dim: Mapping[str, str] | None
     keep: Texts | None
     resident: Texts | None
     input: Place | Arrays | None
@@ -313,4 +311,3 @@ class InspectOptions(_Session, _Sizes, total=False):
     """Of `ortbench.inspect`."""
 
     sequence_tensors: Mapping[str, int] | None
-    free_dim: Mapping[str, str] | None

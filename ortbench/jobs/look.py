@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.feedback_pairs import suggested
-from ortbench.analysis.freed import problem
 from ortbench.core import interpreters, signals
 from ortbench.core.ep_names import NO_DEVICE
 from ortbench.core.errors import (
     BENCHMARK_FAILED,
     DONE,
     INTERRUPTED,
-    BadInput,
     BenchmarkFailed,
     OrtbenchError,
     Unsupported,
@@ -28,7 +26,7 @@ from ortbench.core.errors import (
 from ortbench.core.safe_text import visible
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.publishing import check_place, write, write_json
-from ortbench.measure.process import Client, ask_once, freed_model, open_worker
+from ortbench.measure.process import Client, ask_once, open_worker
 from ortbench.model.modes import MODES, Mode
 from ortbench.model.protocol import (
     FAILED,
@@ -225,22 +223,11 @@ def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: 
 
 def inspected(model: str, target: Target, placed: bool, inputs: Inputs) -> Inspected:
     """What `inspect` shows; raises as it does."""
-    wanted, path = asdict(target) if placed else None, model
-    copy = None
-    if target.free_dims:
-        # Where nothing is placed on an EP, the copy is verified on that of plain ONNX Runtime.
-        own = target if placed else replace(target, ep="cpu")
-        copy = freed_model(model, own, inputs, _MODEL_S)
-        path = copy.path
-    found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=path, target=wanted, inputs=asdict(inputs))
-    if copy is not None:
-        found["path"], found["freed"] = model, copy.freed
-        if (wrong := problem(copy.freed, found["inputs"], found["outputs"])) is not None:
-            raise BadInput(f"--free-dim: {wrong}", "--free-dim")
+    wanted = asdict(target) if placed else None
+    found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=model, target=wanted, inputs=asdict(inputs))
     found["loop"] = suggested(model, found["inputs"], found["outputs"])
     if found["loop"] is not None:
-        words = [word for dim, name in target.free_dims.items() for word in ("--free-dim", f"{dim}={name}")]
-        found["loop"]["command"] += "".join(f" {shlex.quote(word)}" for word in [*_ep(target, placed), *words])
+        found["loop"]["command"] += "".join(f" {shlex.quote(word)}" for word in _ep(target, placed))
     return found
 
 

@@ -17,7 +17,7 @@ from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.passes import without_passes
-from ortbench.measure.process import Client, ask_once, freed_path, request_of, worker_for
+from ortbench.measure.process import Client, ask_once, request_of, worker_for
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import Result
 from ortbench.model.schema import Nodes
@@ -53,9 +53,7 @@ def profile_in_turns(plans: Sequence[Plan], results: Sequence[Result], observer:
                 with _alone(client):
                     found: Nodes = client.ask("nodes_end", graph=graph)
                 if "content" not in found and plan.target.python is not None:  # what has ortbench can read models
-                    found = ask_once(
-                        plan.timeout_s, None, "nodes_read", found=found, model=freed_path(plan), graph=graph
-                    )
+                    found = ask_once(plan.timeout_s, None, "nodes_read", found=found, model=plan.model, graph=graph)
             result.nodes = found
 
 
@@ -112,7 +110,7 @@ def _confirm(
     try:
         with temporary_folder() as folder:
             observer.stage("confirming: a copy of the candidate without the change")
-            models = {"model": freed_path(candidate), "baseline": freed_path(baseline)}
+            models = {"model": candidate.model, "baseline": baseline.model}
             made: dict[str, str] = ask_once(
                 candidate.timeout_s, None, "revert", **models, nodes=own, base_nodes=base, folder=folder
             )
@@ -145,5 +143,5 @@ def _timed(plans: Sequence[Plan], copy: str, why: Why, culprit: Change, observer
 
 def _confirming(plan: Plan, mode: str) -> Plan:
     loop = replace(plan.loop, duration_s=_CONFIRM_S, precision=None, iterations=None, phases=(LATENCY,), processes=1)
-    target = replace(plan.target, free_dims={}, optimized_model=None, engine_cache=None)
-    return replace(without_passes(plan), model=freed_path(plan), modes=(mode,), loop=loop, target=target)
+    target = replace(plan.target, optimized_model=None, engine_cache=None)
+    return replace(without_passes(plan), modes=(mode,), loop=loop, target=target)

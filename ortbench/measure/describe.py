@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from ortbench.analysis.comparing.comparable import recorded_variables
-from ortbench.analysis.freed import problem as outputs_differ
-from ortbench.analysis.freed import sentence as told_of_freed
 from ortbench.analysis.items import items_of
 from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.analysis.outputs import EXPECTED, put, told
@@ -23,7 +21,6 @@ from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import sha256
 from ortbench.core.version import __version__
 from ortbench.measure.gpus import known_card, to_warn_of
-from ortbench.measure.process import freed_model
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import CPU, MODES
 from ortbench.model.protocol import Opened, OpenedChain
@@ -55,8 +52,6 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "inputs": opened["inputs"],
         "outputs": opened["outputs"],
     }
-    if plan.target.free_dims:
-        _describe_freed(result, plan, opened)
     if (loop := opened.get("loop")) is not None:
         result.kind, result.loop = LOOP, loop
     if plan.stages:
@@ -87,15 +82,6 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         if opened["unsupported"] is not None:
             case.status, case.reason = UNSUPPORTED, opened["unsupported"]
     _check_placement(result, plan.target.no_cpu_fallback)  # of a chain the worker has checked it stage by stage
-
-
-def _describe_freed(result: Result, plan: Plan, opened: Opened) -> None:
-    """That a copy was measured, whose outputs follow what was freed; else `BadInput`."""
-    freed = freed_model(plan.model, plan.target, plan.inputs, plan.timeout_s).freed
-    if (wrong := outputs_differ(freed, opened["inputs"], opened["outputs"])) is not None:
-        raise BadInput(f"--free-dim: {wrong}", "--free-dim")
-    result.model["freed"] = freed
-    result.warn("dims-freed", told_of_freed(freed))
 
 
 def _target(plan: Plan, opened: Opened) -> Target:

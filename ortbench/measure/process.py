@@ -14,8 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from functools import cache
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, from_data, one_line
@@ -24,11 +23,8 @@ from ortbench.core.profiler import is_profiled
 from ortbench.core.worker_process import SCRIPT, WorkerProcess, early
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import FreedCopy
-    from ortbench.model.schema import Freed
     from ortbench.plan.bandwidth_plan import CopyPlan
     from ortbench.plan.plan import Plan
-    from ortbench.plan.target import Inputs, Target
 
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # ONNX Runtime ends the colour of a logged line on a line of its own
@@ -256,7 +252,6 @@ def worker_for(plan: Plan) -> Client:
 
 def open_worker(plan: Plan) -> Client:
     """A fresh worker that has been sent what it is to open."""
-    freed_path(plan)  # what cannot be freed needs no worker
     client = worker_for(plan)
     client.send(plan.part.opened_by, **request_of(plan))
     return client
@@ -264,9 +259,8 @@ def open_worker(plan: Plan) -> Client:
 
 def open_session(plan: Plan) -> Client:
     """A fresh worker that has been sent the model and the EP of a sweep, whose shapes it will be asked to run."""
-    model = freed_path(plan)
     client = worker_for(plan)
-    client.send("open_sweep", model=model, target=plan.worker_request()["target"])
+    client.send("open_sweep", model=plan.model, target=plan.worker_request()["target"])
     return client
 
 
@@ -277,8 +271,6 @@ def request_of(plan: Plan) -> dict[str, Any]:
     one's worker reads for it.
     """
     request = plan.worker_request()
-    if plan.target.free_dims:
-        request["model"] = freed_path(plan)
     if plan.target.python is None:
         return request
     for one, sent in plan.sent(request):
@@ -295,46 +287,6 @@ def _index_sizes(model: str, timeout_s: float) -> dict[str, int]:
     except BenchmarkFailed:  # no model, which the worker that opens it says
         return {}
     return found
-
-
-class FreedModel(NamedTuple):
-    """The file of a copy with freed dimensions, and what was done in it."""
-
-    path: str
-    freed: Freed
-
-
-_freed: dict[tuple[object, ...], FreedModel] = {}
-
-
-def freed_path(plan: Plan) -> str:
-    """The model that a worker is to open: the plan's, or the copy in which dimensions are free; `BadInput` as `freed_model`."""
-    return (
-        freed_model(plan.model, plan.target, plan.inputs, plan.timeout_s).path if plan.target.free_dims else plan.model
-    )
-
-
-def freed_model(model: str, target: Target, inputs: Inputs, timeout_s: float) -> FreedModel:
-    """The copy of a model that a target asks for: made by ortbench's own worker, as only its environment is sure to have the
-    package onnx, and verified by one of the interpreter that is measured, on its EP.
-
-    Both come before the worker that measures, so that nothing of them enters a figure. A copy is there as long as this process,
-    for all workers that open it. `BadInput`: a dimension cannot be freed, or the copy is not the model.
-    """
-    from dataclasses import asdict, replace  # most runs have no copy, and would wait for it
-
-    there = Path(model).stat()
-    key = (str(Path(model).resolve()), there.st_mtime_ns, there.st_size, repr(target))
-    if key not in _freed:
-        made: FreedCopy = ask_once(
-            timeout_s, None, "free_dims", model=model, dims=target.free_dims, folder=own_folder()
-        )
-        if target.python is not None and inputs.index_sizes is None:
-            inputs = replace(inputs, index_sizes=_index_sizes(model, timeout_s))
-        asked = {"target": asdict(target), "inputs": asdict(inputs)}
-        ask_once(timeout_s, target.python, "prove_freed", model=model, copy=made["path"], freed=made["freed"], **asked)
-        _freed[key] = FreedModel(made["path"], made["freed"])
-    return _freed[key]
 
 
 def own_folder() -> str:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
@@ -26,7 +26,7 @@ from ortbench.core.worker_process import nameless_file
 from ortbench.measure.bench import Bench, Series
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.folder import temporary_folder
-from ortbench.measure.process import freed_path, last_words, own_folder
+from ortbench.measure.process import last_words, own_folder
 from ortbench.measure.schedule import Block, OneByOne
 from ortbench.model import schema
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_MEMORY, START_PARTS
@@ -198,8 +198,7 @@ class StartSide(Configuration):
         saved: Saved = self.ask("save_inputs", folder=str(self._folder))
         if not saved["saved"]:
             raise Unsupported("an input has a type that numpy has not, and starts read their inputs with numpy alone")
-        plan = replace(self.plan, model=freed_path(self.plan))
-        self._files = files_of(Path(plan.model))
+        self._files = files_of(Path(self.plan.model))
         program: Program = self.ask("program", mode=mode)
         if self._starts.compile_cache is not None:
             session = program["session"]
@@ -207,7 +206,7 @@ class StartSide(Configuration):
                 session["ep"], str(self._kept), session["options"], "--compile-cache", CACHES
             )
             session["engines"] = str(self._kept)
-        source = self._write(plan, self._opened, self._prepared[mode], program)
+        source = self._write(self.plan, self._opened, self._prepared[mode], program)
         (self._folder / PROGRAM).write_text(source, encoding="utf-8")
         self.result.start["program"] = source
         with temporary_folder() as folder:

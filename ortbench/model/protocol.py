@@ -161,13 +161,6 @@ class TracedSamples(Samples):
     step_starts_ns: list[int]
 
 
-class FreedCopy(TypedDict):
-    """``free_dims``: where the copy is, and what was done in it."""
-
-    path: str
-    freed: schema.Freed
-
-
 class Saved(TypedDict):
     """``save_inputs``, ``save_outputs``: whether they could be."""
 
@@ -446,7 +439,7 @@ class Listed(TypedDict):
 
 class Inspected(TypedDict):
     """``inspect``: see `ortbench.worker.looks.model.inspect`; where the model was placed on an EP, also its ``ep``.
-    ``loop`` is added by the side that asks: what looks like its state, or null; and ``freed`` where it is of a copy."""
+    ``loop`` is added by the side that asks: what looks like its state, or null."""
 
     path: str
     inputs: list[schema.Tensor]
@@ -459,7 +452,6 @@ class Inspected(TypedDict):
     operators: dict[str, int] | None
     opsets: dict[str, int] | None
     parameters_bytes: int | None
-    freed: NotRequired[schema.Freed]
     loop: NotRequired[schema.SuggestedLoop | None]
     ep: NotRequired[str]
     device: NotRequired[schema.Device]

@@ -198,30 +198,13 @@ class Tensor(TypedDict):
     tensors: NotRequired[list[list[int]]]
 
 
-class FreedDim(TypedDict):
-    """A dimension of an input that the model fixes at ``size``, and that was symbolic in the copy that was measured."""
-
-    input: str
-    axis: int
-    size: int
-    name: str
-
-
-class Freed(TypedDict):
-    """What the copy of the model that was measured has of its own: freed dimensions, and ``nodes`` that were changed for them."""
-
-    dims: list[FreedDim]
-    nodes: list[str]
-
-
 class Model(TypedDict):
-    """The model's file, and what it takes and gives; ``freed``: where a copy of it was measured."""
+    """The model's file, and what it takes and gives."""
 
     path: str
     sha256: str
     inputs: list[Tensor]
     outputs: list[Tensor]
-    freed: NotRequired[Freed]
 
 
 class Items(TypedDict):
@@ -300,9 +283,7 @@ class Target(Provider):
     ``device-resident`` and ``device-tensors-pinned`` in each run (false: they were bound preallocated); ``external``: the library
     in whose memory the inputs of ``device-tensors`` and ``device-resident`` were, or null; ``cuda_graph``: runs were captured and
     replayed where a case has a ``graph``; ``stream``: what made the stream that the EP's kernels ran on, or null for the
-    EP's own; ``run_config``: entries that the run options of every run had; ``free_dims``: by input and axis the name of
-    each dimension that was freed; ``python``: the interpreter whose ONNX Runtime
-    it is, as it was named, or null for ortbench's own. ``sync`` is null where no mode has one; a bandwidth curve has
+    EP's own; ``run_config``: entries that the run options of every run had; ``python``: the interpreter whose ONNX Runtime it is, as it was named, or null for ortbench's own. ``sync`` is null where no mode has one; a bandwidth curve has
     ``copy_sync`` instead.
     ``eps``: every EP that has nodes, the one with most first, where several beside the CPU EP have.
     """
@@ -325,7 +306,6 @@ class Target(Provider):
     cuda_graph: NotRequired[bool]
     stream: NotRequired[str | None]
     run_config: NotRequired[dict[str, str]]
-    free_dims: NotRequired[dict[str, str]]
     python: NotRequired[str | None]
 
 

@@ -29,7 +29,6 @@ OF_SESSION = (
     Setting("cuda_graph", "graph capture", "cuda-graph", False),
     Setting("stream", "compute stream", "stream"),
     Setting("run_config", "run config", "run-config", {}),
-    Setting("free_dims", "freed dimensions", "free-dim", {}),
     Setting("python", "interpreter", "python"),
 )
 OF_LOOP = (

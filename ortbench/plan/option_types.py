@@ -75,16 +75,6 @@ def parse_dim(name: str, text: str, option: str) -> int | str:
     return 0 if re.fullmatch("0+", text, re.ASCII) else parse_dimension(text, f"{option} {name}={text}", option)
 
 
-def parse_freed(name: str, text: str, option: str) -> str:
-    """The name that a dimension of an input, such as ``image:0``, gets."""
-    where = f"{option} {name}={text}"
-    if not re.fullmatch(r".+:\d+", name, re.ASCII):
-        raise BadInput(f"{where}: write it as input:axis=name, such as image:0=batch", option)
-    if not text.isidentifier():
-        raise BadInput(f"{where}: {text!r} is no name for a dimension, such as batch", option)
-    return text
-
-
 def parse_pairings(items: Iterable[str], option: str = "--feedback") -> tuple[tuple[str, str], ...]:
     """``out=in`` items as pairs; a * in one stands for the same text as that in the other."""
     found = []
@@ -362,11 +352,6 @@ PAIRINGS = OptionType('"out=in" or a list', texts_of, parse_pairings, repeatable
 PAIRS = table_of(Entries(_PAIR, lambda name, text, option: text, _pair), '{key = "value"}', "str | float")
 # The name of a dimension may be a sum itself, as exporters write them: only the last = divides.
 DIMS = table_of(Entries(_PAIR, parse_dim, _sizes, last=True), '{name = 8} or {name = "other+1"}', "int | str")
-FREED = table_of(
-    Entries("input:axis=name", parse_freed, lambda name, value, option: text_of(value), last=True),
-    '{"image:0" = "batch"}',
-    "str",
-)
 LENGTHS = table_of(Entries(_PAIR, parse_length, _sizes), "{name = 8}", "int")
 SHAPES = table_of(
     Entries("name:1x3x224x224", parse_shape, _shape, ":", last=True),

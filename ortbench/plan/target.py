@@ -21,7 +21,6 @@ from ortbench.plan.list_syntax import SHAPES as SHAPE_LISTS
 from ortbench.plan.options import (
     CHAINED,
     INPUT,
-    LOADED,
     OFTEN,
     OPENED,
     RUNS,
@@ -57,7 +56,6 @@ _COMMA = "V may contain commas."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
-_NO_COPY = {"code": "writes a program for the model as it is: export that with a symbolic dimension"}
 _tolerance = partial(
     _input, kind=types.NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code")
 )
@@ -94,7 +92,6 @@ class Target:
         ep: ``auto``, a short name, a full EP name, a plugin EP package's name, or one of `POLICIES`, by which ORT chooses.
         input_memory: is for modes with `external_inputs`; `cuda_graph` for those whose runs can be `captured`.
         dynamic_outputs: in modes that can have them outputs are bound without a shape, and ORT allocates them in each run.
-        free_dims: by input and axis, such as ``image:0``, the name of a dimension that is symbolic in the copy that is opened.
         several_eps: other EPs run beside it, so that options that say that they are another one's are not refused (`own`).
     """
 
@@ -180,10 +177,6 @@ class Target:
             **{it: {"kind": types.TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
             "doctor": {"help": "Check the ONNX Runtime of this interpreter, or environment."},
         },
-    )  # fmt: skip
-    free_dims: dict[str, str] = _input(
-        "free-dim", "X:0=NAME", "Make a fixed dimension symbolic, in a copy of the model.",
-        kind=types.FREED, default={}, check=is_text, commands=(*LOADED, "inspect"), common=("run", "sweep"), instead=_NO_COPY,
     )  # fmt: skip
     several_eps: bool = False
 

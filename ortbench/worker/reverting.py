@@ -4,14 +4,16 @@ in their place. What that does to the time, measured without a profiler, shows w
 from __future__ import annotations
 
 import copy
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import onnx
+
 from ortbench.analysis.why.matching import Traits, align
-from ortbench.core.errors import BenchmarkFailed
-from ortbench.worker.freeing.model import write
+from ortbench.core.errors import BenchmarkFailed, one_line
 from ortbench.worker.inputs.model_file import inner_graphs
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.state import State
@@ -29,7 +31,41 @@ def revert(
     if own is None or base is None:
         raise BenchmarkFailed("a model cannot be read as ONNX")
     _Reverting(own, base).revert({*nodes}, {*base_nodes})
-    return {"path": write(own, Path(model), Path(folder), "the copy")}
+    return {"path": _write(own, Path(model), Path(folder) / "copy")}
+
+
+def _write(model: Any, path: Path, folder: Path) -> str:
+    """Write a copy of the model of a file into a new folder, with copies of its weights' files; its path.
+
+    ONNX Runtime follows no link out of a model's folder, and a weight may lie in a file of the model's own name."""
+    locations = {*_locations(model)}
+    name = path.name
+    while name in locations:
+        name = f"copy-{name}"
+    try:
+        folder.mkdir()
+        for location in sorted(locations):
+            if not Path(location).is_absolute() and ".." not in Path(location).parts:  # which ONNX Runtime refuses
+                (folder / location).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path.parent / location, folder / location)
+        with (folder / name).open("xb") as file:
+            file.write(model.SerializeToString())
+    except (OSError, ValueError) as error:  # ValueError: more than a protobuf can hold
+        raise BenchmarkFailed(f"no copy of {path} can be made: {one_line(error)}") from None
+    return str(folder / name)
+
+
+def _locations(model: Any) -> Iterator[str]:
+    """The files that tensors of a model lie in."""
+    graphs = [model.graph]
+    while graphs:
+        graph = graphs.pop()
+        graphs += [inner for node in graph.node for _, inner in inner_graphs(node)]
+        attributes = [it for node in graph.node for it in node.attribute]
+        tensors = [*graph.initializer, *(it.t for it in attributes if it.HasField("t"))]
+        for tensor in tensors:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                yield next(it.value for it in tensor.external_data if it.key == "location")
 
 
 class _Reverting:

@@ -27,7 +27,6 @@ _REQUESTS = {
         "index_sizes",
     ),
     "loops.chain_opening": ("open_chain",),
-    "freeing.requests": ("free_dims", "prove_freed"),
     "measuring": ("prepare", "block", "finish", "capture", "stretch", "switching", "close_up"),
     "soak": ("soak_begin", "soak_block"),
     "program": ("program",),

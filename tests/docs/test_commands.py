@@ -234,6 +234,17 @@ def test_the_python_of_the_pages_runs(checkout: Path) -> None:
     assert ran.code == 0, ran.err
 
 
+@pytest.mark.process
+def test_the_copy_of_a_model_with_a_free_batch_is_measured(checkout: Path) -> None:
+    """What the error of a fixed dimension names."""
+    (code,) = blocks("python", (ROOT / "docs" / "inputs.md").read_text(encoding="utf-8"))
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=checkout)
+    more = ("--ep", "cpu", "--iterations", 1, "--warmup", 1)
+    fixed = ortbench("run", "models/image_classifier.onnx", "--dim", "batch=2", *more, cwd=checkout)
+    assert re.search(r"no symbolic dimension; (.+) makes a copy", fixed.err)[1].rpartition(".")[2] in code  # type: ignore[index]
+    assert ortbench("run", "free.onnx", "--dim", "batch=2", *more, cwd=checkout).code == 0
+
+
 def test_the_pytest_of_the_pages_runs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
     (tests,), (configuration,) = blocks("py", page), blocks("ini", page)

@@ -224,7 +224,7 @@ def test_what_went_wrong_under_nsys_is_said_in_one_line(recorder: Path, tmp_path
     assert ran.err.splitlines()[-1].startswith("ortbench: nsys ended with exit code 1: the stand-in was told to break")
     ran = ortbench("profile", *TINY, "--dim", "nothing=3", "--out", tmp_path / "b", **nsys.environ)
     said = "ortbench: --dim nothing: the model has no symbolic dimension; "
-    said += "to free dimension 0 of x, fixed at 16, in a copy of the model: add --free-dim x:0=nothing"
+    said += "onnx.tools.update_model_dims.update_inputs_outputs_dims makes a copy of the model with free dimensions"
     assert (ran.code, ran.err.splitlines()[-1]) == (2, said)
 
 

@@ -146,13 +146,14 @@ def test_sums_that_are_no_sizes(dims: dict[str, int | str], message: str) -> Non
             {},
             {"batch": 2},
             "--dim batch: the model has no symbolic dimension; "
-            "to free dimension 0 of x, fixed at 1, in a copy of the model: add --free-dim x:0=batch",
+            "onnx.tools.update_model_dims.update_inputs_outputs_dims makes a copy of the model with free dimensions",
         ),
         (
             [spec("x", None, 3)],
             {"x": (2, 4)},
             {},
-            "--shape x: 2x4 does not fit ?x3: the model fixes 3 (to free it: --free-dim x:1=NAME)",
+            "--shape x: 2x4 does not fit ?x3: the model fixes 3; "
+            "onnx.tools.update_model_dims.update_inputs_outputs_dims makes a copy of the model with free dimensions",
         ),
     ],
 )

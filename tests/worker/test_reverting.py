@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 
 
 def taken_back(base: Path, own: Path, nodes: list[str], base_nodes: list[str]) -> Path:
-    folder = own.parent / "copy"
+    folder = own.parent / "reverted"
     folder.mkdir()
     return Path(revert(State(), str(own), str(base), nodes, base_nodes, str(folder))["path"])
 
@@ -70,3 +70,26 @@ def test_what_cannot_be_taken_back_says_why(own: Net, reason: str, tmp_path: Pat
     base, other = CONVS.save(tmp_path / "base.onnx"), own.save(tmp_path / "own.onnx")
     with pytest.raises(BenchmarkFailed, match=reason):
         taken_back(base, other, names(other), names(base))
+
+
+@pytest.mark.parametrize("location", ["weights.bin", "own.onnx", "data/own.onnx"])
+def test_a_copy_leaves_every_file_as_it_was(location: str, tmp_path: Path) -> None:
+    """Also where a weight lies in a file of the model's own name, or in the model's file, and files have second names."""
+    base, own = CONVS.save(tmp_path / "base.onnx"), CONVS.insert(2, "Softplus").save(tmp_path / "own.onnx")
+    model, data = onnx.load(own), tmp_path / location
+    weight = min(model.graph.initializer, key=lambda it: len(it.raw_data))
+    data.parent.mkdir(exist_ok=True)
+    if data != own:
+        data.write_bytes(weight.raw_data)
+    onnx.external_data_helper.set_external_data(weight, location, 0, len(weight.raw_data))
+    weight.ClearField("raw_data")
+    onnx.save(model, own)
+    for place, file in enumerate({own, data}):
+        (tmp_path / f"second-{place}").hardlink_to(file)
+    before = {it: it.read_bytes() for it in tmp_path.rglob("*") if it.is_file()}
+    copy = taken_back(base, own, ["Softplus_0"], [])
+    assert operators(copy) == operators(base)
+    assert output(copy).shape == output(base).shape
+    assert {it: it.read_bytes() for it in before} == before
+    with pytest.raises(BenchmarkFailed, match=r"no copy of .* can be made: .*File exists"):
+        revert(State(), str(own), str(base), ["Softplus_0"], [], str(copy.parent.parent))

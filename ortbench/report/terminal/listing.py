@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ortbench.analysis import freed
 from ortbench.analysis.findings import node_advice
 from ortbench.core import units
 from ortbench.core.ep_names import NO_DEVICE
@@ -119,17 +117,6 @@ def print_model(found: Inspected, options: Sequence[str] = ()) -> None:
     if found["guessed_dims"] and found["not_run"] is None:  # which names them too
         guessed = ", ".join(found["guessed_dims"])
         screen.text(f"with {guessed} set to 1 (--dim, --shape)", label=" " * 10, style="unclear")
-    if "freed" in found:
-        screen.text(visible(freed.sentence(found["freed"], "shown")), label="  freed   ", style="unclear")
-    elif hint := freed.to_free([(it["name"], it["model_shape"]) for it in found["inputs"]], "batch"):
-        how, _, to_free = hint.removeprefix(freed.TO_FREE).rpartition(freed.IN_A_COPY)
-        screen.text(
-            visible(f"{how}; to measure batches with a copy of the model in which it is free:"), label="  batch   "
-        )
-        sweep = f"ortbench sweep {shlex.quote(found['path'])} {shlex.join(options)} {to_free} --dim batch=1,8".replace(
-            "  ", " "
-        )
-        screen.command(visible(sweep), label=" " * 10)
     operators, opsets, weights = found["operators"], found["opsets"], found["parameters_bytes"]
     if operators is not None and opsets is not None and weights is not None:
         screen.text(f"{sum(operators.values())}: {_counted(operators)}", label="  nodes   ")
@@ -186,12 +173,23 @@ def _tensor(tensor: Tensor, name_width: int, type_width: int) -> str:
     model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"
     shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
     with_sizes = f" as {shape}" if shape is not None and shape != model else ""
-    kinds = freed.kinds_of(tensor["model_shape"])
+    kinds = _kinds_of(tensor["model_shape"])
     told = f" ({kinds})" if kinds else ""
     if tensor["type"].startswith(("seq(", "optional(seq(")):
         with_sizes = " each" + (f", {sequence(tensor['tensors'])}" if "tensors" in tensor else "")
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
     return f"{padded(visible(shortened(tensor['name'])), name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}{told}"
+
+
+def _kinds_of(shape: Sequence[int | str | None]) -> str:
+    """Which dimensions of a tensor a model fixes and which are symbolic, in words; "" of a scalar."""
+    kinds = ["fixed" if isinstance(dim, int) else "symbolic" for dim in shape]
+    if len(set(kinds)) < 2:
+        return f"all {kinds[0]}" if len(kinds) > 1 else "".join(kinds)
+    groups = ((kind, [axis for axis, it in enumerate(kinds) if it == kind]) for kind in dict.fromkeys(kinds))
+    return "; ".join(
+        f"{'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes))} {kind}" for kind, axes in groups
+    )
 
 
 def _counted(operators: dict[str, int]) -> str:

@@ -14,7 +14,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.expressions import STEP, names_in, value_of
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs.files import load
-from ortbench.worker.session.tensors import Array, TensorSpec, Value
+from ortbench.worker.session.tensors import TO_FREE, Array, TensorSpec, Value
 
 _LARGEST = 2**63 - 1  # that a dimension's size can be
 
@@ -43,10 +43,8 @@ def resolve_shapes(
                 if symbols
                 else "no symbolic dimension"
             )
-            from ortbench.analysis.freed import to_free  # for a message alone
-
-            hint = to_free([(spec.name, spec.shape) for spec in inputs], name)
-            raise BadInput(f"--dim {name}: the model has {lacks}{hint}")
+            has_fixed = any(isinstance(dim, int) for spec in inputs for dim in spec.shape)
+            raise BadInput(f"--dim {name}: the model has {lacks}{f'; {TO_FREE}' if has_fixed else ''}")
     sizes = {name: size for name, size in dims.items() if isinstance(size, int)} | dict(known or {})
     for spec in inputs:  # what --shape says of a named dimension holds for every input that uses the name
         for dim, size in zip(spec.shape, shapes.get(spec.name, ()), strict=False):

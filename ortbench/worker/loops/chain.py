@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import median
 
-from ortbench.analysis.freed import TO_FREE
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, WrongOutputs, from_data, to_data
 from ortbench.core.expressions import expanded, nearest
 from ortbench.model.modes import CPU, WHOLE_CHAIN
@@ -237,7 +236,7 @@ def blaming(stage: Stage) -> Iterator[None]:
     try:
         yield
     except OrtbenchError as error:
-        text, option = str(error).partition(TO_FREE)[0], getattr(error, "option", None)  # stages are not copied
+        text, option = str(error), getattr(error, "option", None)
         found = re.match(r"--([a-z-]+)", option or text)
         if found is not None and found[1] in stage.where:
             begin, text = stage.where[found[1]], text[len(f"--{found[1]}") :].removeprefix(":").strip()

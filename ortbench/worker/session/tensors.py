@@ -38,6 +38,7 @@ _ML_TYPES = {
     "uint4": ("uint4", 21),
     "int4": ("int4", 22),
 }
+TO_FREE = "onnx.tools.update_model_dims.update_inputs_outputs_dims makes a copy of the model with free dimensions"
 NO_ONNX = f"the package onnx, which {sys.executable} has not"
 _PACKED = {"uint4", "int4"}  # two values to a byte, the first one in its lower half
 _TYPE = re.compile(r"(?:optional\()?(?:seq\()?tensor\((\w+)\)+")
@@ -100,10 +101,9 @@ class TensorSpec(NamedTuple):
         # An empty shape is also how ORT reports an input of unknown rank: the session itself is the judge then.
         if self.shape and len(shape) != len(self.shape):
             raise BadInput(f"{refusal}: {len(self.shape)} dimension(s) are needed")
-        for axis, (dim, size) in enumerate(zip(self.shape, shape, strict=False)):
+        for dim, size in zip(self.shape, shape, strict=False):
             if isinstance(dim, int) and dim != size:
-                free = f" (to free it: --free-dim {self.name}:{axis}=NAME)" if source == "--shape" else ""
-                raise BadInput(f"{refusal}: the model fixes {dim}{free}")
+                raise BadInput(f"{refusal}: the model fixes {dim}{f'; {TO_FREE}' if source == '--shape' else ''}")
 
     @property
     def is_string(self) -> bool:

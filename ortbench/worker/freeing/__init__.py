@@ -1,1 +1,0 @@
-"""A copy of a model in which a dimension that the model fixes is symbolic."""
