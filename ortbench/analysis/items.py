@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ortbench.analysis.comparing.pairs import by_round
 from ortbench.analysis.outputs import doubt
 from ortbench.core.errors import BadInput
+from ortbench.core.expressions import named_dims
 from ortbench.core.resampling import MEAN, Blocks, Rounds, figure_of
 from ortbench.core.units import rate
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, THROUGHPUT
@@ -16,11 +17,12 @@ from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Items, Tensor
 
 OPTION = "--items"
-_BATCHES = ("batch", "batchsize", "n")  # what the dimension of items is called, the surest name first; see `_plain`
+_N = "n"
+_BATCHES = ("batch", "batchsize", _N)  # what the dimension of items is called, the surest name first; see `_plain`
 
 
 def items_of(inputs: Sequence[Tensor], asked: int | str | None, guessed: Collection[str]) -> Items | None:
-    """How many items a run has: what was asked for, else the size of a dimension that is called a batch.
+    """How many items a run has: what was asked for, else the size of a dimension that is called a batch, or n where a batch stands.
 
     None where no dimension has such a name, or those that have differ. Dimensions that are `guessed` were set to 1
     because nobody said otherwise. `BadInput` where the name that was asked for is no dimension's, or stands for no size
@@ -32,11 +34,17 @@ def items_of(inputs: Sequence[Tensor], asked: int | str | None, guessed: Collect
     if asked is not None:
         return {"count": _size(asked, sizes, guessed), "dim": asked}
     for batch in _BATCHES:
-        called = [name for name in sizes if _plain(name) == batch]
+        called = [name for name in sizes if _plain(name) == batch and (batch != _N or _is_first(name, inputs))]
         found = {size for name in called for size in sizes[name] if size}  # what grows from nothing counts no items
         if found:
             return {"count": found.pop(), "dim": called[0]} if len(found) == 1 else None
     return None
+
+
+def _is_first(name: str, inputs: Sequence[Tensor]) -> bool:
+    """Whether it is the first dimension of all inputs that have several and do not fix the first one."""
+    several = [dims for it in inputs if len(dims := dims_of(it)) > 1]
+    return {dims[0] for dims in several if isinstance(dims[0], str)} == {name}
 
 
 def _plain(name: str) -> str:
@@ -44,11 +52,16 @@ def _plain(name: str) -> str:
     return re.sub(r"[-_. ]", "", name).casefold()
 
 
+def dims_of(tensor: Tensor) -> tuple[int | str, ...]:
+    """The sizes and names of a tensor's dimensions, as the model states them."""
+    return named_dims(tensor["name"], tensor.get("model_shape") or ())
+
+
 def dim_sizes(inputs: Iterable[Tensor]) -> dict[str, set[int]]:
-    """The sizes of each named dimension."""
+    """The sizes of each dimension that is not fixed."""
     sizes: dict[str, set[int]] = {}
     for tensor in inputs:
-        for dim, size in zip(tensor.get("model_shape") or (), tensor["shape"] or (), strict=False):
+        for dim, size in zip(dims_of(tensor), tensor["shape"] or (), strict=False):
             if isinstance(dim, str):
                 sizes.setdefault(dim, set()).add(size)
     return sizes
@@ -57,7 +70,7 @@ def dim_sizes(inputs: Iterable[Tensor]) -> dict[str, set[int]]:
 def _size(name: str, sizes: dict[str, set[int]], guessed: Collection[str]) -> int:
     found = sizes.get(name)
     if found is None:
-        has = f"they have {', '.join(sorted(sizes))}" if sizes else "they have none with a name, so give a number"
+        has = f"they have {', '.join(sorted(sizes))}" if sizes else "all of them are fixed, so give a number"
         raise BadInput(f"{OPTION} {name}: the model's inputs have no such dimension; {has}", OPTION)
     if name in guessed:
         raise BadInput(f"{OPTION} {name}: nobody says how large it is: add --dim {name}=N", OPTION)
@@ -107,7 +120,7 @@ def item_bytes(result: Result) -> float | None:
     if items is None or not items["count"]:
         return None
     dim = items["dim"]
-    sizes = [it["bytes"] for it in result.model["inputs"] if dim is None or dim in (it.get("model_shape") or ())]
+    sizes = [it["bytes"] for it in result.model["inputs"] if dim is None or dim in dims_of(it)]
     known = [it for it in sizes if it is not None]
     return sum(known) / items["count"] if known and len(known) == len(sizes) else None
 

@@ -1,5 +1,5 @@
-"""Sums of dimensions and of the step, as ``--dim total_length=past_length+1`` and ``--fill position_ids=step`` have them, and patterns of
-tensors' names, as ``--feedback present.*=past.*`` and a chain's links have them. Pure."""
+"""Names of dimensions, sums of them and of the step, as ``--dim total_length=past_length+1`` and ``--fill position_ids=step`` have
+them, and patterns of tensors' names, as ``--feedback present.*=past.*`` and a chain's links have them. Pure."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _PARTS = (ast.Constant, ast.Name, ast.Load, ast.UnaryOp, ast.USub, ast.BinOp, *_OPERATORS)
 _LONGEST = 200  # characters
+
+
+def named_dims(tensor: str, shape: Sequence[int | str | None]) -> tuple[int | str, ...]:
+    """The sizes and names of a tensor's dimensions; one without a name is called by its place, such as ``m[0]``."""
+    return tuple(f"{tensor}[{axis}]" if dim is None else dim for axis, dim in enumerate(shape))
 
 
 def names_in(text: str) -> set[str] | None:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from ortbench.analysis.comparing.comparable import recorded_variables
-from ortbench.analysis.items import items_of
+from ortbench.analysis.items import dim_sizes, items_of
 from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.analysis.outputs import EXPECTED, put, told
 from ortbench.analysis.throttling import leave_out, sentence, throttled
 from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import sha256
+from ortbench.core.safe_text import listed
 from ortbench.core.version import __version__
 from ortbench.measure.gpus import known_card, to_warn_of
 from ortbench.model.hardware_names import is_on_nvidia
@@ -78,6 +79,10 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
     if opened["guessed_dims"]:
         names = ", ".join(opened["guessed_dims"])
         result.warn("dims-set-to-1", f"symbolic dimensions set to 1: {names}; give others with --dim or --shape")
+    several = {name: found for name, found in dim_sizes(opened["inputs"]).items() if len(found) > 1}
+    if several:
+        sizes = ", ".join(f"{name} is {listed(list(map(str, sorted(found))))}" for name, found in several.items())
+        result.warn("dims-of-several-sizes", f"dimensions of one name have several sizes: {sizes}")
     for case in result.cases:
         if opened["unsupported"] is not None:
             case.status, case.reason = UNSUPPORTED, opened["unsupported"]

@@ -11,7 +11,7 @@ from ortbench.analysis.comparing.comparable import variables_line
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, Row, word
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight
 from ortbench.analysis.findings.slo_advice import slo_text
-from ortbench.analysis.items import best_of, is_batch
+from ortbench.analysis.items import best_of, dims_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
 from ortbench.analysis.noise import quieter
 from ortbench.core import units
@@ -361,7 +361,7 @@ def _shape(tensor: Tensor, of_sweep: bool = False) -> str:
     if "tensors" in tensor:
         return sequence(tensor["tensors"])
     if tensor["shape"] is None:
-        sizes = ["?" if size is None else shortened(str(size)) for size in tensor.get("model_shape") or () if of_sweep]
+        sizes = [shortened(str(size)) for size in dims_of(tensor) if of_sweep]
         return f"[{', '.join(sizes)}]" if sizes else str(tensor["type"])
     return "x".join(map(str, tensor["shape"])) or "scalar"
 

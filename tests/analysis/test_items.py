@@ -21,10 +21,10 @@ def takes(name: str, model_shape: list[int | str | None], shape: list[int] | Non
 def test_which_dimension_is_a_batch() -> None:
     for name in ["batch", "Batch", "BATCH", "batch_size", "BatchSize", "batch-size", "N", "n"]:
         assert items_of([takes("x", [name, 3], [8, 3])], None, []) == {"count": 8, "dim": name}
-        assert items_of([takes("x", [3, name], [3, 8])], None, []) == {"count": 8, "dim": name}  # wherever it is
     for other in ["b", "rows", "sequence", "batches_of", "nodes", "unk__1", "", None, 8]:
         assert items_of([takes("x", [other, 3], [8, 3])], None, []) is None
     assert items_of([takes("x", ["batch", 3], [1, 3])], None, ["batch"]) == {"count": 1, "dim": "batch"}
+    assert items_of([takes("x", [3, "batch"], [3, 8])], None, []) == {"count": 8, "dim": "batch"}  # wherever it is
     assert items_of([takes("x", ["n", "batch"], [3, 8])], None, []) == {"count": 8, "dim": "batch"}
     assert items_of([takes("x", ["n", "batch_size"], [3, 8])], None, []) == {"count": 8, "dim": "batch_size"}
     inputs = [takes("x", ["batch", 3], [8, 3]), takes("y", ["Batch", 3], [4, 3])]
@@ -34,13 +34,39 @@ def test_which_dimension_is_a_batch() -> None:
     assert items_of([takes("x", ["batch", 3], None), takes("s", [], [])], None, []) is None
 
 
+def test_n_is_a_batch_only_where_batches_stand() -> None:
+    state, rate = takes("state", [2, "n", 128], [2, 8, 128]), takes("sr", [], [])
+    for inputs in (
+        [takes("x", ["n", 512], [8, 512]), state, rate],
+        [takes("x", ["n", 3, "h"], [8, 3, 4])],
+        [takes("x", ["n", 3], [8, 3]), takes("y", ["n", 4], [8, 4])],
+    ):
+        assert items_of(inputs, None, []) == {"count": 8, "dim": "n"}
+    samples, matrices = [takes("x", ["n"], [16000])], [takes("a", ["n", "k"], [8, 4]), takes("b", ["k", "m"], [4, 2])]
+    for inputs in (
+        samples,
+        matrices,
+        [takes("x", [1, "n"], [1, 16000])],
+        [takes("x", [None, 3], [2, 3]), takes("h", ["n", 4], [8, 4])],
+    ):
+        assert items_of(inputs, None, []) is None
+
+
+def test_a_dimension_without_a_name_is_called_by_its_place() -> None:
+    inputs = [takes("m", [None, 9], [1000, 9]), takes("x:0", ["?", "?"], [3, 3])]
+    assert items_of(inputs, "m[0]", []) == {"count": 1000, "dim": "m[0]"}
+    assert items_of(inputs, "?", []) == {"count": 3, "dim": "?"}
+    message = "--items m[1]: the model's inputs have no such dimension; they have ?, m[0]"
+    assert refusal(BadInput, items_of, inputs, "m[1]", []) == message
+
+
 def test_what_was_asked_for_counts() -> None:
     inputs = [takes("x", ["batch", "frames"], [8, 30])]
     assert items_of(inputs, 5, []) == {"count": 5, "dim": None}
     assert items_of(inputs, "frames", []) == {"count": 30, "dim": "frames"}
     for inputs, guessed, message in [
         ([takes("x", ["batch", "time"], [8, 3])], [], "the model's inputs have no such dimension; they have batch, time"),
-        ([takes("x", [8, 3], [8, 3])], [], "the model's inputs have no such dimension; they have none with a name, so give a number"),
+        ([takes("x", [8, 3], [8, 3])], [], "the model's inputs have no such dimension; all of them are fixed, so give a number"),
         ([takes("x", ["frames", 3], [1, 3])], ["frames"], "nobody says how large it is: add --dim frames=N"),
         ([takes("x", ["frames"], [8]), takes("y", ["frames"], [4])], [], "is 4 and 8 in different inputs: give a number"),
     ]:  # fmt: skip

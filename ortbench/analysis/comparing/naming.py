@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ortbench.analysis.items import dims_of
 from ortbench.core.safe_text import LONGEST_NAME, visible
 from ortbench.model.result import RUN, Result
 from ortbench.model.settings import OF_SESSION
@@ -112,7 +113,7 @@ def _all_traits(result: Result) -> Iterator[tuple[str, str]]:
     ep = target["ep"].removesuffix("ExecutionProvider")
     yield "EP", ep
     for tensor in result.model["inputs"]:
-        for name, size in zip(tensor.get("model_shape") or (), tensor["shape"] or (), strict=False):
+        for name, size in zip(dims_of(tensor), tensor["shape"] or (), strict=False):
             if isinstance(name, str):
                 yield f"dim {name}", f"{name}={size}"
     for tensor in result.model["inputs"]:

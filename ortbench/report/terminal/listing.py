@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ortbench.analysis.findings import node_advice
+from ortbench.analysis.items import dims_of
 from ortbench.core import units
 from ortbench.core.ep_names import NO_DEVICE
 from ortbench.core.safe_text import shortened, visible
@@ -168,8 +169,8 @@ def _print_placement(screen: Screen, found: Inspected) -> None:
 
 
 def _tensor(tensor: Tensor, name_width: int, type_width: int) -> str:
-    dims = ["?" if dim is None else str(dim) for dim in tensor["model_shape"]]
-    fixed = all(dim.isdigit() for dim in dims)
+    dims = [str(dim) for dim in dims_of(tensor)]
+    fixed = all(isinstance(dim, int) for dim in tensor["model_shape"])
     model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"
     shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
     with_sizes = f" as {shape}" if shape is not None and shape != model else ""

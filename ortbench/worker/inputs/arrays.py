@@ -27,15 +27,16 @@ def resolve_shapes(
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """Shapes of all inputs, symbolic dimensions filled in, and the dimensions that were set to 1 as nobody said otherwise.
 
-    A dimension's size (`dims`) may be an expression of others; a loop knows its ``step`` and what its state has by now.
+    A dimension's size (`dims`) may be an expression of others; a loop knows its ``step`` and what its state has by now. An input's
+    own shape comes first: ONNX Runtime lets axes of one name have several sizes. A name that is given several says nothing of others.
 
-    Raises `BadInput`: a name the model has not, a shape that does not fit, or two sizes for one dimension.
+    Raises `BadInput`: a name the model has not, or a shape that does not fit.
     """
     names = [spec.name for spec in inputs]
     for name in shapes:
         if name not in names:
             raise BadInput(f"--shape {name}: the model has no such input; it has {', '.join(names)}")
-    symbols = {dim for spec in inputs for dim in spec.shape if isinstance(dim, str)}
+    symbols = {dim for spec in inputs for dim in spec.dims if isinstance(dim, str)}
     for name in dims:
         if name not in symbols:
             lacks = (
@@ -46,10 +47,12 @@ def resolve_shapes(
             has_fixed = any(isinstance(dim, int) for spec in inputs for dim in spec.shape)
             raise BadInput(f"--dim {name}: the model has {lacks}{f'; {TO_FREE}' if has_fixed else ''}")
     sizes = {name: size for name, size in dims.items() if isinstance(size, int)} | dict(known or {})
-    for spec in inputs:  # what --shape says of a named dimension holds for every input that uses the name
-        for dim, size in zip(spec.shape, shapes.get(spec.name, ()), strict=False):
-            if isinstance(dim, str) and sizes.setdefault(dim, size) != size:
-                raise BadInput(f"--shape {spec.name}: dimension {dim} is {size} here and {sizes[dim]} elsewhere")
+    of_shapes: dict[str, set[int]] = {}
+    for spec in inputs:  # what --shape says of a dimension holds for every input that uses the name
+        for dim, size in zip(spec.dims, shapes.get(spec.name, ()), strict=False):
+            if isinstance(dim, str):
+                of_shapes.setdefault(dim, set()).add(size)
+    sizes = {name: found.pop() for name, found in of_shapes.items() if len(found) == 1} | sizes
     sums = {name: text for name, text in dims.items() if isinstance(text, str) and name not in sizes}
     guessed = _sum_up(sizes, sums, symbols, least=1 if known is None else 0)
     resolved: dict[str, tuple[int, ...]] = {}
@@ -59,18 +62,10 @@ def resolve_shapes(
             spec.check_fit(given, "--shape")
             resolved[spec.name] = given
             continue
-        shape = []
-        for axis, dim in enumerate(spec.shape):
-            if isinstance(dim, int):
-                shape.append(dim)
-            elif isinstance(dim, str) and dim in sizes:
-                shape.append(sizes[dim])
-            else:
-                shape.append(1)
-                label = dim if isinstance(dim, str) else f"{spec.name}[{axis}]"
-                if label not in guessed:
-                    guessed.append(label)
-        resolved[spec.name] = tuple(shape)
+        resolved[spec.name] = tuple(dim if isinstance(dim, int) else sizes.get(dim, 1) for dim in spec.dims)
+        for dim in spec.dims:
+            if isinstance(dim, str) and dim not in {*sizes, *guessed}:
+                guessed.append(dim)
     return resolved, guessed
 
 

@@ -235,7 +235,7 @@ def _pairs(model: Model, steps: Steps) -> list[Pair]:
 
 def form(spec: TensorSpec) -> str:
     """The type and shape of an input or output, for messages."""
-    return f"{spec.type} [{', '.join('?' if dim is None else str(dim) for dim in spec.shape)}]"
+    return f"{spec.type} [{', '.join(map(str, spec.dims))}]"
 
 
 def _check_names(model: Model, pairs: Sequence[Pair], steps: Steps, states_kept: bool) -> None:
@@ -253,7 +253,7 @@ def _check_names(model: Model, pairs: Sequence[Pair], steps: Steps, states_kept:
                 raise BadInput(f"{option} {name}: the model has no such {what}{nearest(name, known)}", option)
             if name in state:
                 raise BadInput(f"{option} {name}: is a state, and {what}s that are none are meant", option)
-    symbols = sorted({dim for spec in model.inputs for dim in spec.shape if isinstance(dim, str)})
+    symbols = sorted({dim for spec in model.inputs for dim in spec.dims if isinstance(dim, str)})
     for name in steps.first_dims:
         if name not in symbols:
             lacks = f"no such symbolic dimension; it has {', '.join(symbols)}" if symbols else "no symbolic dimension"

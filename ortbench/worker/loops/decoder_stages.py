@@ -100,10 +100,10 @@ def make_encoded(path: str, model: Model, opened: Callable[[str], Model], reques
     batch = generation.batch_of(roles.ids, request.dims)
     given = generation.tokens_of(steps, batch)
     ids = next((spec for spec in front.inputs if spec.name in TOKEN_IDS), None)
-    dims: dict[str, int | str] = {**request.dims, str(front.inputs[0].shape[0]): batch}
+    dims: dict[str, int | str] = {**request.dims, str(front.inputs[0].dims[0]): batch}
     linked, length = {}, None
     if ids is not None:
-        fixed = ids.shape[1]
+        fixed = ids.dims[1]
         length = fixed if isinstance(fixed, int) else steps.prompt_length or generation.usual(given, decoder, steps)
         dims[str(fixed)] = length
         if given is not None:
@@ -265,7 +265,7 @@ def _features(
         names = {spec.name for spec in other.inputs} & given.keys()
         if not names:
             continue
-        dims = {name: size for name, size in request.dims.items() if any(name in spec.shape for spec in other.inputs)}
+        dims = {name: size for name, size in request.dims.items() if any(name in spec.dims for spec in other.inputs)}
         asked = Stage(it.name, it.model, model.target, _own(request, dims), Steps(count=1))
         found.append(_ran_once(asked, other, {name: given[name] for name in names}))
     if not found:
@@ -289,8 +289,8 @@ def _placed(embedding: Embedding, joints: Sequence[Joint], steps: Steps) -> tupl
 
 def _without(request: Inputs, others: Sequence[Model], model: Model) -> Inputs:
     """What is asked of the decoder alone."""
-    ours = {dim for spec in model.inputs for dim in spec.shape}
-    dims = {dim for it in others for spec in it.inputs for dim in spec.shape} - ours
+    ours = {dim for spec in model.inputs for dim in spec.dims}
+    dims = {dim for it in others for spec in it.inputs for dim in spec.dims} - ours
     names = {spec.name for it in others for spec in it.inputs} - {spec.name for spec in model.inputs}
     return replace(
         request,

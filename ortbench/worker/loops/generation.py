@@ -189,8 +189,8 @@ def roles_of(
 
 def batch_of(ids: TensorSpec, dims: Mapping[str, int | str]) -> int:
     """The batch of token ids. Raises `BadInput`: it is no number."""
-    axis = ids.shape[0]
-    batch = axis if isinstance(axis, int) else dims.get(str(axis), 1)
+    axis = ids.dims[0]
+    batch = axis if isinstance(axis, int) else dims.get(axis, 1)
     if not isinstance(batch, int):
         raise BadInput(f"--dim {axis}={batch}: the batch of a model that generates is a number", "--dim")
     return batch

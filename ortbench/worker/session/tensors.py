@@ -14,6 +14,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
+from ortbench.core.expressions import named_dims
 
 if TYPE_CHECKING:
     from ortbench.model.schema import Tensor
@@ -50,6 +51,11 @@ class TensorSpec(NamedTuple):
     type: str
     # sizes, names of symbolic dimensions, or None for dimensions without a name; of a sequence those of each tensor
     shape: tuple[int | str | None, ...]
+
+    @property
+    def dims(self) -> tuple[int | str, ...]:
+        """Its sizes and names of dimensions; those without a name are called by their places."""
+        return named_dims(self.name, self.shape)
 
     @property
     def is_tensor(self) -> bool:

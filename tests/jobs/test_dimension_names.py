@@ -1,0 +1,113 @@
+"""Dimensions as models of other projects have them: without a name, several of one name, names with odd characters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import ortbench as api
+from ortbench.model.result_file import load
+from tests import programs
+from tests.conftest import ONCE, measure, ortbench
+
+pytestmark = pytest.mark.process
+
+CPU = ("--ep", "cpu", "--mode", "cpu-tensors")
+SEVERAL = "dims-of-several-sizes"
+
+
+def relu(path: Path, name: str, *dims: int | str | None) -> Path:
+    """A Relu whose input has this name and these dimensions."""
+    tensors = [helper.make_tensor_value_info(it, TensorProto.FLOAT, dims) for it in (name, "y")]
+    graph = helper.make_graph([helper.make_node("Relu", [name], ["y"])], "relu", tensors[:1], tensors[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "dim", "called"),
+    [
+        ("m", None, "m[0]"),
+        ("serving_default_input_2:0", None, "serving_default_input_2:0[0]"),
+        ("x.1", "p2o.DynamicDimension.0", "p2o.DynamicDimension.0"),
+        ("a=b", None, "a=b[0]"),
+        ("a, b", "?", "?"),
+    ],
+)
+def test_a_sweep_over_a_dimension_and_its_items_by_the_name_that_inspect_prints(
+    name: str, dim: str | None, called: str, tmp_path: Path
+) -> None:
+    model = relu(tmp_path / "m.onnx", name, dim, 9)
+    assert f"[{called}, 9] as 1x9" in ortbench("inspect", model, COLUMNS="200").out
+    swept = ("--dim", f"{called}=1000,2000", "--items", called, "--out", tmp_path / "out")
+    ran = ortbench("sweep", model, *CPU, *swept, *ONCE)
+    assert (ran.code, ran.err) == (0, "")
+    (file,) = (tmp_path / "out").glob("*/result.json")
+    result = load(file)
+    assert result.axes == [{"name": called, "unit": "elements", "values": [1000, 2000]}]
+    assert [it.items for it in result.shapes] == [{"count": size, "dim": called} for size in (1000, 2000)]
+    assert all(case.value("item_throughput") for case in result.cases)
+    assert "items/s" in ran.out
+
+
+def test_sizes_of_dimensions_without_names_in_python_and_in_a_suite(tmp_path: Path) -> None:
+    model = relu(tmp_path / "m.onnx", "m", None, 9)
+    result = api.run(model, ep="cpu", modes="cpu-tensors", dim={"m[0]": 4}, items="m[0]", iterations=1, warmup=0)
+    assert result.model["inputs"][0]["shape"] == [4, 9]
+    assert result.items == {"count": 4, "dim": "m[0]"}
+    suite = tmp_path / "s.toml"
+    suite.write_text(f"""[[bench]]
+        model = "{model}"
+        ep = "cpu"
+        mode = "cpu-tensors"
+        iterations = 1
+        warmup = 0
+        items = "m[0]"
+        shapes = [{{dim = {{"m[0]" = 8}}}}, {{dim = {{"m[0]" = 16}}}}]
+    """)
+    ran = ortbench("suite", suite, "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    found = [json.loads(file.read_text()) for file in sorted((tmp_path / "out").rglob("result.json"))]
+    assert sorted(it["items"]["count"] for it in found) == [8, 16]
+
+
+IMAGE = (None, 3, "?", "?")
+REAL = ("--shape", "x:1x3x48x192")
+
+
+def test_a_shape_sets_each_axis_of_one_name_by_itself(tmp_path: Path) -> None:
+    model = relu(tmp_path / "m.onnx", "x", *IMAGE)
+    result = measure(model, *CPU, *REAL, *ONCE, out=tmp_path / "shape")
+    assert result["model"]["inputs"][0]["shape"] == [1, 3, 48, 192]
+    (warning,) = result["warnings"]
+    assert warning == {"code": SEVERAL, "message": "dimensions of one name have several sizes: ? is 48 and 192"}
+    result = measure(model, *CPU, "--dim", "?=48", "--dim", "x[0]=2", *ONCE, out=tmp_path / "dim")
+    assert (result["model"]["inputs"][0]["shape"], result["warnings"]) == ([2, 3, 48, 48], [])
+    np.savez(tmp_path / "x.npz", x=np.ones((1, 3, 4, 5), np.float32))
+    result = measure(model, *CPU, "--input", tmp_path / "x.npz", *ONCE, out=tmp_path / "input")
+    assert [it["code"] for it in result["warnings"]] == [SEVERAL]
+    text = ortbench("inspect", model, *REAL, COLUMNS="200").out
+    assert "[x[0], 3, ?, ?] as 1x3x48x192" in text
+    assert "with x[0], ? set to 1" in ortbench("inspect", model, COLUMNS="200").out
+
+
+def test_other_commands_take_such_a_shape_too(tmp_path: Path) -> None:
+    model, out = relu(tmp_path / "m.onnx", "x", *IMAGE), ("--out", tmp_path)
+    load_points = ("--concurrency", 1, "--duration", 0.02)
+    lines: tuple[tuple[object, ...], ...] = (
+        ("sweep", model, *CPU, "--shape", "x:1x3x48x192,2x3x48x192", *ONCE, *out),
+        ("load", model, *CPU, *REAL, *load_points, *out),
+        ("soak", model, "--ep", "cpu", *REAL, "--iterations", 20, *out),
+    )
+    for line in lines:
+        ran = ortbench(*line)
+        assert (ran.code, ran.err) == (0, ""), line
+    gate = ("gate", "--model", model, "--baseline-model", model, *CPU, *REAL, "--duration", 0.02, *out)
+    assert ortbench(*gate).code in (0, 4)  # 4: too noisy to tell
+    assert programs.written(tmp_path, model, *REAL, "--ep", "cpu", modes=["device-tensors"]) == {}
+    assert "(1, 3, 48, 192)" in (tmp_path / "device-tensors.py").read_text()
