@@ -42,6 +42,7 @@ class _Device(_Library, total=False):
 class _Session(_Device, total=False):
     ep_option: Mapping[str, str | float] | None
     session_config: Mapping[str, str | float] | None
+    custom_ops: Place | Sequence[Place] | None
     opt_level: str | None
     engine_cache: Place | None
 
@@ -228,6 +229,7 @@ class Baseline(TypedDict, total=False):
     cpu_mem_arena: bool | None
     mem_pattern: bool | None
     optimized_model: Place | None
+    custom_ops: Place | Sequence[Place] | None
     opt_level: str | None
     no_cpu_fallback: bool | None
     dynamic_outputs: bool | None

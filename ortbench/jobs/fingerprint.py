@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ortbench.analysis.comparing.comparable import recorded_variables
+from ortbench.core.ep_packages import key
 from ortbench.core.files import sha256
 from ortbench.core.interpreters import packages
 from ortbench.core.version import __version__
 from ortbench.jobs.suite_folder import results_in
 from ortbench.plan.chain_plan import Chain
 from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.option_types import LIBRARIES
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 from ortbench.suite.job import Job
@@ -46,8 +48,9 @@ def fingerprint(job: Job, machines: Sequence[Machine] | None = None) -> str:
     Raises:
         OSError: a file cannot be read.
     """
-    eps = {f"{target.ep} " for plan in job.plans for target in plan.targets}  # an EP can go by the name of its package
-    on_each = [_installed(job, eps, it) for it in ([None] if machines is None else machines)]
+    targets = [target for plan in job.plans for target in plan.targets]
+    named = {name for target in targets for name in (target.ep, *target.custom_ops)}  # which can be those of packages
+    on_each = [_installed(job, named, it) for it in ([None] if machines is None else machines)]
     installed = {json.dumps(it): it for it in on_each}
     there = [it for _, it in sorted(installed.items())]
     data = {
@@ -81,11 +84,11 @@ def _everywhere(job: Job) -> dict[str, Any]:
     }
 
 
-def _installed(job: Job, eps: set[str], machine: Machine | None) -> dict[str, Any]:
+def _installed(job: Job, named: set[str], machine: Machine | None) -> dict[str, Any]:
     """What a job's outcome depends on of the packages of a machine, or of this one."""
     own, packages_of = (installed_here(), packages) if machine is None else (machine.packages, machine.packages_of)
     return {
-        "packages": [package for package in own if package.startswith(("onnxruntime", *eps))],
+        "packages": [it for it in own if it.startswith("onnxruntime") or key(it.split(" ")[0]) in set(map(key, named))],
         "elsewhere": [list(packages_of(plan.target.python)) for plan in job.plans if plan.target.python is not None],
     }
 
@@ -116,7 +119,10 @@ def with_files(plan: Plan, to: Put, python: Put = str) -> Plan:
 
     def target(it: Target) -> Target:
         library = None if it.library is None else to(it.library)
-        return replace(it, library=library, python=None if it.python is None else python(it.python))
+        custom_ops = LIBRARIES.with_paths(it.custom_ops, to)
+        return replace(
+            it, library=library, custom_ops=custom_ops, python=None if it.python is None else python(it.python)
+        )
 
     def inputs(it: Inputs) -> Inputs:
         path, expect = (None if path is None else to(path) for path in (it.path, it.expect))

@@ -223,11 +223,12 @@ def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: 
 
 def inspected(model: str, target: Target, placed: bool, inputs: Inputs) -> Inspected:
     """What `inspect` shows; raises as it does."""
-    wanted = asdict(target) if placed else None
-    found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=model, target=wanted, inputs=asdict(inputs))
+    asked = {"target": asdict(target) if placed else None, "inputs": asdict(inputs), "custom_ops": target.custom_ops}
+    found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=model, **asked)
     found["loop"] = suggested(model, found["inputs"], found["outputs"])
     if found["loop"] is not None:
-        found["loop"]["command"] += "".join(f" {shlex.quote(word)}" for word in _ep(target, placed))
+        words = [*_ep(target, placed), *(word for name in target.custom_ops for word in ("--custom-ops", name))]
+        found["loop"]["command"] += "".join(f" {shlex.quote(word)}" for word in words)
     return found
 
 

@@ -252,13 +252,18 @@ class Stretched(TypedDict):
     ended: list[tuple[int, int]]
 
 
+class CustomOps(TypedDict):
+    module: str | None
+    path: str
+
+
 class ProgramSession(TypedDict):
     """How a session is made: ``module`` and ``bundled`` (a package with the EP's library, a file beside onnxruntime's) or
     ``path`` say where that is, all None where there is none to register; ``preload``: NVIDIA's libraries come first;
     ``device``: the number of the EP's device; ``by_name``: the EP has no EP device, and ``named`` is ONNX Runtime's name of its
     memory; ``options``: of the EP, without those of a ``stream``, of which the kind is told and CUDA's number of its device;
     ``engines``: the folder of an engine cache; ``captures``: graphs; ``device_type``: as ``gpu``; ``by_vendor``: an ONNX Runtime
-    before 1.28 names its memory so."""
+    before 1.28 names its memory so; ``custom_ops``: of each library of custom operators the ``module`` with its path, or None, and the ``path``."""
 
     ep: str
     module: str | None
@@ -275,6 +280,7 @@ class ProgramSession(TypedDict):
     captures: bool
     device_type: str | None
     by_vendor: bool
+    custom_ops: list[CustomOps]
     onnxruntime: str
 
 

@@ -279,7 +279,8 @@ class Target(Provider):
     ``policy``: where ONNX Runtime chose the EP, what by (``PREFER_GPU`` …, else null; ``ep`` and ``device`` are what it
     chose, read from the session); ``intra_op_threads`` and ``inter_op_threads``: null for ONNX Runtime's own number;
     ``execution_mode``: ``sequential`` or ``parallel``; ``cpu_mem_arena``, ``mem_pattern``: whether these were on, as they are
-    where the key is missing; ``optimized_model``: the file that ONNX Runtime wrote its graph to, or null; ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device-tensors``,
+    where the key is missing; ``optimized_model``: the file that ONNX Runtime wrote its graph to, or null; ``custom_ops``: libraries and packages whose
+    custom operators were registered; ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device-tensors``,
     ``device-resident`` and ``device-tensors-pinned`` in each run (false: they were bound preallocated); ``external``: the library
     in whose memory the inputs of ``device-tensors`` and ``device-resident`` were, or null; ``cuda_graph``: runs were captured and
     replayed where a case has a ``graph``; ``stream``: what made the stream that the EP's kernels ran on, or null for the
@@ -300,6 +301,7 @@ class Target(Provider):
     cpu_mem_arena: NotRequired[bool]
     mem_pattern: NotRequired[bool]
     optimized_model: NotRequired[str | None]
+    custom_ops: NotRequired[list[str]]
     opt_level: NotRequired[str]
     dynamic_outputs: NotRequired[bool]
     external: NotRequired[str | None]

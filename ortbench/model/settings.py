@@ -23,6 +23,7 @@ OF_SESSION = (
     Setting("cpu_mem_arena", "CPU arena", "cpu-mem-arena", True, "enable_cpu_mem_arena"),
     Setting("mem_pattern", "memory pattern", "mem-pattern", True, "enable_mem_pattern"),
     Setting("optimized_model", "optimized model", "optimized-model", None, "optimized_model_filepath"),
+    Setting("custom_ops", "custom operators", "custom-ops", []),
     Setting("opt_level", "optimisation", "opt-level", "all", "graph_optimization_level"),
     Setting("dynamic_outputs", "dynamic outputs", "dynamic-outputs", False),
     Setting("external", "memory of inputs", "input-memory"),
@@ -33,8 +34,8 @@ OF_SESSION = (
 )
 OF_LOOP = (
     Setting("fill", "values", "fill", {}),
-    Setting("keep", "kept on the device", "keep", ()),
-    Setting("resident", "copied once", "resident", ()),
+    Setting("keep", "kept on the device", "keep", []),
+    Setting("resident", "copied once", "resident", []),
 )
 OF_START = (
     Setting("file_cache", "file cache", "file-cache", "warm"),
@@ -57,6 +58,8 @@ def typed(settings: Iterable[Setting], recorded: Mapping[str, Any]) -> list[str]
         value = recorded.get(it.key, it.default)
         if isinstance(value, Mapping):
             words += [word for key, item in value.items() for word in words_of(it.option, f"{key}={item}")]
+        elif isinstance(value, list):
+            words += [word for item in value for word in words_of(it.option, item)]
         elif value != it.default:
             words += words_of(it.option, value)
     return words

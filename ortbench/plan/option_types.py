@@ -7,6 +7,7 @@ value of an option raises `BadInput`.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -45,9 +46,26 @@ class OptionType(NamedTuple):
     word: type = str  # what the command line makes of a word
     repeatable: bool = False  # may be given several times
     entries: Entries | None = None  # in place of `data` and `parse`, where TOML has a table
-    is_path: bool = False  # a suite writes it relative to its file
+    # which texts are paths, that a suite writes relative to its file
+    is_path: Callable[[str], bool] | None = None
     of_options: bool = False  # its value is of other options, by their names: as if each of these had been given
     python: str = "str"  # the type of what a call from Python gives, see `ortbench.api.values`
+
+    def with_paths(self, value: Any, to: Callable[[str], str]) -> Any:
+        """A value with something else in place of its paths; other values as they are."""
+        if self.is_path is None or not value:
+            return value
+        if isinstance(value, tuple):
+            return tuple(self.with_paths(it, to) for it in value)
+        return to(value) if self.is_path(value) else value
+
+
+_LIBRARY = re.compile(r"\.(?:so|dll|dylib)(?:\.[\d.]+)?$")
+
+
+def is_library(text: str) -> bool:
+    """Whether a text names a library by its path, not an EP or a package."""
+    return _LIBRARY.search(text) is not None or os.sep in text
 
 
 # Texts as the values that they stand for: of options, and by name and text of the entries of tables
@@ -330,8 +348,9 @@ _TIMES = parse_above_zero("how many times as fast as cpu-tensors, such as {name}
 _MUCH = parse_above_zero("how much of it, such as {name}=1")
 TEXT = OptionType("", text_of)
 TEXTS = OptionType('"text" or a list', texts_of, lambda given, option: tuple(given), repeatable=True, python="Texts")
-PATHS = TEXTS._replace(example='"path" or a list', is_path=True)
-PATH = OptionType("", text_of, is_path=True, python="Place")
+PATHS = TEXTS._replace(example='"path" or a list', is_path=bool)
+LIBRARIES = TEXTS._replace(example='"path or package" or a list', is_path=is_library, python="Place | Sequence[Place]")
+PATH = OptionType("", text_of, is_path=bool, python="Place")
 PLACE = OptionType(
     "", text_of, lambda given, option: Path(given), python="Place"
 )  # where something is written or found that belongs to no suite

@@ -213,7 +213,8 @@ def settings(values: Any) -> dict[str, Any]:
     for name, it in declared(type(values)).items():
         if it.flag in _RECORDED:
             value = getattr(values, name)
-            found[_RECORDED[it.flag]] = dict(value) if isinstance(value, Mapping) else value
+            kind = dict if isinstance(value, Mapping) else list if isinstance(value, tuple) else None
+            found[_RECORDED[it.flag]] = value if kind is None else kind(value)
     return found
 
 

@@ -12,13 +12,12 @@ from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LATENCY, LOOP
 from ortbench.plan.configurations import sides_of
 from ortbench.plan.list_syntax import alone
 from ortbench.plan.loop_plan import GENERATION, Decoder, steps_of
+from ortbench.plan.option_types import is_library
 from ortbench.plan.options import RawOptions, declared, make, options_of
 from ortbench.plan.plan import SOAK_DURATION_S, START_DURATION_S, Loop, Plan, check
 from ortbench.plan.soak_plan import MAX_SHAPES, Shape, Soak, Stream
 from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import Inputs, Target
-
-_LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
 
 
 def plan_of(
@@ -208,7 +207,3 @@ def library_apart(given: RawOptions, prefix: str = "") -> RawOptions:
         named, other = (f"--{it.replace('.', ' ')}" for it in (ep, library))
         raise BadInput(f"{named} {given[ep]} is a library already: leave {other} out", named)
     return {**{name: value for name, value in given.items() if name != ep}, library: given[ep]}
-
-
-def is_library(ep: str) -> bool:
-    return ep.endswith(_LIBRARY_SUFFIXES) or os.sep in ep

@@ -28,6 +28,7 @@ from ortbench.plan.options import (
     SINGLE,
     at_least,
     exists,
+    is_file,
     is_text,
     not_negative,
     one_of,
@@ -72,6 +73,14 @@ def _library(value: str, option: str) -> None:
     if not Path(value).is_file():
         raise BadInput(f"no such EP library: {value}", option)
     is_text(value, option)
+
+
+def _custom_ops(names: tuple[str, ...], option: str) -> None:
+    for name in names:
+        if types.is_library(name):
+            is_file(name, option)
+        elif not name:
+            raise BadInput(f"{option}: is empty; leave it out, or name a library or a package", option)
 
 
 def _run_config(entries: dict[str, str], option: str) -> None:
@@ -139,6 +148,10 @@ class Target:
     )  # fmt: skip
     optimized_model: str | None = _runs(
         "optimized-model", "PATH", "Write the optimised graph to a file.", kind=types.PATH, check=_written, commands=OPENED,
+    )  # fmt: skip
+    custom_ops: tuple[str, ...] = _runs(
+        "custom-ops", "LIBRARY|PACKAGE", "Register the custom operators of a library, or of a package.", kind=types.LIBRARIES,
+        default=(), check=_custom_ops, commands=_PLACED,
     )  # fmt: skip
     opt_level: str = _runs(
         "opt-level", "LEVEL", f"Optimise the graph up to a level: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS), lists=CHOICES, commands=_PLACED,

@@ -247,6 +247,7 @@ def _environment(result: Result) -> Table:
         "CPU arena": _off(target.get("cpu_mem_arena")),
         "memory pattern": _off(target.get("mem_pattern")),
         "optimized model": target.get("optimized_model"),
+        "custom operators": ", ".join(target.get("custom_ops", ())) or None,
         "graph optimization": target.get("opt_level"),
         "sync": sync and f"{SYNC.get(sync['kind'], sync['kind'])}: {sync.get('how') or ''}".removesuffix(": "),
         "inputs": _tensors(result.model["inputs"]),

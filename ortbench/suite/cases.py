@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,6 @@ from ortbench.suite.layers import (
     merged,
     places_of,
 )
-
-# What is relative to the file, and where {model} and {folder} stand for the model's name and folder.
-_PATHS = {flag for flag, option in ALL.items() if option.kind.is_path}
 
 
 @dataclass(frozen=True)
@@ -165,8 +163,10 @@ class _Reader:
         given = merged([defaults, bench.layer, ep.layer, shape.layer, *fitting])
         skip = given.pop("skip", None)
         needs = self._needs({key: given.pop(key) for key in NEEDS if key in given})
-        for key in given.keys() & _PATHS:
-            given[key] = Value(self._filled(given[key], model), given[key].where)
+        for key in given.keys() & ALL.keys():
+            where = given[key].where
+            placed = ALL[key].kind.with_paths(given[key].given, partial(self._placed, where, model))
+            given[key] = Value(placed, where)
         return SuiteCase(
             id=plain_name("--".join(map(plain_name, filter(None, (name, ep.name, shape.name))))).lstrip("."),
             model=str(model),
@@ -186,18 +186,16 @@ class _Reader:
             check_values(needs)
         return needs
 
-    def _filled(self, path: Value, model: Path) -> str | tuple[str, ...] | None:
-        if isinstance(path.given, tuple):
-            return tuple(str(self._filled(Value(it, path.where), model)) for it in path.given)
+    def _placed(self, where: Where, model: Path, path: str) -> str:
+        """A path relative to the file, in which {model} and {folder} stand for the model's name and folder."""
         values = {"model": model.stem, "folder": str(model.parent.absolute())}
 
         def value(match: re.Match[str]) -> str:
             if match[1] not in values:
-                raise self._file.mistake(path.where, f"{match[0]} means nothing; there are {{model}} and {{folder}}")
+                raise self._file.mistake(where, f"{match[0]} means nothing; there are {{model}} and {{folder}}")
             return values[match[1]]
 
-        # None takes back what a baseline would have of the candidate.
-        return path.given and str(self._base / re.sub(r"\{(\w*)\}", value, path.given))
+        return str(self._base / re.sub(r"\{(\w*)\}", value, path))
 
     def _refuse_twins(self, cases: Sequence[SuiteCase]) -> None:
         seen: dict[str, SuiteCase] = {}

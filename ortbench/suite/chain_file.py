@@ -18,11 +18,11 @@ from ortbench.gate.limits import Limits
 from ortbench.model.modes import ALL_MODES, CHAIN_MODES, named_modes
 from ortbench.plan.chain_plan import Chain, End, Link, Stage, in_order
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.option_types import whole_of
+from ortbench.plan.option_types import is_library, whole_of
 from ortbench.plan.options import RawOptions, make, options_of
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Loop, Plan, check
-from ortbench.plan.plan_builder import is_library, target_of
+from ortbench.plan.plan_builder import target_of
 from ortbench.plan.target import Inputs, Target
 from ortbench.suite.layers import Layer, SuiteFile, Tables, Value, Where, dotted, merged, places_of
 
@@ -33,7 +33,6 @@ OPTIONS = {
     for it in options_of(Target, Inputs, Steps)
     if "loop" in it.commands and it.flag not in _WHOLE
 }
-_PATHS = ("input", "ep-library")
 REPEAT, FEEDBACK = "repeat", "feedback"
 KEYS = ("name", "model", REPEAT, *OPTIONS)
 
@@ -129,9 +128,9 @@ class _Reader:
         return count
 
     def _placed(self, flag: str, value: Value) -> Any:
-        if flag in _PATHS or (flag == "ep" and is_library(value.given)):
+        if flag == "ep" and is_library(value.given):
             return str(self._base / value.given)
-        return value.given
+        return OPTIONS[flag].kind.with_paths(value.given, lambda path: str(self._base / path))
 
     def _where(self, given: Mapping[str, Value], table: Mapping[str, Any], where: Where) -> dict[str, str]:
         places = {flag: value.where for flag, value in given.items()}

@@ -20,9 +20,10 @@ from ortbench.plan.configurations import eps_of
 from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load, live_under_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.loop_plan import Steps
+from ortbench.plan.option_types import is_library
 from ortbench.plan.options import BASELINE_SET, SWEPT, declared, make
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import asked_modes, held_modes, is_library, live, weighing
+from ortbench.plan.plan_builder import asked_modes, held_modes, live, weighing
 from ortbench.plan.soak_plan import ORDER, SOAKED, Soak
 from ortbench.plan.start_plan import STARTED, Starts
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of

@@ -18,7 +18,7 @@ from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.opened import Opened, OpenedLoop
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
-from ortbench.worker.session import engine_cache, runtime, streams
+from ortbench.worker.session import custom_ops, engine_cache, runtime, streams
 from ortbench.worker.session.libraries import bundled_library, devices_of, is_accelerator, real_path
 from ortbench.worker.session.memory import EpDeviceMemory, Place, host_accessible_memory
 from ortbench.worker.session.plugins import plugin_with
@@ -92,6 +92,7 @@ def _session(opened: Opened) -> protocol.ProgramSession:
         "captures": target.cuda_graph,
         "device_type": None if provider.ep_device is None else provider.ep_device.device.type.name.lower(),
         "by_vendor": not runtime.SHARED_VALUES.there,
+        "custom_ops": [{"module": it.module, "path": it.path} for it in map(custom_ops.find, target.custom_ops)],
         "onnxruntime": ort.__version__,
     }
     if provider.ep_device is None:

@@ -38,7 +38,7 @@ def found(**changed: Any) -> Program:
             "ep": "WebGpuExecutionProvider", "module": "onnxruntime_ep_webgpu", "bundled": None, "path": None,
             "preload": False, "device": 0, "named": None, "by_name": False, "options": {}, "device_type": "gpu",
             "stream": None, "cuda_device": 0, "engines": None, "captures": False,
-            "by_vendor": False, "onnxruntime": "1.31.1",
+            "by_vendor": False, "custom_ops": [], "onnxruntime": "1.31.1",
         },
         "inputs": [{"name": "image", **tensor}],
         "outputs": [{"name": "adjusted", **tensor}],

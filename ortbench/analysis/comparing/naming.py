@@ -144,6 +144,8 @@ def _settings(target: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         value = target.get(it.key, it.default)
         if isinstance(value, Mapping):
             yield it.option, ", ".join(f"{key}={item}" for key, item in value.items()) or f"no {it.option}"
+        elif isinstance(value, list):
+            yield it.option, f"{it.option}={','.join(value)}" if value else f"no {it.option}"
         elif isinstance(value, bool):
             yield it.option, it.option if value else f"no {it.option}"
         else:

@@ -14,7 +14,7 @@ from ortbench.model.settings import OF_SESSION, typed
 # What no program is written with, by the settings of a result.
 _NOT_WRITTEN = ("policy",)
 # Of settings: those that stand with the EP, and with these what is no part of what a program does.
-_OF_PROVIDER = ("ep-option", "session-config")
+_OF_PROVIDER = ("ep-option", "session-config", "custom-ops")
 _ELSEWHERE = (*_OF_PROVIDER, "python", "optimized-model")
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from ortbench.model.settings import OF_SESSION
+from ortbench.plan.option_types import is_library
 
 _DRAWN = {"float32": "np.float32", "float64": "np.float64"}  # what a generator of random numbers gives by itself
 FOUR_BITS = {"int4": "np.int8", "uint4": "np.uint8"}  # as arrays, by their types
@@ -145,6 +146,11 @@ def session_lines(target: Mapping[str, Any]) -> tuple[list[str], list[str]]:
             pairs = [f"{json.dumps(key)}, {json.dumps(str(item))}" for key, item in value.items()]
             python += [f"{of}.add_{it.key}_entry({pair})" for pair in pairs]
             cpp += [f"{of}.AddConfigEntry({pair});" for pair in pairs]
+        elif it.key == "custom_ops":
+            for name in value:
+                path = json.dumps(name) if is_library(name) else f"{name.replace('-', '_')}.get_library_path()"
+                python.append(f"options.register_custom_ops_library({path})")
+                cpp.append(f"options.RegisterCustomOpsLibrary({path.replace('.get_', '_').removesuffix('()')});")
         elif it.key == "ep_options":
             python.append(f"provider_options = {json.dumps(value)}")
             pairs = [f"{{{json.dumps(key)}, {json.dumps(str(item))}}}" for key, item in value.items()]

@@ -206,6 +206,7 @@ def _foreign(found: Program) -> dict[str, Any]:
 def _packages(found: Program) -> list[str]:
     external = found["external"]
     used = {literals.ML_DTYPES} if _foreign(found)["ml_dtypes"] else set()
+    used |= {it["module"] for it in found["session"]["custom_ops"] if it["module"] is not None}
     return sorted(used | ({external["library"]} - {"numpy"} if external is not None else set()))
 
 

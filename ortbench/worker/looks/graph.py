@@ -208,7 +208,7 @@ def _predicted(
     if placed is None:
         raise NotKnown("ONNX Runtime does not say where it placed the nodes")
     level = "disable" if target.opt_level == "disable" else "basic"  # what it does before it asks the EPs
-    plain = Target(ep="cpu", session_config=target.session_config, opt_level=level)
+    plain = Target(ep="cpu", session_config=target.session_config, custom_ops=target.custom_ops, opt_level=level)
     try:
         graph, inputs = nodes_of(_written(path, plain, Provider(CPU_EP), content), placed)
     except OrtbenchError as error:

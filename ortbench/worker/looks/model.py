@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import OrtbenchError, Unsupported
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 _WAYS_OUT = "--shape and --dim change their shapes; ortbench run --measure-nodes takes real ones"
 
 
-def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> Inspected:
-    """Describe a model. Raises `BadInput`: not a model, or shapes that do not fit; `BenchmarkFailed`: the EP does not
+def inspect(
+    state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any], custom_ops: Sequence[str] = ()
+) -> Inspected:
+    """Describe a model, with custom operators where no target has them. Raises `BadInput`: not a model, or shapes that do not fit; `BenchmarkFailed`: the EP does not
     load."""
     begin()
     request = inputs_from(inputs)
     if target is None:
-        plain = Target(ep="cpu", opt_level="disable")
+        plain = Target(ep="cpu", custom_ops=tuple(custom_ops), opt_level="disable")
         return _describe(model, session.open_model(model, plain, providers.find(plain)), request, needs_run=False)[0]
     asked = target_from(target)
     provider = providers.find(asked)

@@ -43,7 +43,7 @@ class Plugin(NamedTuple):
     problem: str = ""  # why it could not say, else ""
 
 
-class _Wrong(Exception):
+class WrongPackage(Exception):
     """What a package says cannot be so."""
 
 
@@ -72,26 +72,26 @@ def _ask(package: EpPackage) -> Plugin | None:
     if source is None:
         return Plugin("", distribution, version, (), str(libraries[0]), registered_as or ep_packages.stem(libraries[0]))
     try:
-        functions = _call(f"import {module}", importlib.import_module, module)
+        functions = call(f"import {module}", importlib.import_module, module)
         if not hasattr(functions, "get_library_path"):
             return None
-        path, names = _path(functions), _ep_names(functions)
+        path, names = library_path(functions), _ep_names(functions)
         library = os.fspath(path)
         if not names and not ep_packages.exports(Path(library)):
             return None  # a library of another kind
         registered_as = registered_as or (*names, ep_packages.stem(Path(library)))[0]
         # ONNX Runtime takes no `Path`, so that a program is better off with the path than with the function.
         return Plugin(module if isinstance(path, str) else "", distribution, version, names, library, registered_as)
-    except _Wrong as error:  # a broken package is reported, it must not hide the others
+    except WrongPackage as error:  # a broken package is reported, it must not hide the others
         return Plugin(module, distribution, version, (), "", module, str(error))
 
 
-def _path(functions: Any) -> str | os.PathLike[str]:
-    path = _call("get_library_path()", functions.get_library_path)
+def library_path(functions: Any) -> str | os.PathLike[str]:
+    path = call("get_library_path()", functions.get_library_path)
     if not isinstance(path, (str, os.PathLike)):
-        raise _Wrong(f"get_library_path() gives no path but {one_line(repr(path))}")
+        raise WrongPackage(f"get_library_path() gives no path but {one_line(repr(path))}")
     if not Path(path).is_file():
-        raise _Wrong(f"get_library_path() names a file that is not there: {os.fspath(path)}")
+        raise WrongPackage(f"get_library_path() names a file that is not there: {os.fspath(path)}")
     return path
 
 
@@ -99,18 +99,18 @@ def _ep_names(functions: Any) -> tuple[str, ...]:
     function = "get_ep_names" if hasattr(functions, "get_ep_names") else "get_ep_name"
     if not hasattr(functions, function):
         return ()
-    told = _call(f"{function}()", getattr(functions, function))
+    told = call(f"{function}()", getattr(functions, function))
     names = [told] if function == "get_ep_name" else told
     if not isinstance(names, (list, tuple)) or not names or not all(name and isinstance(name, str) for name in names):
-        raise _Wrong(f"{function}() gives no name but {one_line(repr(told))}")
+        raise WrongPackage(f"{function}() gives no name but {one_line(repr(told))}")
     return tuple(names)
 
 
-def _call(what: str, function: Any, *arguments: str) -> Any:
+def call(what: str, function: Any, *arguments: str) -> Any:
     try:
         return function(*arguments)
     except (Exception, SystemExit) as error:
-        raise _Wrong(f"{what} raises {type(error).__name__}: {one_line(error)}") from None
+        raise WrongPackage(f"{what} raises {type(error).__name__}: {one_line(error)}") from None
 
 
 class Candidate(NamedTuple):

@@ -18,7 +18,7 @@ from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_t
 from ortbench.plan.target import Target
 from ortbench.worker import messages
 from ortbench.worker.proofs.sync import Syncs
-from ortbench.worker.session import engine_cache, streams
+from ortbench.worker.session import custom_ops, engine_cache, streams
 from ortbench.worker.session.libraries import bundled_library, load_problem
 from ortbench.worker.session.memory import Places, places
 from ortbench.worker.session.providers import Provider, settle
@@ -132,7 +132,7 @@ def open_model(
         with messages.about("creating the session"):
             session = ort.InferenceSession(opened, options, providers=names, enable_fallback=0)
     except Exception as error:
-        raise _session_error(error, path, provider, optimized_path) from None
+        raise _session_error(error, path, provider, target, optimized_path) from None
     took = time.perf_counter_ns() - start
     if provider.policy is not None:
         settle(provider, session)
@@ -209,6 +209,7 @@ def _options(target: Target, provider: Provider, ep_options: dict[str, str]) -> 
         options.intra_op_num_threads = target.intra_op_threads
     if target.inter_op_threads is not None:
         options.inter_op_num_threads = target.inter_op_threads
+    custom_ops.register(options, target.custom_ops)
     try:
         options.add_session_config_entry(_ASSIGNMENT, "1")
         for key, value in target.session_config.items():
@@ -222,7 +223,9 @@ def _options(target: Target, provider: Provider, ep_options: dict[str, str]) -> 
     return options
 
 
-def _session_error(error: Exception, path: str, provider: Provider, written: str | None) -> OrtbenchError:
+def _session_error(
+    error: Exception, path: str, provider: Provider, target: Target, written: str | None
+) -> OrtbenchError:
     kind = type(error).__name__
     failed = HoldsCompiledNodes if "compiled nodes" in str(error) else BenchmarkFailed
     if failed is HoldsCompiledNodes and written is not None:
@@ -236,7 +239,7 @@ def _session_error(error: Exception, path: str, provider: Provider, written: str
         return BadInput(f"{path} cannot be loaded: {ort_text(error)}")
     if kind == "NotImplemented":
         return failed(f"{provider.name} cannot run {path}: {ort_text(error)}")
-    more = way_out(str(error), provider.library)
+    more = way_out(str(error), provider.library) or custom_ops.way_out(str(error), target.custom_ops)
     return failed(f"{provider.name} could not open {path}: {ort_text(error)}{more}")
 
 

@@ -1,0 +1,211 @@
+"""Custom operators: their libraries are registered with every session, in programs too, and what is wrong is a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ortbench as ob
+from tests.conftest import ONCE, built, clock_library, measure, ortbench
+from tests.customops import DOMAIN, build, package_of, put_package, save
+from tests.environments import plain
+
+pytestmark = pytest.mark.process
+CPU = ("--ep", "cpu")
+
+
+@pytest.fixture(scope="module")
+def twice() -> Path:
+    return build(built())
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tmp_path_factory.mktemp("models") / "twice.onnx")
+
+
+@pytest.fixture(scope="module")
+def packages(twice: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    site = tmp_path_factory.mktemp("packages")
+    put_package(site, "brings_ops", package_of(twice))
+    put_package(site, "brings_path", f"from pathlib import Path\nget_library_path = lambda: Path({str(twice)!r})")
+    put_package(site, "brings_none", "")
+    put_package(site, "breaks", "raise RuntimeError('broken\\nhere')")
+    put_package(site, "names_nothing", package_of(Path("/no/such.so")))
+    return site
+
+
+def test_a_run_computes_with_it_and_the_result_says_so(twice: Path, model: Path, tmp_path: Path) -> None:
+    x = np.arange(16, dtype=np.float32).reshape(2, 8)
+    np.savez(tmp_path / "x.npz", x=x)
+    np.savez(tmp_path / "y.npz", y=3 * x)
+    given = ("--input", tmp_path / "x.npz", "--expect", tmp_path / "y.npz", *ONCE)
+    ran = ortbench("run", model, *CPU, "--custom-ops", twice, *given, "--out", tmp_path / "one")
+    assert ran.code == 0, ran.err
+    commands = [line for line in ran.out.splitlines() if "Next: ortbench" in line]
+    assert commands
+    assert all(f"--custom-ops {twice}" in line for line in commands)
+    other = tmp_path / "libcopy.so.1"
+    other.write_bytes(twice.read_bytes())
+    result = measure(model, *CPU, "--custom-ops", other, *given, out=tmp_path / "other")
+    assert result["target"]["custom_ops"] == [str(other)]
+    (one,), (two,) = ((tmp_path / name).glob("[!.]*") for name in ("one", "other"))
+    assert f"custom operators: {twice} → {other}" in ortbench("compare", one, two, "--markdown", "-").out
+
+
+@pytest.mark.parametrize("name", ["brings-ops", "brings_ops", "Brings_Ops", "brings_path"])
+def test_a_package_is_asked_for_its_library(name: str, model: Path, packages: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    given = ("--custom-ops", name, "--duration", "0.1", "--out", program)
+    ran = ortbench("code", model, *CPU, *given, PYTHONPATH=str(packages))
+    assert ran.code == 0, ran.err
+    by_module = "options.register_custom_ops_library(brings_ops.get_library_path())" in program.read_text()
+    assert by_module == (name != "brings_path")  # ONNX Runtime takes no `Path`
+    code = f"import sys, runpy; sys.modules['ortbench'] = None; runpy.run_path({str(program)!r}, run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(packages)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert "outputs are those of a plain run" in done.stdout, done.stderr
+
+
+def test_the_program_names_a_library_that_lies_beside_it(twice: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "liblocal.so").write_bytes(twice.read_bytes())
+    ran = ortbench("code", model, *CPU, "--custom-ops", "liblocal.so", cwd=tmp_path)
+    assert 'register_custom_ops_library("./liblocal.so")' in ran.out, ran.err
+
+
+def test_a_package_is_that_of_the_interpreter(model: Path, packages: Path, tmp_path: Path) -> None:
+    """The worker's own environment has the package, and ortbench's has not."""
+    venv.create(tmp_path / "other", symlinks=True)
+    site = next((tmp_path / "other" / "lib").glob("python*/site-packages"))
+    (site / "all.pth").write_text("\n".join([*(it for it in sys.path if it.endswith("-packages")), str(packages)]))
+    inspect = ("inspect", model, "--custom-ops", "brings_ops")
+    assert ortbench(*inspect, **plain()).error_line.endswith(
+        "--custom-ops brings_ops: no such package: name a library by its path, or pip install brings_ops"
+    )
+    ran = ortbench(*inspect, "--python", tmp_path / "other")
+    assert ran.code == 0, ran.err
+    assert f"{DOMAIN}:Twice" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "--custom-ops: is empty"),
+        ("./no.so", "--custom-ops: no such file: ./no.so"),
+        ("no.so", "--custom-ops: no such file: no.so"),
+        ("/", "--custom-ops: no such file: /"),
+        ("no-such-package", "no such package: name a library by its path, or pip install no-such-package"),
+        ("no.such", "--custom-ops no.such: no such package: name a library by its path"),
+        ("a b", "--custom-ops a b: no such package: name a library by its path"),
+        ("brings_none", "--custom-ops brings_none: the package has no get_library_path(): name its library by the path"),
+        ("breaks", "--custom-ops breaks: import breaks raises RuntimeError: broken here"),
+        ("names-nothing", "--custom-ops names-nothing: get_library_path() names a file that is not there: /no/such.so"),
+        ("{clock}", "--custom-ops {clock}: the library has no function RegisterCustomOps, so no custom operators"),
+        (__file__, f"--custom-ops {__file__}: Failed to load library"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_registered_is_a_line(name: str, message: str, model: Path, packages: Path) -> None:
+    named, expected = (text.replace("{clock}", str(clock_library())) for text in (name, message))
+    ran = ortbench("inspect", model, "--custom-ops", named, PYTHONPATH=str(packages))
+    assert (ran.code, ran.out) == (2, "")
+    assert expected in ran.error_line
+
+
+@pytest.mark.parametrize(
+    ("op", "domain", "inside", "options", "says"),
+    [
+        ("Twice", DOMAIN, False, (), "--custom-ops LIBRARY, or a package's name"),
+        ("Thrice", DOMAIN, False, ("{twice}",), "no library of --custom-ops has it: {twice}"),
+        ("Inverse", "ai.onnx.contrib", False, (), "--custom-ops onnxruntime-extensions"),
+        ("Twice", "mmdeploy", True, (), "--custom-ops LIBRARY, or a package's name"),
+        ("Twice", "com.microsoft", False, (), ""),
+        ("Twice", "ai.onnx.ml", False, (), ""),
+    ],
+)
+def test_an_unknown_operator_says_what_registers_it(
+    op: str, domain: str, inside: bool, options: Sequence[str], says: str, twice: Path, tmp_path: Path
+) -> None:
+    named = [it.replace("{twice}", str(twice)) for it in options]
+    words = [word for name in named for word in ("--custom-ops", name)]
+    ran = ortbench("inspect", save(tmp_path / "m.onnx", op, domain, inside), *words)
+    assert ran.code == (2 if domain == "ai.onnx.ml" else 1)
+    assert ran.error_line.endswith(says.replace("{twice}", str(twice)))
+    assert ("--custom-ops" in ran.error_line) == bool(says)
+
+
+def test_a_suite_finds_a_library_beside_its_file_and_leaves_a_package_its_name(twice: Path, tmp_path: Path) -> None:
+    save(tmp_path / "twice.onnx")
+    (tmp_path / "liblocal.so").write_bytes(twice.read_bytes())
+    (tmp_path / "suite.toml").write_text(
+        '[[bench]]\nmodel = "twice.onnx"\nep = "cpu"\nmode = "cpu-tensors"\niterations = 1\nwarmup = 1\n'
+        'custom-ops = ["liblocal.so", "no_such_package"]\n'
+    )
+    ran = ortbench("suite", tmp_path / "suite.toml", "--out", tmp_path / "out")
+    assert "--custom-ops no_such_package: no such package" in ran.out + ran.err  # and none is found wrong before
+    text = (tmp_path / "suite.toml").read_text().replace(', "no_such_package"', "")
+    (tmp_path / "suite.toml").write_text(text)
+    assert ortbench("suite", tmp_path / "suite.toml", "--out", tmp_path / "out").code == 0
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sweep", "MODEL", "--dim", "n=1,2", *ONCE),
+        ("loop", "MODEL", "--feedback", "y=x", "--steps", "3", *ONCE),
+        ("load", "MODEL", "--concurrency", "1,2", "--duration", "1"),
+        ("load", "MODEL", "--concurrency", "2", "--sessions", "process", "--duration", "1"),
+        ("start", "MODEL", "--iterations", "1"),
+        ("soak", "MODEL", "--duration", "2"),
+        ("tune", "MODEL", "--duration", "1", "--max-time", "8s"),
+        ("run", "MODEL", "--measure-nodes", "--measure-memory", *ONCE),
+        ("run", "MODEL", "--optimized-model", "{folder}/optimized.onnx", *ONCE),
+        ("gate", "--model", "MODEL", "--max-regression", "500%", "--baseline-set", "custom-ops={twice}", "--why"),
+    ],
+    ids=lambda command: " ".join(command[:3]),
+)
+def test_every_command_registers_it(command: Sequence[object], twice: Path, model: Path, tmp_path: Path) -> None:
+    words = [
+        str(it).replace("MODEL", str(model)).replace("{twice}", str(twice)).replace("{folder}", str(tmp_path))
+        for it in command
+    ]
+    ran = ortbench(*words, *CPU, "--custom-ops", twice, "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err + ran.out
+    assert "! warning: --measure" not in ran.out
+
+
+@pytest.mark.wide
+def test_a_chain_has_it_by_stage(twice: Path, model: Path, tmp_path: Path) -> None:
+    stage = f'[[stage]]\nname = "NAME"\nmodel = "{model}"\nep = "cpu"\ncustom-ops = "{twice}"\n'
+    link = '[[link]]\nfrom = "a.y"\nto = "b.x"\n'
+    (tmp_path / "chain.toml").write_text(stage.replace("NAME", "a") + stage.replace("NAME", "b") + link)
+    ran = ortbench("chain", tmp_path / "chain.toml", *ONCE, "--out", tmp_path / "out", "--json", "-")
+    assert ran.code == 0, ran.err
+    stages = json.loads(ran.out)["chain"]["stages"]
+    assert [it["settings"]["custom_ops"] for it in stages] == [[str(twice)], [str(twice)]]
+
+
+def test_the_api_takes_a_path_or_several(twice: Path, model: Path) -> None:
+    found = ob.run(model, ep="cpu", custom_ops=twice, modes="cpu-tensors", iterations=1, warmup=1)
+    assert json.loads(found.json())["target"]["custom_ops"] == [str(twice)]
+
+
+@pytest.mark.parametrize("spelled", ["onnxruntime-extensions", "onnxruntime_extensions"])
+def test_onnxruntime_extensions_is_known_by_its_name(spelled: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime_extensions", reason="pip install onnxruntime-extensions")
+    inverts = save(tmp_path / "m.onnx", "Inverse", "ai.onnx.contrib")
+    ran = ortbench("inspect", inverts, "--custom-ops", spelled, *CPU, "--dim", "n=8")
+    assert ran.code == 0, ran.err
