@@ -170,7 +170,6 @@ READERS = [
     Reader("report", "report mutant --html report.html"),
     Reader("gate", "gate mutant --max-copy-share 20% --max-cpu-nodes 0 --junit g.xml --json g.json --action-json b.json", (2, 3, 4, 5)),
     Reader("gate-baseline", "gate good --baseline mutant --force --junit h.xml", (2, 3, 4, 5)),
-    Reader("history", "history good mutant --html h.html --markdown h.md --json h.json --force", (2, 5)),
     Reader("api", "mutant", (2, 5), f"{_HERE}:use_api"),
 ]  # fmt: skip
 BANDWIDTH = [Reader("bandwidth", "mutant/bandwidth.json", (2,), f"{_HERE}:use_bandwidth")]

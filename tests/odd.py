@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
 
-from ortbench.analysis.comparing.history import groups
 from ortbench.analysis.derive import derive
 from ortbench.analysis.loads.levels import load_cases
 from ortbench.core.stats import Value, summarise
 from ortbench.model.modes import MODES
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
-from ortbench.plan.compare_options import Compared
-from ortbench.report.history import told
 from ortbench.report.page import parts
-from ortbench.report.page.page import build_history, build_page
+from ortbench.report.page.page import build_page
 from tests.results import (
     CROSSING,
     STAYING,
@@ -36,13 +32,9 @@ from tests.results import (
     loop_case,
     loop_result,
     measured,
-    night,
-    nights,
-    noise,
     opened,
     paced,
     result_of,
-    runs,
     serving,
     slo_rate,
     stage,
@@ -262,19 +254,13 @@ ODD: dict[str, Callable[[], Result]] = {
 
 
 def page_of(name: str) -> str:
-    """The page of one of them, or of all that are shown together in `SEVERAL`, `LOOPS` and `HISTORY`."""
+    """The page of one of them, or of all that are shown together in `SEVERAL` and `LOOPS`."""
     return _page_of(name, vars(parts)["draw"])
 
 
 @cache
 def _page_of(name: str, draw: object) -> str:
     """The same, once for each way to draw: a test may leave pictures blank."""
-    if name == HISTORY:
-        steps = [1.3 if 9 <= at < 20 else 1.2 if 40 <= at < 44 else 1.0 for at in range(60)]
-        many = nights([a * b for a, b in zip(steps, noise(60), strict=True)], noise(60, 0.3))
-        hostile, alone = [replace(night(at, 1), name=EVIL) for at in range(3)], night(80, 1, target__ep=EVIL)
-        found = told(groups(runs([*many, *hostile, alone])), Compared((), (), 0.02))
-        return build_history(found, 64, 0.02, [EVIL, "reports/broken/result.json is not a whole result file"])
     if name == LOOPS:
         return build_page([decoding(), decoding(first=True), usual()], ["a", "b", "run"])
     if name == SEVERAL:
@@ -287,5 +273,4 @@ def _page_of(name: str, draw: object) -> str:
 
 SEVERAL = "several"
 LOOPS = "loops"  # and a run
-HISTORY = "history"  # of many days
-PAGES = [*ODD, SEVERAL, LOOPS, HISTORY]
+PAGES = [*ODD, SEVERAL, LOOPS]

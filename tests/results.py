@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-import numpy as np
-
 from ortbench.analysis.bandwidth import copies, fail, put_samples
-from ortbench.analysis.comparing.history import Run, run_of
 from ortbench.analysis.comparing.series import Key, Series, value_of
 from ortbench.analysis.derive import derive, put_copies, put_growth
 from ortbench.analysis.findings.advice import findings
@@ -27,7 +22,6 @@ from ortbench.core.stats import Stats, Value, summarise
 from ortbench.model.metrics import figure
 from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, SECOND_INFERENCE, START_PARTS, STEP
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
-from ortbench.model.result_file import save
 from ortbench.model.schema import (
     ChainLink,
     ChainStage,
@@ -960,54 +954,3 @@ def without(result: Result, batch: int) -> Result:
     )
     found.best = best_of(found, None)
     return found
-
-
-# Histories: results of many days
-
-
-FIRST = datetime(2026, 10, 1, 2, tzinfo=UTC)
-OLD, NEW = "1.30.0", "1.31.1"  # ONNX Runtimes, before and after a step
-
-
-def noise(count: int, scale: float = 0.01, seed: int = 1) -> list[float]:
-    """Factors about 1, as nights differ."""
-    return [float(it) for it in np.random.default_rng(seed).lognormal(0, scale, count)]
-
-
-def stepped(count: int, at: int, factor: float, seed: int = 1) -> list[float]:
-    """Factors about 1, and from night `at` on about `factor`."""
-    return [it * (factor if number >= at else 1) for number, it in enumerate(noise(count, seed=seed))]
-
-
-def night(number: int, cpu: float, device: float | None = None, **changed: Any) -> Result:
-    """The result of a night: `cpu-tensors` takes so many times 4 ms, `device-tensors`, if it is there, so many times 3 ms."""
-    cases = [measured("cpu-tensors", latency=steady(round(4 * MS * cpu * part) for part in (0.99, 1, 1.01) * 3))]
-    if device is not None:
-        cases.append(
-            measured("device-tensors", latency=steady(round(3 * MS * device * part) for part in (0.99, 1, 1.01) * 3))
-        )
-    made = result_of(*cases, environment__git_commit=f"{number:07x}{'0' * 33}", **changed)
-    made.created = (FIRST + timedelta(days=number)).isoformat(timespec="seconds")
-    return made
-
-
-def nights(cpu: Sequence[float], device: Sequence[float] | None = None, upgraded: int | None = None) -> list[Result]:
-    """The results of as many nights, with another ONNX Runtime from night `upgraded` on."""
-    version: Callable[[int], str] = lambda number: OLD if upgraded is None or number < upgraded else NEW  # noqa: E731
-    return [
-        night(number, factor, None if device is None else device[number], environment__onnxruntime=version(number))
-        for number, factor in enumerate(cpu)
-    ]
-
-
-def runs(results: Sequence[Result]) -> list[Run]:
-    """As a history has them."""
-    return [run_of(result, f"reports/{number:02}/result.json") for number, result in enumerate(results)]
-
-
-def save_nights(results: Sequence[Result], folder: Path) -> None:
-    """Each in a folder of its own."""
-    for number, result in enumerate(results):
-        place = folder / f"night-{number:02}"
-        place.mkdir(parents=True)
-        save(result, place / "result.json")

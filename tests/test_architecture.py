@@ -145,7 +145,7 @@ def test_a_run_loads_nothing_that_only_readers_of_files_and_loads_need(tmp_path:
 @pytest.mark.process
 def test_commands_that_read_files_never_load_onnxruntime() -> None:
     report = str(ROOT / "reports" / "copy_bound-refdevice")
-    reading = [["compare", report, report], ["gate", report, "--max-cpu-nodes", "0"], ["history", report]]
+    reading = [["compare", report, report], ["gate", report, "--max-cpu-nodes", "0"]]
     reading += [["report", report, "--html", "-"]]
     heavy = {"onnxruntime", "onnx", "pandas", "pydantic"}
     assert loaded_by_commands(reading, heavy) == dict.fromkeys(map(" ".join, reading), "")

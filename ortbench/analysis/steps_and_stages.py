@@ -197,7 +197,7 @@ def _jumps(medians: tuple[int, ...]) -> list[Jump]:
     level = _level(medians, (n - 1) / 2, each)
     width = -(-n // _MOST_PARTS)  # the search takes the square of the time
     parts = [median(level[at : at + width]) for at in range(0, n, width)]
-    places = [_exact(level, place * width, width) for place in certain_steps(parts, _JUMP)[0]]
+    places = [_exact(level, place * width, width) for place in certain_steps(parts, _JUMP)]
     bounds = zip([0, *places], places, [*places[1:], n], strict=False)
     found = [
         _jump(medians[max(begin, at - _AROUND) : at], medians[at : min(end, at + _AROUND)], at)

@@ -29,7 +29,6 @@ GROUPS = {
     },
     "Compare": {
         "compare": ("judge", "Compare results: which differences are real.", "compare.md"),
-        "history": ("judge", "Find the days on which metrics changed, and what changed then.", "history.md"),
         "gate": ("judge", "Check a model or a stored result in CI: pass or fail.", "gates.md"),
     },
     "Inspect": {

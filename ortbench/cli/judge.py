@@ -1,4 +1,4 @@
-"""`ortbench compare`, `history` and `gate`: which differences are real, and what is let pass."""
+"""`ortbench compare` and `gate`: which differences are real, and what is let pass."""
 
 from __future__ import annotations
 
@@ -30,23 +30,6 @@ def compare(
     from ortbench.jobs import compare as job
 
     job.compare(results, only, "force" in given, make(OutputOptions, given), why=given.get(WHY.flag, False))
-
-
-@takes(COMPARED, Plan, STORED_BASELINE, OutputOptions)
-def history(
-    given: RawOptions,
-    results: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FOLDER|GIT-REF...", help="Folders of results, result files, or commits such as v1..main."
-        ),
-    ],
-) -> None:
-    """For each case a curve over time, its change points, and what was different from then on."""
-    only = compared_of(given)
-    from ortbench.jobs import compare as job
-
-    job.history(results, only, "force" in given, make(OutputOptions, given))
 
 
 @takes(CANDIDATE, (UNDER_LOAD,), Limits, STORED_BASELINE, TYPED_BASELINE, LoadPlan, *PLAN, OutputOptions)

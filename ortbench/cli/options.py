@@ -247,7 +247,7 @@ class Command(_HelpReadPlainly, TyperCommand):
 _COMPLETED = ("mode", "ep", "opt-level", "execution-mode", "input-memory", "stream", "sessions", BASELINE_SET)
 # Of the commands that know other modes than most.
 _MODES = {
-    "loop": LOOP_MODES, "chain": CHAIN_MODES, "load": LOAD_MODES, **dict.fromkeys(("code", "compare", "history"), ALL_MODES)
+    "loop": LOOP_MODES, "chain": CHAIN_MODES, "load": LOAD_MODES, **dict.fromkeys(("code", "compare"), ALL_MODES)
 }  # fmt: skip
 
 

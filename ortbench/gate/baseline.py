@@ -107,10 +107,9 @@ STORED_BASELINE = (
         "Compare results that are not comparable, and say why not.",
         LIMIT,
         FLAG,
-        commands=("gate", "compare", "history"),
+        commands=("gate", "compare"),
         per={
             "compare": {"panel": COMPARED},
-            "history": {"panel": COMPARED, "help": "Keep results of other machines in one series."},
         },
     ),
     WHY,

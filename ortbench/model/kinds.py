@@ -22,7 +22,6 @@ class View(NamedTuple):
     compared: tuple[Figure, ...] = ()  # by `ortbench compare`, and exported to services that keep a history
     several: tuple[Figure, ...] = ()  # compared of more than two results, beside their costs
     gated: tuple[Figure, ...] = ()  # compared with the baseline by `ortbench gate`
-    history: tuple[Figure, ...] = ()  # in `ortbench history`
     axis: str = ""  # the axis that the cases lie on; "" for all cases of the kind
     # of the table of cases, in order: figures, and what no metric is by the report's name; those of a tuple stay together
     columns: tuple[tuple[str, ...], ...] = ()
@@ -88,7 +87,7 @@ RUN = Kind(
     "run", "single inferences", "inference",
     (View(
         compared=_figures(LATENCY, "item_throughput", "h2d", "inference", "d2h", *_COSTS),
-        several=_figures(LATENCY, "item_throughput", *_COSTS), gated=_USUAL, history=_USUAL,
+        several=_figures(LATENCY, "item_throughput", *_COSTS), gated=_USUAL,
         columns=(
             _tails(LATENCY), SPEEDUP, ("latency.n",), ("h2d", "inference", "d2h", "copies"), ("throughput", "copied/inf", "copy_rate"),
             ("item_throughput", "item_time"),
@@ -104,7 +103,7 @@ LOOP = Kind(
     "loop", "a loop", "loop",
     (View(
         compared=_figures("loop", *_TOKENS, "step", *_COSTS), several=_figures("loop", *_TOKENS, "step", *_COSTS),
-        gated=_figures("loop"), history=_figures("loop"),
+        gated=_figures("loop"),
         columns=(
             ("time_to_first_token",), _tails("inter_token_latency"), ("prefill_tokens_per_s", "decode_tokens_per_s", "sequence_tokens_per_s"),
             ("next_token",), _tails("loop"), SPEEDUP, _tails("step"), ("first_step", "last_step", "step_growth"), ("by step",),
@@ -125,7 +124,7 @@ CHAIN = Kind(
     "chain", "a chain", "chain",
     (View(
         compared=_figures("chain", f"stage.{NAME}", *_COSTS), several=_figures("chain", f"stage.{NAME}", *_COSTS),
-        gated=_figures("chain"), history=_figures("chain"),
+        gated=_figures("chain"),
         columns=(_tails("chain"), SPEEDUP, ("chain.n", "throughput", "copied/chain")),
     ),),
     charts=("stages", "links", "distribution", "drift", "bandwidth"),
@@ -145,7 +144,7 @@ LOAD = Kind(
         View(
             compared=_figures(modes.OUTPUT_TOKENS, *_TOKEN_TIMES, "throughput", LATENCY, "latency.p99"),
             several=_figures(modes.OUTPUT_TOKENS, *_TOKEN_TIMES[:2], "throughput"), gated=_figures("throughput"),
-            history=_figures("throughput"), axis=CONCURRENCY.name,
+            axis=CONCURRENCY.name,
             columns=(
                 (modes.OUTPUT_TOKENS, "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),
                 ("inter_token_latency", "inter_token_latency.p95"), ("prefill_slowdown", "prefill_slowdown.ci95"),
@@ -155,7 +154,7 @@ LOAD = Kind(
         ),
         View(
             compared=_figures("latency.p99", LATENCY), several=_figures("latency.p99"), gated=_figures("latency.p99"),
-            history=_figures("latency.p99"), axis=RATE.name,
+            axis=RATE.name,
             columns=(
                 _tails(LATENCY), ("SLO", "processes"), ("queue_delay.mean", "service_time"), ("utilisation",), ("generator_lag.p99", "late_share"),
                 ("throughput", "throughput.ci95"), ("cpu_cores", "gil_wait"), ("sm_clock",),
@@ -174,7 +173,7 @@ LOAD = Kind(
 SWEEP = RUN._replace(
     key="sweep", noun="a sweep",
     views=(View(
-        compared=_USUAL, several=_USUAL, gated=_USUAL, history=_USUAL,
+        compared=_USUAL, several=_USUAL, gated=_USUAL,
         columns=(_tails(LATENCY), SPEEDUP, ("item_time", "item_throughput", "best"), ("copy_share", "SLO", "latency.n")),
     ),),
     charts=("rates_by_size", "times_by_size"),
@@ -199,7 +198,7 @@ START = Kind(
     "start", "starts", "start",
     (View(
         compared=_figures(modes.WHOLE_START, *modes.START_PARTS, modes.SECOND_INFERENCE, modes.START_MEMORY),
-        several=_figures(modes.WHOLE_START, "start.session", modes.START_MEMORY), gated=_figures(modes.WHOLE_START), history=_figures(modes.WHOLE_START),
+        several=_figures(modes.WHOLE_START, "start.session", modes.START_MEMORY), gated=_figures(modes.WHOLE_START),
         columns=(_tails(modes.WHOLE_START), (f"{modes.WHOLE_START}.n",), modes.START_PARTS, (modes.SECOND_INFERENCE, modes.START_MEMORY)),
     ),),
     charts=("starts", "distribution", "drift"),
@@ -212,7 +211,7 @@ START = Kind(
 SOAK = RUN._replace(
     key="soak", noun="a soak",
     views=(View(
-        compared=_figures(LATENCY, "latency.p99", *_SOAKED), several=_figures(LATENCY, *_SOAKED), gated=_USUAL, history=_USUAL,
+        compared=_figures(LATENCY, "latency.p99", *_SOAKED), several=_figures(LATENCY, *_SOAKED), gated=_USUAL,
         columns=(_tails(LATENCY), ("inferences", "timed"), ("private memory at start", "at end"), _GROWTHS, ("verdict",)),
     ),),
     charts=("memory", "distribution", "drift"),

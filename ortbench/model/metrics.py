@@ -1,6 +1,6 @@
 """The catalogue of metrics: every figure that a case of a result may have, in the order of keys in result files and of columns.
 
-Tables, CSV, data frames, comparisons, gates, exports, history, the page and `ortbench explain` read it. A new metric takes one
+Tables, CSV, data frames, comparisons, gates, exports, the page and `ortbench explain` read it. A new metric takes one
 entry here, in the place that it has among the others, and the code that measures it.
 """
 

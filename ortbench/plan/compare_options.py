@@ -51,9 +51,8 @@ _SAME = Option(
     PANEL,
     SHARE,
     SAME,
-    commands=("compare", "history"),
+    commands=("compare",),
     suite=False,
-    per={"history": {"help": "Call changes up to this the same."}},
 )
 WHY = Option(
     "why",
@@ -73,7 +72,7 @@ COMPARED = (
         PANEL,
         METRICS,
         shown="those that matter",
-        commands=("compare", "history"),
+        commands=("compare",),
         suite=False,
     ),
     _SAME,

@@ -45,7 +45,7 @@ class OutputOptions:
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write the result as JSON; '-' is standard output.",
-        commands=(*_MEASURES, "suite", "suite merge", "compare", "history", "doctor", "devices", "inspect"), common=(*OFTEN, "gate"),
+        commands=(*_MEASURES, "suite", "suite merge", "compare", "doctor", "devices", "inspect"), common=(*OFTEN, "gate"),
     )  # fmt: skip
     junit: str | None = _written(
         "junit", "PATH", "Write JUnit XML, for CI systems.", commands=_REPORTED, common=("gate", "chain")
@@ -68,14 +68,14 @@ class OutputOptions:
     )
     html: str | None = _written(
         "html", "PATH", "Write the report as HTML; '-' is standard output.",
-        commands=(*_REPORTED, "compare", "report", "history", "tune"), common=OFTEN,
+        commands=(*_REPORTED, "compare", "report", "tune"), common=OFTEN,
         per={"report": {
             "help": "Write the page here; '-' is standard output.",
             "shown": "report.html, beside the result or in the folder, or for several in the working directory",
         }},
     )  # fmt: skip
     markdown: str | None = _written(
-        "markdown", "PATH", "Write the report as Markdown; '-' is standard output.", commands=("compare", "history")
+        "markdown", "PATH", "Write the report as Markdown; '-' is standard output.", commands=("compare",)
     )
     quiet: bool = _written(
         "quiet", "", "Print only errors; files are still written.", kind=FLAG, default=False, short="q",

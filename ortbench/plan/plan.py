@@ -171,11 +171,10 @@ class Plan:
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
         "mode", "NAME", _measure(io_modes.MODES), MODE, kind=MODE_NAMES, default=io_modes.USUAL_MODES, check=_modes,
-        shown=f"the first {len(io_modes.USUAL_MODES)}", commands=(*IN_MODES, "compare", "history", "code"),
+        shown=f"the first {len(io_modes.USUAL_MODES)}", commands=(*IN_MODES, "compare", "code"),
         common=(*OFTEN, "gate"),
         per={
             "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY},
-            "history": {"help": f"Follow these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY},
             "load": {"help": _measure(io_modes.LOAD_MODES), "shown": f"the first {len(io_modes.USUAL_MODES)}, on the CPU EP {io_modes.CPU}"},
             "chain": {"help": _measure(io_modes.CHAIN_MODES), "shown": "both"},
             "loop": {"help": _measure(io_modes.LOOP_MODES), "shown": "all but shared"},

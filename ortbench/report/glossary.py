@@ -31,7 +31,6 @@ class Group(Enum):
     SWEEP = "Columns of a sweep", "a column of a sweep"
     SOAK = "Columns of a soak", "a column of a soak"
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
-    HISTORY = "Columns of history", "a column of history"
     SUITE = "Columns of a suite", "a column of a suite"
     BANDWIDTH = "Columns of a bandwidth curve", "a column of a bandwidth curve"
     COSTS = "Columns of resource usage", "a column of resource usage"

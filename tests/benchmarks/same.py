@@ -74,8 +74,7 @@ SCENARIOS = {
     "gate-limits": f"gate --model {TINY} --ep-library DEVICE --duration 1 --min-speedup device-tensors=1.5 --max-copy-share 10%",
     "suite": "suite suite.toml --json s.json --junit j.xml | suite suite.toml | suite suite.toml --list"
     " | suite suite.toml --shard 1/2 --out s/1 | suite suite.toml --shard 2/2 --out s/2 | suite merge s/1 s/2 --out all --json -",
-    "stored-again": f"{RUN} {FEW} --out o | {RUN} {FEW} --ep-option compute_us=900 --out o | report o | compare o --force"
-    " | history o",
+    "stored-again": f"{RUN} {FEW} --out o | {RUN} {FEW} --ep-option compute_us=900 --out o | report o | compare o --force",
     "gate-stored": f"gate {A} --max-cpu-nodes 0 | gate {B} --baseline {A} --force --json gate.json --quiet | gate {B} --max-copy-share"
     f" 20% --min-speedup device-resident=1.5 --require-mode host-accessible --junit g.xml | gate {B} --baseline {B}",
     "compare": f"compare {A} {B} | compare {A} {B} --force --json - | compare {B} {B} --metric latency --markdown - --equivalence-margin 10%",

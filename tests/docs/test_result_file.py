@@ -1,13 +1,17 @@
-"""The examples of docs/result-file.md give figures."""
+"""The examples of docs/result-file.md and docs/histories.md give figures."""
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import ROOT
 
@@ -35,3 +39,28 @@ def test_what_pandas_finds(code: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "cpu-tensors" in done.stdout
     assert re.search(r"\d{5}", done.stdout)
+
+
+@pytest.mark.process
+def test_what_a_tool_for_histories_reads(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "histories.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.+?)^```", page, re.MULTILINE | re.DOTALL)
+    (configured,) = yaml.safe_load(re.findall(r"^```yaml\n(.+?)^```", page, re.MULTILINE | re.DOTALL)[0])[
+        "tests"
+    ].values()
+    for number, day in enumerate(("2026-10-02T02:00:00+00:00", "2026-10-01T02:00:00+00:00")):
+        result = json.loads((ROOT / "reports" / "copy_bound-cpu" / "result.json").read_text())
+        place = tmp_path / "results" / str(number) / "result.json"
+        place.parent.mkdir(parents=True)
+        place.write_text(json.dumps(result | {"created": day}))
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    with (tmp_path / configured["file"]).open(newline="") as file:
+        rows = [*csv.DictReader(file)]
+    columns = [
+        configured["time_column"],
+        *configured["attributes"],
+        *(it["column"] for it in configured["metrics"].values()),
+    ]
+    assert [[row[it] for it in columns] for row in rows] == [
+        [day, "1.31.1", "5285603"] for day in ("2026-10-01T02:00:00+00:00", "2026-10-02T02:00:00+00:00")
+    ]

@@ -17,15 +17,15 @@ def test_a_kind_names_what_there_is(kind: Kind) -> None:
     assert {*kind.checks} - {"slo"} <= {it.flag for it in declared(Limits).values()}
     for view in kind.views:
         assert view.axis == "" or view.axis in {axis.name for axis in kind.axes}
-        for figures in (view.compared, view.gated, view.history):
+        for figures in (view.compared, view.gated):
             assert len({*figures}) == len(figures)
             assert all(it.statistic in (GATED if METRICS[it.metric].sampled else ("",)) for it in figures)
 
 
 @EVERY
-def test_what_is_gated_and_has_a_history_is_compared_and_can_be_better_or_worse(kind: Kind) -> None:
+def test_what_is_gated_is_compared_and_can_be_better_or_worse(kind: Kind) -> None:
     for view in kind.views:
-        assert {*view.gated, *view.history} <= {*view.compared}
+        assert {*view.gated} <= {*view.compared}
         assert all(METRICS[it.metric].better != "none" for it in view.compared)
         assert bool(view.gated) == bool(kind.checks)
 

@@ -330,7 +330,6 @@ def test_pictures_with_such_names() -> None:
         ["compare", "RESULT", "RESULT", "RESULT"],
         ["compare", "RESULT", "RESULT", "--markdown", "-"],
         ["compare", "RESULT", "RESULT", "--csv", "-"],
-        ["history", "RESULT", "--markdown", "-"],
         ["gate", "RESULT", "--max-cpu-nodes", "0", "--junit", "-"],
         ["gate", "RESULT", "--baseline", "RESULT"],
         ["run", "MODEL", "--shape", f"{NAMES[1]}:3", "--ep", "cpu"],

@@ -1,1 +1,1 @@
-"""Results beside each other: whether they may be compared, by how much they differ, over time too."""
+"""Results beside each other: whether they may be compared, by how much they differ."""

@@ -3,8 +3,7 @@
 Where: E-divisive means (Matteson & James, A Nonparametric Approach for Multiple Change Point Analysis of Multivariate Data, J.
 American Statistical Association 109 (2014) 334): the place where what is before differs most from what follows, by the energy
 distance, is a change point if shuffled series seldom differ as much anywhere; then the same on either side of it. It needs no
-threshold for the size of a step and no distribution of the noise, so that it is in use for the histories of benchmarks: Daly et
-al., The Use of Change Point Detection to Identify Software Performance Regressions in a Continuous Integration System, ICPE 2020.
+threshold for the size of a step and no distribution of the noise.
 
 By how much: the estimate is Hodges' and Lehmann's, the interval that of Mann and Whitney's test (Hollander, Wolfe & Chicken,
 Nonparametric Statistical Methods, 3rd ed., 4.2 and 4.3): both are order statistics of all ratios between a figure of one and of
@@ -47,17 +46,17 @@ def change_points(values: Sequence[float]) -> list[int]:
     return sorted(found)
 
 
-def certain_steps(values: Sequence[float], same: float, turned: bool = False) -> tuple[list[int], list[Shift]]:
-    """The change points of positive figures that are beyond `same` and beyond the noise for certain, and the change at each, of
-    the inverse where `turned`: the least of the others is none, and its levels are one."""
+def certain_steps(values: Sequence[float], same: float) -> list[int]:
+    """The change points of positive figures that are beyond `same` and beyond the noise for certain: the least of the others is none,
+    and its levels are one."""
     places = change_points([math.log(value) for value in values])
     while True:
         bounds = [0, *places, len(values)]
         levels = [values[a:b] for a, b in pairwise(bounds)]
-        sizes = [shift(after, before) if turned else shift(before, after) for before, after in pairwise(levels)]
+        sizes = [shift(before, after) for before, after in pairwise(levels)]
         doubtful = [at for at, size in enumerate(sizes) if not size.is_beyond(same)]
         if not doubtful:
-            return places, sizes
+            return places
         del places[min(doubtful, key=lambda at: abs(math.log(sizes[at].ratio)))]
 
 

@@ -34,7 +34,6 @@ Difference = tuple[str, object, object]  # what differs, and what it is in one a
 
 MODEL = "model"
 FORCED = "not comparable, forced: "  # how what makes two incomparable begins, where it was forced
-MACHINE = ("device", "CPU", "cores", "GPUs")  # the differences that are of the machine
 OF_EP = ("EP", "device")  # those of the EP, which can be compared with another one on the same machine
 
 

@@ -1,6 +1,6 @@
 """Figures of results as series: a figure of a mode at a point, and the blocks that it rests on. Pure.
 
-Comparisons, gates of stored results, exports and history read results through them, whatever kind a result is of.
+Comparisons, gates of stored results and exports read results through them, whatever kind a result is of.
 """
 
 from __future__ import annotations

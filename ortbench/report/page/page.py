@@ -20,12 +20,9 @@ from ortbench.core.version import __version__
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, SWEEP, Result
 from ortbench.model.result_file import result_json
-from ortbench.report import history
 from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
-from ortbench.report.history import Told
 from ortbench.report.model import DERIVED, Block, Note, Report, Table
-from ortbench.report.page.chart_data.times import over_time
 from ortbench.report.page.chart_svg.draw import draw
 from ortbench.report.page.chart_svg.sheet import WIDE
 from ortbench.report.page.facts import Fact, facts, overview
@@ -178,32 +175,6 @@ def _provenance(result: Result) -> str:
     parts += [f"in a checkout at {commit}"] if commit else []
     parts += [f"seed {seed}"] if seed is not None else []
     return "; ".join(parts) + "."
-
-
-# Results of many days
-
-
-def build_history(found: Sequence[Told], count: int, same: float, left_out: Sequence[str] = ()) -> str:
-    """What stepped, the table, and a chart of each series; for the arguments see `ortbench.report.history.build`."""
-    report = history.build(found, count, same, left_out)
-    charts = [over_time(group.title(one), one) for group in found for one in group.series if len(one.figures) > 1]
-    return filled_in(
-        "history.html.j2",
-        version=__version__,
-        title=f"{', '.join(group.name for group in found[:3])} over time · ortbench",
-        headline=f"{history.headline(found, count)}.",
-        abouts=history.abouts(found),
-        notes=[*history.step_notes(found), *notes(report)],
-        sections=sections(report.parts),
-        pictures=[drawn(chart, str(at)) for at, chart in enumerate(charts)],
-        words=_history_glossary(report),
-    )
-
-
-def _history_glossary(report: Report) -> Table:
-    there = {column.name for table in tables(report) for column in table.columns} | {"95% CI", "median", "mode"}
-    found = [it for it in entries() if it.group in (Group.HISTORY, Group.WORDS) and it.word in there]
-    return Table((), tuple((entry.word, entry.sentence) for entry in found))
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,6 @@ class Line:
     points: tuple[tuple[float, float], ...]  # from left to right; nan where there is none
     tip: str = ""  # what a pointer is told
     joined: bool = True  # the points are; else each stands by itself
-    dense: bool = False  # every point has a mark, a small one; else many share some
     band: tuple[tuple[float, float], ...] = ()  # the ends of what is filled around each point; or none
     intervals: tuple[tuple[float, float, float], ...] = ()  # upright bars: x, and both ends
     rings: tuple[Ring, ...] = ()  # around some of its points
@@ -107,12 +106,11 @@ class Line:
 
 
 class Upright(NamedTuple):
-    """An upright line, with where it may lie, what stands above it and what a pointer is told."""
+    """An upright line, with where it may lie and what a pointer is told."""
 
     x: float
     colour: str
     tip: str
-    text: str = ""
     span: tuple[float, float] | None = None
 
 
@@ -125,12 +123,12 @@ class Limit(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """What is below: sizes as far apart as their ratios say, places side by side, whole numbers and rates from 0 on, times or days.
+    """What is below: sizes as far apart as their ratios say, places side by side, whole numbers and rates from 0 on, or times.
 
     `ticks` are those of sizes and places, with their texts.
     """
 
-    kind: Literal["sizes", "places", "whole", "rates", "times", "days"]
+    kind: Literal["sizes", "places", "whole", "rates", "times"]
     name: str = ""
     ticks: tuple[tuple[float, str], ...] = ()
 
@@ -159,7 +157,6 @@ class LineChart:
     band: str = ""
     ring: str = ""
     hollow: str = ""
-    upright: str = ""
     dots: str = ""
     beyond: str = ""
 

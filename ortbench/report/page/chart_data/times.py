@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.comparing.history import Figure, Series
 from ortbench.analysis.steps_and_stages import crosses, crossing_ns, growth_ns, is_first_apart
 from ortbench.core import units
 from ortbench.core.safe_text import first_of
-from ortbench.model.metrics import METRICS, TIME
+from ortbench.model.metrics import METRICS
 from ortbench.model.modes import D2H, H2D, LATENCY, START_PARTS, is_rate
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES, INFERENCE, PER_RUN, WHOLE, Segment, segments_of
-from ortbench.report.history import day, mode_cell, verdict
-from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, between, columns
+from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.chart_data import model
 
 # Phases
@@ -296,72 +294,3 @@ def latencies(results: Sequence[Result], names: Sequence[str]) -> model.Chart | 
         Table((Column("result", Kind.NAME), *columns(Kind.NUMBER, *modes)), cells),
         model.DotRows(rows),
     )
-
-
-_BESIDE = 0.03  # of the highest value that the axis shows above and below at least
-
-
-def over_time(title: str, series: Series) -> model.Chart:
-    """A point for each result of a series; what a pointer over a step shows is its size."""
-    figures, show = series.figures, series.key.metric.unit.text
-    times = [it.run.at.timestamp() for it in figures]
-    said = [f"{mode_cell(series)}: {show(figures[0].value)} on {day(figures[0].run.at)}"]
-    if len(figures) > 1:
-        said[0] += f", {show(figures[-1].value)} on {day(figures[-1].run.at)}"
-    uprights = []
-    for step in series.steps:
-        it = figures[step.at]
-        tip = f"{verdict(series, step.size)} since {day(it.run.at)}, ratio {units.change(step.size.ratio)}"
-        uprights.append(model.Upright(times[step.at], "accent", tip, units.ratio(step.size.ratio)))
-        said.append(tip)
-    ends = f"{show(figures[0].value)} to {show(figures[-1].value)}"
-    points = tuple((at, it.value) for at, it in zip(times, figures, strict=True))
-    lines = [model.Line("median", model.Look("h2d", "o"), points, ends, dense=True, band=tuple(map(_ends_of, figures)))]
-    lines += _levels(series, times) if series.steps else []
-    low, high = min(_ends_of(it)[0] for it in figures), max(_ends_of(it)[1] for it in figures)
-    room = max((high - low) / 12, high * _BESIDE, 1e-9)
-    panel = model.Panel(
-        tuple(lines),
-        model.Axis("days"),
-        None if series.key.metric.unit is TIME else show,
-        span=(max(low - room, 0), high + room),  # so that a step of some percent is seen
-        uprights=tuple(uprights),
-    )
-    steps = (
-        "; horizontal lines are medians between change points, vertical lines the change points" if series.steps else ""
-    )
-    return model.Chart(
-        title,
-        f"A line of the median of each result over time, in a band of its 95 % interval{steps}.",
-        f"{'; '.join(said)}.",
-        _history_table(series),
-        model.LineChart((panel,), height=220, band="95 % interval", upright="step"),
-    )
-
-
-def _levels(series: Series, times: list[float]) -> list[model.Line]:
-    found, begin = [], 0
-    for level in series.levels:
-        middle, end = median(it.value for it in level), begin + len(level) - 1
-        days = f"from {day(level[0].run.at)} to {day(level[-1].run.at)}"
-        tip = f"{series.key.metric.unit.text(middle)} {days}"
-        found.append(model.Line("level", model.Look("ink"), ((times[begin], middle), (times[end], middle)), tip))
-        begin = end + 1
-    return found
-
-
-def _ends_of(figure: Figure) -> tuple[float, float]:
-    """Where a figure may lie; itself where it has no interval."""
-    return figure.ci95 or (figure.value, figure.value)
-
-
-def _history_table(series: Series) -> Table:
-    unit, cell = series.key.metric.unit.column(it.value for it in series.figures)
-    headed = (
-        Column("measured", Kind.NAME),
-        Column("median", Kind.TIME),
-        *columns(Kind.NUMBER, "95% CI"),
-        Column("place", Kind.LONG_NAME),
-    )
-    rows = tuple((day(it.run.at), cell(it.value), between(it.ci95, cell), it.run.place) for it in series.figures)
-    return Table(headed, rows, unit)

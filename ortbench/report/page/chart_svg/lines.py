@@ -1,4 +1,4 @@
-"""Panels of lines below each other: with bands, intervals, rings and limits, over sizes, numbers, times or days."""
+"""Panels of lines below each other: with bands, intervals, rings and limits, over sizes, numbers or times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from math import inf, isfinite
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
 from ortbench.report.page.chart_data.model import Axis, Limit, Line, LineChart, Panel
@@ -16,9 +15,7 @@ from ortbench.report.page.chart_svg import sheet as paper
 
 _LEFT, _RIGHT = 68, {True: 22, False: 14}  # px
 _ABOVE, _BELOW, _NAME = 26, 28, 18  # px, of a panel: what stands above it, its axis, the axis' name
-_SECONDS = 86_400  # of a day, which is Matplotlib's unit of dates
 _MARKED = 24  # so many points have a mark each; of more there are about as many marks on a line
-_DENSE = 120  # points from which on marks and lines are smaller still
 _RING: dict[str, Any] = {
     "marker": "o",
     "markersize": 17,
@@ -37,7 +34,7 @@ def lines(chart: LineChart, width: int) -> paper.Sheet:
     legend = paper.Legend(list(_entries(chart)), width)
     ends = max((paper.text_width(it.end, paper.SMALL) for panel in chart.panels for it in panel.lines), default=0)
     height = round(chart.height * 0.85) if narrow and chart.height > 150 else chart.height
-    above = [_ABOVE if panel.name or any(it.text for it in panel.uprights) else 0 for panel in chart.panels]
+    above = [_ABOVE if panel.name else 0 for panel in chart.panels]
     below = [_BELOW + (_NAME if panel.axis.name else 0) for panel in chart.panels]
     apart = chart.panels[0].axis.kind == "times"  # one axis, below the last panel, is for all
     below = [
@@ -52,7 +49,7 @@ def lines(chart: LineChart, width: int) -> paper.Sheet:
         _values(axes, panel)
         _below(axes, panel, narrow, across, named=not apart or panel is chart.panels[-1])
         _panel(sheet, axes, panel)
-        _above(sheet, axes, panel, top - 8, width - _RIGHT[narrow])
+        _above(sheet, panel, top - 8, width - _RIGHT[narrow])
         top += height + under
         if panel.axis.name:
             sheet.text(
@@ -77,9 +74,6 @@ def _entries(chart: LineChart) -> Iterator[tuple[str, paper.Sample]]:
         style = {"marker": "o", "markerfacecolor": paper.PAPER, "markeredgecolor": paper.INK, "markersize": 8}
         yield chart.hollow, paper.point_mark(**style)
     yield from ((name, paper.level_mark(**_level(it))) for name, it in limits.items())
-    uprights = [it for panel in chart.panels for it in panel.uprights]
-    if uprights and chart.upright:
-        yield chart.upright, paper.upright_mark(color=paper.COLOURS[uprights[0].colour], **_DASHED)
     if any(panel.beyond for panel in chart.panels):
         yield chart.beyond, paper.point_mark(**_BEYOND)
 
@@ -95,12 +89,12 @@ def _panel(sheet: paper.Sheet, axes: Axes, panel: Panel) -> None:
     for it in panel.limits:
         axes.axhline(it.y, zorder=1.5, **_level(it))
     for upright in panel.uprights:
-        colour, at = paper.COLOURS[upright.colour], _x(panel, upright.x)
+        colour = paper.COLOURS[upright.colour]
         if upright.span is not None:
-            axes.axvspan(*(_x(panel, end) for end in upright.span), color=colour, alpha=0.15, linewidth=0)
-        sheet.tip(axes.axvline(at, color=colour, **_DASHED), upright.tip)
+            axes.axvspan(*upright.span, color=colour, alpha=0.15, linewidth=0)
+        sheet.tip(axes.axvline(upright.x, color=colour, **_DASHED), upright.tip)
     for line in panel.lines:
-        _line(sheet, axes, panel, line)
+        _line(sheet, axes, line)
     _name_ends(axes, panel.lines)
     if panel.dots.size:
         paper.add_dots(axes, panel.dots, size=5 if len(panel.dots) < 250 else 3.4)
@@ -109,23 +103,16 @@ def _panel(sheet: paper.Sheet, axes: Axes, panel: Panel) -> None:
         axes.plot(panel.beyond, [high - (high - low) * 0.05] * len(panel.beyond), linestyle="none", **_BEYOND)
 
 
-def _x(panel: Panel, x: float) -> float:
-    return x / _SECONDS if panel.axis.kind == "days" else x
-
-
-def _line(sheet: paper.Sheet, axes: Axes, panel: Panel, line: Line) -> None:
+def _line(sheet: paper.Sheet, axes: Axes, line: Line) -> None:
     style, count = paper.styled(line.look), len(line.points)
     colour = style["color"]
-    x, y = [_x(panel, at) for at, _ in line.points], [value for _, value in line.points]
+    x, y = [at for at, _ in line.points], [value for _, value in line.points]
     if line.band:
         low, high = zip(*line.band, strict=True)
         axes.fill_between(x, low, high, color=colour, alpha=0.3, linewidth=0)
     for at, low_end, high_end in line.intervals:
         axes.plot([at] * 2, [low_end, high_end], color=colour, linewidth=1.4)
-    if line.dense:
-        style |= {"markersize": 4 if count < _DENSE else 2.5, "markeredgecolor": colour}
-    else:
-        style |= {"markevery": max(1, count // _MARKED)}
+    style |= {"markevery": max(1, count // _MARKED)}
     style |= {} if line.joined else {"linestyle": "none"}
     style |= {"alpha": 0.6} if line.look.thin else {}
     (drawn,) = axes.plot(x, y, **style)
@@ -155,20 +142,13 @@ def _name_ends(axes: Axes, lines: Sequence[Line]) -> None:
         axes.annotate(text, place, (10, lift), textcoords="offset points", **style)
 
 
-def _above(sheet: paper.Sheet, axes: Axes, panel: Panel, y: float, right: float) -> None:
-    """The panel's name, what is said of it, and what stands above upright lines, or as near as there is room."""
+def _above(sheet: paper.Sheet, panel: Panel, y: float, right: float) -> None:
+    """The panel's name, and what is said of it."""
     if panel.said:
         sheet.text(1, y, panel.name, weight="bold")
         sheet.text(right, y, panel.said, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
     else:
         sheet.text(0, y, panel.name, fontsize=paper.SMALL, color=paper.MUTED)
-    named = [it for it in panel.uprights if it.text]
-    axes.get_xlim()  # which Matplotlib finds out when asked, where it is that of the points
-    centres = [float(axes.transData.transform((_x(panel, it.x), 0))[0]) for it in named]
-    widths = [paper.text_width(it.text, paper.SMALL) for it in named]
-    if sum(widths) + 10 * len(widths) <= sheet.width:
-        for it, centre in zip(named, paper.labels_apart(centres, widths, sheet.width), strict=True):
-            sheet.text(centre, y, it.text, ha="center", fontsize=paper.SMALL)
 
 
 # Axes
@@ -215,11 +195,6 @@ def _below(axes: Axes, panel: Panel, narrow: bool, across: float, named: bool) -
             axes.set_xlim(-end / 80, end * (1 + 1 / 80))
             axis.set_major_locator(MaxNLocator(4 if narrow else 8, steps=steps))
             axis.set_major_formatter(paper.times_to(end) if named else NullFormatter())
-        case "days":
-            locator = AutoDateLocator(minticks=2, maxticks=4 if narrow else 8)  # type: ignore[no-untyped-call]
-            axes.xaxis_date()
-            axis.set_major_locator(locator)
-            axis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def _ticks(axes: Axes, axis: Axis, across: float) -> None:
