@@ -181,7 +181,7 @@ def _command(arguments: list[str], cwd: str, environment: dict[str, str]) -> Non
     os.environ.clear()
     os.environ.update(environment)
     virtual.attach(works=False)
-    from ortbench.core import worker_process
+    from ortbench.core import processes
     from ortbench.measure import client_pool
     from tests.virtual import machine
 
@@ -190,7 +190,7 @@ def _command(arguments: list[str], cwd: str, environment: dict[str, str]) -> Non
         # Who looks at threads every 10 ms of real time sees by chance how often in a block of virtual time, or never.
         client_pool.LockWatch.seen = lambda *_: None  # type: ignore[method-assign]
 
-    vars(worker_process)["subprocess"] = SimpleNamespace(**{**vars(subprocess), "Popen": _started})
+    vars(processes)["subprocess"] = SimpleNamespace(**{**vars(subprocess), "Popen": _started})
     sys.argv = ["ortbench", *arguments]
     _call(environment.get(MAIN, "ortbench.__main__:main"))
 

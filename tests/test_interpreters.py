@@ -36,6 +36,18 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert interpreters.name(str(tmp_path / "mine" / "bin" / "python")) == "mine"
 
 
+def test_a_relative_path_is_one_from_the_root_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system looks for a name alone on PATH."""
+    environment(tmp_path / "env")
+    (tmp_path / "python3").touch(0o755)
+    (tmp_path / "link").symlink_to("env/bin")
+    monkeypatch.chdir(tmp_path)
+    for path in ("python3", "./python3", "../python3", "env", "env/bin/python", "link/../bin/python"):
+        found = interpreters.program(path)
+        assert found.startswith(str(tmp_path))
+        assert Path(found).parent.samefile((tmp_path / path).parent if path != "env" else tmp_path / "env" / "bin")
+
+
 def test_an_environment_is_called_by_its_folder(tmp_path: Path) -> None:
     for path, name in [
         ("/home/me/venvs/openvino/bin/python", "openvino"),

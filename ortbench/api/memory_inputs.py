@@ -6,11 +6,13 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from ortbench.core.errors import BadInput, OrtbenchError, one_line
+from ortbench.core.files import temporary_folder
 from ortbench.core.safe_text import plain_name
 
 
@@ -18,7 +20,8 @@ class Lent:
     """Files for models and arrays that a call was given as such; a context manager, at whose end they are gone."""
 
     def __init__(self) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: str | None = None
+        self._stack = ExitStack()
         self.called: dict[str, str] = {}  # by the path of a file what results, commands and messages call it
 
     def __enter__(self) -> Lent:
@@ -32,13 +35,13 @@ class Lent:
             for path, name in self.called.items():
                 text = text.replace(path, name)
             error.args = (text, *error.args[1:])
-        self._folder.cleanup()
+        self._stack.close()
 
     def _place(self, name: str) -> Path:
         """A new file's path, in a folder of its own, so that two may have one name."""
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="ortbench-", ignore_cleanup_errors=True)
-        path = Path(tempfile.mkdtemp(dir=self._folder.name)) / name
+            self._folder = self._stack.enter_context(temporary_folder())
+        path = Path(tempfile.mkdtemp(dir=self._folder)) / name
         self.called[str(path)] = name
         return path
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ortbench.core import signals
-from ortbench.core.errors import one_line
+from ortbench.core.errors import BenchmarkFailed, one_line
 from ortbench.core.safe_text import encoded
 
 
@@ -135,6 +138,53 @@ def discard_marked(folder: Path) -> None:
     if [*folder.iterdir()] == [folder / MADE_FILE]:
         (folder / MADE_FILE).unlink()
     folder.rmdir()
+
+
+_TEMPORARY = "ortbench-temporary-"
+_NEW_S = 60.0  # a younger folder may be one that its process is about to lock
+
+
+@contextmanager
+def temporary_folder() -> Iterator[str]:
+    """A folder for what goes from one process to another, for as long as the block lasts; `BenchmarkFailed` where there is no
+    room for one. One whose process was killed is removed by the next that makes one."""
+    import tempfile
+
+    try:
+        _remove_left(Path(tempfile.gettempdir()))
+        folder = tempfile.TemporaryDirectory(prefix=_TEMPORARY, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise BenchmarkFailed(f"no temporary folder can be made: {one_line(error)}") from None
+    with folder as path, ExitStack() as stack:
+        with suppress(OSError):  # a file system without locks: what is left in it stays
+            stack.enter_context(_lock(path))
+        yield path
+
+
+@cache  # once in a process
+def _remove_left(place: Path) -> None:
+    import shutil
+
+    for folder in place.glob(f"{_TEMPORARY}*"):
+        with suppress(OSError):  # it is in use, another user's or gone
+            if time.time() - folder.lstat().st_mtime > _NEW_S:
+                with _lock(folder):
+                    shutil.rmtree(folder)
+
+
+@contextmanager
+def _lock(folder: str | Path) -> Iterator[None]:
+    """A folder is locked inside the block, or until the process dies; `OSError`: it cannot be."""
+    if sys.platform == "win32":
+        raise OSError("no folder can be locked")
+    import fcntl
+
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(file)
 
 
 def sha256(path: Path) -> str:

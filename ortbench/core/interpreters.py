@@ -16,24 +16,28 @@ _SYSTEM = {"usr", "local", ""}
 _PIP = re.compile(r"(?<!\S)(?<!-m )pip (?=install |uninstall )")
 # What tells Python where its packages are: ortbench's own are not for another interpreter.
 _OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+# ONNX Runtime looks up a host and keeps a database of events otherwise, which a benchmark is to be without.
+NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
 
 
 def program(path: str) -> str:
-    """The interpreter that a path names: itself, or that of the virtual environment whose folder it is."""
-    if not os.path.isdir(path):
-        return path
-    return next((found for it in _IN_ENVIRONMENT if os.path.isfile(found := os.path.join(path, it))), path)
+    """The interpreter that a path names: itself, or that of the virtual environment whose folder it is; from the root on, as a
+    name alone is another one to a system that starts it: the first on ``PATH``."""
+    whole = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)  # a virtual environment's link is kept
+    if not os.path.isdir(whole):
+        return whole
+    return next((found for it in _IN_ENVIRONMENT if os.path.isfile(found := os.path.join(whole, it))), whole)
 
 
 def is_interpreter(path: str, option: str) -> None:
     """Refuse (`BadInput`) what cannot be an interpreter: no such file, one that cannot be run, a folder without one."""
-    found = program(path)
-    if os.path.isdir(found):
-        raise BadInput(f"{option}: no interpreter in that folder, such as bin/python: {path}", option)
     if not path:
         raise BadInput(
             f"{option}: is empty; leave it out for ortbench's own interpreter, or, beside others, give its path", option
         )
+    found = program(path)
+    if os.path.isdir(found):
+        raise BadInput(f"{option}: no interpreter in that folder, such as bin/python: {path}", option)
     if not os.path.exists(found):
         raise BadInput(f"{option}: no such interpreter: {path}", option)
     if not os.access(found, os.X_OK):

@@ -8,33 +8,29 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 
-from ortbench.core import signals
+from ortbench.core import processes, signals
+from ortbench.core.errors import BenchmarkFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import IO
+    from typing import IO, Any
 
 SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "worker", "bootstrap.py")
 
 
 class WorkerProcess:
-    """A process that answers requests; `line` is of another interpreter than this one."""
+    """A process that answers requests; `line` is of another interpreter than this one. `BenchmarkFailed`: it cannot be started."""
 
-    def __init__(self, line: Sequence[str] = (), env: dict[str, str] | None = None) -> None:
+    def __init__(self, line: Sequence[str] = (), env: dict[str, str] | None = None, called: str = "a worker") -> None:
         self.started_ns = time.perf_counter_ns()
-        self.stderr = nameless_file()  # what it prints
+        with processes.startable(called):
+            self.stderr = nameless_file()  # what it prints
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.stderr}
         with signals.held():  # what started is known to be ended
-            self.popen = subprocess.Popen(
-                line or [sys.executable, SCRIPT],
-                env=env,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self.stderr,
-                # In a session of its own, Ctrl-C reaches only this process, which then ends the worker in its own time.
-                start_new_session=True,
-            )
+            self.popen = processes.start_process(called, line or [sys.executable, SCRIPT], env=env, **pipes)
             signals.end_with_process(self.popen.kill)
 
     def end(self) -> None:
@@ -60,5 +56,6 @@ def start_early() -> None:
 
     It loads ONNX Runtime while this process still reads its command line. One that nobody asked for ends with it.
     """
-    early.append(WorkerProcess())
-    atexit.register(early[0].end)
+    with suppress(BenchmarkFailed):  # who needs it starts it, and says why that fails
+        early.append(WorkerProcess())
+        atexit.register(early[0].end)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -23,6 +22,7 @@ from ortbench.core.errors import (
     OrtbenchError,
     Unsupported,
 )
+from ortbench.core.files import temporary_folder
 from ortbench.core.safe_text import visible
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.publishing import check_place, write, write_json
@@ -73,7 +73,7 @@ def checked(library: str, listed: Listed, python: str | None) -> Listed:
     own = [ep for ep in listed["eps"] if ep["library"] == library]
     if not any(ep["devices"] for ep in own):
         raise BenchmarkFailed(f"{library} {NO_DEVICE}")
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         models = _written(Path(folder))
         checks, first = [], 0
         for ep in own:

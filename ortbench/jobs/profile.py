@@ -67,7 +67,8 @@ def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
 def _recorded(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path, bool]:
     """The session of another process, which Nsight Systems records, and what both found."""
     from ortbench.analysis.nodes.nsight import Profile
-    from ortbench.measure.folder import new_folder, run_name, temporary_folder
+    from ortbench.core.files import temporary_folder
+    from ortbench.measure.folder import new_folder, run_name
     from ortbench.model import door
     from ortbench.model.result_file import from_data
 

@@ -12,10 +12,10 @@ from ortbench.analysis.nodes.each_node import is_compiled
 from ortbench.analysis.why.changes import Change
 from ortbench.analysis.why.explain import Confirmation, Why, confirmation, explain, not_confirmed
 from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.files import temporary_folder
 from ortbench.core.stats import FEWEST
 from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.folder import temporary_folder
 from ortbench.measure.passes import without_passes
 from ortbench.measure.process import Client, ask_once, request_of, worker_for
 from ortbench.model.modes import LATENCY

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ortbench.analysis.loads.load_levels import ClosedLoopBlock, Requests
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
+from ortbench.core.files import temporary_folder
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.folder import temporary_folder
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.soaks import shape_requests
 from ortbench.model.protocol import LoadBlock, LoadClients, LoadRuns, LoadServed, pack, unpack

@@ -14,6 +14,7 @@ from typing import Any
 
 from ortbench.core import signals
 from ortbench.core.errors import BadInput, Unsupported
+from ortbench.core.processes import start_process
 from ortbench.measure.gpus import card_of, opened_nvml
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.result import Result
@@ -65,11 +66,8 @@ class _Guard:
         self.card = card
         low = high = _TDP if isinstance(wish, str) else wish
         line = [sys.executable, "-P", "-m", __name__, str(card), str(low), str(high)]
-        with signals.held():
-            # In a session of its own no signal for this process's group reaches it.
-            self._process = subprocess.Popen(
-                line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-            )
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self._process = start_process("the process that locks clocks", line, **pipes)
         answer = self._answer()
         if answer is None or "error" in answer:
             self.release()

@@ -13,12 +13,12 @@ from ortbench.analysis.comparing.pairs import by_round
 from ortbench.analysis.noise import joined
 from ortbench.analysis.throttling import held_by
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
+from ortbench.core.files import temporary_folder
 from ortbench.core.resampling import figure_of, ratio_of
 from ortbench.measure import nsys
 from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.environment import core_limit, cpu_model, governors, read_text, usable_cores
-from ortbench.measure.folder import temporary_folder
 from ortbench.measure.gpus import Calls, clocks, opened_nvml, told, told_by
 from ortbench.measure.noise import noise_for
 from ortbench.measure.process import Client

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.core.processes import output_of
 from ortbench.measure.gpus import nvidia_gpus
 from ortbench.model.schema import Machine, Node
 
@@ -130,10 +131,11 @@ def load_average() -> list[float] | None:
 
 
 def git_commit() -> str | None:
-    """The commit of the current folder, with ``-dirty`` where tracked files differ from it; None outside a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return run.stdout.strip() or None
+    """The commit of the current folder, by its name alone; None outside a checkout.
+
+    Whether files differ from it is not asked: git would run what the folder's configuration names, such as ``core.fsmonitor`` and filters.
+    """
+    with contextlib.suppress(BenchmarkFailed):
+        done = output_of(["git", "rev-parse", "--verify", "HEAD"], 10, env={**os.environ, "GIT_NO_LAZY_FETCH": "1"})
+        return done.stdout.decode(errors="replace").strip() or None
+    return None

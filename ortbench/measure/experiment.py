@@ -20,12 +20,12 @@ from ortbench.analysis.estimates import Estimates, Row
 from ortbench.analysis.outputs import put, told
 from ortbench.analysis.precision import likely_cause, trust
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
+from ortbench.core.files import temporary_folder
 from ortbench.core.resampling import FEW
 from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.configuration import Configuration, warmup_again_ns
 from ortbench.measure.describe import describe_sync
 from ortbench.measure.environment import environment
-from ortbench.measure.folder import temporary_folder
 from ortbench.measure.forecast import Forecast, Step
 from ortbench.measure.gpus import Watch, known_card
 from ortbench.measure.noise import Meter, wait_until_quiet

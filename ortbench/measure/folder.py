@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench.core import interpreters
-from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
+from ortbench.core.errors import BadInput
 from ortbench.core.files import discard_ignored, discard_marked, make_ignored, make_marked
 from ortbench.core.safe_text import plain_name
 from ortbench.model.modes import WHOLE_CHAIN
@@ -72,15 +71,3 @@ def discard_if_empty(path: Path) -> None:
                 discard_marked(inner)
         discard_marked(path)
         discard_ignored(path.parent)
-
-
-@contextmanager
-def temporary_folder() -> Iterator[str]:
-    """A folder for what goes from one process to another, for as long as the block lasts; `BenchmarkFailed` where there is no
-    room for one."""
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="ortbench-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise BenchmarkFailed(f"no temporary folder can be made: {one_line(error)}") from None
-    with folder as path:
-        yield path

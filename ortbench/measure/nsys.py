@@ -15,12 +15,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, TypeVar
 
 from ortbench.analysis.nodes.nsight import Copies, Range, Recording
 from ortbench.core import signals
 from ortbench.core.errors import BAD_INPUT, BadInput, BenchmarkFailed, one_line
 from ortbench.core.files import write_or_note
+from ortbench.core.processes import output_of, start_process
 from ortbench.core.profiler import CAPTURE, DOMAIN
 from ortbench.core.worker_process import nameless_file
 
@@ -100,9 +102,7 @@ def import_stream(nsys: str, report: Path) -> bool:
 
 def _attend(line: Sequence[str], output: int) -> int:
     """Run a command and those that it starts, and end all of them if the program is to end; its exit code."""
-    process = subprocess.Popen(
-        line, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
-    )
+    process = start_process(line[0], line, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     try:
         with signals.awaited():
             return process.wait()
@@ -148,11 +148,7 @@ def file_of(report: Path, suffix: str) -> Path:
 
 def _run(line: Sequence[str], timeout_s: float) -> str:
     """A tool's output; `BenchmarkFailed` where it fails or does not end."""
-    try:
-        with signals.awaited():
-            done = subprocess.run(line, capture_output=True, text=True, errors="replace", timeout=timeout_s)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BenchmarkFailed(f"{line[0]} cannot be run: {one_line(str(error))}") from None
+    done: CompletedProcess[str] = output_of(line, timeout_s, text=True, errors="replace")
     if done.returncode != 0:
         words = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()
         raise BenchmarkFailed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import json
 import os
 import queue
@@ -32,6 +33,9 @@ _TELL_S = 1.0  # how often who waits for an answer is told that there is none ye
 _STATELESS = {"packages", "examine", "devices", "inspect"}  # requests that no later one rests on
 _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
 
+
+_NO_PROGRAM = {errno.ENOEXEC, errno.ENOENT, errno.EACCES}
+_programs: set[str] = set()  # interpreters that have started a worker
 
 # By the interpreter, the trials that ended or held up a worker, and what was said.
 _lost: dict[str | None, dict[str, str]] = {}
@@ -291,7 +295,7 @@ def _index_sizes(model: str, timeout_s: float) -> dict[str, int]:
 
 def own_folder() -> str:
     """A folder that goes with this process."""
-    from ortbench.measure.folder import temporary_folder
+    from ortbench.core.files import temporary_folder
 
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
@@ -316,9 +320,14 @@ def _started(python: str | None) -> WorkerProcess:
     if python is None:
         return WorkerProcess()
     try:
-        return WorkerProcess([program(python), SCRIPT, program(python)], surroundings())
-    except OSError as error:
-        raise BadInput(f"--python {python}: it does not start: {error.strerror}", "--python") from None
+        worker = WorkerProcess([program(python), SCRIPT, program(python)], surroundings(), f"the worker of {python}")
+    except BenchmarkFailed as error:
+        cause = error.__cause__
+        if python in _programs or not isinstance(cause, OSError) or cause.errno not in _NO_PROGRAM:
+            raise
+        raise BadInput(f"--python {python}: it does not start: {cause.strerror}", "--python") from None
+    _programs.add(python)
+    return worker
 
 
 def _signal_name(number: int) -> str:

@@ -20,12 +20,13 @@ from typing import Any, cast
 from ortbench.analysis.engines import CACHES, cache_options
 from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
-from ortbench.core.interpreters import program, surroundings
+from ortbench.core.files import temporary_folder
+from ortbench.core.interpreters import NO_TELEMETRY, program, surroundings
+from ortbench.core.processes import start_process
 from ortbench.core.units import share
 from ortbench.core.worker_process import nameless_file
 from ortbench.measure.bench import Bench, Series
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.folder import temporary_folder
 from ortbench.measure.process import last_words, own_folder
 from ortbench.measure.schedule import Block, OneByOne
 from ortbench.model import schema
@@ -111,20 +112,18 @@ class Start:
 def start(folder: Path, python: str | None, timeout_s: float, outputs: Path | None = None) -> Start:
     """Start the program in a folder once; it leaves its outputs in another folder where one is named; `BenchmarkFailed`: it failed,
     or took too long."""
-    line = [sys.executable if python is None else program(python), str(folder / PROGRAM)]
+    line = [
+        sys.executable if python is None else program(python),
+        str(folder / PROGRAM),
+        *map(str, filter(None, [outputs])),
+    ]
+    environment = {**NO_TELEMETRY, **(os.environ if python is None else surroundings())}
     found = folder / FOUND
     found.unlink(missing_ok=True)
     with nameless_file() as printed:
         with signals.held():
             begun = time.perf_counter_ns()
-            process = subprocess.Popen(
-                [*line, *([] if outputs is None else [str(outputs)])],
-                env=None if python is None else surroundings(),
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=printed,
-                start_new_session=True,
-            )
+            process = start_process("a start", line, ends_with_us=True, env=environment, stdout=printed, stderr=printed)
             launched = time.perf_counter_ns()
             signals.end_with_process(process.kill)
         try:
@@ -136,6 +135,8 @@ def start(folder: Path, python: str | None, timeout_s: float, outputs: Path | No
             process.kill()
             process.wait()
             signals.ended(process.kill)
+            assert process.stdin is not None
+            process.stdin.close()
         ended = time.perf_counter_ns()
         if process.returncode or not found.is_file():
             raise BenchmarkFailed(f"a start ended with exit code {process.returncode}{last_words(printed, 'its')}")
@@ -207,7 +208,10 @@ class StartSide(Configuration):
             )
             session["engines"] = str(self._kept)
         source = self._write(self.plan, self._opened, self._prepared[mode], program)
-        (self._folder / PROGRAM).write_text(source, encoding="utf-8")
+        try:
+            (self._folder / PROGRAM).write_text(source, encoding="utf-8")
+        except OSError as error:
+            raise BenchmarkFailed(f"the program that is started was not written: {error.strerror}") from None
         self.result.start["program"] = source
         with temporary_folder() as folder:
             self.last = self._start(Path(folder))

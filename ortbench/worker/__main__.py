@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from typing import IO
 
+from ortbench.core.interpreters import NO_TELEMETRY
 from ortbench.core.profiler import is_profiled
 from ortbench.worker import messages
 from ortbench.worker.worker import Worker
@@ -38,6 +39,7 @@ def main(python: str | None = None) -> None:
     """The process: keeps the answers' channel to itself."""
     gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
     _end_with_parent()
+    os.environ |= {**NO_TELEMETRY, **os.environ}
     messages.is_of(python)
     channel = os.dup(1)
     os.dup2(2, 1)

@@ -5,7 +5,6 @@ session wants an input or output in ordinary host memory though its EP computes 
 from __future__ import annotations
 
 import math
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from ortbench.analysis.nodes.islands import Node, with_copies
 from ortbench.analysis.nodes.node_times import Timed, as_run, named_copies
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
+from ortbench.core.files import temporary_folder
 from ortbench.core.safe_text import listed
 from ortbench.plan.target import Target
 from ortbench.worker.inputs.model_file import inner_graphs, read
@@ -193,7 +193,7 @@ def _written(path: str, target: Target, provider: Provider, content: bytes | Non
     except ImportError:
         raise BenchmarkFailed(f"reading it takes {NO_ONNX}") from None
 
-    with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
+    with temporary_folder() as folder:
         graph_path = str(Path(folder) / "graph.onnx")
         session.open_model(path, target, provider, graph_path=graph_path, content=content)
         try:

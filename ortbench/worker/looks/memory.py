@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ import onnxruntime as ort
 
 from ortbench.analysis import memory as held
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
+from ortbench.core.files import temporary_folder
 from ortbench.model.modes import LATENCY
 from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.target import inputs_from, target_from, with_own
@@ -187,7 +187,7 @@ def arenas(
 ) -> protocol.WeighedArenas:
     """Run a mode in sessions that are profiled, and say what their arenas held; with `nodes`, which nodes hold most."""
     begin()
-    with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
+    with temporary_folder() as folder:
         models, make = _opened(asked, known, str(Path(folder) / "profile"))
         made, arrays_of = make(mode, depth)
         _run(made)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import time
 from bisect import bisect_right
 from collections import defaultdict
@@ -26,6 +25,7 @@ from ortbench.analysis.nodes.node_times import Timed, as_run, counted, summary
 from ortbench.analysis.nodes.node_times import outline as without_times
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
+from ortbench.core.files import temporary_folder
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs.model_file import read as read_model
 from ortbench.worker.looks import graph as looks_graph
@@ -123,7 +123,7 @@ def recorded(model: session.Model) -> list[dict[str, Any]]:
 def recording(path: str, target: Target, provider: Provider, content: bytes | None = None) -> Iterator[Recorder]:
     """A session that is being profiled from here on; its profile's file is removed at the end. Raises `BadInput` or
     `BenchmarkFailed`: it cannot be opened."""
-    with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
+    with temporary_folder() as folder:
         before = [clock() for clock in _CLOCKS]
         prefix = str(Path(folder) / "profile")
         model = session.open_model(path, target, provider, profile_prefix=prefix, content=content)

@@ -1,0 +1,74 @@
+"""How processes begin: each one that ortbench starts, by one function."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+from ortbench.core import signals
+from ortbench.core.errors import BenchmarkFailed, one_line
+
+if sys.platform == "linux":
+    import fcntl
+
+TYPE_CHECKING = False  # a worker is started before all else, so little is loaded here: not even typing
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+_CURES = {errno.EAGAIN: " (ulimit -u)", errno.EMFILE: " (ulimit -n)"}
+
+
+def start_process(
+    called: str, line: Sequence[str], ends_with_us: bool = False, **options: Any
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, which no Ctrl-C reaches; `BenchmarkFailed`, of what it is `called`: the system
+    does not. One that `ends_with_us` is killed by Linux, with those that it starts, when this process dies; it has no other input.
+    """
+    with startable(called), signals.held():  # what started is known to be ended
+        if not ends_with_us:
+            return subprocess.Popen(line, start_new_session=True, **options)
+        read, write = os.pipe()
+        try:
+            process = subprocess.Popen(line, start_new_session=True, stdin=read, **options)
+            process.stdin = os.fdopen(write, "wb")  # closed with this process, however that ends
+            if sys.platform == "linux":
+                fcntl.fcntl(read, fcntl.F_SETOWN, -process.pid)
+                fcntl.fcntl(read, fcntl.F_SETSIG, signal.SIGKILL)
+                fcntl.fcntl(read, fcntl.F_SETFL, os.O_ASYNC)
+        finally:
+            os.close(read)
+        return process
+
+
+@contextmanager
+def startable(called: str) -> Iterator[None]:
+    """Inside the block a process, and what it needs here, begins; `BenchmarkFailed` where the system gives no more."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:  # a name that holds a NUL; a thread that cannot be started
+        number = (
+            error.errno if isinstance(error, OSError) else errno.EAGAIN if isinstance(error, RuntimeError) else None
+        )
+        reason = one_line(error if number is None else os.strerror(number))
+        raise BenchmarkFailed(f"{called} cannot be started: {reason}{_CURES.get(number or 0, '')}") from error
+
+
+def output_of(line: Sequence[str], timeout_s: float, **options: Any) -> subprocess.CompletedProcess[Any]:
+    """Run a program to its end and take what it prints; `BenchmarkFailed`: it cannot be started, or takes longer."""
+    try:
+        with startable(line[0]), signals.awaited():
+            return subprocess.run(
+                line,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=timeout_s,
+                start_new_session=True,
+                **options,
+            )
+    except subprocess.TimeoutExpired:
+        raise BenchmarkFailed(f"{line[0]} gave no answer for {timeout_s:g} s") from None

@@ -1,0 +1,204 @@
+"""What a command runs besides itself: workers of the interpreter that was named, and nothing that the current folder names."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import MODELS, ROOT, command, lacking, ortbench
+from tests.jobs.test_python_option import script
+from tests.jobs.test_stopping import assert_nothing_runs
+
+pytestmark = pytest.mark.process
+TINY = MODELS / "tiny.onnx"
+SHORT = ("--ep", "cpu", "--mode", "cpu-tensors", "--iterations", "1", "--warmup", "1")
+PROGRAMS = (
+    "core.fsmonitor", "core.sshCommand", "core.pager", "core.editor", "core.gitProxy", "diff.external", "gpg.program",
+    "credential.helper", "filter.x.clean", "filter.x.smudge", "filter.x.process", "alias.rev-parse", "alias.describe",
+)  # fmt: skip
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout whose configuration, hooks and attributes name a program that leaves a mark."""
+    if shutil.which("git") is None:
+        lacking("git")
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    marks = script(folder / "marks", f"#!/bin/sh\necho $0 >> {folder}/mark\n")
+    git(folder, "init", "-q")
+    git(folder, "-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "--allow-empty", "-m", "c")
+    (folder / "hooks").mkdir()
+    for hook in ("post-index-change", "fsmonitor-watchman", "reference-transaction", "post-checkout"):
+        shutil.copy(marks, folder / "hooks" / hook)
+    git(folder, "config", "core.hooksPath", str(folder / "hooks"))
+    for name in PROGRAMS:
+        git(folder, "config", name, str(marks))
+    (folder / ".gitattributes").write_text("* filter=x diff=x\n")
+    return folder
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def commit_of(out: Path) -> Any:
+    (file,) = out.rglob("result.json")
+    return json.loads(file.read_text())["environment"]["git_commit"]
+
+
+def test_the_commit_is_named_and_nothing_of_the_folder_runs(checkout: Path, tmp_path: Path) -> None:
+    commit = (checkout / ".git" / (checkout / ".git" / "HEAD").read_text().split()[1]).read_text().strip()
+    assert ortbench("run", TINY, *SHORT, "--out", tmp_path / "out", cwd=checkout).code == 0
+    assert commit_of(tmp_path / "out") == commit
+    assert not (checkout / "mark").exists()
+    git(checkout, "status")
+    assert (checkout / "mark").exists()  # the program would have run
+
+
+@pytest.mark.wide
+def test_no_measuring_command_runs_anything_of_the_folder(checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "suite.toml").write_text(f'[[bench]]\nmodel = "{TINY}"\nep = "cpu"\niterations = 1\n')
+    cpu = ("--ep", "cpu", "--duration", 0.1)
+    for line in (
+        ("load", TINY, *cpu, "--concurrency", 1),
+        ("loop", MODELS / "denoiser.onnx", *cpu, "--steps", 2, "--feedback", "denoised=latent"),
+        ("chain", MODELS / "text_to_image.toml", "--duration", 0.1),
+        ("sweep", MODELS / "recurrent_cell.onnx", *cpu, "--dim", "batch=1,2"),
+        ("start", TINY, *cpu),
+        ("soak", TINY, "--ep", "cpu", "--duration", "10s"),
+        ("tune", TINY, "--ep", "cpu", "--duration", 10),
+        ("bandwidth", "--ep", "cpu", "--max-size", "1kB", "--iterations", 1),
+        ("suite", tmp_path / "suite.toml"),
+        ("gate", "--model", TINY, "--ep", "cpu", "--max-cpu-nodes", 0),
+        ("profile", TINY, "--ep", "cpu", "--iterations", 1),
+        ("doctor", "--no-noise"),
+        ("code", TINY, "--ep", "cpu"),
+    ):
+        ran = ortbench(*line, *(() if line[0] in ("doctor", "code") else ("--out", tmp_path / line[0])), cwd=checkout)
+        assert ran.code in (0, 1), ran
+        assert not (checkout / "mark").exists(), line
+
+
+@pytest.mark.parametrize("kind", ["packed", "detached", "worktree", "bare", "unborn", "none"])
+def test_the_commit_is_found_in_every_kind_of_checkout(kind: str, checkout: Path, tmp_path: Path) -> None:
+    where: Path = checkout
+    commit: str | None = git(checkout, "rev-parse", "HEAD")
+    if kind == "packed":
+        git(checkout, "pack-refs", "--all")
+    elif kind == "detached":
+        git(checkout, "checkout", "-q", "--detach")
+    elif kind == "worktree":
+        where = tmp_path / "other" / "inner"
+        git(checkout, "worktree", "add", "-q", str(tmp_path / "other"))
+        where.mkdir()
+    elif kind == "bare":
+        where = tmp_path / "bare"
+        git(tmp_path, "clone", "-q", "--bare", str(checkout), str(where))
+    else:
+        where, commit = tmp_path / "empty", None
+        where.mkdir()
+        if kind == "unborn":
+            git(where, "init", "-q")
+    ran = ortbench("run", TINY, *SHORT, "--out", tmp_path / "out", cwd=where, GIT_CEILING_DIRECTORIES=str(tmp_path))
+    assert (ran.code, commit_of(tmp_path / "out")) == (0, commit)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """A folder with a `python3` that leaves a mark; another one, which fails, is in ``other`` beside it."""
+    here, other = tmp_path / "here", tmp_path / "other"
+    here.mkdir()
+    other.mkdir()
+    script(here / "python3", f'#!/bin/sh\ntouch {here}/ran\nexec {sys.executable} "$@"\n')
+    script(other / "python3", "#!/bin/sh\nexit 1\n")
+    return here
+
+
+def test_the_interpreter_that_was_checked_is_the_one_that_runs(two: Path, tmp_path: Path) -> None:
+    """A name without a folder is PATH's to a system that starts it."""
+    path = f"{two.parent}/other:{os.environ['PATH']}"
+    ran = ortbench("run", TINY, *SHORT, "--python", "./python3", "--out", tmp_path / "out", cwd=two, PATH=path)
+    assert (ran.code, ran.err) == (0, "")
+    assert (two / "ran").exists()
+
+
+@pytest.mark.wide
+def test_so_it_is_wherever_one_is_named(two: Path, tmp_path: Path) -> None:
+    (two / "suite.toml").write_text(f'[[bench]]\nmodel = "{TINY}"\nep = "cpu"\niterations = 1\npython = "python3"\n')
+    (two / "inner").mkdir()
+    for line, where in (
+        (("start", TINY, "--ep", "cpu", "--iterations", 1, "--python", "python3"), two),
+        (("run", TINY, *SHORT, "--python", "../python3"), two / "inner"),
+        (("gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--duration", 0.1,
+          "--baseline-python", "./python3", "--max-regression", "900%"), two),
+        (("suite", "here/suite.toml"), tmp_path),
+    ):  # fmt: skip
+        path = f"{two.parent}/other:{os.environ['PATH']}"
+        ran = ortbench(*line, "--out", tmp_path / line[0], cwd=where, PATH=path)
+        assert ran.code in (0, 4), ran  # a gate this short cannot tell
+        (two / "ran").unlink()
+
+
+@pytest.mark.parametrize("own", [None, "0"])
+def test_workers_run_without_telemetry_unless_it_is_asked_for(own: str | None, tmp_path: Path) -> None:
+    package = tmp_path / "packages" / "onnxruntime"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        f"import os\nopen({str(tmp_path / 'seen')!r}, 'w').write(os.environ['ORT_DISABLE_TELEMETRY'])\nraise ImportError\n"
+    )
+    user = {} if own is None else {"ORT_DISABLE_TELEMETRY": own}
+    assert ortbench("devices", **user, PYTHONPATH=str(package.parent)).code == 1
+    assert (tmp_path / "seen").read_text() == (own or "1")
+
+
+def test_starts_run_without_telemetry(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    python = script(
+        tmp_path / "python", f'#!/bin/sh\necho "$1 $ORT_DISABLE_TELEMETRY" >> {log}\nexec {sys.executable} "$@"\n'
+    )
+    assert ortbench("start", TINY, "--ep", "cpu", "--iterations", 1, "--python", python, "--out", tmp_path).code == 0
+    starts = [line for line in log.read_text().splitlines() if "program.py" in line]
+    assert starts
+    assert {line.split()[1] for line in starts} == {"1"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the signal at a parent's death is Linux's")
+def test_a_killed_start_leaves_no_process_and_its_folder_goes_at_the_next(tmp_path: Path) -> None:
+    temporary, here = tmp_path / "temporary", tmp_path / "here"
+    temporary.mkdir()
+    here.mkdir()
+    os.mkfifo(tmp_path / "begun")
+    waits = f'case "$1" in */program.py) echo $$ > {tmp_path}/begun; sleep 600; esac\n'
+    python = script(tmp_path / "python", f'#!/bin/sh\n{waits}exec {sys.executable} "$@"\n')
+    line = command("start", TINY, "--ep", "cpu", "--iterations", 1, "--python", python, "--out", tmp_path / "out")
+    environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(line, cwd=here, env=environment, stdout=subprocess.DEVNULL) as process:
+        about = Path("/proc", (tmp_path / "begun").read_text().strip(), "fdinfo", "0")
+        while not int(about.read_text().split("flags:")[1].split()[0], 8) & os.O_ASYNC:
+            time.sleep(0.01)  # between the start of the process and the next line of ortbench
+        process.send_signal(signal.SIGKILL)
+    assert_nothing_runs(here)
+    left = list(temporary.iterdir())
+    assert left
+    for folder in left:
+        os.utime(folder, (0, 0))  # it is not of a process that has only just made it
+    used = temporary / "ortbench-temporary-kept"
+    used.mkdir()  # new, and so maybe in use
+    (temporary / "ortbench-temporary-link").symlink_to(here)
+    assert (
+        ortbench("start", TINY, "--ep", "cpu", "--iterations", 1, "--out", tmp_path / "out", TMPDIR=str(temporary)).code
+        == 0
+    )
+    assert {path.name for path in temporary.iterdir()} == {"ortbench-temporary-kept", "ortbench-temporary-link"}
+    assert here.is_dir()
