@@ -293,7 +293,7 @@ def compare(
     Raises:
         BadInput, NotComparable: as their own docstrings say.
     """
-    from ortbench.jobs.compare import explained, held, results_at
+    from ortbench.jobs.compare import explained, held, refuse_not_shown, results_at
 
     if isinstance(results, (str, os.PathLike)):
         results = [results]
@@ -310,6 +310,7 @@ def compare(
         names = called(loaded, places)
         why = explained(loaded, only) if call.given.get("why") else None
         report, records = held(loaded, names, only, "force" in call.given, why)
+        refuse_not_shown([loaded], only)
         return Comparison(loaded, names, records, report, why)
 
 

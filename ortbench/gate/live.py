@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ortbench.analysis.comparing.series import PERCENTILES, Key, Point, is_of, point_text
-from ortbench.analysis.loads.levels import LoadPoint, is_full, is_measured, load_cases
+from ortbench.analysis.comparing.series import PERCENTILES, Key, Point, block_figure_of, is_of, point_text
+from ortbench.analysis.loads.levels import CPU, LoadPoint, is_full, is_measured, load_cases
 from ortbench.analysis.loads.queueing import own_rate
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
+from ortbench.core.safe_text import listed
 from ortbench.gate.checks import check_alone, check_contest, check_facts, refuse_limits, with_remedy, without_doubtful
 from ortbench.gate.contests import (
     BASELINE,
@@ -129,7 +130,8 @@ def _why_not_timed(results: Sequence[Result], contest: RatioTest) -> str | None:
 
 
 _FEWEST_RUNS = 20  # of a block at a rate: neighbours wait together, so that a few say little
-_METRICS = (LATENCY, THROUGHPUT)  # that blocks of load points have
+_FEWEST_CPU_RUNS = 5  # the same of one that only CPU time is compared of
+_METRICS = (LATENCY, THROUGHPUT, *CPU)  # that blocks of load points have
 
 
 class LiveLoadGate(Gate):
@@ -144,16 +146,17 @@ class LiveLoadGate(Gate):
         super().__init__(limits, [*self._contests.values()])
 
     def least_runs(self, mode: str, place: LoadPoint) -> int:
-        stats = [key.figure.statistic for key, _ in self._of(mode, place)]
-        needed = max((fewest_samples(it) for it in stats if it in PERCENTILES), default=1)
-        return max(needed, _FEWEST_RUNS) if place.kind == RATE.name else needed
+        figures = [key.figure for key, _ in self._of(mode, place)]
+        needed = max((fewest_samples(it.statistic) for it in figures if it.statistic in PERCENTILES), default=1)
+        of_cpu = bool(figures) and all(it.metric in CPU for it in figures)
+        return max(needed, _FEWEST_CPU_RUNS if of_cpu else _FEWEST_RUNS) if place.kind == RATE.name else needed
 
     def add(
         self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: LoadPoint | None = None
     ) -> None:
         for key, contest in self._of(mode, place):
-            if phase == (key.figure.statistic or key.figure.metric):
-                self._jury.add(side, mode, contest.over.phase, round, _times(key, samples))
+            if phase == block_figure_of(key.figure):
+                self._jury.add(side, mode, contest.over.phase, round, _costs(key, samples))
 
     def _of(self, mode: str, place: LoadPoint | None) -> Iterator[tuple[Key, RatioTest]]:
         assert place is not None
@@ -222,9 +225,9 @@ def planned(modes: Sequence[str], load: LoadPlan) -> list[tuple[str, LoadPoint]]
     return [(mode, it) for mode in modes for it in places]
 
 
-def _times(key: Key, figures: Sequence[float]) -> list[int]:
-    """A figure of blocks as a time, ns: inferences a second as that of one."""
-    return [round(1e9 / max(it, 1e-9) if key.figure.metric == THROUGHPUT else it) for it in figures]
+def _costs(key: Key, figures: Sequence[float]) -> list[float]:
+    """A figure of blocks as what is better where it is less: inferences a second as the time of one, ns."""
+    return [round(1e9 / max(it, 1e-9)) if key.figure.metric == THROUGHPUT else it for it in figures]
 
 
 def _point(place: LoadPoint) -> Point:
@@ -244,12 +247,12 @@ def _compared(places: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[K
                 own += [Key(mode, point, Figure(metric.metric, metric.statistic))] if is_of(metric, dict(point)) else []
         if metric is not None:
             if metric.metric not in _METRICS:
-                reason = f"blocks of load points have {' and '.join(_METRICS)}; compare stored results for others"
+                reason = f"blocks of load points have {listed(_METRICS)}; compare stored results for others"
                 raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
             refuse_statistic(metric, LOAD.key)
         if metric is not None and not own:
-            listed = dict.fromkeys(point_text(_point(place)) for _, place in places)
-            reason = f"no such load point is to be measured; there are {', '.join(listed) or 'none'}"
+            there = dict.fromkeys(point_text(_point(place)) for _, place in places)
+            reason = f"no such load point is to be measured; there are {', '.join(there) or 'none'}"
             raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
         found.update(dict.fromkeys(own))  # two metrics can mean one figure
     return list(found)

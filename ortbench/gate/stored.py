@@ -8,7 +8,6 @@ from ortbench.analysis.comparing.compare import RatioEstimate, estimate
 from ortbench.analysis.comparing.pairs import lack
 from ortbench.analysis.comparing.series import (
     Key,
-    Point,
     Selection,
     Series,
     in_common,
@@ -16,6 +15,7 @@ from ortbench.analysis.comparing.series import (
     point_text,
     series,
     sizes_at,
+    what_lacks,
 )
 from ortbench.analysis.loads.levels import STATISTICS as LOAD_STATISTICS
 from ortbench.analysis.loads.levels import is_full
@@ -27,7 +27,7 @@ from ortbench.gate.contests import check_name, named
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between
 from ortbench.model.kinds import KINDS
 from ortbench.model.metric_names import MetricName
-from ortbench.model.metrics import FAMILIES, LATENCY, Figure, Group, known_or_plain
+from ortbench.model.metrics import LATENCY, Figure, Group, known_or_plain
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY, THROUGHPUT
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 
@@ -168,6 +168,8 @@ def full(name: str, key: Key, one: Case, base: Case) -> tuple[str, str]:
 def _lacking(one: Series, base: Series, results: tuple[Result, Result]) -> str:
     if one.has_load_blocks:
         return few_blocks()
+    if one.case.load_blocks is not None:
+        return "blocks of load points do not have it"
     names = zip(("the candidate", "the baseline"), (one, base), results, strict=True)
     lacking = [lack(name, result, len(it.blocks)) for name, it, result in names if it.blocks or it.key.figure.statistic]
     return "; ".join(filter(None, lacking[::-1])) or "one of them has no interval"
@@ -203,27 +205,10 @@ def _without_memory(metric: MetricName, result: Result, baseline: Result, limits
 
 def _why_none(metric: MetricName | None, result: Result, baseline: Result) -> str:
     if metric is not None:
-        return f"--metric {metric.text}: {_what_lacks(metric, result, baseline)}"
+        if known_or_plain(metric.metric).group is Group.OUTPUTS:
+            return f"--metric {metric.text}: it has no regression; limit it with --limit {metric.metric}=X"
+        return f"--metric {metric.text}: {what_lacks(metric, (baseline, result))}"
     mine, theirs = ({tuple(case.point.items()) for case in it.cases} for it in (result, baseline))
     if mine.isdisjoint(theirs):
         return "the results have no point in common: measure the candidate at the baseline's points"
     return f"--metric {LATENCY}: not measured in both results"
-
-
-def _what_lacks(metric: MetricName, result: Result, baseline: Result) -> str:
-    points: list[Point] = [tuple(case.point.items()) for case in result.cases if baseline.case(case.mode, case.point)]
-    if metric.point and not any(metric.fits(dict(point)) for point in points):
-        listed = ", ".join(dict.fromkeys(point_text(point) for point in points if point))
-        return f"no such point was measured in both; there are {listed or 'none'}"
-    family = metric.metric.partition(".")[0]
-    if family in FAMILIES:
-        both = [
-            {key.partition(".")[2] for case in it.cases for key in case.metrics if key.startswith(f"{family}.")}
-            for it in (result, baseline)
-        ]
-        return f"there is no such {family} in both; there are {', '.join(sorted(both[0] & both[1])) or 'none'}"
-    if known_or_plain(metric.metric).group is Group.OUTPUTS:
-        return f"it has no regression; limit it with --limit {metric.metric}=X"
-    if metric.metric in _MEMORY:
-        return "not measured in both results (--measure-memory)"
-    return "not measured in both results"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.analysis.comparing.comparable import FORCED, MODEL, comparability, mismatches, unlike
+from ortbench.analysis.comparing.compare import not_shown
 from ortbench.analysis.comparing.naming import called, natural
 from ortbench.analysis.comparing.series import Selection
 from ortbench.analysis.why.explain import Why, explain, why_data
@@ -57,6 +58,7 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
         reports.append(found._replace(title=comparison.title(names, what)) if several else found)
         more = {"group": what} if several else {}
         records += [more | line for line in lines]
+    refuse_not_shown([[loaded[number] for number in group] for group in groups], only)
     alone = [number for number in range(len(paths)) if not any(number in group for group in groups)]
     if alone:
         names = called(loaded, paths)
@@ -70,6 +72,13 @@ def explained(results: Sequence[Result], only: Compared) -> Why:
     if len(results) != 2:
         raise BadInput(f"--why: is of two results, and there are {len(results)}", "--why")
     return explain(results[0], results[1], only.modes)
+
+
+def refuse_not_shown(groups: Sequence[Sequence[Result]], only: Compared) -> None:
+    """Refuse (`BadInput`) a mode or a metric that no group of results which are compared has."""
+    why = not_shown(groups, Selection(only.modes, only.metrics))
+    if why is not None:
+        raise BadInput(why, why.partition(" ")[0])
 
 
 def held(

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from ortbench.analysis.loads.cpu_parts import cpu_marks, cpu_parts
 from ortbench.analysis.loads.load_levels import ClosedLoopBlock, Requests
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.core.files import temporary_folder
@@ -105,7 +106,8 @@ class ClientPool:
         `closed`."""
         import numpy as np
 
-        asked = {"mode": mode, "due": pack(due), "cutoff_ns": cutoff_ns, "order": order}
+        marks = cpu_marks(due.size)
+        asked = {"mode": mode, "due": pack(due), "cutoff_ns": cutoff_ns, "marks": marks, "order": order}
         lead_ns = _LEAD_NS + _LEAD_PER_REQUEST_NS * due.size
         answers: list[LoadServed]
         answers, watch = self._have("load_open", count, cutoff_ns, lead_ns, ("turn", 16), asked)
@@ -131,6 +133,7 @@ class ClientPool:
             round,
             client=np.repeat(np.arange(len(sizes)), sizes)[served],
             shapes=np.resize(order, due.size),
+            cpu_parts=cpu_parts(marks, numbers[served], [answer["readings"] for answer in answers]),
         )
 
     def _have(

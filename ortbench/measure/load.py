@@ -23,7 +23,7 @@ from ortbench.analysis.loads.levels import (
     INFERENCES,
     SEQUENCES,
     LoadPoint,
-    block_figure,
+    figures_of,
     holds,
     longer,
     meets,
@@ -269,11 +269,11 @@ class LoadExperiment(Experiment[Any]):
 
     def _take(self, it: LoadSide, side: int, mode: str, place: LoadPoint, block: LoadBlock, round: int) -> None:
         if self._judge is not None:
-            for name, figure in {THROUGHPUT: block["throughput"], **block["latency"]}.items():
+            for name, figure in figures_of(block).items():
                 self._judge.add(side, mode, name, round, [figure], place)
         if self._verdicts is None:
             name, rate = self._row(it, mode, place)
-            self._so_far.add(name, [block_figure(block, THROUGHPUT if rate else "median")], rate)
+            self._so_far.add(name, [figures_of(block)[THROUGHPUT if rate else "median"]], rate)
         self._tell_estimates()
 
     def _row(self, it: LoadSide, mode: str, place: LoadPoint) -> tuple[str, str | None]:

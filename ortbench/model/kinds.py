@@ -142,8 +142,8 @@ LOAD = Kind(
     "load", "a load", "inference",
     (
         View(
-            compared=_figures(modes.OUTPUT_TOKENS, *_TOKEN_TIMES, "throughput", LATENCY, "latency.p99"),
-            several=_figures(modes.OUTPUT_TOKENS, *_TOKEN_TIMES[:2], "throughput"), gated=_figures("throughput"),
+            compared=_figures(modes.OUTPUT_TOKENS, *_TOKEN_TIMES, "throughput", LATENCY, "latency.p99", modes.CPU_TIME),
+            several=_figures(modes.OUTPUT_TOKENS, *_TOKEN_TIMES[:2], "throughput", modes.CPU_TIME), gated=_figures("throughput"),
             axis=CONCURRENCY.name,
             columns=(
                 (modes.OUTPUT_TOKENS, "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),
@@ -153,7 +153,7 @@ LOAD = Kind(
             ),
         ),
         View(
-            compared=_figures("latency.p99", LATENCY), several=_figures("latency.p99"), gated=_figures("latency.p99"),
+            compared=_figures("latency.p99", LATENCY, modes.CPU_TIME), several=_figures("latency.p99", modes.CPU_TIME), gated=_figures("latency.p99"),
             axis=RATE.name,
             columns=(
                 _tails(LATENCY), ("SLO", "processes"), ("queue_delay.mean", "service_time"), ("utilisation",), ("generator_lag.p99", "late_share"),

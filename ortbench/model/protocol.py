@@ -124,10 +124,12 @@ class LoadRuns(LoadBlock):
 
 
 class LoadServed(LoadBlock):
-    """``load_open``: also which requests each client served, and from when on it was free for each, packed."""
+    """``load_open``: also which requests each client served, and from when on it was free for each, packed; and for each mark when the
+    worker got to it and what CPU time it had taken by then, ns."""
 
     numbers: list[str]
     free: list[str]
+    readings: list[tuple[int, int]]
 
 
 class CpuTime(TypedDict):

@@ -415,12 +415,15 @@ class SuggestedLoop(TypedDict):
 class LoadBlock(TypedDict):
     """A part of what was measured at a load point at one go, between blocks of others: how much was completed a second, and
     statistics of the latency, ns (``mean``, ``median``, ``p95``, ``p99``, ``max``), and where sequences are generated those of its
-    ``tokens``, by metric. Blocks of one ``round`` were measured near each other, of both sides of a live gate too."""
+    ``tokens``, by metric. ``cpu_time`` is CPU time by inference, ns, ``cpu_cores`` by wall time; absent of parts of one stretch and in
+    older files. Blocks of one ``round`` were measured near each other, of both sides of a live gate too."""
 
     round: int
     n: int
     throughput: float
     latency: dict[str, int]
+    cpu_time: NotRequired[int]
+    cpu_cores: NotRequired[float]
     tokens: NotRequired[dict[str, dict[str, int]]]
 
 

@@ -125,7 +125,7 @@ def test_what_has_no_interval_says_what_it_takes() -> None:
     bare = serving()
     for case in load_cases(bare):
         case.load_blocks = []
-    why = "a latency has an interval where its load point has at least 3 blocks in both results"
+    why = "a figure has an interval where its load point has at least 3 blocks in both results"
     assert said(lacks([serving(), bare], "ab", rows([serving(), bare]))) == [
         f"{why}.",
         "Next: give a longer --duration",

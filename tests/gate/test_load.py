@@ -91,8 +91,14 @@ def test_levels_that_there_are_not() -> None:
     for metric, why in [
         ("throughput@concurrency=3", f"no such point was measured in both; there are {points}"),
         ("throughput@rate=30", f"no such point was measured in both; there are {points}"),
-        ("host-accessible.throughput", "not measured in both results"),
-        ("queue_delay.median", "not measured in both results"),
+        (
+            "host-accessible.throughput",
+            "host-accessible was not measured in both results; there are cpu-tensors, device-tensors",
+        ),
+        (
+            "queue_delay.median",
+            "not measured in both results; there are latency, throughput, cpu_cores, gil_wait, fairness, scaling",
+        ),
         *((f"latency.{it}@concurrency=4", known) for it in ("min", "max", "p90")),
     ]:
         assert refusal(BadInput, check_stored, serving(), serving(), limits(metric)) == f"--metric {metric}: {why}"
@@ -391,7 +397,7 @@ def test_what_a_live_gate_of_a_load_has_not_is_refused_before_it_begins() -> Non
         (limits("latency.p99@rate=40"), LoadPlan(rate=(30.0,)), f"--metric latency.p99@rate=40: {none}"),
         (limits("device-tensors.latency"), LoadPlan(rate=(30.0,)), f"--metric device-tensors.latency.median: {none}"),
         (limits("throughput"), LoadPlan(rate=(30.0,)), f"--metric throughput: {none}"),
-        (limits("step.p95"), LoadPlan(), "--metric step.p95: blocks of load points have latency and throughput; compare stored results"),
+        (limits("step.p95"), LoadPlan(), "--metric step.p95: blocks of load points have latency, throughput, cpu_time and cpu_cores; compare stored results"),
         (limits("latency.min"), LoadPlan(), "--metric latency.min: latency of load points has median, p95, p99, mean"),
         (limits("throughput", "host_memory"), LoadPlan(), "limits of memory are for single inferences"),
         (limits(max_copy_share=0.1), LoadPlan(), "--max-copy-share is of single inferences"),

@@ -115,7 +115,7 @@ def test_memory_against_a_stored_baseline_is_an_exact_ratio() -> None:
         refusal(
             BadInput, check_stored, result_of(cpu()), result_of(measured("cpu-tensors", latency=steady([1]))), LIMITS
         )
-        == "--metric cpu-tensors.device_memory: not measured in both results (--measure-memory)"
+        == "--metric cpu-tensors.device_memory: not measured in both results (--measure-memory); there are latency, throughput"
     )
 
 

@@ -87,8 +87,8 @@ def test_metrics_of_points_are_of_no_stored_run() -> None:
     for text, said in [
         ("latency@batch=8", "latency.median@batch=8: no such point was measured in both; there are none"),
         ("latency.p99@rate=30", "latency.p99@rate=30: no such point was measured in both; there are none"),
-        ("item_throughput@best", "item_throughput@best: not measured in both results"),
-        ("queue_delay", "queue_delay.median: not measured in both results"),
-        ("host_memory", "host_memory: not measured in both results (--measure-memory)"),
+        ("item_throughput@best", "item_throughput@best: not measured in both results; there are latency, throughput"),
+        ("queue_delay", "queue_delay.median: not measured in both results; there are latency, throughput"),
+        ("host_memory", "host_memory: not measured in both results (--measure-memory); there are latency, throughput"),
     ]:
         assert refusal(BadInput, check_stored, one, one, limits(text)) == f"--metric {said}"

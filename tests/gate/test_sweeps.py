@@ -88,9 +88,10 @@ def test_too_few_blocks_give_no_verdict_but_say_what_does() -> None:
 def test_what_no_shape_has_is_refused() -> None:
     for metric, said in [
         ("latency@batch=3", "latency.median@batch=3: no such point was measured in both; there are batch=1, batch=2, batch=4"),
-        ("device-tensors.latency", "device-tensors.latency.median: not measured in both results"),
+        ("device-tensors.latency", "device-tensors.latency.median: device-tensors was not measured in both results; there are cpu-tensors, device-resident"),
         ("latency.p99@rate=30", "latency.p99@rate=30: no such point was measured in both; there are batch=1, batch=2, batch=4"),
-        ("device_memory", "device_memory: not measured in both results (--measure-memory)"),
+        ("device_memory", "device_memory: not measured in both results (--measure-memory); there are latency, inference, throughput, item_throughput, item_time, first_inference, first_ratio, "
+            "same_shape, other_shape, switching_ratio, switching_cost, copies, copy_share, bytes_h2d, bytes_d2h, copy_rate"),
     ]:  # fmt: skip
         assert refusal(BadInput, check_stored, sweep_result(), sweep_result(), limits(metric)) == f"--metric {said}"
     with pytest.raises(NotComparable, match="kind: "):

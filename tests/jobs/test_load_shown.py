@@ -57,14 +57,14 @@ def test_the_report_of_a_load_is_shown_and_saved(ran: tuple[Ran, Path]) -> None:
     assert (folder / "table.md").read_text().startswith("# ortbench load: ")
     assert "Latency and inferences/s against clients" in (folder.parent / "page.html").read_text()
     assert (folder.parent / "j.xml").read_text().count("<testcase ") == 3
-    assert len(json.loads((folder.parent / "a.json").read_text())) == 3 + 3 + 2
+    assert len(json.loads((folder.parent / "a.json").read_text())) == 4 + 4 + 3
 
 
 def test_commands_that_read_results_know_loads(ran: tuple[Ran, Path], tmp_path: Path) -> None:
     _, folder = ran
     compared = ortbench("compare", folder, folder)
     assert compared.code == 0
-    assert sum(line.startswith("cpu-tensors ") for line in compared.out.splitlines()) == 3 + 3 + 2
+    assert sum(line.startswith("cpu-tensors ") for line in compared.out.splitlines()) == 4 + 4 + 3
     page = ortbench("report", folder, folder, "--html", tmp_path / "two.html")
     assert page.code == 0
     kept = ortbench("gate", folder, "--slo", "max=1000s", "--max-cpu-nodes", 0)

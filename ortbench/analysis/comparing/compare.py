@@ -23,6 +23,7 @@ from ortbench.analysis.comparing.series import (
     Key,
     Selection,
     Series,
+    block_figure_of,
     in_common,
     ordered,
     point_text,
@@ -30,6 +31,7 @@ from ortbench.analysis.comparing.series import (
     series_at,
     sizes_at,
     value_of,
+    what_lacks,
 )
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, interval_of, is_full, paired_reach, quotient
@@ -217,7 +219,7 @@ def _interval(it: Series) -> tuple[float, float] | None:
     metric = it.key.figure.metric
     if metric in (OUTPUT_TOKENS, *TOKEN_PHASES):
         return it.ci95 if metric == OUTPUT_TOKENS else interval_of(it.by_round, it.value, it.case.first_rounds)
-    return interval(it.case, it.key.figure.statistic or it.key.figure.metric)
+    return interval(it.case, block_figure_of(it.key.figure))
 
 
 def _by_ends(base: Series, other: Series) -> RatioEstimate:
@@ -277,13 +279,25 @@ def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
     every = [series(result, of, only) for result in results]
     keys = ordered(key for of_result in every for key in of_result)
     found = [_row(results, key, [series_at(result, key) for result in results]) for key in keys]
-    return [row for row in found if not row.key.metric.often_zero or _is_there(row, 0 if only.metrics else None)]
+    return [row for row in found if only.metrics or not row.key.metric.often_zero or _is_there(row)]
 
 
-def _is_there(row: Row, least: float | None) -> bool:
-    """Whether a figure is above the least that ratios of it tell apart, or above `least`, in one of the results."""
-    floor = row.key.metric.unit.least if least is None else least
-    return any(value is not None and value > floor for value in row.values)
+def _is_there(row: Row) -> bool:
+    """Whether a figure is above the least that ratios of it tell apart in one of the results."""
+    return any(value is not None and value > row.key.metric.unit.least for value in row.values)
+
+
+def not_shown(groups: Sequence[Sequence[Result]], only: Selection) -> str | None:
+    """Why nothing is shown of a mode or a metric that was asked for, in groups of results that are compared; None where something is."""
+    modes = dict.fromkeys(case.mode for results in groups for result in results for case in result.cases)
+    for mode in only.modes:
+        if mode not in modes:
+            return f"--mode {mode}: not measured; there are {', '.join(modes)}"
+    for metric in only.metrics:
+        asked = only._replace(metrics=(metric,))
+        if not any(in_both(results, rows(results, asked)) for results in groups):
+            return f"--metric {metric.text}: {what_lacks(metric, groups[0])}"
+    return None
 
 
 def _row(results: Sequence[Result], key: Key, found: Sequence[Series | None]) -> Row:
@@ -370,7 +384,7 @@ def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row])
                         lacking_of.append(row.key.metric.title)
                         fewest[side] = min(len(it.blocks), fewest.get(side, len(it.blocks)))
     if loads:
-        few = f"a latency has an interval where its load point has at least {FEWEST_BLOCKS} blocks in both results"
+        few = f"a figure has an interval where its load point has at least {FEWEST_BLOCKS} blocks in both results"
         return [Finding(few, "", "give a longer --duration", Weight.ANSWER, "unclear")]
     runs = [result.setup.get("run_id") or number for number, result in enumerate(results)]
     alike: dict[tuple[int, str], list[str]] = {}

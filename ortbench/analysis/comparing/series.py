@@ -11,13 +11,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import blocks, timed_phase
-from ortbench.analysis.loads.levels import block_figures, rate_unit
+from ortbench.analysis.loads.levels import CPU, block_figures, rate_unit
 from ortbench.core import units
 from ortbench.core.stats import Stats, Value
 from ortbench.model.kinds import KINDS, RATE, RUN, View
 from ortbench.model.metric_names import AxisValue, MetricName
-from ortbench.model.metrics import FAMILIES, LATENCY, NAME, Figure, Metric, known_or_plain
-from ortbench.model.modes import ALL_MODES, OUTPUT_TOKENS, TOKEN_PHASES
+from ortbench.model.metrics import FAMILIES, LATENCY, NAME, Figure, Metric, in_order, known_or_plain
+from ortbench.model.modes import ALL_MODES, DEVICE_MEMORY, HOST_MEMORY, OUTPUT_TOKENS, TOKEN_PHASES
 from ortbench.model.result import OK, Case, Result
 
 Point = tuple[tuple[str, AxisValue], ...]
@@ -77,7 +77,7 @@ class Series:
     @property
     def has_load_blocks(self) -> bool:
         """Whether it is of a load point, of whose blocks its metric has figures."""
-        metrics = (LATENCY, "throughput", OUTPUT_TOKENS, *TOKEN_PHASES)
+        metrics = (LATENCY, "throughput", *CPU, OUTPUT_TOKENS, *TOKEN_PHASES)
         return self.case.load_blocks is not None and self.key.figure.metric in metrics
 
     def text(self, value: float) -> str:
@@ -99,7 +99,7 @@ class Series:
             return {it["round"]: it["tokens"][metric][statistic] for it in blocks}
         if metric == OUTPUT_TOKENS:  # as many for each sequence
             return block_figures(self.case, "throughput")
-        return block_figures(self.case, statistic or metric) if self.has_load_blocks else {}
+        return block_figures(self.case, block_figure_of(self.key.figure)) if self.has_load_blocks else {}
 
     @property
     def ci95(self) -> tuple[float, float] | None:
@@ -141,10 +141,8 @@ def value_of(case: Case, figure: Figure) -> float | None:
 def series(result: Result, of: Callable[[View], Iterable[Figure]], only: Selection = EVERYTHING) -> dict[Key, Series]:
     """The series of a result, by what they are of: those of a kind's view, or of the metrics that are named."""
     found, kind = {}, KINDS[result.kind]
-    for case in result.cases:
-        if case.status != OK or (only.modes and case.mode not in only.modes):
-            continue
-        if kind.axes and not case.point:  # of a load one client alone, beside which load points are seen
+    for case in _compared_cases(result):
+        if only.modes and case.mode not in only.modes:
             continue
         figures = only.figures(case) if only.metrics else _usual(case, of(kind.view(case.point)))
         for figure in figures:
@@ -153,6 +151,11 @@ def series(result: Result, of: Callable[[View], Iterable[Figure]], only: Selecti
                 key = Key(case.mode, tuple(case.point.items()), figure)
                 found[key] = Series(key, case, value)
     return found
+
+
+def _compared_cases(result: Result) -> list[Case]:
+    """The cases with figures; of a load without those of one client alone, beside which load points are seen."""
+    return [it for it in result.cases if it.status == OK and (it.point or not KINDS[result.kind].axes)]
 
 
 def in_common(results: Sequence[Result], of: Callable[[View], Iterable[Figure]]) -> Callable[[View], Iterable[Figure]]:
@@ -185,6 +188,11 @@ def _usual(case: Case, figures: Iterable[Figure]) -> Iterator[Figure]:
             yield figure
 
 
+def block_figure_of(figure: Figure) -> str:
+    """What blocks of load points call a figure: latency by its statistic, others by their metric."""
+    return figure.statistic if figure.metric == LATENCY else figure.metric
+
+
 def ordered(keys: Iterable[Key]) -> list[Key]:
     """Keys by mode in the usual order, then by point, then as they come."""
     order = list(ALL_MODES)
@@ -194,6 +202,32 @@ def ordered(keys: Iterable[Key]) -> list[Key]:
 
 def _place(point: Point) -> list[tuple[str, bool, float, str]]:
     return [(axis, isinstance(it, str), *((0.0, it) if isinstance(it, str) else (float(it), ""))) for axis, it in point]
+
+
+def what_lacks(metric: MetricName, results: Sequence[Result]) -> str:
+    """Why results have no figures of a metric in common, and which metrics they have."""
+    both = "both" if len(results) == 2 else "all"
+    of_modes = [_compared_cases(result) for result in results]
+    cases = [[it for it in own if metric.mode in (None, it.mode)] for own in of_modes]
+    if metric.mode and not all(cases):
+        modes = set.intersection(*({it.mode for it in own} for own in of_modes))
+        return f"{metric.mode} was not measured in {both} results; there are {_listed(it for it in ALL_MODES if it in modes)}"
+    points = [dict.fromkeys(tuple(it.point.items()) for it in own) for own in cases]
+    if metric.point and not any(metric.fits(dict(it)) for it in set.intersection(*map(set, points))):
+        shared = (point_text(it) for it in points[0] if it and all(it in own for own in points))
+        return f"no such point was measured in {both}; there are {_listed(shared)}"
+    keys = [dict.fromkeys(key for it in own if metric.fits(it.point) for key in it.metrics) for own in cases]
+    there = [key for key in keys[0] if all(key in own for own in keys)]
+    family, dot, _ = metric.metric.partition(".")
+    if dot and family in FAMILIES:
+        named = (key.partition(".")[2] for key in there if key.startswith(f"{family}."))
+        return f"there is no such {family} in {both}; there are {_listed(sorted(named))}"
+    how = " (--measure-memory)" if metric.metric in (DEVICE_MEMORY, HOST_MEMORY) else ""
+    return f"not measured in {both} results{how}; there are {_listed(in_order(there))}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def sizes_at(result: Result, point: Point) -> Mapping[str, int]:

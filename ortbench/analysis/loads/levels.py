@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from ortbench.analysis.loads.queueing import LEAST
 from ortbench.core import units
 from ortbench.core.resampling import FEW, Ratio, of_processes
 from ortbench.core.stats import Stats, Value, t_quantile
-from ortbench.model.modes import LATENCY, OUTPUT_TOKENS, THROUGHPUT, UTILISATION, mode_of
+from ortbench.model.modes import CPU_CORES, CPU_TIME, LATENCY, OUTPUT_TOKENS, THROUGHPUT, UTILISATION, mode_of
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Knee, LatencyBounds, LoadBlock, LoadSetup, SloRate
 from ortbench.model.slo import SAMPLES_NEEDED
@@ -20,8 +21,11 @@ CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many cl
 P50 = "p50"  # what the median is called too
 # That may be compared; the largest of all says nothing that comes again.
 STATISTICS = (THROUGHPUT, "median", "p95", "p99", "mean")
+CPU = (CPU_TIME, CPU_CORES)  # of whose metrics blocks have a figure each
 FEWEST_BLOCKS = 3  # of which an interval is made
 _FEWEST_REQUESTS = 10  # of which it is said that a queue grows
+_PARTS = 8  # of an open loop that goes on at one stretch, at most
+_REQUESTS = 20  # in each of them, at least
 FULL = 0.98  # from which busy share of the clients on a queue grows as long as requests come
 
 Interval = tuple[float, float]
@@ -195,15 +199,28 @@ def _longer(case: Case, stat: str, most_ns: int) -> float:
     return max(1.0, ((end - figure) / (most_ns - figure)) ** 2) if figure != most_ns else math.inf
 
 
-def block_figure(block: LoadBlock, stat: str) -> float:
-    """One of `STATISTICS`, or ``max``, of a block."""
-    return block["throughput"] if stat == THROUGHPUT else block["latency"]["median" if stat == P50 else stat]
+def figures_of(block: LoadBlock) -> dict[str, float]:
+    """The figures of a block: those of `CPU` and throughput by their metric, those of latency by their statistic."""
+    cpu = {CPU_TIME: block.get("cpu_time"), CPU_CORES: block.get("cpu_cores")}
+    return {
+        THROUGHPUT: block["throughput"],
+        **block["latency"],
+        **{key: it for key, it in cpu.items() if it is not None},
+    }
 
 
 def block_figures(case: Case, stat: str) -> dict[int, float]:
-    """One of `STATISTICS` of each block of a load point, by its round; none of others, of which blocks know nothing that comes again."""
-    known = stat in (*STATISTICS, P50)
-    return {block["round"]: block_figure(block, stat) for block in case.load_blocks or () if known}
+    """One of `STATISTICS`, or of `CPU`, of each block of a load point, by its round; none of others, of which blocks know nothing that
+    comes again."""
+    wanted = "median" if stat == P50 else stat
+    known = [(it["round"], figures_of(it)) for it in case.load_blocks or () if wanted in (*STATISTICS, *CPU)]
+    return {number: figures[wanted] for number, figures in known if wanted in figures}
+
+
+def cuts(size: int, least: int = _REQUESTS) -> list[tuple[int, int]]:
+    """Where the parts of so many requests begin and end, each of which has so many at `least`."""
+    count = min(_PARTS, size // least)
+    return [*pairwise(round(size * it / max(count, 1)) for it in range(count + 1))]
 
 
 INFERENCES, SEQUENCES = "inferences/s", "sequences/s"
@@ -215,8 +232,11 @@ def rate_unit(case: Case) -> str:
 
 
 def interval(case: Case, stat: str) -> Interval | None:
-    """Where a figure of a load point lies with 95 %: inferences/s as recorded, latencies by the spread of the blocks."""
-    known = case.metrics.get(THROUGHPUT)
+    """Where a figure of a load point lies with 95 %: inferences/s and CPU cores as recorded, CPU time by the spread that was recorded,
+    latencies by the spread of the blocks."""
+    known = case.metrics.get(stat)
+    if stat in CPU:
+        return known.ci95 if isinstance(known, Value) else None if known is None else _of_mean(known)
     if stat == THROUGHPUT and isinstance(known, Value) and known.ci95 is not None:
         return known.ci95
     return interval_of(block_figures(case, stat), figure(case, stat), case.first_rounds)
@@ -234,6 +254,14 @@ def interval_of(blocks: Mapping[int, float], middle: float, processes: Sequence[
         return None
     half = _half(logs)
     return middle * math.exp(-half), middle * math.exp(half)
+
+
+def _of_mean(of: Stats) -> Interval | None:
+    """Where a mean above 0 lies with 95 %, as of `interval_of`; None of too few samples."""
+    if of.n < FEWEST_BLOCKS or of.mean <= 0:
+        return None
+    half = t_quantile(of.n - 1) * of.stdev / of.mean / math.sqrt(of.n)
+    return of.mean * math.exp(-half), of.mean * math.exp(half)
 
 
 def _logarithms(blocks: Mapping[int, float], processes: Sequence[int]) -> list[float]:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from statistics import median_high
 from typing import TYPE_CHECKING, NamedTuple
 
-from ortbench.analysis.loads.levels import RATE, LoadPoint, by_name, interval_of, latency_of, meets
+from ortbench.analysis.loads.cpu_parts import CpuPart, put_cpu
+from ortbench.analysis.loads.levels import RATE, LoadPoint, by_name, cuts, interval_of, latency_of, meets
 from ortbench.analysis.loads.queueing import across, cycle_interval, fairness, latency_bounds, rate_interval
 from ortbench.analysis.loads.rate_search import Found
 from ortbench.analysis.loads.sequences import Block, put_tokens
@@ -26,7 +26,6 @@ from ortbench.core.resampling import FEW, by_processes, of_processes, student
 from ortbench.core.stats import summarise
 from ortbench.model import timeline
 from ortbench.model.modes import (
-    CPU_CORES,
     FAIRNESS,
     GENERATOR_LAG,
     GIL_WAIT,
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     Moments = NDArray[np.int64]
 
 LATE_NS = 100_000  # a request is late if it was issued so long after it was due, or after a client was free, if that was later
-_PARTS = 8  # of an open loop that goes on at one stretch, at most
-_PART = 20  # requests in each of them, at least
 LOCK_MATTERS = 0.03  # share of the clients' time above which it is said that they waited for the GIL
 
 
@@ -76,6 +73,14 @@ class ClosedLoopBlock(NamedTuple):
     def end_ns(self) -> int:
         """When the last run ended."""
         return max((int(it[-1]) for it in self.ends if it.size), default=self.begin_ns)
+
+    @property
+    def cpu(self) -> CpuPart:
+        return CpuPart(self.cpu_ns, self.wall_ns, sum(it.size for it in self.ends))
+
+    @property
+    def cpu_parts(self) -> Sequence[CpuPart]:
+        return [self.cpu]
 
 
 class Counted(NamedTuple):
@@ -290,10 +295,10 @@ def _open(case: Case, taken: LoadSamples) -> None:
 
 
 def _put_host(case: Case, parts: Sequence[ClosedLoopBlock | Requests]) -> None:
-    wall, looks = sum(it.wall_ns for it in parts), [it.lock for it in parts if it.lock is not None]
+    looks = [it.lock for it in parts if it.lock is not None]
     looked = sum(count for _, count in looks)
-    case.put(CPU_CORES, sum(it.cpu_ns for it in parts) / wall if wall else None)
     case.put(GIL_WAIT, sum(waiting for waiting, _ in looks) / looked if looked else None)
+    put_cpu(case, {it.round: it.cpu for it in parts}, [part for it in parts for part in it.cpu_parts])
 
 
 # Blocks, from which follows how well figures are known
@@ -317,20 +322,21 @@ def burst_block(burst: ClosedLoopBlock) -> LoadBlock | None:
 
     part = counted(burst)
     times = np.concatenate(part.latencies) if part.latencies else np.empty(0, np.int64)
-    return _block(burst.round, times, part.throughput) if part.throughput is not None and times.size else None
+    if part.throughput is None or not times.size:
+        return None
+    return _with_cpu(_block(burst.round, times, part.throughput), burst.cpu)
 
 
 def stretch_block(requests: Requests) -> LoadBlock | None:
     """The figures of a whole stretch of an open loop; None where nothing was served of it."""
     served = requests.start.size
     per_s = served * 1e9 / max(requests.lasted_ns, 1)
-    return _block(requests.round, requests.latencies, per_s) if served else None
+    return _with_cpu(_block(requests.round, requests.latencies, per_s), requests.cpu) if served else None
 
 
-def cuts(size: int) -> list[tuple[int, int]]:
-    """Where the parts of so many requests begin and end."""
-    count = min(_PARTS, size // _PART)
-    return [*pairwise(round(size * it / max(count, 1)) for it in range(count + 1))]
+def _with_cpu(block: LoadBlock, cpu: CpuPart) -> LoadBlock:
+    block["cpu_time"], block["cpu_cores"] = round(cpu.cpu_ns / cpu.inferences), cpu.cpu_ns / max(cpu.wall_ns, 1)
+    return block
 
 
 def _parts(requests: Requests) -> list[LoadBlock]:
@@ -370,6 +376,12 @@ class Requests(NamedTuple):
     from_ns: int = 0  # from when on it counts
     client: Moments | None = None  # which one served it, from 0
     shapes: Moments | tuple[()] = ()  # of all that were due, by number
+    cpu_parts: Sequence[CpuPart] = ()  # of all that were due
+    skipped: int = 0  # how many of those that were served at the beginning do not count
+
+    @property
+    def cpu(self) -> CpuPart:
+        return CpuPart(self.cpu_ns, self.wall_ns, self.start.size + self.skipped)
 
     @property
     def waits(self) -> Moments:
@@ -416,7 +428,8 @@ class Requests(NamedTuple):
             return self
         left = {key: getattr(self, key)[count:] for key in ("due", "free", "start", "end")}
         left |= {"client": None if self.client is None else self.client[count:], "shapes": self.shapes[count:]}
-        return self._replace(**left, from_ns=int(self.due[count - 1]) if count else self.from_ns)
+        skipped = min(count, self.start.size)
+        return self._replace(**left, skipped=skipped, from_ns=int(self.due[count - 1]) if count else self.from_ns)
 
     def _from_due(self, moments: Moments) -> Moments:
         import numpy as np

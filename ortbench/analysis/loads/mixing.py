@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortbench.analysis.loads.levels import is_full, paired_reach
-from ortbench.analysis.loads.load_levels import LoadSamples, case_of, counted, cuts
+from ortbench.analysis.loads.levels import cuts, is_full, paired_reach
+from ortbench.analysis.loads.load_levels import LoadSamples, case_of, counted
 from ortbench.core.resampling import by_processes
 from ortbench.core.stats import Stats, quantile, summarise
 from ortbench.model.modes import ALL_SHAPES, APART, LATENCY, MIXED, MIXING

@@ -45,11 +45,13 @@ _NEAR_NS = 500_000  # before a moment that is waited for: from there on the wait
 
 @dataclass
 class Runs:
-    """The runs of a client: when they started and ended, ns; `error`: what ended it, in words."""
+    """The runs of a client: when they started and ended, ns; `error`: what ended it, in words; `begun`: CPU time of the process
+    and the clock once it had waited for the others to begin, ns, where it did."""
 
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     error: str | None = None
+    begun: tuple[int, int] | None = None
 
 
 R = TypeVar("R", bound=Runs)
@@ -76,6 +78,7 @@ def keep_calling(
     calls, shapes = seat.calls, begun_by(seat.number, order)
     following = cycle([calls[shape] for shape in shapes])
     wait_until(at_ns)
+    found.begun = (sum(cpu_ns()), clock())
     try:
         while not board[count]:
             call, a, b = next(following)
@@ -173,6 +176,28 @@ Turn = ThreadTurn | ProcessTurn
 
 
 @dataclass
+class CpuTime:
+    """CPU time of this process, without what its clients spin before requests are due: whoever has the turn counts it.
+
+    Attributes:
+        marks: the first requests of the parts that it is known of.
+        readings: when it got to each of them, and what it had taken by then, ns.
+    """
+
+    marks: Sequence[int]
+    spun_ns: int = 0
+    readings: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def now_ns(self) -> int:
+        return sum(cpu_ns()) - self.spun_ns
+
+    def note(self, number: int) -> None:
+        while len(self.readings) < len(self.marks) and number >= self.marks[len(self.readings)]:
+            self.readings.append((time.perf_counter_ns(), self.now_ns))
+
+
+@dataclass
 class Served(Runs):
     """The same of requests, with their numbers and when the client was free for each, ns."""
 
@@ -181,7 +206,7 @@ class Served(Runs):
 
 
 def serve(
-    seat: Seat, turn: Turn, due: Sequence[int], at_ns: int, cutoff_ns: int, order: Sequence[int] = (0,)
+    seat: Seat, turn: Turn, due: Sequence[int], at_ns: int, cutoff_ns: int, spent: CpuTime, order: Sequence[int] = (0,)
 ) -> Served:
     """Serve requests until there are no more: when each is due is ns of `time.perf_counter_ns`, ascending. From `at_ns` on the
     client is free, and none is begun after `cutoff_ns`. Their shapes are in an order."""
@@ -194,9 +219,11 @@ def serve(
             with turn:
                 if turn.stopped or (number := turn.next()) >= count:
                     break
-                if not _wait(due[number], cutoff_ns, turn):
+                spent.note(number)
+                if (spun_ns := _wait(due[number], cutoff_ns, turn)) is None:
                     turn.stop()
                     break
+                spent.spun_ns += spun_ns
             call, a, b = calls[order[number % shapes]]
             if listening:
                 attributes.payload = number
@@ -221,16 +248,16 @@ def serve(
     return found
 
 
-def _wait(due_ns: int, cutoff_ns: int, turn: Turn) -> bool:
-    """Wait until a request is due; False if none is to be begun any more."""
+def _wait(due_ns: int, cutoff_ns: int, turn: Turn) -> int | None:
+    """Wait until a request is due: for how long, ns, it spun at the end; None if none is to be begun any more."""
     clock = time.perf_counter_ns
     while (left := due_ns - clock()) > _SPIN_NS:
         time.sleep(min(left - _SPIN_NS, _SLICE_NS) / 1e9)
         if turn.stopped:
-            return False
+            return None
     while (now := clock()) < due_ns:
         pass
-    return now < cutoff_ns
+    return max(left, 0) if now < cutoff_ns else None
 
 
 def load_clients(
@@ -272,21 +299,27 @@ def load_open(
     count: int,
     due: str,
     cutoff_ns: int,
+    marks: Sequence[int],
     at_ns: int | None = None,
     turn: str | None = None,
     order: Sequence[int] = (0,),
 ) -> protocol.LoadServed:
     """Have clients serve requests, and check what each was left with. They are due (packed) and cut off in ns from the beginning on.
-    Where others are in other processes, `at_ns` is when to begin and `turn` the file by which clients take turns."""
+    CPU time is read at the `marks`, requests by number. Where others are in other processes, `at_ns` is when to begin and `turn` the
+    file by which clients take turns."""
     offsets = unpack(due)
     shared: Turn = ThreadTurn() if turn is None else ProcessTurn(Path(turn))
+    spent = CpuTime(marks)
 
     def serving(begin: int) -> Callable[[Seat, int], Served]:
         moments = (offsets + begin).tolist()
-        return lambda seat, _: serve(seat, shared, moments, begin, begin + cutoff_ns, order)
+        return lambda seat, _: serve(seat, shared, moments, begin, begin + cutoff_ns, spent, order)
 
     served, answer = _together(state, mode, count, at_ns, serving)
-    return {**answer, "numbers": [pack(it.numbers) for it in served], "free": [pack(it.free) for it in served]}
+    spent.note(offsets.size)  # what it did not get to, as others did
+    answer["cpu_ns"] -= spent.spun_ns
+    numbers, free = ([pack(getattr(it, key)) for it in served] for key in ("numbers", "free"))
+    return {**answer, "numbers": numbers, "free": free, "readings": spent.readings}
 
 
 def _together(
@@ -301,12 +334,13 @@ def _together(
     begin = time.perf_counter_ns() + _LEAD_NS if at_ns is None else at_ns
     call, seats = make_call(begin), clients.seats(mode, count)
     with no_garbage_collection():
-        before, start = sum(cpu_ns()), time.perf_counter_ns()
+        before = sum(cpu_ns()), time.perf_counter_ns()
         asked: list[Future[R]] = [
             clients.thread(it).submit(call, seat, clients.first + it) for it, seat in enumerate(seats)
         ]
         found = [it.result() for it in asked]
         end, after = time.perf_counter_ns(), sum(cpu_ns())
+    used_ns, start = min((it.begun for it in found if it.begun is not None), default=before)
     runs = [(seat.modes[0], len(it.ends)) for seat, it in zip(seats, found, strict=True)]
     return found, {
         "steps": [pack(mode.take_times(count) or ()) for mode, count in runs],
@@ -316,7 +350,7 @@ def _together(
         "ends": [pack(it.ends) for it in found],
         "error": next((it.error for it in found if it.error is not None), None),
         "differs": _differs(state, [seat for seat, it in zip(seats, found, strict=True) if it.ends]),
-        "cpu_ns": after - before,
+        "cpu_ns": after - used_ns,
         "wall_ns": end - start,
     }
 
