@@ -78,7 +78,7 @@ class ScriptedWorker(Client):
             "unsupported": None,
             "inputs": [tensor],
             "outputs": [tensor],
-            "guessed_dims": ["n"],
+            "guessed_dims": {"n": 1},
             "expected": None,
             "session_ns": 1_000,
             "engine_cache": None,

@@ -26,6 +26,14 @@ def named_dims(tensor: str, shape: Sequence[int | str | None]) -> tuple[int | st
     return tuple(f"{tensor}[{axis}]" if dim is None else dim for axis, dim in enumerate(shape))
 
 
+def by_size(sizes: Mapping[str, int]) -> dict[int, list[str]]:
+    """The names of dimensions of each size."""
+    found: dict[int, list[str]] = {}
+    for name, size in sizes.items():
+        found.setdefault(size, []).append(name)
+    return found
+
+
 def names_in(text: str) -> set[str] | None:
     """The names in an expression of numbers and names with + - * // / % and parentheses; None where the text is
     none."""

@@ -18,6 +18,7 @@ from ortbench.analysis.outputs import EXPECTED, put, told
 from ortbench.analysis.throttling import leave_out, sentence, throttled
 from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.expressions import by_size
 from ortbench.core.files import sha256
 from ortbench.core.safe_text import listed
 from ortbench.core.version import __version__
@@ -77,12 +78,12 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
     for note in opened["notes"]:
         result.warn(note["code"], note["message"])
     if opened["guessed_dims"]:
-        names = ", ".join(opened["guessed_dims"])
-        result.warn("dims-set-to-1", f"symbolic dimensions set to 1: {names}; give others with --dim or --shape")
+        sizes = (f"set to {size}: {', '.join(names)}" for size, names in by_size(opened["guessed_dims"]).items())
+        result.warn("dims-set-to-1", f"symbolic dimensions {'; '.join(sizes)}; give others with --dim or --shape")
     several = {name: found for name, found in dim_sizes(opened["inputs"]).items() if len(found) > 1}
     if several:
-        sizes = ", ".join(f"{name} is {listed(list(map(str, sorted(found))))}" for name, found in several.items())
-        result.warn("dims-of-several-sizes", f"dimensions of one name have several sizes: {sizes}")
+        said = ", ".join(f"{name} is {listed(list(map(str, sorted(found))))}" for name, found in several.items())
+        result.warn("dims-of-several-sizes", f"dimensions of one name have several sizes: {said}")
     for case in result.cases:
         if opened["unsupported"] is not None:
             case.status, case.reason = UNSUPPORTED, opened["unsupported"]

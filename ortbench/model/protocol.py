@@ -46,7 +46,7 @@ class Opened(OpenedEp):
     unsupported: str | None
     inputs: list[schema.Tensor]
     outputs: list[schema.Tensor]
-    guessed_dims: list[str]
+    guessed_dims: dict[str, int]  # the sizes of dimensions of which nobody said anything
     expected: "HeldOutputs | None"  # the outputs beside the expected ones, where there are some
     session_ns: int
     engine_cache: schema.EngineCache | None

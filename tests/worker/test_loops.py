@@ -150,6 +150,73 @@ def test_the_state_begins_with_zeros_or_with_what_is_given(tmp_path: Path) -> No
     assert [shapes[0][2] for shapes in given.shapes] == [4, 5, 6]
 
 
+CELL = "g (float[{0},4] x, float[{1},4] s) => (float[{2},4] o) {{ t = Add(x, s)  o = Tanh(t) }}"
+JOIN = "g (float[{0}] x, float[{1}] s) => (float[{2}] o) {{ o = Concat<axis={3}>(s, x) }}"
+LAST = """g (float[1,{0}] x, float[1,{1}] s) => (float[1,{2}] o) {{
+    begin = Constant<value_ints=[{3}]>()  end = Constant<value_ints=[{4}]>()  axis = Constant<value_ints=[1]>()
+    both = Concat<axis=1>(s, x)  o = Slice(both, begin, end, axis) }}"""
+LSTM = """g (float[1,{0},2] x, float[1,{1},3] h, float[1,{2},3] c) => (float[1,{3},3] hn, float[1,{4},3] cn) {{
+    w = ConstantOfShape(ws)  r = ConstantOfShape(rs)  y, hn, cn = LSTM<hidden_size=3>(x, w, r, , , h, c) }}"""
+LSTM = LSTM.replace("{{\n    w", "<int64[3] ws = {{1, 12, 2}}, int64[3] rs = {{1, 12, 3}}> {{\n    w")
+MEAN = "g (float[{0},4] x, float[{1},4] s) => (float[{2},4] o) {{ m = ReduceMean<axes=[0]>(s)  o = Add(x, m) }}"
+CACHE_AND_MASK = """g (float[1,n] x, float[1,past] s, float[1,total] mask) => (float[1,total_out] o) {
+    both = Concat<axis=1>(s, x)  o = Mul(both, mask) }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "dims", "first", "last"),
+    [
+        (CELL.format("x_axis_0", "state_axis_0", "state_next_axis_0"), {}, (1, 4), (1, 4)),
+        (CELL.format("x_dynamic_axes_1", "s_dynamic_axes_1", "o_dynamic_axes_1"), {"x_dynamic_axes_1": 3}, (3, 4), (3, 4)),
+        (CELL.format("unk__1", "unk__2", "unk__3"), {"unk__2": 2}, (2, 4), (2, 4)),
+        (CELL.format("?", "?", "?"), {"x[0]": 5}, (5, 4), (5, 4)),
+        (CELL.format("?", "batch", "?"), {}, (1, 4), (1, 4)),
+        (MEAN.format("n", "m", "k"), {}, (1, 4), (1, 4)),  # what is behind a step does not depend on what was before
+        (JOIN.format("1,n", "1,past", "1,total", 1), {}, (1, 0), (1, 3)),
+        (JOIN.format("1,n", "1,past", "1,total", 1), {"past": 2}, (1, 2), (1, 5)),  # as was asked for
+        (JOIN.format("1,n", "1,past", "1,total", 1), {"n": 5}, (1, 0), (1, 15)),
+        (JOIN.format("1,n,2", "1,?,2", "1,?,2", 1), {}, (1, 0, 2), (1, 3, 2)),
+        (JOIN.format("1,n,2", "1,m,2", "1,m,2", 1), {}, (1, 0, 2), (1, 3, 2)),  # one name before and behind, and grows
+        (JOIN.format("n,2", "rows,2", "more,2", 0), {}, (0, 2), (3, 2)),
+        (JOIN.format("b,n,2", "c,past,2", "d,total,2", 1), {}, (1, 0, 2), (1, 3, 2)),  # a batch beside what grows
+        (LAST.format("n", "before", "behind", -2, 9999), {}, (1, 0), (1, 2)),  # a window that fills up
+        (LAST.format("n", "before", "behind", -4, 9999), {"n": 4}, (1, 4), (1, 4)),  # one that rolls
+        (LAST.format("n", "before", "behind", 1, 9999), {}, (1, 1), (1, 1)),
+    ],
+)  # fmt: skip
+def test_a_step_says_which_dimensions_grow(
+    text: str, dims: dict[str, int | str], first: tuple[int, ...], last: tuple[int, ...], tmp_path: Path
+) -> None:
+    loop = made_of(graph(tmp_path / "m.onnx", text), Inputs(dims=dims), Steps((("o", "s"),), 3))
+    assert (loop.shapes[0][0], loop.shapes[-1][0]) == (first, last)
+    for mode in MODES:
+        made = make_loop(mode, opened(tmp_path / "m.onnx"), loop, Steps((("o", "s"),), 3), Inputs(dims=dims))
+        check_outputs(made, None, None)
+        made.compare_steps(None, None)
+
+
+def test_dimensions_that_trial_steps_have_sized_are_told(tmp_path: Path) -> None:
+    path = graph(tmp_path / "lstm.onnx", LSTM.format("n", "a", "b", "c", "d"))
+    loop = made_of(path, Inputs(), Steps((("hn", "h"), ("cn", "c")), 3))
+    assert ([array.shape for array in loop.first], loop.single.guessed_dims) == (
+        [(1, 1, 3)] * 2,
+        {"n": 1, "a": 1, "b": 1},
+    )
+    path = graph(tmp_path / "cache.onnx", CACHE_AND_MASK)
+    steps = Steps((("o", "s"),), 3, fill={"mask": "1"})
+    loop = made_of(path, Inputs(dims={"total": "past+n"}), steps)
+    assert (loop.shapes[-1], loop.single.guessed_dims) == ([(1, 3)], {"past": 0, "n": 1})
+    loop = made_of(path, Inputs(dims={"total": "past+n"}), replace(steps, first_dims={"n": 5}))
+    assert [shapes[0] for shapes in loop.shapes] == [(1, 0), (1, 5), (1, 6), (1, 7)]
+
+
+def test_a_state_without_elements_in_any_step_is_refused(tmp_path: Path) -> None:
+    path = graph(tmp_path / "m.onnx", CELL.format("x_axis_0", "state_axis_0", "state_next_axis_0"))
+    said = "--feedback o=s: the state s (0x4) has no elements in any step; give a size: --dim state_axis_0=N"
+    with refused(said):
+        made_of(path, Inputs(dims={"state_axis_0": 0}), Steps((("o", "s"),), 3))
+
+
 def test_the_same_seed_gives_the_same_loop() -> None:
     path, steps = MODELS / "recurrent_cell.onnx", LOOPS["recurrent_cell"][0]
     one, two, other = (made_of(path, Inputs(seed=seed), steps).last[0] for seed in (1, 1, 2))
@@ -339,7 +406,7 @@ def test_a_first_state_that_the_session_wants_on_the_host_is_copied_to_no_device
          "--dim total_length=past+1: the model has no dimension 'past'; write a whole number, or a sum of batch, past_length, "
          "sequence"),
         ("decoder", Steps(CACHE, fill=FILL), Inputs(dims={"total_length": "past_length-3"}),
-         "--dim total_length=past_length-3: -3 is no size"),
+         "--dim total_length=past_length-3: -2 is no size"),
     ],
 )  # fmt: skip
 def test_what_a_loop_cannot_be(name: str, steps: Steps, request_: Inputs, message: str) -> None:

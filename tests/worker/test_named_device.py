@@ -144,7 +144,7 @@ def opened(device: Device, **target: Any) -> tuple[Model, Data]:
     stand_in = Session(device)
     provider = Provider(DML, device_index=1)
     model = Model(stand_in, provider, Target(ep="dml", **target), (X,), (Y,), 0)
-    return model, Data({"x": x}, [np.maximum(x, 0)], [], {}, 0, None)
+    return model, Data({"x": x}, [np.maximum(x, 0)], {}, {}, 0, None)
 
 
 def done_by(device: Device, call: Callable[[], object]) -> list[Any]:

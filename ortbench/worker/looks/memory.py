@@ -111,8 +111,9 @@ def forms(state: State) -> list[Forms]:
 def _of_loop(loop: LoopData) -> Forms:
     states = {pair.out: number for number, pair in enumerate(loop.pairs)}
     found = []
-    for number, outputs in enumerate(loop.outputs):
-        free, after = iter(outputs), loop.shapes[number + 1]
+    begin = [(loop.outputs[0], loop.shapes[0])] if loop.generated is None else []  # of what finds the first state
+    for outputs, after in (*begin, *zip(loop.outputs, loop.shapes[1:], strict=True)):
+        free = iter(outputs)
         places = range(len(outputs) + len(states))
         found.append([list(after[states[it]]) if it in states else form_of(next(free)) for it in places])
     return found

@@ -72,9 +72,11 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
         "ep_options": dict(first.model.target.options),
         "inputs": [] if unsupported else _inputs(data),
         "outputs": [] if unsupported else _outputs(data),
-        "guessed_dims": [
-            f"{it.name}.{dim}" for it, loop in zip(stages, loops, strict=False) for dim in loop.single.guessed_dims
-        ],
+        "guessed_dims": {
+            f"{it.name}.{dim}": size
+            for it, loop in zip(stages, loops, strict=False)
+            for dim, size in loop.single.guessed_dims.items()
+        },
         "expected": expected,
         "session_ns": sum(it.model.session_ns for it in stages),
         "first_inference_ns": sum(loop.first_ns for loop in loops),

@@ -98,6 +98,7 @@ def make(
     _check_names(model, pairs, steps, states_kept)
     if generated is None:
         made = StepInputs(path, model, request, steps, pairs, linked or {})
+        made.settle(pairs)
     else:
         made = _first_that_runs(path, model, request, steps, pairs, generated, linked or {})
         made.fill(pairs)
@@ -105,7 +106,7 @@ def make(
     has_encoder = steps.decoder is not None and steps.decoder.encoder is not None
     once = frozenset(it for it, pair in enumerate(pairs) if has_encoder and "encoder" in model.inputs[pair.into].name)
     feeds, outputs, shapes = [], [], []
-    state, kept, took = made.first, 0, 0 if generated is None else generated.first_ns
+    state, kept, took = made.first, 0, made.first_ns if generated is None else generated.first_ns
     singles: list[Data] = []  # of the first two steps and the last one
     expected = _expected(model, request, steps.count)
     beside: list[tuple[str, Array, Array]] = []  # what is expected: its name, what there is, and what there should be
@@ -147,6 +148,7 @@ def make(
         singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, None)]
         state = next_state(pairs, state, found, number, once)
     shapes.append([array.shape for array in state])
+    _check_elements(model, pairs, shapes)
     _check_resident(feeds, steps)
     if beside:
         singles[-1].expected = beside_expected(beside, request, [model], path)
@@ -258,6 +260,19 @@ def _check_names(model: Model, pairs: Sequence[Pair], steps: Steps, states_kept:
         if name not in symbols:
             lacks = f"no such symbolic dimension; it has {', '.join(symbols)}" if symbols else "no symbolic dimension"
             raise BadInput(f"--first-dim {name}: the model has {lacks}", "--first-dim")
+
+
+def _check_elements(model: Model, pairs: Sequence[Pair], shapes: Sequence[Sequence[Shape]]) -> None:
+    """Raises `BadInput`: a state that the model does not fix has no elements in any step."""
+    for number, pair in enumerate(pairs):
+        spec, found = model.inputs[pair.into], [step[number] for step in shapes]
+        empty = [
+            dim for axis, dim in enumerate(spec.dims) if isinstance(dim, str) and not any(it[axis] for it in found)
+        ]
+        if empty:
+            said = f"the state {spec.name} ({'x'.join(map(str, found[0]))}) has no elements in any step"
+            where = f"--feedback {model.outputs[pair.out].name}={spec.name}"
+            raise BadInput(f"{where}: {said}; give a size: --dim {empty[0]}=N", "--feedback")
 
 
 def _check_resident(feeds: Sequence[Mapping[str, Array]], steps: Steps) -> None:

@@ -195,7 +195,7 @@ def make_embedded(path: str, model: Model, opened: Callable[[str], Model], reque
 
     def run(tokens: Array, is_prompt: bool) -> list[Array]:
         arrays = {ids.name: tokens, **empty, **(seen if is_prompt else {})}
-        found, now = run_timed(front, arrays, request, WAYS_OUT, which="the embedding model: ")
+        found, now = run_timed(front, arrays, request, WAYS_OUT, {}, "the embedding model: ")
         took[1:] = [now]
         return found
 
@@ -227,7 +227,7 @@ def make_embedded(path: str, model: Model, opened: Callable[[str], Model], reque
     _put_loop(stages[-1], loop)
     token = told.next_ids.copy()
     prompt, later = run(told.prompt_ids, True), run(token, False)
-    single = Data({ids.name: token, **empty}, later, [], {}, 0, None)
+    single = Data({ids.name: token, **empty}, later, {}, {}, 0, None)
     stages[-2].loop = LoopData(
         pairs=[],
         feeds=[{ids.name: told.prompt_ids, **empty, **seen}, *[{ids.name: told.next_ids, **empty}] * (steps.count - 1)],

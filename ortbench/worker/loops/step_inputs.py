@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ortbench.core.errors import BadInput
+from ortbench.core.errors import BadInput, OrtbenchError
 from ortbench.core.expressions import INDEX, STEP, value_of
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
@@ -65,25 +65,81 @@ class StepInputs:
             if name not in self.ranges:
                 raise BadInput(f"--range {name}: the model has no such input that is made up", "--range")
         self._made: dict[tuple[object, ...], Array] = {}
-        self.guessed: list[str] = []  # dimensions that nobody said anything of
+        self.guessed: dict[str, int] = {}  # dimensions that nobody said anything of, with their sizes in the first step
         self.first = self._first_state()  # the state before the first step
+        self.first_ns = 0  # what the first trial took, where there was one
 
     def _first_state(self) -> list[Array]:
-        known = {STEP: 0}
         dims = {**self._request.dims, **self._steps.first_dims}
-        given = self._shapes()
-        said = {dim for spec in self._model.inputs if spec.name in given for dim in spec.shape}
-        for out, spec in zip(self._outs, self._state, strict=True):
-            for before, after in zip(spec.shape, out.shape, strict=False):
-                # What is a dimension of another name, or of none, behind a step grows: it begins with nothing.
-                of_nobody = before not in {*dims, *said} and spec.name not in self._given
-                if isinstance(before, str) and before != after and of_nobody:
-                    known.setdefault(before, 0)
-        shapes, self.guessed = resolve_shapes(self._model.inputs, given, dims, known)
+        shapes, guessed = resolve_shapes(self._model.inputs, self._shapes(), dims, {STEP: 0})
+        self.guessed = dict.fromkeys(guessed, 1)
         return [
             self._given[spec.name] if spec.name in self._given else np.zeros(shapes[spec.name], spec.dtype)
             for spec in self._state
         ]
+
+    def settle(self, pairs: Sequence[Pair]) -> None:
+        """Find by trial steps how large the state begins where nobody said so: with 1, unless a step makes it larger.
+
+        What is larger behind a step, and larger still where it was larger before, grows, and begins with 0 as a KV cache does; what
+        has the same size whatever it had before keeps that. Raises `BadInput` or `BenchmarkFailed`: no step runs.
+        """
+        if self._model.known is not None:  # what it found in the session that ran
+            shapes = [array.shape for array in self._behind(pairs, self.first)]
+            self.first = [
+                array if array.shape == shape else np.zeros(shape, array.dtype)
+                for array, shape in zip(self.first, shapes, strict=True)
+            ]
+            return
+        fixed = self._shapes()
+        axes = [
+            (number, axis)
+            for number, spec in enumerate(self._state)
+            for axis, dim in enumerate(spec.dims)
+            if dim in self.guessed and spec.name not in fixed
+        ]
+        if not axes:
+            return
+        try:
+            behind = self._behind(pairs, self.first)
+        except OrtbenchError as error:
+            # A cache that cannot hold anything yet: one whose dimension has another name behind a step may begin with 0.
+            renamed = [(n, axis) for n, axis in axes if self._state[n].shape[axis] not in (None, *self._outs[n].shape)]
+            self._resize(dict.fromkeys(renamed, 0))
+            if not renamed or self._tried(pairs) is None:
+                raise error from None
+            return
+        larger = {(n, axis): size for n, axis in axes if (size := behind[n].shape[axis]) > self.first[n].shape[axis]}
+        if not larger:
+            return
+        self._resize(dict.fromkeys(larger, 0))
+        empty = self._tried(pairs)
+        for n, axis in larger:
+            if empty is None or not 0 < empty[n].shape[axis] < larger[n, axis]:
+                self._resize({(n, axis): larger[n, axis]})
+
+    def _behind(self, pairs: Sequence[Pair], state: Sequence[Array]) -> list[Array]:
+        """The state behind a first step. Raises as `run_timed` does."""
+        arrays = {**self.of_step(0, state), **named(self._model, pairs, state)}
+        which = f"step 1 of {self._steps.count}: "
+        found, took = run_timed(self._model, arrays, self._request, WAYS_OUT, self.guessed, which)
+        self.first_ns = self.first_ns or took
+        return [found[pair.out] for pair in pairs]
+
+    def _tried(self, pairs: Sequence[Pair]) -> list[Array] | None:
+        """The state behind a first step; None where it does not run."""
+        try:
+            return self._behind(pairs, self.first)
+        except OrtbenchError:
+            return None
+
+    def _resize(self, sizes: Mapping[tuple[int, int], int]) -> None:
+        """Have the first state other sizes, by the number of the state and the axis."""
+        for (number, axis), size in sizes.items():
+            shape = list(self.first[number].shape)
+            shape[axis] = size
+            self.first[number] = np.zeros(shape, self._state[number].dtype)
+            self.guessed[str(self._state[number].dims[axis])] = size
 
     def _shapes(self) -> dict[str, Shape]:
         """Shapes that are fixed in all steps."""
@@ -94,13 +150,13 @@ class StepInputs:
         if number == 0:
             dims |= self._steps.first_dims
         for spec in self._state:  # the state says how large it is by now
-            for dim in spec.shape:
+            for dim in spec.dims:
                 dims.pop(str(dim), None)
         now = {spec.name: array.shape for spec, array in zip(self._state, state, strict=True)}
         shapes, _ = resolve_shapes(self._model.inputs, {**self._shapes(), **now}, dims, {STEP: number})
         known = {STEP: number}
         for spec in self._model.inputs:
-            known |= {dim: n for dim, n in zip(spec.shape, shapes[spec.name], strict=False) if isinstance(dim, str)}
+            known |= {dim: n for dim, n in zip(spec.dims, shapes[spec.name], strict=False) if isinstance(dim, str)}
         own = [spec for spec in self._model.inputs if spec.name in self.others]
         return {spec.name: self._array(spec, shapes[spec.name], known) for spec in own}
 
@@ -208,6 +264,9 @@ class PromptedInputs(StepInputs):
     def _first_state(self) -> list[Array]:
         states, decoder = super()._first_state(), self._steps.decoder
         assert decoder is not None
+        for spec, out in zip(self._state, self._outs, strict=True):  # the cache says how long these are
+            for name in {*spec.dims} - {*out.dims}:
+                self.guessed.pop(str(name), None)
         sized = {1: decoder.heads, 3: decoder.head_size}
         found = []
         for array, spec, out in zip(states, self._state, self._outs, strict=True):

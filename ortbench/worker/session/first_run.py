@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import numpy as np
 from ortbench.analysis.precision import likely_cause, lowered
 from ortbench.core.ep_names import CUDA_EP, PACKAGES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
+from ortbench.core.expressions import by_size
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import model_file
@@ -34,7 +35,8 @@ class Data:
     reference: list[Value] = field(
         default_factory=list
     )  # outputs in the model's order: the ones to hold every mode against
-    guessed_dims: list[str] = field(default_factory=list)  # symbolic dimensions that were set to 1
+    # the sizes of symbolic dimensions of which nobody said anything; of a state those before the first step
+    guessed_dims: dict[str, int] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)  # of the random values, by input
     first_inference_ns: int = 0  # how long the first run took (with what EPs do once: kernel search, compilation)
     expected: protocol.HeldOutputs | None = None  # what was given beside expected outputs, where there are some
@@ -66,7 +68,8 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     refuses; `BenchmarkFailed`: the run fails, or its outputs are not the expected ones; `Unsupported`: inputs or
     outputs that cannot be held."""
     refuse_foreign((*model.inputs, *model.outputs))
-    arrays, guessed, ranges = make_inputs(path, model, request)
+    arrays, ones, ranges = make_inputs(path, model, request)
+    guessed = dict.fromkeys(ones, 1)
     # Outputs that are known are known in shape alone: there is nothing to hold against anything.
     expected = None if model.known is not None else input_arrays.expected(request, model.outputs)
     reference, took = run_timed(model, arrays, request, ways_out, guessed)
@@ -109,7 +112,7 @@ _NO_MEMORY = re.compile(r"failed to allocate|out of memory|has no memory|bad_all
 
 
 def run_timed(
-    model: Model, arrays: dict[str, Value], request: Inputs, ways_out: str, guessed: Sequence[str] = (), which: str = ""
+    model: Model, arrays: dict[str, Value], request: Inputs, ways_out: str, guessed: Mapping[str, int], which: str = ""
 ) -> tuple[list[Value], int]:
     """One plain run, and how long it took, ns. Raises `BadInput` or `BenchmarkFailed`: it fails; `which` run comes first."""
     begun = time.perf_counter_ns()
@@ -121,11 +124,12 @@ def run_timed(
 
 
 def _run_error(
-    error: Exception, target: Target, request: Inputs, ways_out: str, guessed: Sequence[str]
+    error: Exception, target: Target, request: Inputs, ways_out: str, guessed: Mapping[str, int]
 ) -> OrtbenchError:
-    """What a run that failed raised, in words, with the dimensions that were set to 1; for the arguments see `make_data`."""
-    ones = f", where {', '.join(guessed)} {'are' if len(guessed) > 1 else 'is'} 1" if guessed else ""
-    made_up = [] if request.path else [f"synthetic inputs{ones} ({ways_out})"]
+    """What a run that failed raised, in words, with the dimensions that nobody sized; for the arguments see `make_data`."""
+    sized = [f"{', '.join(names)} {'are' if names[1:] else 'is'} {size}" for size, names in by_size(guessed).items()]
+    where = f", where {' and '.join(sized)}" if sized else ""
+    made_up = [] if request.path else [f"synthetic inputs{where} ({ways_out})"]
     given = [f"--run-config {key}={value}" for key, value in target.run_config.items()] + made_up
     hint = f" with {' and '.join(given)}" if given else ""
     if type(error).__name__ == "InvalidArgument":
