@@ -135,11 +135,29 @@ def duplicated(random: Random, within: Any, key: Any) -> None:
         within[key] = json.loads(json.dumps(within[key][:50])) * 2
 
 
-CHANGES = (removed, replaced, number, negated, scaled, worded, renamed, added, duplicated)
+def nested(random: Random, within: Any, key: Any) -> None:
+    for _ in range(random.choice([3, 101, 600])):
+        within[key] = random.choice([[within[key]], {"a": within[key]}])
+
+
+CHANGES = (removed, replaced, number, negated, scaled, worded, renamed, added, duplicated, nested)
 
 
 def _text(random: Random) -> str:
-    others = [_SCRIPT, _MARKUP, f"{_SCRIPT}{_MARKUP}", "half\ud800", "x" * 100_000, "../../up", "-", "[/]", "%s{0}"]
+    others = [
+        _SCRIPT,
+        _MARKUP,
+        f"{_SCRIPT}{_MARKUP}",
+        "half\ud800",
+        "x" * 400,
+        "x" * 300_000,
+        "../../up",
+        "-",
+        "[/]",
+        "%s{0}",
+        "'",
+        '"',
+    ]
     return random.choice([*others, *hostile.NAMES])
 
 

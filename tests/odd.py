@@ -211,6 +211,13 @@ def evil() -> Result:
     return result
 
 
+def long_names() -> Result:
+    result = usual()
+    for case in result.cases:
+        case.mode += "m" * 150
+    return result
+
+
 ODD: dict[str, Callable[[], Result]] = {
     "usual": usual,
     "nothing": nothing,
@@ -230,6 +237,7 @@ ODD: dict[str, Callable[[], Result]] = {
     "interrupted": interrupted,
     "swept": swept,
     "evil": evil,
+    "long-names": long_names,
     "loop": lambda: decoding(first=True),
     "long-loop": long_loop,
     "generation": lambda: generating(batch=2),

@@ -21,7 +21,7 @@ from ortbench.cli import COMMANDS, COMPLETING, HELP, SENTENCES, spelled_out
 from ortbench.cli.options import Command, Program, declared_for, function_of
 from ortbench.cli.overview import ABOUT, BEGIN, OWN, WIDEST
 from ortbench.core import safe_stdio, signals
-from ortbench.core.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
+from ortbench.core.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, INTERRUPTED, OrtbenchError, one_line
 from ortbench.core.safe_text import complain
 from ortbench.core.version import __version__
 
@@ -155,6 +155,9 @@ def _carry_out(typed: list[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except MemoryError:
+        complain("there is not enough memory")
+        return BENCHMARK_FAILED
     except Exception as error:
         # Typer keeps the class of its usage errors to itself; what they share is this method.
         if not hasattr(error, "format_message"):

@@ -24,6 +24,7 @@ from ortbench.core.safe_text import printable, visible
 T = TypeVar("T")
 LIMIT = 256  # MiB of a file; 200,000 samples are about 2
 _DEEPEST = 100  # lists and objects in one another; every version of Python can write as many again
+_TOO_LARGE = "does not fit the memory that this process may have"
 _SHOWN = 40  # characters of a value or a key in a message
 
 
@@ -48,6 +49,8 @@ def content_of(path: Path) -> bytes:
             return file.read((LIMIT << 20) + 1)  # a pipe or a device has no size before; `parse` checks what came
     except (OSError, ValueError) as error:
         raise BadInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    except MemoryError:
+        raise BadInput(f"{path} {_TOO_LARGE}") from None
 
 
 def decode(content: bytes, name: str, type: type[T]) -> T:
@@ -69,6 +72,8 @@ def parse(content: bytes, name: str) -> Any:
         raise BadInput(f"{name} cannot be read: more than {_DEEPEST} lists or objects are nested") from None
     except Wrong as wrong:
         raise BadInput(_line(name, wrong.path, str(wrong))) from None
+    except MemoryError:
+        raise BadInput(f"{name} {_TOO_LARGE}") from None
 
 
 def shape(data: Any, name: str, type: type[T], check: Callable[[T], object] | None = None) -> T:
@@ -83,6 +88,8 @@ def shape(data: Any, name: str, type: type[T], check: Callable[[T], object] | No
         raise BadInput(_explained(data, name, type, str(error))) from None
     except Wrong as wrong:
         raise BadInput(_line(name, wrong.path, str(wrong))) from None
+    except MemoryError:
+        raise BadInput(f"{name} {_TOO_LARGE}") from None
 
 
 def _check_size(size: int, name: str) -> None:

@@ -14,6 +14,7 @@ else:
     NotRequired = list  # anything will do: a worker with Python 3.10 asks no annotation
 
 Direction = Literal["h2d", "d2h"]
+Order = Literal["random", "cycle"]  # of shapes
 
 
 class Tool(TypedDict):
@@ -443,7 +444,7 @@ class LoadSetup(TypedDict):
     seed: int
     workers: int
     slo: dict[str, int] | None
-    order: NotRequired[str]
+    order: NotRequired[Order]
     shapes: NotRequired[list[str]]
 
 
@@ -607,7 +608,7 @@ class Soak(TypedDict):
     """How a soak went: ``order`` of the shapes, null of one; after how many inferences the session was ``reopened``, else null;
     the ``shapes``, where there are several; and at most 2,000 ``readings``."""
 
-    order: str | None
+    order: Order | None
     reopened: int | None
     shapes: list[SoakedShape]
     readings: list[SoakReading]

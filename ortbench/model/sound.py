@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.parts import keys_of
+from ortbench.core.safe_text import listed
 from ortbench.core.stats import Stats
 from ortbench.model.door import Wrong, shown
 from ortbench.model.kinds import KINDS, Kind
@@ -41,6 +42,14 @@ _SIGNED = {
     "at_s",
     "at_ns",
 }
+_COUNTS = {"cores", "usable_cores"}  # of what there is at least one of
+# Keys that an object has, by its own key: all of one of these.
+_NEEDED = {
+    "device": (("vendor_id", "device_id"), ("name", "index")),  # one that ONNX Runtime knows, and another
+    "energy": (("how", "of", "start_ns", "parts", "idle"), ("unsupported",)),
+    "latency": (("mean", "median", "p95", "p99", "max"),),  # of a block of a load
+}
+_LONGEST_MODE = 200  # characters
 _LEAST, _MOST = 1e-30, 2**63 - 1  # beyond these, figures that follow are infinite, or more than NumPy's integers hold
 
 
@@ -92,6 +101,10 @@ def check_numbers(value: Any, path: Sequence[str | int] = (), signed: bool = Fal
                 _check_sorted({"its low end": item[0], "its high end": item[1]}, inner)
             if key == "feedback" and any(len(pair) != 2 for pair in item):
                 raise Wrong("a list of pairs is needed", *inner)
+            if key in _COUNTS and item == 0:
+                raise Wrong("a number of at least 1 is needed, not 0", *inner)
+            if isinstance(item, dict) and key in _NEEDED and not any({*keys} <= item.keys() for keys in _NEEDED[key]):
+                raise Wrong(f"the keys {', or '.join(map(listed, _NEEDED[key]))} are needed", *inner)
             check_numbers(item, inner, signed or key in _SIGNED)
 
 
@@ -102,6 +115,10 @@ def _check_sorted(values: Mapping[str, Any], path: Sequence[str | int]) -> None:
 
 
 def _check_case(case: Case, path: list[str | int]) -> None:
+    if len(case.mode) > _LONGEST_MODE:
+        raise Wrong(
+            f"a text of at most {_LONGEST_MODE} characters is needed, not one of {len(case.mode)}", *path, "mode"
+        )
     parts = [(case.samples, case.blocks, case.block_medians or {}, path)]
     if case.left_out is not None:
         parts.append((case.left_out["samples"], case.left_out["blocks"], {}, [*path, "left_out"]))

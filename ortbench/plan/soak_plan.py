@@ -6,14 +6,17 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from ortbench.model.schema import Order
 from ortbench.model.unit_of_work import Part
 from ortbench.plan.option_types import FLAG, WHOLE
 from ortbench.plan.options import INPUT, MEASURED, Option, at_least, declared, one_of, option
 from ortbench.plan.target import Inputs
 
-RANDOM, CYCLE = ORDERS = "random", "cycle"
+RANDOM: Final = "random"
+CYCLE: Final = "cycle"
+ORDERS: tuple[Order, ...] = RANDOM, CYCLE
 MAX_SHAPES = {"soak": 1024, "load": 64}  # each client of a load has inputs and outputs of its own
 ARENA = "arena"  # what --try can be
 _APART = 257  # places of an order between clients
@@ -30,7 +33,7 @@ class Shape(NamedTuple):
 class Stream:
     """Inferences that have `shapes` in an `order`; a load also has each shape `apart`, but not in a live gate."""
 
-    order: str = option(
+    order: Order = option(
         "shape-order", "ORDER", f"Run the shapes in this order: {' or '.join(ORDERS)}.", INPUT, default=RANDOM,
         check=one_of(ORDERS), commands=("soak", "load", "gate"), common=("soak",), only_live=True,
         per={

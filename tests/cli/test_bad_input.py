@@ -231,3 +231,13 @@ def test_a_graph_that_is_invalid_with_an_ep_names_the_ep(library: Path, tmp_path
     onnx.save(onnx.parser.parse_model(graph), tmp_path / "odd.onnx")
     for ep, words in (("cpu", "can load: "), (str(library), "can load with RefDevice")):
         check(2, words, tmp_path / "odd.onnx", "--ep", ep, tmp_path=tmp_path)
+
+
+def test_a_result_that_does_not_fit_the_memory(tmp_path: Path) -> None:
+    if shutil.which("prlimit") is None:
+        pytest.skip("no prlimit to set a limit with")
+    file = tmp_path / "result.json"
+    file.touch()
+    os.truncate(file, 250 << 20)
+    ran = ortbench("report", file, prefix=("prlimit", f"--as={260 << 20}"))
+    assert (ran.code, ran.error_line) == (2, f"{file} does not fit the memory that this process may have")

@@ -113,7 +113,9 @@ def copies_of(case: Case, prefix: str = "") -> Iterator[Copy]:
             yield Copy(f"{prefix}{case.mode} {kind.upper()}", kind, count, ns)
     copied = (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
     took = case.value(COPY_TIME) or 0
-    if mode_of(case.mode).of_cpu_tensors and COPY_RATE in case.metrics:  # else it is more than the link can do
+    if (
+        round(took) and mode_of(case.mode).of_cpu_tensors and COPY_RATE in case.metrics
+    ):  # else it is more than the link can do
         yield Copy(f"{prefix}inside {case.mode}", COPIES, copied, round(took))
 
 

@@ -103,7 +103,9 @@ def histograms(chart: Histograms, width: int) -> paper.Sheet:
     """A histogram for each mode, all on one axis; where samples are few, the samples."""
     narrow = paper.is_narrow(width)
     row, tall = (78, 40) if narrow else (64, 42)
-    left = 1 if narrow else max(paper.text_width(it.mode, weight="bold") for it in chart.rows) + 18
+    room = width * (0.45 if narrow else 0.32)
+    names = [paper.shortened(visible(it.mode), room) for it in chart.rows]
+    left = 1 if narrow else max(paper.text_width(name, weight="bold") for name in names) + 18
     right = 22 if narrow else 190
     entries = [("median", paper.upright_mark(**_MEDIAN))]
     if any(it.stats.n >= SAMPLES_FOR["p95"] for it in chart.rows):
@@ -120,15 +122,15 @@ def histograms(chart: Histograms, width: int) -> paper.Sheet:
     if not narrow:
         for x, name in zip(columns, ("median", "p95"), strict=True):
             sheet.text(x, 12, name, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
-    for number, it in enumerate(chart.rows):
+    for number, (name, it) in enumerate(zip(names, chart.rows, strict=True)):
         base = row * (number + 1) - 4
         median = units.duration(it.stats.median)
         p95 = units.duration(it.stats.p95) if it.stats.n >= SAMPLES_FOR["p95"] else "–"
         if narrow:
-            sheet.text(left, top + base - tall - 12, it.mode, weight="bold")
+            sheet.text(left, top + base - tall - 12, name, weight="bold")
             sheet.text(width - 1, top + base - tall - 12, f"{median}, p95 {p95}", ha="right", fontsize=paper.SMALL)
         else:
-            sheet.text(left - 18, top + base - 10, it.mode, weight="bold", ha="right")
+            sheet.text(left - 18, top + base - 10, name, weight="bold", ha="right")
             for x, text in zip(columns, (median, p95), strict=True):
                 sheet.text(x, top + base - 10, text, ha="right", weight="bold" if text is median else "normal")
         _distribution(sheet, axes, it, base, tall)

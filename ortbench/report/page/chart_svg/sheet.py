@@ -119,9 +119,9 @@ def text_width(text: str, size: float = _TEXT, weight: str = "normal") -> float:
 
 def shortened(text: str, width: float) -> str:
     """A text that fits a width, its middle left out if need be."""
-    if text_width(text) <= width:
+    if len(text) <= width and text_width(text) <= width:
         return text
-    for kept in range(len(text) - 1, 2, -1):
+    for kept in range(min(len(text) - 1, int(width)), 2, -1):  # no letter is narrower than a pixel
         short = f"{text[: (kept + 1) // 2]}…{text[len(text) - kept // 2 :]}"
         if text_width(short) <= width:
             return short
