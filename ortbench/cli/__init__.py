@@ -46,17 +46,12 @@ GROUPS = {
         ),
         "profile": ("measure", "Record a short session for a timeline, with Nsight Systems.", "timelines.md"),
     },
-    "Export and clean up": {
+    "Export": {
         "code": ("measure", "Print the program that runs a model in a mode.", "code.md"),
         "report": (
             "folders",
             "Make one page of results that opens anywhere, offline.",
             "result-file.md#a-page-to-share",
-        ),
-        "clean": (
-            "folders",
-            "List the files of runs in a folder, ask, and remove them.",
-            "command-line.md#tidying-up",
         ),
     },
 }

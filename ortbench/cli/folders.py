@@ -1,4 +1,4 @@
-"""`ortbench suite`, `suite merge`, `report` and `clean`: folders of many results."""
+"""`ortbench suite`, `suite merge` and `report`: folders of many results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import command_line, takes
-from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name, visible
-from ortbench.plan.option_types import parse_age
 from ortbench.plan.options import WRITTEN, RawOptions, make
 from ortbench.plan.output_options import REPORTS, OutputOptions
 
@@ -86,25 +84,3 @@ def report(
     from ortbench.jobs import compare as job
 
     job.report(results, given.get("html"))
-
-
-@takes()
-def clean(
-    given: RawOptions,
-    folders: Annotated[
-        list[str],
-        typer.Argument(metavar="FOLDER", help="What holds runs, or is one. Default: reports.", show_default=False),
-    ] = [],  # noqa: B006 - typer reads the default and never keeps it
-    older: Annotated[
-        str | None, typer.Option("--older", metavar="AGE", help="List folders older than this: 12h, 7d, 2w.")
-    ] = None,
-    keep: Annotated[int | None, typer.Option("--keep", metavar="N", help="Keep the N newest.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
-) -> None:
-    """Files that ortbench did not make stay. Without --yes ortbench asks first."""
-    if keep is not None and keep < 0:
-        raise BadInput(f"--keep {keep}: cannot be negative", "--keep")
-    older_s = None if older is None else parse_age(older, "--older")
-    from ortbench.jobs import clean as job
-
-    raise SystemExit(job.clean(folders, older_s, keep, yes))

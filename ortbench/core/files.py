@@ -122,22 +122,10 @@ def discard_ignored(folder: Path) -> None:
             folder.rmdir()
 
 
-MADE_FILE = ".ortbench"
-
-
-def make_marked(folder: Path) -> Path:
-    """Make a folder, if it is not there, and mark it as one of ortbench's by an empty file, which `ortbench clean` goes by;
-    `OSError`: it cannot be made, or not be written."""
+def make_folder(folder: Path) -> Path:
+    """Make a folder, if it is not there; `OSError`: it cannot be made."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / MADE_FILE, "")
     return folder
-
-
-def discard_marked(folder: Path) -> None:
-    """Remove a folder that `make_marked` has made; `OSError`: something else is in it."""
-    if [*folder.iterdir()] == [folder / MADE_FILE]:
-        (folder / MADE_FILE).unlink()
-    folder.rmdir()
 
 
 _TEMPORARY = "ortbench-temporary-"

@@ -21,7 +21,7 @@ from ortbench.analysis.comparing.comparable import (
 )
 from ortbench.analysis.why.explain import explain
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
-from ortbench.core.files import make_marked, write_or_note
+from ortbench.core.files import make_folder, write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
 from ortbench.gate.checks import check_alone, refuse_unchecked
@@ -293,7 +293,7 @@ def _hold_again(
     """The checks, with what another time with fresh workers came to, which is kept beside the first; None if it was interrupted."""
     observer = observer or _line(quiet, "confirming with fresh workers")
     try:
-        again = _hold(asked, quiet, observer, None if folder is None else lambda: make_marked(folder / AGAIN))
+        again = _hold(asked, quiet, observer, None if folder is None else lambda: make_folder(folder / AGAIN))
     except (OrtbenchError, OSError) as error:
         return confirmed(held.checks, held.regressions, [], f"it failed: {error}")
     return None if again is None else confirmed(held.checks, held.regressions, again.checks)

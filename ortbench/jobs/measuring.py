@@ -221,7 +221,7 @@ def _folders(parent: Path | None, names: Sequence[str]) -> list[Path]:
     folders = [parent / plain_name(name) for name in names]
     try:
         for folder in folders:
-            files.make_marked(folder)
+            folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"{parent}: cannot be written: {error.strerror}") from None
     return folders or [parent]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ortbench.core.errors import BENCHMARK_FAILED, BadInput
-from ortbench.core.files import make_ignored, make_marked, note, why_lacking, write_atomically, write_or_note
+from ortbench.core.files import make_folder, make_ignored, note, why_lacking, write_atomically, write_or_note
 from ortbench.core.parts import text
 from ortbench.core.safe_text import plain_name
 from ortbench.measure.folder import writable
@@ -46,7 +46,6 @@ def _take_up(out: Path, name: str) -> None:
         there = suite_of(out)["name"]
         if there != name:
             raise BadInput(f"--out {out}: holds suite {there!r}, not {name!r}; name another folder")
-    make_marked(out)
 
 
 class Suite(TypedDict):
@@ -98,7 +97,7 @@ def record_in(folder: Path) -> Record | None:
 def emptied(folder: Path) -> Path:
     if folder.exists():
         shutil.rmtree(folder)
-    return make_marked(folder)
+    return make_folder(folder)
 
 
 def keep(record: Record, folder: Path) -> None:
@@ -108,7 +107,7 @@ def keep(record: Record, folder: Path) -> None:
         note(str(file), why)
         return
     with suppress(OSError):  # then the file cannot be written either
-        make_marked(folder)  # a run that came to nothing has taken its folder along
+        folder.mkdir(parents=True, exist_ok=True)  # a run that came to nothing has taken its folder along
     write_or_note(file, text(record))
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ortbench.analysis.tuning import ALPHA, FINALISTS, GOALS, TOGETHER, Search
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError
-from ortbench.core.files import MADE_FILE, sha256, write_or_note
+from ortbench.core.files import sha256, write_or_note
 from ortbench.core.parts import text
 from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import complain
@@ -281,7 +281,7 @@ def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
         if found.interrupted or not better:
             return found
         for path in folder.iterdir():
-            if path.name not in (TUNE_FILE, MADE_FILE):
+            if path.name != TUNE_FILE:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         chosen = [FIRST, *(made[found.names[number]] for number in better)]
     return _side_by_side(now, chosen if fitting > 2 else chosen[:2], folder, told)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.core import interpreters
 from ortbench.core.errors import BadInput
-from ortbench.core.files import discard_ignored, discard_marked, make_ignored, make_marked
+from ortbench.core.files import discard_ignored, make_ignored
 from ortbench.core.safe_text import plain_name
 from ortbench.model.modes import WHOLE_CHAIN
 from ortbench.plan.configurations import ep_names, eps_of, target_name
@@ -59,7 +59,7 @@ def new_folder(out: Path, name: str) -> Path:
             path = out / (name if number == 1 else f"{name}-{number}")
             with suppress(FileExistsError):
                 path.mkdir()
-                return make_marked(path)
+                return path
         raise OSError(17, "too many folders of this name")
 
 
@@ -68,6 +68,6 @@ def discard_if_empty(path: Path) -> None:
     with suppress(OSError):
         for inner in path.iterdir():
             if inner.is_dir():
-                discard_marked(inner)
-        discard_marked(path)
+                inner.rmdir()
+        path.rmdir()
         discard_ignored(path.parent)

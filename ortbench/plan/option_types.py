@@ -199,17 +199,6 @@ def parse_precision(text: str, option: str = "--precision") -> float:
     return 0.0 if text.strip() in ("0", "0%", "0.0") else parse_share(text, option)
 
 
-_SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
-
-
-def parse_age(text: str, option: str) -> float:
-    """``12h``, ``7d`` or ``2w`` in seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text, re.ASCII)
-    if not found:
-        raise BadInput(f"{option} {text!r}: write it as 12h, 7d or 2w", option)
-    return float(found[1]) * _SECONDS[found[2]]
-
-
 def parse_time(text: str, option: str) -> float:
     """``60s``, ``5min`` (or ``5m``), ``2h`` or a number of seconds, in seconds."""
     found = re.fullmatch(r"(\S+?) ?(s|m|min|h|)", text.strip(), re.ASCII)

@@ -1,4 +1,4 @@
-"""The reports of `ortbench doctor`, of `ortbench clean` before anything is removed, and of what `ortbench tune` left out."""
+"""The reports of `ortbench doctor`, and of what `ortbench tune` left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ortbench.analysis.doctor import KNOW, VERDICTS, Finding, Section
 from ortbench.analysis.findings import finding as findings
 from ortbench.analysis.tuning import Ends
 from ortbench.core import units
-from ortbench.core.safe_text import first_of, listed
+from ortbench.core.safe_text import listed
 from ortbench.model.modes import CPU_TIME, LATENCY
 from ortbench.report import model
 
@@ -39,43 +39,6 @@ def _conclusion(sections: Sequence[Section], eps: Sequence[str]) -> model.Conclu
     what = "mend what is bad" if is_bad else "nothing to mend"
     can = f"models can be measured with {listed([f'--ep {it}' for it in eps])}" if eps else "no EP can be measured on"
     return model.Conclusion(f"{counts}: {what}; {can}", tone=model.BAD if is_bad else model.GOOD)
-
-
-_AGES = (("w", 7 * 86400), ("d", 86400), ("h", 3600), ("min", 60))
-_LISTED = 5  # names that stand in a sentence
-
-_COLUMNS = (
-    model.Column("folder", model.Kind.NAME, model.KEY),
-    model.Column("what", model.Kind.WORDS),
-    model.Column("age", model.Kind.NUMBER),
-    model.Column("size", model.Kind.NUMBER),
-)
-
-
-def build_clean(
-    rows: Sequence[tuple[str, str, float, int]], foreign: Mapping[str, Sequence[str]], kept: int, others: Sequence[str]
-) -> model.Report:
-    """The report of folders that are to be removed: name, what it is, age in seconds and size in bytes of each; of what in them
-    (`foreign`) and beside them (`others`) ortbench did not make, and how many of its own are kept."""
-    table = model.Table(_COLUMNS, tuple((name, kind, age(old), units.size(size)) for name, kind, old, size in rows))
-    notes = [
-        model.Note(f"{name} stays with what ortbench did not make: {first_of(names, _LISTED)}", "!", model.UNCLEAR)
-        for name, names in foreign.items()
-        if names
-    ]
-    if kept:
-        notes.append(model.Note(f"kept: {kept} that {'is' if kept == 1 else 'are'} newer"))
-    if others:
-        notes.append(model.Note(f"left alone, not made by ortbench: {first_of(others, _LISTED)}"))
-    if not rows:
-        notes.insert(0, model.Note("nothing to remove"))
-    return model.Report("ortbench clean", [[table], [model.Notes(notes)]])
-
-
-def age(seconds: float) -> str:
-    """How old something is, in its largest whole unit: ``3 d``."""
-    unit, length = next(((unit, length) for unit, length in _AGES if seconds >= length), ("s", 1))
-    return f"{max(0, seconds) // length:.0f} {unit}"
 
 
 _LEFT_OUT = (

@@ -40,7 +40,6 @@ class Group(Enum):
     OPERATORS = "Operators", "an operator"
     PROFILE = "Columns of a profiled session", "a column of a profiled session"
     PAGE = "Columns below the charts of a page", "a column below a chart"
-    CLEAN = "Columns of clean", "a column of clean"
     VERDICTS = "Verdicts", "a verdict"
     WARNINGS = "Warnings", "a warning"
     COMMANDS = "Commands", "a command"  # whose entries only `ortbench explain` has

@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from ortbench.core.files import MADE_FILE
 from tests import refdevice, virtual
 from tests.forks import server
 from tests.virtual import Clock
@@ -240,8 +239,6 @@ def _matched(words: Sequence[str], folder: Path) -> Iterator[str]:
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(folder.rglob("*")):
-        if path.name == MADE_FILE:  # in every folder that ortbench makes, and empty
-            continue
         if path.is_file() and path.relative_to(folder).parts[0] not in ("models", "home"):
             data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
             text = data.decode("utf-8", "backslashreplace")

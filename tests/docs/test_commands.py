@@ -200,7 +200,6 @@ def test_ci_runs_the_checks_of_the_pages() -> None:
         ("suite", 8),
         ("suite merge", 6),
         ("bandwidth", 12),
-        ("clean", 3),
     ],
 )
 def test_every_option_is_in_the_pages(command: str, least: int) -> None:

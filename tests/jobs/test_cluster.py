@@ -140,7 +140,7 @@ def leaves_what_a_plain_run_does(cluster: RayCluster, folder: Path) -> None:
 
     there, here = files_of(folder / "spread"), files_of(folder / "plain")
     lost = {name: it for name, it in there.items() if name.startswith("tiny--b300")}
-    assert sorted(lost) == ["tiny--b300/.ortbench", "tiny--b300/case.json"]
+    assert sorted(lost) == ["tiny--b300/case.json"]
     for name, keys in here.items():
         found = there[name]
         if name.endswith("/result.json"):

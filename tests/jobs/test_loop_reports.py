@@ -10,13 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.core.files import MADE_FILE, make_marked
-from ortbench.jobs.clean import look
-from ortbench.model.result_file import save
-from ortbench.report.run import write_run
 from tests.conftest import MODELS, ortbench
 from tests.report.test_page import Page
-from tests.results import decoding
 
 pytestmark = pytest.mark.process
 
@@ -28,16 +23,6 @@ SUGGESTED = {
     "loop_on_device": "--feedback state_out=state",
     "growing_on_device": "--feedback present=past",
 }
-
-
-def test_clean_knows_what_a_loop_left(tmp_path: Path) -> None:
-    save(decoding(), make_marked(tmp_path) / "result.json")
-    write_run(decoding(), tmp_path)
-    found = look(tmp_path)
-    assert found is not None
-    assert found.kind == "measurement"
-    assert {path.name for path in found.files} == {MADE_FILE, "result.json", "table.md", "table.csv", "steps.csv"}
-    assert found.foreign == []
 
 
 @pytest.mark.parametrize("model", SUGGESTED)

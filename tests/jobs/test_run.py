@@ -13,7 +13,6 @@ import pytest
 from onnx import numpy_helper
 from onnx.backend.test.runner import Runner
 
-from ortbench.core.files import MADE_FILE
 from tests.conftest import MODELS, ONCE, Ran, cases, measure, ortbench
 
 pytestmark = pytest.mark.process
@@ -149,7 +148,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Path]:
 def test_the_folder_holds_result_table_and_csv(printed: tuple[Ran, Path]) -> None:
     ran, folder = printed
     assert ran.code == 0, ran.err
-    assert sorted(path.name for path in folder.iterdir()) == [MADE_FILE, "result.json", "table.csv", "table.md"]
+    assert sorted(path.name for path in folder.iterdir()) == ["result.json", "table.csv", "table.md"]
     assert str(folder) in ran.out
     frame = pandas.read_csv(folder / "table.csv")
     assert list(frame["mode"]) == MODES
