@@ -29,6 +29,8 @@ KNOWS["root"] = {"root"}
 EXCEPTIONS = {("__main__.py", f"ortbench{module}") for module in ("", ".cli", ".core", ".core.worker_process")}
 EXCEPTIONS |= {("__init__.py", f"ortbench.core.{module}") for module in ("version", "errors")}
 EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("commands", "results", "running")}
+# Commands to copy are written in options.
+EXCEPTIONS |= {("analysis/findings/program.py", "ortbench.plan.next_command")}
 # The only rooms that load a library, whenever they do.
 HOME = {
     "onnxruntime": ("worker",),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import groupby, takewhile
 
@@ -25,8 +24,11 @@ TOKEN_IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")  # what the inpu
 _FLOATS = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "double")}
 
 
-def suggested(path: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> SuggestedLoop | None:
-    """The loop that a model looks made for, by names, types and shapes; None where nothing looks like a state."""
+def suggested(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], command: Callable[[Collection[str], Sequence[str]], str]
+) -> SuggestedLoop | None:
+    """The loop that a model looks made for, by names, types and shapes, with its `command`, made of the names of its state and of the
+    options that make the loop; None where nothing looks like a state."""
     inputs, outputs = ([it for it in side if not _MEANT_OTHERWISE & set(it["name"])] for side in (inputs, outputs))
     pairs = by_name(inputs, outputs)
     sure = bool(pairs)
@@ -35,7 +37,7 @@ def suggested(path: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) ->
         return None
     names = [(out["name"], into["name"]) for out, into in pairs]
     shown = patterns(names, [it["name"] for it in outputs], [it["name"] for it in inputs])
-    words = ["ortbench", "loop", path]
+    words: list[str] = []
     if not (sure and _generates(inputs, outputs, pairs)):
         for out, into in shown:
             words += ["--feedback", f"{out}={into}"]
@@ -44,7 +46,7 @@ def suggested(path: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) ->
         "feedback": [list(pair) for pair in names],
         "patterns": [list(pair) for pair in shown],
         "sure": sure,
-        "command": shlex.join(words),
+        "command": command([into for _, into in names], words),
     }
 
 

@@ -368,6 +368,6 @@ def inspect(model: Model, **options: Unpack[values.InspectOptions]) -> Inspected
     from ortbench.jobs.look import inspected
 
     with _reading("inspect", options, model=model) as call, _ended():
-        plan, placed = inspection_of(call.model, call.given)
-        found = inspected(call.model, plan.target, placed, plan.inputs)
+        plan, placed = inspection_of(call.model, call.given, call.typed)
+        found = inspected(replace(plan, called=call.lent.called.get(call.model)), placed)
         return {**found, "path": call.lent.called.get(call.model, call.model)}

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ortbench.cli import PAGES, SENTENCES
-from ortbench.cli.options import Model, takes
+from ortbench.cli.options import Model, command_line, takes
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan_builder import inspection_of, target_of
@@ -42,10 +42,10 @@ def devices(given: RawOptions) -> None:
 @takes(Target, Inputs, OutputOptions)
 def inspect(given: RawOptions, model: Model) -> None:
     """With --ep also on which EP its nodes would run."""
-    plan, placed = inspection_of(model, given)
+    plan, placed = inspection_of(model, given, command_line())
     from ortbench.jobs import look
 
-    look.inspect(model, plan.target, placed, plan.inputs, given.get("json"))
+    look.inspect(plan, placed, given.get("json"))
 
 
 @takes()

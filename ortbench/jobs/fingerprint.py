@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
-from ortbench.analysis.comparing.comparable import recorded_variables
+from ortbench.analysis.variables import recorded_variables
 from ortbench.core.ep_packages import key
 from ortbench.core.files import sha256
 from ortbench.core.interpreters import packages

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -210,30 +209,32 @@ def listed(library: str | None, python: str | None, check: str | None = None) ->
     return found if check is None else checked(check, found, python)
 
 
-def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: str | None) -> None:
+def inspect(plan: Plan, placed: bool, json_out: str | None) -> None:
     """Show what a model takes, gives and consists of, and what looks like the state of a loop; where it is `placed`, also
     where the target would run its nodes. `BadInput` or `BenchmarkFailed` where it cannot be read, or opened on that EP."""
-    found = inspected(model, target, placed, inputs)
+    found = inspected(plan, placed)
     if write_json(found, json_out):
         return
     from ortbench.report.terminal.listing import print_model
 
-    print_model(found, _ep(target, placed))
+    print_model(found)
 
 
-def inspected(model: str, target: Target, placed: bool, inputs: Inputs) -> Inspected:
+def inspected(plan: Plan, placed: bool) -> Inspected:
     """What `inspect` shows; raises as it does."""
-    asked = {"target": asdict(target) if placed else None, "inputs": asdict(inputs), "custom_ops": target.custom_ops}
-    found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=model, **asked)
-    found["loop"] = suggested(model, found["inputs"], found["outputs"])
-    if found["loop"] is not None:
-        words = [*_ep(target, placed), *(word for name in target.custom_ops for word in ("--custom-ops", name))]
-        found["loop"]["command"] += "".join(f" {shlex.quote(word)}" for word in words)
+    from ortbench.analysis.findings.program import loop_command
+    from ortbench.plan.next_command import CarriedOut
+
+    target = plan.target
+    asked = {
+        "target": asdict(target) if placed else None,
+        "inputs": asdict(plan.inputs),
+        "custom_ops": target.custom_ops,
+    }
+    found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=plan.model, **asked)
+    done = CarriedOut(plan.command, plan.called or plan.model, found["inputs"])
+    found["loop"] = suggested(found["inputs"], found["outputs"], partial(loop_command, done))
     return found
-
-
-def _ep(target: Target, placed: bool) -> list[str]:
-    return ["--ep", target.ep] if placed else []
 
 
 def _ask(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any:

@@ -350,7 +350,7 @@ def _resumed(folder: Path, stored: Stored, search: Search) -> Path:
 def _lacking(now: Tuning, done: Measured) -> list[Finding]:
     """What there was no time for, and the command that has it."""
     from ortbench.analysis.findings.finding import Finding
-    from ortbench.analysis.findings.program import retyped
+    from ortbench.analysis.findings.program import command
 
     cases = [case for result in done.results for case in result.cases if case.status == OK]
     untried = [name_of(it) for it in now.search.candidates()[1:]]
@@ -364,8 +364,8 @@ def _lacking(now: Tuning, done: Measured) -> list[Finding]:
             option, value = "--duration", f"{math.ceil(now.processes_s(PROCESSES))}s"
         why = f"{option} leaves no time for several, whose figures can differ by more than the intervals"
         said.append(f"All figures are of one process: {why}")
-    command = retyped(now.command, "tune", option, value) or f"give {option} {value}"
-    return [Finding(it, next=command if it is said[-1] else "", tone="unclear") for it in said]
+    next_ = command(done.results[0], "tune", option, value) or f"give {option} {value}"
+    return [Finding(it, next=next_ if it is said[-1] else "", tone="unclear") for it in said]
 
 
 def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: OutputOptions) -> int:

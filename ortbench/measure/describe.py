@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from ortbench.analysis.comparing.comparable import recorded_variables
 from ortbench.analysis.items import dim_sizes, items_of
 from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.analysis.outputs import EXPECTED, put, told
 from ortbench.analysis.throttling import leave_out, sentence, throttled
+from ortbench.analysis.variables import recorded_variables
 from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.expressions import by_size

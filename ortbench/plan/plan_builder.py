@@ -152,14 +152,14 @@ def check_depth(modes: Collection[str], option: str) -> None:
 _PLACING = ("ep-option", "session-config", "device", "engine-cache")  # what says nothing without an EP
 
 
-def inspection_of(model: str, given: RawOptions) -> tuple[Plan, bool]:
+def inspection_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> tuple[Plan, bool]:
     """What of a model is to be looked at, and whether it is to be placed on an EP; `BadInput`: options that cannot be, or that say
     how to place a model that is not placed."""
     placed = "ep" in given or "ep-library" in given
     if not placed and any(flag in given for flag in _PLACING):
         options = "--ep-option, --session-config, --device and --engine-cache"
         raise BadInput(f"{options} say how to place a model: give --ep too")
-    plan = plan_of(model, given)
+    plan = plan_of(model, given, command)
     check(plan)
     return plan, placed
 

@@ -7,13 +7,13 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from ortbench.analysis.comparing.comparable import variables_line
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, Row, word
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight
 from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.analysis.items import best_of, dims_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
 from ortbench.analysis.noise import quieter
+from ortbench.analysis.variables import variables_line
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import first_of, shortened

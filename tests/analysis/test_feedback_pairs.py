@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.feedback_pairs import patterns, suggested
-from ortbench.model.schema import Tensor
+from functools import partial
+
+from ortbench.analysis import feedback_pairs
+from ortbench.analysis.feedback_pairs import patterns
+from ortbench.analysis.findings.program import loop_command
+from ortbench.model.schema import SuggestedLoop, Tensor
+from ortbench.plan.next_command import CarriedOut
 from tests.expect import there
 
 Dims = list[int | str | None]
@@ -12,6 +17,10 @@ X: Dims = [1, 4]
 
 def tensor(name: str, shape: Dims, kind: str = "float") -> Tensor:
     return {"name": name, "type": f"tensor({kind})", "model_shape": shape, "shape": None, "bytes": None}
+
+
+def suggested(model: str, inputs: list[Tensor], outputs: list[Tensor]) -> SuggestedLoop | None:
+    return feedback_pairs.suggested(inputs, outputs, partial(loop_command, CarriedOut((), model, inputs)))
 
 
 def caches(name: str, length: str, layers: int = 2, of: tuple[str, ...] = ("",)) -> list[Tensor]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.comparable import changes, recorded_variables, sameness, variables_line
+from ortbench.analysis.comparing.comparable import changes, sameness
+from ortbench.analysis.variables import recorded_variables, variables_line
 from ortbench.model.result import Result
 from tests.results import result_of
 

@@ -52,7 +52,7 @@ def test_a_terminal_says_what_is_elsewhere() -> None:
     assert lines[at : at + 6] == [
         "• 1 Memcpy node copies 25.0 MB to the host in each inference, in every mode: 1",
         "  of 3 nodes is on the CPU (Clip); counted as inference, not as copies.",
-        "  Next: measure again with --measure-nodes",
+        "  Next: ortbench run m.onnx --measure-nodes",
         "• Output adjusted is bound in pageable host memory, not on the device: made by",
         "  Clip on the CPU; on the device it would cost another copy per inference,",
         "  ≈6.25 ms (25.0 MB at the rate of H2D in device-tensors).",

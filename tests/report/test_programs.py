@@ -241,7 +241,7 @@ def test_values_as_source() -> None:
 
 def test_the_command_has_what_the_result_was_measured_with() -> None:
     made = published()
-    made.command = ["ortbench", "run", "m.onnx", "--ep", "./libep.so"]
+    made.command = ["ortbench", "run", "m.onnx", "--ep", "./libep.so", "--dim", "batch=8"]
     settings = {"external": "torch", "stream": "ort", "dynamic_outputs": True, "cuda_graph": True}
     settings |= {"ep_library": "./libep.so", "ep_options": {"a": "b c"}, "intra_op_threads": 2, "opt_level": "basic"}
     cast(dict[str, Any], made.target).update(settings)
@@ -255,7 +255,8 @@ def test_the_command_has_what_the_result_was_measured_with() -> None:
 
 def test_the_command_of_a_loop() -> None:
     made = loop_result(level("cpu-tensors"), level(RESIDENT), loop=loop_of(4, fill={"mask": "1"}, keep=["logits"]))
-    made.command = ["ortbench", "loop", "m.onnx", "--dim", "latency=past+1", "--dim=batch=2"]
+    loop = ["--feedback", "hidden_out=hidden", "--steps", "4", "--fill", "mask=1", "--keep", "logits"]
+    made.command = ["ortbench", "loop", "m.onnx", *loop, "--dim", "latency=past+1", "--dim=batch=2"]
     assert program_command(made, RESIDENT) == (
         "ortbench code m.onnx --mode device-resident --feedback hidden_out=hidden --steps 4 --fill mask=1 --keep logits "
         "--dim latency=past+1 --dim batch=2"

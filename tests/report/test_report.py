@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.findings.advice import headline
-from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.findings.finding import Command, Finding, Weight
 from ortbench.core import units
 from ortbench.core.stats import Value
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
@@ -886,7 +886,7 @@ def test_a_wide_table_is_stacked(width: int, expected: list[tuple[str, ...]]) ->
 
 def test_of_commands_that_differ_in_the_duration_the_longest_is_left() -> None:
     def step(what: str, command: str, weight: Weight = Weight.ANSWER) -> Finding:
-        return Finding(what, next=command, weight=weight)
+        return Finding(what, next=Command(command) if command.startswith("ortbench") else command, weight=weight)
 
     run, code = "ortbench run 'a b.onnx' --ep cpu,some", "ortbench code m.onnx --mode shared"
     apart: list[Note | Finding] = [

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ortbench.analysis.comparing.naming import natural
 from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.analysis.loads.levels import asked_of, has_rates
+from ortbench.analysis.variables import differing_variables
 from ortbench.core.errors import NotComparable
 from ortbench.core.safe_text import first_of
 from ortbench.model.kinds import KINDS
@@ -202,7 +202,7 @@ def changes(one: Result, other: Result) -> list[str]:
         ("locked clocks", ours.get("locked_clocks"), other_one.get("locked_clocks")),
         ("OS", ours.get("os"), other_one.get("os")),
         *_CHANGES.get((one.kind, other.kind), _nothing)(one, other),
-        *_of_variables(ours, other_one),
+        *differing_variables(ours, other_one),
     ]
     found = [f"{name}: {short(a)} → {short(b)}" for name, a, b in every if a != b]
     depths, others = depths_of(one), depths_of(other)
@@ -377,56 +377,3 @@ def _fed(stage: ChainStage) -> str:
 
 def _links(chain: Chain) -> list[str]:
     return [f"{link['from']} → {link['to']}" for link in chain["links"]]
-
-
-# Environment variables that plugins read: which are recorded where they are named
-
-_SECRET = ("TOKEN", "PASSWORD", "PASSWD", "SECRET", "CREDENTIAL", "KEY")
-_NOT_SET, _NOT_RECORDED = "not set", "not recorded"
-
-
-def recorded_variables(patterns: Sequence[str], environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The variables that patterns (of `fnmatch`, upper and lower case apart) match, and what to say of others.
-
-    A pattern that looks like a secret is matched by its very name only.
-    """
-    found = {name: environ[name] for name in sorted(environ) if _means(patterns, name)}
-    kept_out = [name for name in sorted(environ) if _matches(patterns, name) and name not in found]
-    remarks = []
-    if kept_out:
-        remarks.append(
-            f"--record-env: not recorded, because the name looks like that of a secret: {', '.join(kept_out)}; "
-            "one that is named without a wildcard is"
-        )
-    missing = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in environ)]
-    if missing:
-        remarks.append(f"--record-env: no variable is set that is called {' or '.join(missing)}")
-    return found, remarks
-
-
-def _matches(patterns: Sequence[str], name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _means(patterns: Sequence[str], name: str) -> bool:
-    """Whether patterns mean a variable: by its name, or by a wildcard where it looks like no secret."""
-    return name in patterns or (not any(word in name.upper() for word in _SECRET) and _matches(patterns, name))
-
-
-def _of_variables(one: Environment, other: Environment) -> list[tuple[str, str, str]]:
-    """The variables in which two results differ: in words which, and its values or why there is none."""
-    names = sorted({**one.get("variables", {}), **other.get("variables", {})})
-    return [(f"environment variable {name}", _variable(one, name), _variable(other, name)) for name in names]
-
-
-def _variable(environment: Environment, name: str) -> str:
-    value = environment.get("variables", {}).get(name)
-    if value is not None:
-        return value or "empty"
-    return _NOT_SET if _means(environment.get("record_env", ()), name) else _NOT_RECORDED
-
-
-def variables_line(environment: Environment) -> str | None:
-    """The variables that were recorded, in a line; None without any."""
-    variables = environment.get("variables")
-    return ", ".join(f"{name}={value}" for name, value in variables.items()) if variables else None

@@ -21,6 +21,12 @@ class Weight(IntEnum):
     DOUBT = 4  # the figures are of something else than what was asked for
 
 
+class Command(str):
+    """A command to copy, quoted for a shell."""
+
+    __slots__ = ()
+
+
 class Finding(NamedTuple):
     what: str  # the finding with its figure: a sentence without a period
     evidence: str = ""  # what it rests on, without a period
@@ -36,7 +42,7 @@ class Finding(NamedTuple):
     @property
     def is_command(self) -> bool:
         """Whether what to do next is a command."""
-        return self.next.startswith("ortbench ")
+        return isinstance(self.next, Command)
 
     @property
     def lines(self) -> list[str]:

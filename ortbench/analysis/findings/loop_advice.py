@@ -16,7 +16,7 @@ from ortbench.analysis.comparing.claims import (
     fastest,
     over,
 )
-from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.finding import Command, Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
 from ortbench.analysis.findings.program import both_steps, lever, step_nodes
 from ortbench.analysis.findings.speedups import is_on_host, on_device, speedup_findings
@@ -254,7 +254,7 @@ def _jumps(result: Result, loop: Loop) -> list[Finding]:
             found.append(Finding(doubt, f"{sizes}; {ratios}", weight=Weight.COST, tone="unclear"))
     if certain:
         at, step = certain[max(certain)]
-        found[at] = found[at]._replace(next=both_steps(result, loop, step) or "ortbench explain jump")
+        found[at] = found[at]._replace(next=both_steps(result, loop, step) or Command("ortbench explain jump"))
     return found
 
 

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from ortbench.analysis.findings.finding import Command
+from ortbench.analysis.variables import needed_variables
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU
 from ortbench.model.result import LOOP, Result
 from ortbench.model.schema import Loop
 from ortbench.model.settings import OF_SESSION, typed
+from ortbench.plan.next_command import CarriedOut, is_of, next_command
 
 # What no program is written with, by the settings of a result.
 _NOT_WRITTEN = ("policy",)
-# Of settings: those that stand with the EP, and with these what is no part of what a program does.
-_OF_PROVIDER = ("ep-option", "session-config", "custom-ops")
-_ELSEWHERE = (*_OF_PROVIDER, "python", "optimized-model")
+# What a search of settings is not given.
+_SEARCHED = ("intra-op-threads", "inter-op-threads", "execution-mode", "cpu-mem-arena", "mem-pattern", "opt-level")
+_OF_INFERENCES = ("expect", "input", "shape", "dim", "sequence-tensors", "range")  # what a decoder finds by itself
+_MOST_THREADS = 64
+
+
+def command(result: Result, name: str, *changes: str, without: Collection[str] = ()) -> str:
+    """See `next_command`."""
+    return Command(next_command(carried_out(result), name, *changes, without=without))
+
+
+def carried_out(result: Result) -> CarriedOut:
+    """What a result says of how it was measured, of a sweep with the first of its shapes."""
+    inputs = next((it.inputs for it in result.shapes), result.model["inputs"])
+    variables = needed_variables(result.environment)
+    return CarriedOut(result.command, result.model["path"], inputs, [*_session(result)], [*_loop(result)], variables)
 
 
 def how_to_write(result: Result, mode: str) -> str:
@@ -29,54 +46,16 @@ def how_to_write(result: Result, mode: str) -> str:
 
 
 def program_command(result: Result, mode: str) -> str:
-    """The command, quoted for a shell: with the model, the EP, the settings and the sizes of the result."""
-    sizes = _WORKS.get(result.kind, _sizes)(result)
+    """The command that writes the program of a mode."""
     case = result.case(mode)
     depth = ["--depth", str(case.pipeline["depth"])] if case is not None and case.pipeline is not None else []
-    return shlex.join(["ortbench", "code", result.model["path"], "--mode", mode, *depth, *_target(result), *sizes])
+    return command(result, "code", "--mode", mode, *depth)
 
 
 def again(result: Result, *more: str) -> str:
     """The command that measures the same again with something more; in words where the result is of no such command."""
-    return retyped(result.command, result.kind, *more) or f"measure again with {shlex.join(more)}"
-
-
-def retyped(command: Sequence[str], name: str, *more: str) -> str:
-    """A command that was typed, with something more; nothing where it is not that of this name."""
-    try:
-        typed = [word for quoted in command for word in shlex.split(quoted)]
-    except ValueError:  # nobody typed that
-        typed = []
-    return shlex.join([*_without(typed, more[0]), *more]) if typed[:2] == ["ortbench", name] else ""
-
-
-def _without(typed: Sequence[str], flag: str) -> list[str]:
-    """The words of a command without an option that is given another value, and without the files that it wrote."""
-    kept, words = [], iter(typed)
-    for word in words:
-        name, equals, _ = word.partition("=")
-        if (name == flag and flag not in _REPEATABLE) or name in _FILES:
-            if not equals:
-                next(words, None)
-            continue
-        kept.append(word)
-    return kept
-
-
-_MOST_THREADS = 64
-_REPEATABLE = ("--session-config", "--ep-option", "--run-config")
-_FILES = (
-    "--out",
-    "--resume",
-    "--name",
-    "--json",
-    "--junit",
-    "--action-json",
-    "--bmf",
-    "--markdown",
-    "--trace",
-    "--html",
-)
+    found = command(result, result.kind, *more) if is_of(result.command, result.kind) else ""
+    return found or f"measure again with {shlex.join(more)}"
 
 
 def lever(result: Result) -> str:
@@ -90,7 +69,7 @@ def lever(result: Result) -> str:
 
 def node_times(result: Result) -> str:
     """The command that says what takes the time inside the graph: of a run node by node, else which nodes are where."""
-    return again(result, "--measure-nodes") if KINDS[result.kind].times_nodes else inspection(result)
+    return command(result, result.kind, "--measure-nodes") if KINDS[result.kind].times_nodes else inspection(result)
 
 
 def inside(result: Result) -> str:
@@ -99,14 +78,15 @@ def inside(result: Result) -> str:
         return told(result, result.part)
     if result.nodes is None:
         return node_times(result)
-    return shlex.join(["ortbench", "tune", result.model["path"], *_provider(result), *_sizes(result)])
+    return command(result, "tune", without=_SEARCHED)
 
 
 def inspection(result: Result) -> str:
     """The command that shows which nodes run on which EP; nothing for a chain, whose stages are several models."""
     if KINDS[result.kind].of_stages:
         return ""
-    return shlex.join(["ortbench", "inspect", result.model["path"], *_provider(result, auto=True)])
+    placed = {"--ep", "--ep-library"} & {*_session(result)}
+    return command(result, "inspect", *(() if placed else ("--ep", "auto")))
 
 
 def both_steps(result: Result, loop: Loop, step: int) -> str:
@@ -127,8 +107,7 @@ def both_steps(result: Result, loop: Loop, step: int) -> str:
                     if isinstance(dim, str) and dim.isidentifier() and size != 1
                 }
                 dims[symbol] = f"{here - each},{here}"
-                run = ["ortbench", "run", result.model["path"], *_target(result)]
-                return shlex.join([*run, *_pairs("dim", dims), "--measure-nodes"])
+                return command(result, "run", *_pairs("dim", dims), "--measure-nodes")
     return ""
 
 
@@ -137,33 +116,37 @@ def step_nodes(result: Result, loop: Loop) -> str:
     its sizes nor the model say what a step takes, the one that shows which nodes are where."""
     if any(isinstance(dim, str) for it in result.model["inputs"] for dim in it["model_shape"]):
         return both_steps(result, loop, loop["steps"] - 1) or inspection(result)
-    return shlex.join(["ortbench", "run", result.model["path"], *_target(result), "--measure-nodes"])
+    return command(result, "run", "--measure-nodes")
 
 
-def on_same_ep(result: Result, command: str) -> str:
-    """A command, with the EP and its options."""
-    return " ".join(filter(None, (command, shlex.join(_provider(result)))))
+def loop_command(done: CarriedOut, state: Collection[str], settings: Sequence[str]) -> str:
+    """The command that measures a model as a loop, whose `state` is fed back, with these `settings`; what generates has none."""
+    if not settings:
+        return Command(next_command(done, "loop", without=_OF_INFERENCES))
+    pairs = zip(settings[::2], settings[1::2], strict=True)
+    made = {word.partition("=")[0] for flag, word in pairs if flag != "--feedback"}  # anew in each step
+    sized = [it["name"] for it in done.inputs if made & {it["name"], *map(str, it["model_shape"])}]
+    without = ["expect", *(f"range:{name}" for name in (*state, *made)), *(f"shape:{name}" for name in sized)]
+    return Command(next_command(done, "loop", *settings, without=[*without, *(["input"] if made else [])]))
 
 
-def _provider(result: Result, auto: bool = False) -> Iterator[str]:
-    """The EP and its options; where `auto` also that ortbench is to choose one."""
+def _session(result: Result) -> Iterator[str]:
+    """The EP and the session, as they were recorded."""
     library, asked = result.target.get("ep_library"), str(result.target.get("ep_requested", "auto"))
-    named = library is not None and any(library in word for word in result.command)  # by the user
-    if named:
+    package = re.split(r"[/\\]", library or "")[0].replace("_", "-")
+    packaged = package in ("onnxruntime", *result.environment.get("packages", ()))
+    if library is not None and ((asked == "auto" and not packaged) or any(library in word for word in result.command)):
         yield from ("--ep-library", str(library))
-    if asked != "auto" or (auto and not named):
+    if asked != "auto":
         yield from ("--ep", asked)
-    yield from typed((it for it in OF_SESSION if it.option in _OF_PROVIDER), result.target)
-
-
-def _target(result: Result) -> Iterator[str]:
-    yield from _provider(result)
-    yield from typed((it for it in OF_SESSION if it.option not in _ELSEWHERE), result.target)
+    yield from typed((it for it in OF_SESSION if it.option != "optimized-model"), result.target)
 
 
 def _loop(result: Result) -> Iterator[str]:
-    """What makes it a loop, and the sizes of symbolic dimensions."""
-    loop: Loop = result.part
+    """What makes it a loop; nothing of what generates, which finds that by itself."""
+    loop = result.part or {}
+    if "feedback" not in loop or result.generation:
+        return
     for out, into in loop["feedback"]:
         yield from ("--feedback", f"{out}={into}")
     yield from ("--steps", str(loop["steps"]))
@@ -172,30 +155,9 @@ def _loop(result: Result) -> Iterator[str]:
     for flag, names in (("keep", loop["keep"]), ("resident", loop["resident"])):
         for name in names:
             yield from (f"--{flag}", name)
-    for dim in _typed_dims(result.command):
-        yield from ("--dim", dim)
 
 
-_WORKS = {LOOP: _loop}
 _INSIDE = {LOOP: step_nodes}
-
-
-def _sizes(result: Result) -> Iterator[str]:
-    sizes: dict[str, int] = {}
-    for it in result.model["inputs"]:
-        for symbol, size in zip(it["model_shape"], it["shape"] or (), strict=False):
-            if isinstance(symbol, str):
-                sizes.setdefault(symbol, size)
-    yield from _pairs("dim", {dim: size for dim, size in sizes.items() if size != 1})
-
-
-def _typed_dims(command: Sequence[str]) -> Iterator[str]:
-    """The values of ``--dim`` in a command: those of a loop can be sums, which its result has the last value of alone."""
-    words = [shlex.split(word)[0] if word else word for word in command]  # each is quoted for a shell
-    for word, behind in zip(words, [*words[1:], ""], strict=True):
-        flag, equals, value = word.partition("=")
-        if flag == "--dim":
-            yield value if equals else behind
 
 
 def _pairs(flag: str, entries: Mapping[str, object]) -> Iterator[str]:

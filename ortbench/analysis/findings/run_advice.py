@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from ortbench.analysis.comparing.claims import (
     BY_MARGIN,
@@ -23,9 +24,9 @@ from ortbench.analysis.comparing.claims import (
 )
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.feedback_pairs import suggested
-from ortbench.analysis.findings.finding import Finding, Weight, merged
+from ortbench.analysis.findings.finding import Command, Finding, Weight, merged
 from ortbench.analysis.findings.phrases import NOTHING, quickest, times, times_as_fast, within
-from ortbench.analysis.findings.program import how_to_write, lever, on_same_ep
+from ortbench.analysis.findings.program import carried_out, how_to_write, lever, loop_command
 from ortbench.analysis.findings.speedups import condition, is_on_host, on_device, speedup_findings, stays_in_place
 from ortbench.analysis.nodes.gpu_activity import cupti_findings
 from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible, once_ns
@@ -79,11 +80,11 @@ def run_findings(result: Result) -> list[Finding]:
 def _state(result: Result) -> list[Finding]:
     """That the model looks like a step of a loop, whose state other commands feed back."""
     model = result.model
-    found = suggested(model["path"], model["inputs"], model["outputs"])
+    found = suggested(model["inputs"], model["outputs"], partial(loop_command, carried_out(result)))
     if found is None or not found["sure"]:
         return []
     what = f"The model looks like a step of a loop, {listed([' → '.join(it) for it in found['patterns']])}"
-    return [Finding(what, "this is one step alone", on_same_ep(result, found["command"]), Weight.COST)]
+    return [Finding(what, "this is one step alone", Command(found["command"]), Weight.COST)]
 
 
 def run_headline(result: Result) -> str:

@@ -101,8 +101,8 @@ def _hardware(hardware: Device, on_host: bool) -> str:
     return f"{hardware['type']} {ids}{details}"
 
 
-def print_model(found: Inspected, options: Sequence[str] = ()) -> None:
-    """Print what `ortbench.worker.looks.model.inspect` found; commands that it names have the `options` that were given."""
+def print_model(found: Inspected) -> None:
+    """Print what `ortbench.worker.looks.model.inspect` found."""
     screen = Screen()
     screen.text(found["path"], style="heading")
     tensors = [*found["inputs"], *found["outputs"]]

@@ -1,0 +1,243 @@
+"""The command to type next, made of what was carried out and of what is changed or added. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import prod
+from typing import NamedTuple
+
+from ortbench.core.errors import BadInput
+from ortbench.core.expressions import names_in
+from ortbench.model.schema import Tensor
+from ortbench.model.settings import OF_SESSION
+from ortbench.plan.bandwidth_plan import CopyPlan
+from ortbench.plan.configurations import MAX_SIDES
+from ortbench.plan.list_syntax import alone
+from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option, options_of
+from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import PLAN
+from ortbench.plan.sweep_plan import Swept
+from ortbench.plan.tune_plan import TuneOptions
+
+_PROGRAM = "ortbench"
+_OWNERS = (*PLAN, LoadPlan, Swept, TuneOptions, CopyPlan, OutputOptions)
+_RECORDED = {"ep", "ep-library", *(it.option for it in OF_SESSION)}  # what a result has of its session
+_WRITES = "optimized-model"  # a file, beside the options of the panel WRITTEN
+_ELSEWHERE = (RUNS, INPUT, LOOP)  # the panels of what other commands carry out too
+_DATA = ("input", "data")  # files that say how inputs look, and exclude
+_SIZES = ("shape", "dim", "sequence-tensors", "range")
+_FROM_INPUTS = ("run", "loop", "code", "inspect", "tune")  # commands that need no more than a model and its inputs
+_EXCLUDES = {"duration": {"iterations"}, "iterations": {"duration", "precision"}}
+
+
+@dataclass(frozen=True)
+class CarriedOut:
+    """What was carried out: the `command` as it was typed, each word quoted for a shell, and the model that it was of.
+
+    Attributes:
+        inputs: as they were measured.
+        session: the words that set the EP and the session as a result records them; None for those that were typed.
+        loop: the words that make it a loop, as a result records them.
+        variables: those of the environment that it needs.
+    """
+
+    command: Sequence[str]
+    model: str
+    inputs: Sequence[Tensor] = ()
+    session: Sequence[str] | None = None
+    loop: Sequence[str] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Given(NamedTuple):
+    """An option and the text of its value; of a flag what stands before its name."""
+
+    option: Option
+    text: str
+
+    @property
+    def flag(self) -> str:
+        return self.option.flag
+
+    @property
+    def entry(self) -> str:
+        """The name of an entry of a table; "" of other options."""
+        entries = self.option.kind.entries
+        if entries is None:
+            return ""
+        return (self.text.rpartition if entries.last else self.text.partition)(entries.joint)[0]
+
+    @property
+    def several(self) -> int:
+        """How many values a list has."""
+        if self.option.lists is None:
+            return 1
+        try:
+            return len(alone(self.option.read([self.text] if self.option.kind.repeatable else self.text)))
+        except BadInput:
+            return 1
+
+    @property
+    def words(self) -> list[str]:
+        if self.option.kind.word is bool:
+            return [f"--{self.text}{self.flag}"]
+        return [f"--{self.flag}={self.text}"] if self.text.startswith("-") else [f"--{self.flag}", self.text]
+
+
+def next_command(done: CarriedOut, name: str, *changes: str, without: Collection[str] = ()) -> str:
+    """The command `name` for what was carried out, with the words of `changes`, quoted for a shell; empty where there is none.
+
+    The same command has all that was typed; another one the model, the EP, the session, the inputs and the loop, as far as it takes
+    them. Files that were written are left out, and so are options and entries (``range:x``) in `without`.
+    """
+    options = _options(name)
+    before, source, typed = _typed(done.command)
+    places, given = _read(typed, _options(source))
+    _, changed = _read(changes, options)
+    is_same, is_known = source == name and bool(places), "ep" in _options(source)
+    given = [it for it in given if it.option.panel != WRITTEN and it.flag != _WRITES]
+    if not is_same:
+        given = [it for it in given if it.option.panel in _ELSEWHERE]
+    lists = prod(it.several for it in changed)
+    if not is_same and name not in _FROM_INPUTS:
+        return ""  # what else it takes is known from the command alone
+    if not is_same or (lists > 1 and lists * _configurations(given) > MAX_SIDES):
+        of_other_work = is_known and "loop" in (source, name) and source != name
+        given = [*_of_session(done, given), *_of_inputs(done, given, name, of_other_work)]
+        if not is_known:
+            given += _read([*done.loop, *_sizes(done.inputs)], _options("loop"))[1]
+    given = [it for it in given if it.flag in options and not {it.flag, f"{it.flag}:{it.entry}"} & {*without}]
+    if (kept := _beside(given, changed, done.inputs)) is None:
+        return ""
+    place = places[0] if is_same else done.model
+    words = [*before, _PROGRAM, name, f"./{place}" if place.startswith("-") else place]
+    words += [word for it in ([*kept, *changed] if is_same else [*changed, *kept]) for word in it.words]
+    return " ".join([*(f"{key}={shlex.quote(text)}" for key, text in done.variables.items()), shlex.join(words)])
+
+
+def is_of(command: Sequence[str], name: str) -> bool:
+    """Whether a command that was typed is that of this name."""
+    _, source, words = _typed(command)
+    return bool(words) and source == name
+
+
+@cache
+def _options(command: str) -> dict[str, Option]:
+    """The options of a command by their flags, as it has them."""
+    return {it.flag: it.of(command) for owner in _OWNERS for it in options_of(owner) if command in it.commands}
+
+
+def _typed(command: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    """What stands before the program in a command, the name of the command, and the words behind that."""
+    try:
+        words = [word for quoted in command for word in shlex.split(quoted)]
+        at = words.index(_PROGRAM)
+    except ValueError:  # nobody typed that
+        return [], "", []
+    before, rest = words[:at], words[at + 1 :]
+    return (before, rest[0], rest[1:]) if rest and _options(rest[0]) else (before, "run", rest)
+
+
+def _read(words: Sequence[str], options: Mapping[str, Option]) -> tuple[list[str], list[_Given]]:
+    """The words of a command that are no option's, and its options."""
+    places: list[str] = []
+    given: list[_Given] = []
+    left = iter(words)
+    for word in left:
+        if word == "--":
+            places += left
+        elif word.startswith("--"):
+            flag, equals, text = word[2:].partition("=")
+            off = "no-" if flag not in options and flag.removeprefix("no-") in options else ""
+            option = options.get(flag.removeprefix(off))
+            if option is not None and option.kind.word is bool:
+                given.append(_Given(option, off))
+                continue
+            text = text if equals else next(left, "")
+            given += [] if option is None else [_Given(option, text)]
+        elif not word.startswith("-"):
+            places.append(word)
+    return places, given
+
+
+def _configurations(given: Sequence[_Given]) -> int:
+    """How many configurations there are, of lists and of options that are repeated."""
+    repeated: dict[tuple[str, str], int] = {}
+    for it in given:
+        if it.option.lists is not None:
+            here = (it.flag, it.entry)
+            repeated[here] = repeated.get(here, 0) + it.several
+    return prod(repeated.values())
+
+
+def _of_session(done: CarriedOut, given: Sequence[_Given]) -> list[_Given]:
+    """What sets the EP and the session of one configuration."""
+    typed = [it for it in given if it.option.panel == RUNS]
+    if done.session is None:
+        return typed
+    recorded = _read(done.session, _options("run"))[1]
+    return [*recorded, *(it for it in typed if it.flag not in _RECORDED and it.several == 1)]
+
+
+def _of_inputs(done: CarriedOut, given: Sequence[_Given], name: str, of_other_work: bool) -> list[_Given]:
+    """All else of one configuration; a file that the command does not take is replaced by its sizes."""
+    known = {(it.flag, it.entry): it for it in _read([*_sizes(done.inputs, least=0)], _options("loop"))[1]}
+    kept, lacking = list[_Given](), False
+    for it in given:
+        if it.option.panel == RUNS or (it.flag == "expect" and of_other_work):
+            continue
+        if it.flag == "input" and (
+            of_other_work or it.flag not in _options(name) or (name == "code" and not it.text.endswith(".npz"))
+        ):
+            lacking = True
+            continue
+        alone_ = it if it.several == 1 else known.get((it.flag, it.entry))
+        kept += [] if alone_ is None else [alone_]
+    return [*kept, *(_read([*_sizes(done.inputs)], _options("loop"))[1] if lacking else [])]
+
+
+def _sizes(inputs: Sequence[Tensor], least: int = 1) -> Iterator[str]:
+    """The words that give inputs their sizes, those above `least`; of dimensions without a name of their own the whole shape."""
+    sizes: dict[str, int] = {}
+    for it in inputs:
+        if "tensors" in it:
+            yield from ("--sequence-tensors", f"{it['name']}={len(it['tensors'])}")
+            continue
+        dims = [*zip(it["model_shape"], it["shape"] or (), strict=False)]
+        own = {str(dim): size for dim, size in dims if isinstance(dim, str)}
+        unnamed = any(dim is None and size > least for dim, size in dims)
+        if 0 not in own.values() and (unnamed or any(sizes.get(dim, size) != size for dim, size in own.items())):
+            yield from ("--shape", f"{it['name']}:{'x'.join(str(size) for _, size in dims)}")
+        else:
+            sizes |= own
+    for dim, size in sizes.items():
+        if size > least and (dim.isidentifier() or not names_in(dim)):  # else it is the sum that it is called
+            yield from ("--dim", f"{dim}={size}")
+
+
+def _beside(given: Sequence[_Given], changed: Sequence[_Given], inputs: Sequence[Tensor]) -> list[_Given] | None:
+    """What stands beside the changes: no entry that is given another value, and no option that they exclude; None where what says
+    how inputs look leaves no room for them."""
+    sizes = {it.entry for it in changed if it.flag == "dim"}
+    flags = {it.flag for it in changed}
+    if {*_SIZES} & flags and any(it.flag in _DATA for it in given):
+        return None
+    new = {(it.flag, it.entry) for it in changed}
+    excluded = {other for flag in flags for other in _EXCLUDES.get(flag, ())}
+    kept = list[_Given]()
+    shapes = {it["name"]: it["model_shape"] for it in inputs}
+    for it in given:
+        dims = shapes.get(it.entry, ()) if it.flag == "shape" else ()
+        if sizes & {*dims}:  # the shape says the size too: say those of its other dimensions alone
+            if it.several > 1 or None in dims:
+                return None
+            texts = it.text.rpartition(":")[2].replace(",", "x").split("x")
+            words = [f"--dim={dim}={size}" for dim, size in zip(dims, texts, strict=False) if isinstance(dim, str)]
+            kept += [one for one in _read(words, _options("run"))[1] if (one.flag, one.entry) not in new]
+        elif (it.flag, it.entry) not in new and it.flag not in excluded:
+            kept.append(it)
+    return list({(it.flag, it.text): it for it in kept}.values())
