@@ -10,7 +10,6 @@ from textwrap import wrap
 from typing import Any, TypeVar
 
 from ortbench.api.given import options_for
-from ortbench.plan import renames
 from ortbench.plan.option_types import CLOCK, DIMS, ITEMS, PAIRINGS, PRECISION, SHAPES, SHARE, SIZE
 from ortbench.plan.options import Option
 
@@ -50,9 +49,7 @@ def takes(owner: type) -> Callable[[F], F]:
         def call(*positional: Any, **named: Any) -> Any:
             for it in named:
                 if it not in whole.parameters:
-                    now = renames.parameter_now(it, options)
-                    more = "" if now is None else f"; it is now {now}"
-                    raise TypeError(f"{name}() got an unexpected keyword argument {it!r}{more}")
+                    raise TypeError(f"{name}() got an unexpected keyword argument {it!r}")
             return function(*positional, **named)
 
         call.__signature__ = whole  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ortbench.cli import COMMANDS, COMPLETING, HELP, SENTENCES, spelled_out
-from ortbench.cli.options import Command, Program, declared_for, function_of
+from ortbench.cli.options import Command, Program, function_of
 from ortbench.cli.overview import ABOUT, BEGIN, OWN, WIDEST
 from ortbench.core import safe_stdio, signals
 from ortbench.core.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, INTERRUPTED, OrtbenchError, one_line
@@ -116,17 +116,10 @@ def _tell_ci(command: str, message: str) -> None:
 
 
 def _instead(command: str, name: str) -> str | None:
-    """What to do in place of an option, or of a command, that has another name now, or that a command does not take although
-    one might think so; None where that is not said."""
-    from ortbench.plan import renames
+    """What to do in place of an option that a command does not take although one might think so; None where that is not said."""
     from ortbench.plan.options import options_of
     from ortbench.plan.plan import PLAN
 
-    if command not in COMMANDS:
-        return f"{command} is now 'ortbench {renames.COMMANDS[command]}'" if command in renames.COMMANDS else None
-    now = renames.option_now(name.removeprefix("--"), {it.flag: it for it in declared_for(command).values()})
-    if now is not None:
-        return f"{name} is now {now}"
     if command == "chain":
         from ortbench.suite.chain_file import refusal
 

@@ -10,7 +10,6 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
 from ortbench.gate.limits import Limits
-from ortbench.plan import renames
 from ortbench.plan.compare_options import WHY
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
@@ -52,9 +51,7 @@ def setting(key: str, option: str) -> Option:
     """The option that a key of ``--baseline-set`` names, as the baseline has it; `BadInput` where it names none."""
     if key in _TWINS:
         return _TWINS[key]
-    if (now := renames.OPTIONS.get(key)) in _TWINS:
-        reason = f"is now {now}"
-    elif key in ("model", "chain", "python"):
+    if key in ("model", "chain", "python"):
         reason = f"is given by --baseline-{key}"
     elif key in {it.flag for it in options_of(*PLAN, LoadPlan)}:
         reason = "is the same for candidate and baseline"

@@ -41,7 +41,7 @@ from typing import NamedTuple
 from ortbench.core.errors import BadInput
 from ortbench.model.kinds import AXES
 from ortbench.model.metrics import FAMILIES, GATED, LATENCY, METRICS, NAME, Metric, metric
-from ortbench.model.modes import ALL_MODES, OLD_NAMES
+from ortbench.model.modes import ALL_MODES
 
 AxisValue = int | float | str
 BEST, OF_BEST = "best", "item_throughput"
@@ -139,8 +139,7 @@ def _unknown(part: str, mode: str | None, longer: str) -> str:
     """What to say of a part that is no metric, and no mode where it could be one."""
     called = {also.lower(): it.key for it in METRICS.values() for also in it.also}
     names = [*(() if mode else ALL_MODES), *METRICS, *FAMILIES, *GATED]
-    known = {**called, **({} if mode else OLD_NAMES)}
-    near = [known[part.lower()]] if part.lower() in known else _nearest(part, names)
+    near = [called[part.lower()]] if part.lower() in called else _nearest(part, names)
     dotted = [name for name in _nearest(longer, names) if "." in name] if "." in longer else []
     near = dotted[:1] if len(near) > 1 and dotted else near
     near = near or [name for name in names if part and name.startswith(part)][:2] or _nearest(longer, names)

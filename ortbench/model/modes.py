@@ -227,9 +227,6 @@ LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
 
 # In the place of a mode: every mode that a command has, and those that it measures where none is named.
 EVERY, USUAL = "all", "default"
-# What modes were called, and which ones an option of their own added.
-WERE_ADDED_BY = {"pinned": (CPU_PINNED, DEVICE_PINNED), "async-runs": (ASYNC,), "share-buffers": (SHARED.name,)}
-OLD_NAMES = {"cpu": CPU, "device": DEVICE, "cpu-pinned": CPU_PINNED, "device-pinned": DEVICE_PINNED}
 
 
 def named_modes(names: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
@@ -242,8 +239,6 @@ def named_modes(names: Iterable[str], known: Collection[str]) -> tuple[str, ...]
 def no_such(name: str, known: Collection[str] = tuple(ALL_MODES), what: str = "") -> str:
     """What to say of a name that is no mode's of those to choose from; `what` they are modes of, where that is not
     everything."""
-    if name in OLD_NAMES:
-        return f"{name} is now {OLD_NAMES[name]}"
     several = "," in name and all(part.strip() in ALL_MODES for part in name.split(","))
     instead = (
         "give each by itself, as in --mode cpu-tensors --mode device-tensors"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import names_in
-from ortbench.model.modes import ALL_MODES, EVERY, OLD_NAMES, USUAL, no_such
+from ortbench.model.modes import ALL_MODES, EVERY, USUAL, no_such
 
 
 class Entries(NamedTuple):
@@ -273,7 +273,7 @@ def _modes(given: Sequence[str], option: str) -> tuple[str, ...]:
 
 def _mode_names(given: Sequence[str], option: str) -> tuple[str, ...]:
     """Names of modes or of several; which modes there are to choose from, the plan knows that has them."""
-    return tuple(_mode(name, option) if name in OLD_NAMES else name for name in given)
+    return tuple(given)
 
 
 def _one_mode(given: str, option: str) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from ortbench.core.ep_names import NVIDIA_EPS, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE, TYPED_BASELINE, setting
 from ortbench.gate.limits import Limits
-from ortbench.plan import renames
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import AMOUNTS, SWITCH, TEXT, WHOLE, text_of
 from ortbench.plan.options import BASELINE_SET, RUNS, Option, declared, not_negative, option, options_of
@@ -236,9 +235,6 @@ class Tables:
         limits = [f"gate.{name}" for name in GATE] if "gate" in known else []  # one outside its gate is a likely slip
         for key in table:
             if key not in known:
-                now = renames.key_now(key, {it: option for it, option in ALL.items() if it in known})
-                if now is not None:
-                    raise self._file.mistake((*where, key), f"is now {now}")
                 close = get_close_matches(key.replace("_", "-"), [*known, *limits], 1)
                 hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
                 raise self._file.mistake((*where, key), f"no such key; {hint}")

@@ -113,7 +113,6 @@ def test_a_baseline_takes_options_back() -> None:
     [
         ({"intra_op_threads": 0.5}, 'baseline_set["intra_op_threads"]: must be a whole number'),
         ({"dim": {"n": 1.5}}, 'baseline_set["dim"]: must be a whole number'),
-        ({"threads": 1}, 'baseline_set["threads"]: is now intra_op_threads'),
         ({"intra_op": 1}, 'baseline_set["intra_op"]: there is no such key; did you mean intra_op_threads?'),
         ({"python": "p"}, 'baseline_set["python"]: is given by baseline_python'),
         ({"duration": 1}, 'baseline_set["duration"]: is the same for candidate and baseline'),

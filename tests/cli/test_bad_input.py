@@ -65,7 +65,6 @@ def check(code: int, words: str, *arguments: object, tmp_path: Path) -> None:
         ("--dim batch=sequence/2: 0.5 is no size", [IDS, "--dim", "batch=sequence/2"]),
         ("--dim batch=sequence//(sequence-1): divides by zero", [IDS, "--dim", "batch=sequence//(sequence-1)"]),
         ("--dim width: the model has no such symbolic dimension; it has batch, sequence", [IDS, "--dim", "width=2"]),
-        ("dimension batch is 3 here and 2 elsewhere", [IDS, "--dim", "batch=2", "--shape", "input_ids:3x4"]),
         ("write it as name:low,high", [TINY, "--range", "x:3"]),
         ("low is above high", [TINY, "--range", "x:3,2"]),
         ("--range y: the model has no such input", [TINY, "--range", "y:0,1"]),

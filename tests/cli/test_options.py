@@ -455,7 +455,6 @@ def test_what_the_candidate_writes_is_not_written_twice() -> None:
         ("inter-op-threads=2", None),
         ("intra-op", "'intra-op': write it as KEY=VALUE, such as intra-op-threads=1"),
         ("intraop-threads=1", "intraop-threads: there is no such key; did you mean intra-op-threads?"),
-        ("threads=1", "threads: is now intra-op-threads"),
         ("python=p", "python: is given by --baseline-python"),
         ("duration=1", "duration: is the same for candidate and baseline"),
     ],
@@ -489,7 +488,8 @@ def test_a_suite_can_give_the_baseline_the_default_again(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ("{threads = 1}", "s.toml:3: bench[0].gate.baseline-set: threads: is now intra-op-threads"),
+        ("{intraop-threads = 1}", "s.toml:3: bench[0].gate.baseline-set: intraop-threads: there is no such key; did you mean "
+                                  "intra-op-threads?"),
         ("{opt-level = 'best'}", "s.toml:3: bench[0].gate.baseline-set.opt-level: 'best': choose from disable, basic, extended, "
                                  "layout, all"),
         ("{dim = {batch = 0}}", "s.toml:3: bench[0].gate.baseline-set.dim: batch=0: a dimension of 0 leaves nothing to measure; "

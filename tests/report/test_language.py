@@ -14,8 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from ortbench.model.metrics import METRICS
-from ortbench.model.modes import ALL_MODES, OLD_NAMES
-from ortbench.plan.renames import OPTIONS
+from ortbench.model.modes import ALL_MODES
 from ortbench.report.glossary import entries
 from tests.conftest import ROOT
 from tests.sources import PACKAGE, nodes
@@ -71,7 +70,6 @@ INSTEAD = {
     r"\blet past and present be one buffer\b": "with past and present in one buffer, … values of output … differ",
     r"\bwhat (the )?links carry\b": "intermediate tensors",
     r"(?<![\w-])(cpu|device)-pinned\b": "cpu-tensors-pinned, device-tensors-pinned",
-    rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])": "the option's name of today (ortbench.plan.renames)",
 }
 PATTERNS = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in INSTEAD.items()]
 
@@ -107,11 +105,10 @@ def strings(tree: list[ast.AST]) -> Iterator[tuple[int, str]]:
 
 def texts() -> Iterator[tuple[str, str]]:
     """Every text, after the place where it stands."""
-    translated = {word for metric in METRICS.values() for word in metric.also} | {*OLD_NAMES}
+    translated = {word for metric in METRICS.values() for word in metric.also}
     for path, tree in nodes().items():
         exempt = KEYS | (translated if path.name in ("metrics.py", "modes.py") else set())
-        if path.name != "renames.py":
-            yield from ((f"{path}:{line}", text) for line, text in strings(tree) if text not in exempt)
+        yield from ((f"{path}:{line}", text) for line, text in strings(tree) if text not in exempt)
     for name in [*ROOT.glob("docs/*.md"), ROOT / "README.md", *PACKAGE.rglob("*.j2")]:
         whole = name.read_text(encoding="utf-8")
         printed = re.sub(r"\{%.*?%\}|\{\{.*?\}\}", "", whole, flags=re.DOTALL) if name.suffix == ".j2" else whole
@@ -135,7 +132,7 @@ def test_no_column_mode_or_metric_has_an_old_name() -> None:
     "text",
     [
         "the mode's fence", "reading\n  back was proved", "inputs are uploaded", "held to its limits", "2 callers at each level",
-        "54.2× vs cpu", "GB/s of a bandwidth sweep", "use --spin", "mode cpu-pinned", "the card is held back",
+        "54.2× vs cpu", "GB/s of a bandwidth sweep", "mode cpu-pinned", "the card is held back",
     ],
 )  # fmt: skip
 def test_private_words_are_found(text: str) -> None:

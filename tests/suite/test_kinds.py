@@ -213,7 +213,6 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         ),
         (LOOP + "mode = ['device-tensors']", "bench.toml:5: bench[0].mode: 'device-tensors': is no mode of a loop; choose from cpu-tensors, "
          "device-resident, host-accessible, shared"),
-        (LOOP + "share-buffers = true", "bench.toml:5: bench[0].share-buffers: is now mode = [\"default\", \"shared\"]"),
         (
             LOOP + "gate = {max-copy-share = 0.1}",
             "bench.toml:5: bench[0].gate.max-copy-share: is of single inferences; of a loop say --min-speedup "
