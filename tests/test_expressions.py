@@ -18,13 +18,15 @@ def test_the_names_in_an_expression() -> None:
         ("(a-b)*c//d%e/f", {"a", "b", "c", "d", "e", "f"}),
         ("-step", {"step"}),
         ("a//(b-1)", {"a", "b"}),  # whatever b is: it is not looked at yet
+        ("m[0]+1", {"m[0]"}),  # a dimension without a name
+        ("past.0.key[2]-x:0[1]*m[0]", {"past.0.key[2]", "x:0[1]", "m[0]"}),
         ("0.5", set()),
         ("7", set()),
         ("1//0", set()),
     ]:
         assert names_in(text) == names
     for text in [
-        "", " ", "a b", "a+", "1_x", "a**2", "a@b", "a<<1", "a&b", "a and b", "not a", "a if b else c", "f(a)", "a.b", "a[0]",
+        "", " ", "a b", "a+", "1_x", "a**2", "a@b", "a<<1", "a&b", "a and b", "not a", "a if b else c", "f(a)", "a.b", "a[b]", "a [0]", "[0]",
         "'a'", "True", "None", "1j", "...", "a,b", "[a]", "lambda: a", "x:=1", "~a", "+a", "a<b", "{a}", "b''", "f'{a}'",
         "a\nb", "(" * 250 + "a" + ")" * 250, "a+" * 100 + "a", "\0",
     ]:  # fmt: skip
@@ -37,11 +39,13 @@ def test_values() -> None:
         ("(past+1)*sequence", 40), ("past+1*sequence", 12), ("1-2-3", -4), ("0.5", 0.5), ("1000-500*step", -500),
     ]:  # fmt: skip
         assert value_of(text, {"past": 7, "sequence": 5, "step": 3}, "--x") == value
+    assert value_of("2*past.0.key[2]+m[0]-m[0]", {"past.0.key[2]": 7, "m[0]": 3}, "--x") == 14
     index = np.arange(4)
     np.testing.assert_array_equal(value_of("past+index", {"past": 6, "index": index}, "--x"), [6, 7, 8, 9])
     np.testing.assert_array_equal(value_of("index%2", {"index": index}, "--x"), [0, 1, 0, 1])
     for text, known, message in [
         ("a+b", {"b": 1, "step": 0}, "--x a+b: 'a' is not known here; known are b, step"),
+        ("1+m[0]", {"a": 1}, "--x 1+m[0]: 'm[0]' is not known here; known are a"),
         ("a", {}, "--x a: 'a' is not known here; known are nothing"),
         ("1//a", {"a": 0}, "--x 1//a: divides by zero"),
         ("1/(a-2)", {"a": 2}, "--x 1/(a-2): divides by zero"),

@@ -19,6 +19,7 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _PARTS = (ast.Constant, ast.Name, ast.Load, ast.UnaryOp, ast.USub, ast.BinOp, *_OPERATORS)
 _LONGEST = 200  # characters
+_PLACE = re.compile(r"[^\s+*/%()-]+\[\d+\]")  # a dimension without a name, such as m[0]
 
 
 def named_dims(tensor: str, shape: Sequence[int | str | None]) -> tuple[int | str, ...]:
@@ -40,12 +41,24 @@ def names_in(text: str) -> set[str] | None:
     try:
         if len(text) > _LONGEST:
             return None
-        parts = list(ast.walk(ast.parse(text.strip(), mode="eval").body))
+        tree, places = _parsed(text)
+        parts = list(ast.walk(tree))
     except (SyntaxError, ValueError):
         return None
     if not all(isinstance(it, _PARTS) and type(getattr(it, "value", 0)) in (int, float) for it in parts):
         return None
-    return {node.id for node in parts if isinstance(node, ast.Name)}
+    return {places.get(node.id, node.id) for node in parts if isinstance(node, ast.Name)}
+
+
+def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
+    """An expression, and the dimensions without a name by the names that they have in it."""
+    places: dict[str, str] = {}
+
+    def put(found: re.Match[str]) -> str:
+        places[name := f"_place{len(places)}"] = found[0]
+        return name
+
+    return ast.parse(_PLACE.sub(put, text.strip()), mode="eval").body, places
 
 
 def value_of(text: str, known: Mapping[str, Any], option: str) -> Any:
@@ -55,7 +68,8 @@ def value_of(text: str, known: Mapping[str, Any], option: str) -> Any:
     computer holds.
     """
     try:
-        return _value(ast.parse(text.strip(), mode="eval").body, known)
+        tree, places = _parsed(text)
+        return _value(tree, {**known, **{name: known[place] for name, place in places.items()}})
     except KeyError as error:
         names = ", ".join(sorted(known)) or "nothing"
         raise BadInput(f"{option}: {error.args[0]!r} is not known here; known are {names}") from None

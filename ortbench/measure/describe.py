@@ -58,8 +58,12 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         result.kind, result.loop = LOOP, loop
     if plan.stages:
         plan = describe_chain(result, plan, opened["chain"])
-    else:  # whose stages may have batches of their own
+    else:  # whose stages may have batches, and dimensions of the same names, of their own
         result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
+        several = {name: found for name, found in dim_sizes(opened["inputs"]).items() if len(found) > 1}
+        if several:
+            said = ", ".join(f"{name} is {listed(list(map(str, sorted(found))))}" for name, found in several.items())
+            result.warn("dims-of-several-sizes", f"dimensions of one name have several sizes: {said}")
     result.target = _target(plan, opened)
     if plan.measure_copies and not is_nvidia(opened["ep"]):
         reason = f"is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out"
@@ -80,10 +84,6 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
     if opened["guessed_dims"]:
         sizes = (f"set to {size}: {', '.join(names)}" for size, names in by_size(opened["guessed_dims"]).items())
         result.warn("dims-set-to-1", f"symbolic dimensions {'; '.join(sizes)}; give others with --dim or --shape")
-    several = {name: found for name, found in dim_sizes(opened["inputs"]).items() if len(found) > 1}
-    if several:
-        said = ", ".join(f"{name} is {listed(list(map(str, sorted(found))))}" for name, found in several.items())
-        result.warn("dims-of-several-sizes", f"dimensions of one name have several sizes: {said}")
     for case in result.cases:
         if opened["unsupported"] is not None:
             case.status, case.reason = UNSUPPORTED, opened["unsupported"]

@@ -113,6 +113,14 @@ def test_a_name_that_is_a_sum_itself() -> None:
     assert resolve_shapes(specs, {}, {}, {"step": 0, "past_length": 0})[0] == {"past": (0,), "mask": (1,), "half": (0,)}
 
 
+def test_a_dimension_without_a_name_in_a_sum() -> None:
+    specs = [spec("x.1", None, None), spec("state", 2, None, 4), spec("mask", "total")]
+    given: dict[str, int | str] = {"x.1[0]": 4, "state[1]": "x.1[0]", "total": "x.1[1]+state[1]"}
+    assert resolve_shapes(specs, {}, given) == ({"x.1": (4, 1), "state": (2, 4, 4), "mask": (5,)}, ["x.1[1]"])
+    with refused("--dim state[1]=state[1]+1: is a sum of itself"):
+        resolve_shapes(specs, {}, {"state[1]": "state[1]+1"})
+
+
 def test_a_name_that_comes_to_no_size_is_a_name_like_others() -> None:
     specs = [spec("x", "n", "n / 2", "n - 1", "other + 1")]
     shapes, guessed = resolve_shapes(specs, {}, {})

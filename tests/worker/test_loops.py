@@ -206,6 +206,12 @@ def test_dimensions_that_trial_steps_have_sized_are_told(tmp_path: Path) -> None
     steps = Steps((("o", "s"),), 3, fill={"mask": "1"})
     loop = made_of(path, Inputs(dims={"total": "past+n"}), steps)
     assert (loop.shapes[-1], loop.single.guessed_dims) == ([(1, 3)], {"past": 0, "n": 1})
+    places = CACHE_AND_MASK.replace("[1,n]", "[1,?]").replace("[1,past]", "[1,?]")
+    path = graph(tmp_path / "places.onnx", places)
+    given = replace(steps, fill={"mask": "s[1]+1-s[1]"}, first_dims={"x[1]": 5})
+    loop = made_of(path, Inputs(dims={"total": "s[1]+x[1]"}), given)
+    assert [shapes[0] for shapes in loop.shapes] == [(1, 0), (1, 5), (1, 6), (1, 7)]
+    path = tmp_path / "cache.onnx"
     loop = made_of(path, Inputs(dims={"total": "past+n"}), replace(steps, first_dims={"n": 5}))
     assert [shapes[0] for shapes in loop.shapes] == [(1, 0), (1, 5), (1, 6), (1, 7)]
 

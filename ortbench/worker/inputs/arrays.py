@@ -82,7 +82,7 @@ def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str], l
             return sizes[name]
         if name in above:
             raise BadInput(f"--dim {name}={sums[name]}: is a sum of itself")
-        text = sums.get(name, "" if name.isidentifier() else name)
+        text = sums.get(name, "" if name.isidentifier() or names_in(name) == {name} else name)
         where, names, size = f"--dim {name}={text}", names_in(text) or set(), -1.0
         if name in sums:
             _check_known(where, names - symbols - set(sizes), symbols - {name})
