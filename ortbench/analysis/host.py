@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from ortbench.analysis.comparing.pairs import PAIRS, by_round
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.program import again
 from ortbench.analysis.noise import more_rounds
-from ortbench.core.ep_names import CAPTURING_EPS
+from ortbench.core.ep_names import CAPTURING_EPS, CPU_EP
 from ortbench.core.resampling import Rounds, figure_of
 from ortbench.core.stats import FEWEST, Value
 from ortbench.core.units import digits, duration, share
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import KINDS, RATE
 from ortbench.model.modes import (
     CPU_CORES,
     CPU_SYSTEM,
@@ -20,7 +22,9 @@ from ortbench.model.modes import (
     ENQUEUE_SHARE,
     LATENCY,
     NO_SPIN,
+    SERVICE_TIME,
     SPIN_SHARE,
+    UTILISATION,
     is_rate,
     mode_of,
 )
@@ -29,6 +33,8 @@ from ortbench.model.result import OK, Case, Result
 HOST_BOUND = 0.9  # of an inference: where submitting takes as much, the device has next to nothing left to do behind it
 _WAITS = 1.3  # CPU cores; a host that waits for an H100 keeps 1.0 to 1.13 busy (reports/gpu-h100)
 COMPUTES = 0.7  # of an inference: a device that computes for less of it waits for the host enough to say so
+_STILL = ("--session-config", "session.intra_op.allow_spinning=0")
+_WAKING_S = 200e-6  # of CPU time that a request takes at most besides: ortbench wakes up and looks at the clock
 # And what it has left at least: less of a wait is the sync's own time, and then it may be the run that waits (proofs of syncs
 # go by as much).
 _LEFT_NS = 20_000
@@ -158,8 +164,8 @@ def _spinning(result: Result) -> list[Finding]:
     asked = [case for case in result.cases if case.status == OK and f"{CPU_TIME}_{NO_SPIN}" in case.metrics]
     sure = {case.mode: part for case in asked if _is_spinning(case) and (part := case.value(SPIN_SHARE)) is not None}
     if not sure and any(map(_still, asked)):
-        what = "Spinning threads of ONNX Runtime take no measurable part of the CPU time"
-        return [Finding(what, weight=Weight.DETAIL)]
+        what = "Back to back, spinning threads of ONNX Runtime take no measurable part of the CPU time"
+        return [Finding(what, "ortbench load --rate measures what they take between requests", weight=Weight.DETAIL)]
     if not sure:
         what = "Too few blocks to tell how much CPU time threads spend spinning"
         return [Finding(what, "", more_rounds(result, PAIRS), Weight.DETAIL, "unclear")] if asked else []
@@ -169,9 +175,43 @@ def _spinning(result: Result) -> list[Finding]:
     spent, quiet = cpu_time_ns(case) or 0, case.value(f"{CPU_TIME}_{NO_SPIN}") or 0
     return [
         Finding(
-            f"Spinning threads of ONNX Runtime take ≈{share(sure[case.mode])} of the CPU time of {case.mode}",
+            f"Spinning threads of ONNX Runtime take ≈{share(sure[case.mode])} of the CPU time of {case.mode} back to back",
             f"without spinning CPU time is {duration(quiet)} instead of {duration(spent)}{took}",
-            again(result, "--session-config", "session.intra_op.allow_spinning=0"),
+            again(result, *_STILL),
             Weight.COST,
         )
     ]
+
+
+def idle_findings(result: Result) -> list[Finding]:
+    """That threads spin between the requests of a load, at the rate where that is most beyond what requests can take themselves."""
+    target, nodes = result.target, result.placement["nodes"] or {}
+    config = target.get("session_config") or {}
+    if config.get(_STILL[1].partition("=")[0]) == "0" or target.get("intra_op_threads") == 1 or CPU_EP not in nodes:
+        return []
+    found: list[tuple[float, str, str]] = []
+    for case in result.cases:
+        cores, busy, rate = case.metrics.get(CPU_CORES), case.value(UTILISATION), case.point.get(RATE.name)
+        if not isinstance(cores, Value) or cores.ci95 is None or busy is None or not isinstance(rate, (int, float)):
+            continue
+        most = _most_cores(result, case, rate)
+        if case.status == OK and cores.ci95[0] > most:
+            taken = f"{digits(cores.value)} cores busy at {share(busy)} utilisation"
+            at_most = f"with {case.mode} at {rate:g} requests/s, whose inferences take {digits(most)} cores at most"
+            found.append((cores.ci95[0] / most, taken, at_most))
+    if not found:
+        return []
+    _, taken, at_most = max(found)
+    is_tried = any(_STILL[1] in word for word in result.command)
+    what = f"Threads of ONNX Runtime spin between requests: {taken}"
+    return [Finding(what, at_most, "" if is_tried else again(result, *_STILL), Weight.COST)]
+
+
+def _most_cores(result: Result, case: Case, rate: float) -> float:
+    """How many CPU cores a load can keep busy whose threads sleep between requests: all of them while a worker is busy, and what waking
+    up takes."""
+    cpu, service = result.environment["cpu"], case.stats(SERVICE_TIME)
+    cores = cpu.get("usable_cores") or cpu.get("cores")
+    if service is None or cores is None:
+        return math.inf
+    return min(1.0, rate * service.mean / 1e9) * cores + rate * _WAKING_S

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ortbench.analysis.comparing.compare import LESS, MORE, SAME, rows, word
 from ortbench.analysis.comparing.series import Selection
+from ortbench.analysis.host import idle_findings
 from ortbench.analysis.loads.cpu_parts import CpuPart, cpu_marks, cpu_parts
 from ortbench.analysis.loads.levels import LoadPoint
 from ortbench.analysis.loads.load_levels import LoadSamples, Requests, case_of
@@ -111,6 +113,34 @@ def test_a_live_gate() -> None:
             assert check.ratio == pytest.approx(factor)
     both = LiveLoadGate(limits("cpu_time", "latency.median"), [("cpu-tensors", AT)])
     assert both.least_runs("cpu-tensors", AT) == 20
+
+
+def spinning(result: Result, **target: Any) -> list[str]:
+    """What is said of threads that spin, on a machine where the process may use 4 cores."""
+    result.target.update(target)  # type: ignore[typeddict-item]
+    result.placement["nodes"] = {result.target["ep"]: 3}
+    return [line for it in idle_findings(result) for line in it.lines]
+
+
+def test_threads_that_spin_between_requests_are_told_with_what_ends_it() -> None:
+    cpu: dict[str, Any] = {"ep": "CPUExecutionProvider"}
+    assert spinning(result(SPINS), **cpu) == [
+        "Threads of ONNX Runtime spin between requests: 0.145 cores busy at 0.246% utilisation: with cpu-tensors at 6 requests/s, whose "
+        "inferences take 0.0108 cores at most.",
+        "Next: ortbench load m.onnx --ep some --session-config session.intra_op.allow_spinning=0",
+    ]
+    tried = result(SPINS, 5)
+    tried.command += ["--session-config", "session.intra_op.allow_spinning=0"]
+    assert len(spinning(tried, **cpu)) == 1  # side by side with it
+    for quiet, target in [
+        (result(SLEEPS), cpu),  # its four threads may take as much for as long as an inference lasts
+        (result(SPINS[:2], 2), cpu),  # no interval
+        (result([MS, 150 * MS] * 2), cpu),  # an interval that reaches below
+        (result(SPINS), {"ep": "SomeExecutionProvider"}),  # whose threads ONNX Runtime does not have
+        (result(SPINS), {**cpu, "intra_op_threads": 1}),
+        (result(SPINS), {**cpu, "session_config": {"session.intra_op.allow_spinning": "0"}}),
+    ]:
+        assert spinning(quiet, **target) == []
 
 
 def test_results_without_it_have_none() -> None:

@@ -17,7 +17,7 @@ from ortbench.analysis.findings.run_advice import copy_share, run_findings, run_
 from ortbench.analysis.findings.speedups import condition, kept_tensors, on_device, takes
 from ortbench.analysis.findings.start_advice import engine_findings, start_findings, start_headline
 from ortbench.analysis.findings.sweep_advice import sweep_findings, sweep_headline
-from ortbench.analysis.host import host_findings
+from ortbench.analysis.host import host_findings, idle_findings
 from ortbench.analysis.loads.levels import is_measured, load_cases
 from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, missed, mostly_on_cpu, placed_findings
 from ortbench.analysis.outputs import doubt_findings
@@ -69,6 +69,7 @@ _FINDINGS: dict[str, Callable[[Result], list[Finding]]] = {
     "soak": lambda result: soak_findings(result, result.part),
     "start": lambda result: start_findings(result, result.part),
     "host": host_findings,
+    "idle": idle_findings,
     "humps": hump_findings,
     "engine": engine_findings,
     "nodes": lambda result: [] if copies_inside(result) else node_findings(result),
