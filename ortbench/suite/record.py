@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ortbench.analysis.findings.load_advice import noisy_knee
 from ortbench.analysis.findings.speedups import stays_in_place
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.items import item_bytes
@@ -205,7 +206,7 @@ def _of_load(result: Result) -> Figures:
     best = best_level(result)
     if best is None:
         return found
-    knee = knee_of(measured(result, CONCURRENCY, best.mode))
+    knee = None if noisy_knee(result, best.mode) else knee_of(measured(result, CONCURRENCY, best.mode))
     return {
         **found,
         "fastest": best.mode,

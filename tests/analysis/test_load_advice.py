@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.findings.advice import headline
-from ortbench.analysis.findings.load_advice import load_findings, load_headline
+from ortbench.analysis.findings.load_advice import load_findings, load_headline, noisy_knee
 from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.model.result import Case, Result
+from ortbench.report.load import mode_curves
 from tests.expect import there
 from tests.results import (
     MS,
     closed,
     failed_level,
+    known_to,
     latency,
     level_blocks,
     load_result,
@@ -101,7 +103,50 @@ def test_a_knee_that_processes_leave_open_is_none() -> None:
         assert found[-1].startswith(f"{sentence} with cpu-tensors: ")
         for it in levels:
             it.processes = None
-        assert told(load_result(*levels))[-1].startswith("1 client reaches 98%")
+        found = [it for it in told(load_result(*levels)) if not it.startswith("Next: ")]
+        assert found[-1].startswith(f"{sentence.replace('Processes', 'Blocks')} with cpu-tensors: ")
+
+
+# Of a load in one process of a text detector on a busy machine, in which a waiting round made two clients slower than one.
+ONE, TWO = [260.6, 264.4, 139.2, 180.0, 179.5], [233.8, 174.4, 40.1, 233.1, 207.9]
+
+
+def one_process(*rates: list[float], count: int | None = None) -> Result:
+    """A load of 1, 2 … clients whose blocks, the first of them or all, completed so many inferences/s; one with more of one client."""
+    levels = []
+    for clients, found in enumerate(rates, 1):
+        kept = found[:count]
+        mean = sum(kept) / len(kept)
+        blocks = level_blocks(mean, latency(5.0 * clients), rounds=len(kept), wobble=[it / mean for it in kept])
+        level = closed("cpu-tensors", clients, mean, 5.0 * clients, blocks=blocks)
+        levels.append(level if count is None else known_to(level, None))
+    return load_result(*levels)
+
+
+@pytest.mark.parametrize(
+    ("rates", "count", "is_told"),
+    [
+        ((ONE, TWO), None, False),  # two may bring 1.83 times as many
+        ((TWO, ONE), None, False),  # one may bring as many
+        ((ONE, ONE), None, True),  # a tie in each round
+        ((ONE, [2 * it for it in ONE], [2.01 * it for it in ONE]), None, True),
+        ((ONE, [1.2 * it for it in ONE], TWO), None, False),
+        ((ONE, TWO), 1, False),  # no interval
+        ((ONE, [2 * it for it in ONE]), 2, False),
+    ],
+)
+def test_a_knee_of_one_process_is_none_where_intervals_leave_it_open(
+    rates: tuple[list[float], ...], count: int | None, is_told: bool
+) -> None:
+    result = one_process(*rates, count=count)
+    found = [it for it in told(result) if "reach" in it]
+    assert [it.startswith("Blocks differ too much to tell how many clients reach the peak") for it in found] == [
+        not is_told
+    ]
+    assert (noisy_knee(result, "cpu-tensors") is None) == is_told
+    assert ("reach" in load_headline(result)) == is_told
+    (row,) = mode_curves(result).rows
+    assert (row[1] == "cannot tell") != is_told
 
 
 def test_a_peak_beyond_the_most_clients_that_noise_may_have_made_is_none() -> None:

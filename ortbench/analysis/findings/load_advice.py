@@ -198,11 +198,11 @@ def _claim(result: Result, base: Case, level: Case) -> Claim:
     return claim_between(result, base, level, _over(base, level))
 
 
-def is_noisy_peak(result: Result, level: Case) -> bool:
-    """Whether the machine was too busy to tell that a mode's peak is more than that of the mode that others are compared with."""
+def peak_claim(result: Result, level: Case) -> Claim:
+    """What the peak of a mode says against that of the mode that others are compared with, which is itself `FASTER`."""
     peaks = _peaks(result)
     base = _base(peaks)
-    return base is not None and level.mode != base and _claim(result, peaks[base], level) == NOISY
+    return FASTER if base is None or level.mode == base else _claim(result, peaks[base], level)
 
 
 def _beyond(result: Result) -> list[Finding]:
@@ -247,7 +247,7 @@ def _knee(result: Result, mode: str) -> Finding | None:
 
 
 def _noisy_knees(result: Result) -> list[Finding]:
-    """The modes of which noise, or processes that differ, leave open how many clients are worth it."""
+    """The modes of which noise, or processes or blocks that differ, leave open how many clients are worth it."""
     bends = {mode: bend for mode in modes_of(result) if (bend := noisy_knee(result, mode)) is not None}
     figures = {mode: f"{rate(rate_of(bend))} inferences/s {at(bend).phrase}" for mode, bend in bends.items()}
     asked = "how many clients reach the peak with"
@@ -256,9 +256,10 @@ def _noisy_knees(result: Result) -> list[Finding]:
         what = cannot_tell(f"{asked} {listed([*bends])}")
         return [Finding(what, f"by the figures {', '.join(said)}", weight=Weight.ANSWER, tone="unclear")]
     next_ = again(result, "--processes", f"{MORE_PROCESSES}")
+    why = {mode: "Processes" if bend.first_rounds else "Blocks" for mode, bend in bends.items()}
     return [
         Finding(
-            f"Processes differ too much to tell {asked} {mode}",
+            f"{why[mode]} differ too much to tell {asked} {mode}",
             f"{figures[mode]}{_beside(result, bend)}",
             next_,
             Weight.ANSWER,
@@ -283,14 +284,14 @@ def _bend(levels: Sequence[Case]) -> Case | None:
 
 
 def noisy_knee(result: Result, mode: str) -> Case | None:
-    """The knee of a mode that noise of the machine may have made, or that processes leave open, which is then none."""
+    """The knee of a mode that noise of the machine may have made, or that intervals leave open, which is then none."""
     levels = measured(result, CONCURRENCY, mode)
     bend = _bend(levels)
     return bend if bend is not None and _is_noise(result, levels, bend) else None
 
 
 def _is_noise(result: Result, levels: Sequence[Case], bend: Case) -> bool:
-    """Whether noise of the machine may have made the knee: it does not complete more for certain than fewer clients do; or processes leave
+    """Whether noise of the machine may have made the knee: it does not complete more for certain than fewer clients do; or intervals leave
     open which it is."""
     before = levels.index(bend) - 1
     if knee_is_open(levels, bend):

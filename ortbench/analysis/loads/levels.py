@@ -347,13 +347,12 @@ def knee_of(cases: Sequence[Case]) -> Knee | None:
 
 
 def knee_is_open(cases: Sequence[Case], knee: Case) -> bool:
-    """Whether several processes leave open which load point of a mode is the knee: one with fewer clients may bring as much, or one with
+    """Whether it is open which load point of a mode is the knee: by the intervals one with fewer clients may bring as much, or one with
     more `WORTH` them."""
     at_knee = cases.index(knee)
     fewer = [over(knee, it).ci95 for it in cases[:at_knee]]
     more = [over(it, knee).ci95 for it in cases[at_knee + 1 :]]
-    may = any(it is None or it[0] <= 1 for it in fewer) or any(it is None or it[1] >= 1 + WORTH for it in more)
-    return bool(knee.first_rounds) and may
+    return any(it is None or it[0] <= 1 for it in fewer) or any(it is None or it[1] >= 1 + WORTH for it in more)
 
 
 def knees(result: Result) -> dict[str, Knee | None]:

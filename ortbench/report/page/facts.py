@@ -24,7 +24,7 @@ from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.load_advice import is_noisy_peak, named, noisy_knee
+from ortbench.analysis.findings.load_advice import named, noisy_knee, peak_claim
 from ortbench.analysis.findings.loop_advice import decode_text, state_bytes
 from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.findings.phrases import times, within
@@ -153,6 +153,8 @@ def _of_loop(result: Result, shown: Case) -> Iterator[Fact]:
 
 
 _MOST = "Most inferences/s"
+_WHICH = "which mode completes the most"
+_OPEN_PEAK = {NOISY: f"; {NOISY} {_WHICH}", **dict.fromkeys((ALIKE, UNKNOWN), f"; intervals leave open {_WHICH}")}
 
 
 def _of_load(result: Result) -> Iterator[Fact]:
@@ -167,7 +169,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
             named(result, name),
             units.rate(levels.rate_of(level)),
             f"{level.mode} {levels.at(level).phrase}{sure}{condition(result, level.mode)}"
-            + (f"; {NOISY} which mode completes the most" if is_noisy_peak(result, level) else ""),
+            + _OPEN_PEAK.get(peak_claim(result, level), ""),
         )
     if best is not None:
         own = levels.measured(result, levels.CONCURRENCY, best.mode)
