@@ -101,6 +101,13 @@ def together(sessions: Iterable[Sequence[Arena]]) -> list[Arena]:
     return list(found.values())
 
 
+# What the functions here read of an event.
+READ = (
+    "provider", "op_name", "node_index", "output_size", "parameter_size",
+    "mem_arena_held", "mem_in_use_peak", "mem_in_use_delta", "mem_requested_in_use_delta",
+)  # fmt: skip
+
+
 def heaviest(events: Iterable[Event]) -> list[NodeMemory]:
     """The nodes that hold most: by what they allocate where that is known, else by their outputs."""
     found: dict[tuple[str, str], NodeMemory] = {}

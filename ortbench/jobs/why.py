@@ -3,6 +3,7 @@ difference taken back in a copy of the candidate, timed in turns with it. All of
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ from ortbench.plan.plan import Observer, Plan
 _ROUNDS = 16
 _RUNS = (1, 8)  # of each configuration in a round, beside the one that does not count
 _BUDGET_NS = 4_000_000_000  # for the profiled runs of both, about
+_LONGEST_S = 12.0  # after which there are no more rounds than an interval needs
 _EVENTS = 400_000  # of a profile: ONNX Runtime keeps a million
 _CONFIRM_S = 4.0
 
@@ -43,7 +45,10 @@ def profile_in_turns(plans: Sequence[Plan], results: Sequence[Result], observer:
             with _alone(client):
                 client.ask("nodes_begin", **request_of(plan))
         observer.stage("profiling nodes in turns")
+        end = time.monotonic() + _LONGEST_S
         for number in range(rounds):
+            if number >= FEWEST and time.monotonic() > end:  # the profiler slows some models many times
+                break
             for client in clients if number % 2 else clients[::-1]:
                 with _alone(client):
                     client.ask("nodes_run", runs=runs)

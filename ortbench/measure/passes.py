@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ortbench.analysis.host import cpu_time_ns, put_spin_share
 from ortbench.analysis.memory import failed
 from ortbench.analysis.nodes.gpu_activity import put_recorded
+from ortbench.analysis.nodes.node_times import TOO_MANY
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.stats import FEWEST
 from ortbench.measure.configuration import Configuration
@@ -104,6 +105,8 @@ def profile_nodes(side: Configuration) -> None:
         side.result.nodes = answer["found"]
         if timeline is not None and answer["profile"] is not None:
             _show_profile(timeline, answer["profile"])
+        elif timeline is not None:
+            timeline.missing.append(f"profiled runs: {TOO_MANY}")
     except OrtbenchError as error:
         side.result.warn(NODES_FAILED, f"--measure-nodes gave nothing: {error}")
         if timeline is not None:

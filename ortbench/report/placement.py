@@ -57,8 +57,9 @@ def nodes_heading(result: Result) -> str:
     measured = None if cpu is None else cpu.median("latency")
     beside = "" if measured is None else f"; the median without the profiler is {duration(measured)}"
     whole = duration(nodes["run_ns"])
+    of_which = "means of the faster half of them" if nodes["runs"] > 1 else "of that one"
     text = (
-        f"Nodes: {nodes['runs']} inferences under ONNX Runtime's profiler. Times are means of the faster half of them, {whole} an "
+        f"Nodes: {units.count(nodes['runs'], 'inference')} under ONNX Runtime's profiler. Times are {of_which}, {whole} an "
         f"inference with the profiler's own time, which is in nodes and outside of them{beside}. Shares are of these {whole}, and can differ without it."
     )
     if nodes["outside_ns"] < 0:

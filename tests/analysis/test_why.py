@@ -294,10 +294,11 @@ def test_a_node_that_was_rewritten_is_called_by_the_models_nodes(of: list[str], 
 
 def test_a_round_is_the_faster_half_of_its_runs_of_nodes_too() -> None:
     runs = [10, 20, 30, 90, 30, 10, 10, 30]
-    assert faster_of(runs, 2) == [[0, 1], [5, 6]]
-    assert by_round(runs, faster_of(runs, 2)) == [15, 10]
-    assert by_round([1, 3, 99, 99, 99, 5, 5, 99], faster_of(runs, 2)) == [2, 5]
-    assert by_round([5, 7], faster_of([5, 7], 2)) == [5, 7]
+    assert faster_of(runs, [4, 4]) == [[0, 1], [5, 6]]
+    assert by_round(runs, faster_of(runs, [4, 4])) == [15, 10]
+    assert by_round([1, 3, 99, 99, 99, 5, 5, 99], faster_of(runs, [4, 4])) == [2, 5]
+    assert by_round([5, 7], faster_of([5, 7], [1, 1])) == [5, 7]
+    assert faster_of([9, 5, 7], [2, 1]) == [[1], [2]]
 
 
 def test_what_nodes_take_and_what_is_outside_add_up_where_rounds_are_held_up() -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.looks import nodes
-from ortbench.worker.looks.nodes import NodeEvent, Profile
+from ortbench.worker.looks import nodes, profile
 from ortbench.worker.session import first_run, providers, session
 from tests.conftest import MODELS
 
@@ -40,26 +41,40 @@ RECORDED = [
 ]
 
 
-def test_a_profile_is_its_last_runs_and_their_kernels() -> None:
-    profile = nodes.read(RECORDED, 1_000_000, 2)
-    assert profile.runs == [(1_020_000, 6_000), (1_030_000, 9_000)]
-    assert profile.events == [
-        nodes.NodeEvent("a", "Relu", "P", 1_021_000, 4_000, 0, 7, {"node_index": "0"}),
-        nodes.NodeEvent("outer", "If", "Q", 1_031_000, 6_000, 1, 7, {}),
-        nodes.NodeEvent("inner", "Add", "P", 1_032_000, 1_000, 1, 7, {}),
-    ]
+def test_a_profile_is_the_kernels_of_its_runs() -> None:
+    first, second, third = profile.runs(RECORDED)
+    assert [(run.start_us, run.took_us) for run in (first, second, third)] == [(10, 5), (20, 6), (30, 9)]
+    ((kernel, *rest),) = second.nodes
+    assert (kernel.name, kernel.op, kernel.ep, kernel.number, rest) == ("a", "Relu", "P", 0, [21, 4, 7, 0])
+    assert second.args == [{"op_name": "Relu", "provider": "P", "node_index": "0"}]
+    assert [third.nodes[at].kernel.name for at in profile.in_order(third.nodes)] == ["outer", "inner"]
 
 
-def test_a_profile_that_lost_runs_is_refused() -> None:
-    with pytest.raises(BenchmarkFailed, match="has 3 of 4 runs"):
-        nodes.read(RECORDED, 0, 4)
+def test_runs_that_a_profile_lost_are_not_in_it() -> None:
+    assert len(list(profile.runs(RECORDED[:-2]))) == 2
+
+
+def test_a_profiles_file_is_read_piece_by_piece(tmp_path: Path) -> None:
+    """Node names can be long, and have line ends and braces in them."""
+    names = [f"{{{'}'.join('x' * size)}\n\u00e9" for size in (1, 100_000, 3_000_000, 2)]
+    told = [{"cat": "Node", "name": name, "args": {"a": [{"b": [1]}]}} for name in names]
+    path = tmp_path / "profile.json"
+    path.write_text(
+        f"[\n{(',' + chr(10)).join(json.dumps(it, ensure_ascii=False) for it in told)}\n]\n", encoding="utf-8"
+    )
+    assert list(profile.events(str(path))) == told
+    path.write_text("[]")
+    assert list(profile.events(str(path))) == []
+    path.write_text('[{"a": 1},\n{"b": ')
+    with pytest.raises(ValueError, match="ends inside an event"):
+        list(profile.events(str(path)))
 
 
 Timed = list[tuple[int, int]]
 
 
 @pytest.fixture(scope="module")
-def recorded() -> tuple[Profile, Timed]:
+def recorded() -> tuple[list[profile.Run], int, Timed]:
     """Five runs as recorded, and as timed from outside."""
     provider = providers.find(TARGET)
     model = session.open_model(PATH, TARGET, provider)
@@ -76,30 +91,31 @@ def recorded() -> tuple[Profile, Timed]:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(first_run, "run_once", timed_run)
-            profile = recorder.take(arrays, 5)
-    assert len(timed) == 2 + 5
-    return profile, timed[2:]
+            recorder.run(arrays, 5)
+            runs = list(recorder.end())
+    assert len(timed) == 5
+    return runs, recorder.start_ns, timed
 
 
 @pytest.mark.timing
-def test_the_profile_is_on_the_clock_of_the_samples(recorded: tuple[Profile, Timed]) -> None:
+def test_the_profile_is_on_the_clock_of_the_samples(recorded: tuple[list[profile.Run], int, Timed]) -> None:
     """The runs of a profile lie in the runs as timed from outside: a clock that is off by a run would show."""
-    profile, timed = recorded
+    runs, start_ns, timed = recorded
     within = 100_000  # ONNX Runtime cuts its times to microseconds; two clocks are read one after the other
-    for (start, duration), (before, after) in zip(profile.runs, timed, strict=True):
+    for run, (before, after) in zip(runs, timed, strict=True):
+        start, duration = start_ns + run.start_us * 1000, run.took_us * 1000
         assert before - within <= start <= start + duration <= after + within
 
 
-def test_every_node_of_every_run_lies_in_its_run(recorded: tuple[Profile, Timed]) -> None:
-    profile, _ = recorded
-    assert {event.run for event in profile.events} == set(range(5))
-    for event in profile.events:
-        start, duration = profile.runs[event.run]
-        assert start <= event.start_ns <= event.start_ns + event.duration_ns <= start + duration + 2_000
-        assert event.ep == "CPUExecutionProvider"
-    names = [event.name for event in profile.events if event.run == 0]
-    assert [event.name for event in profile.events] == names * 5
-    assert "Softmax_15" in names
+def test_every_node_of_every_run_lies_in_its_run(recorded: tuple[list[profile.Run], int, Timed]) -> None:
+    runs, _, _ = recorded
+    names = [[run.nodes[at].kernel.name for at in profile.in_order(run.nodes)] for run in runs]
+    assert names == [names[0]] * 5
+    assert "Softmax_15" in names[0]
+    for run in runs:
+        for node in run.nodes:
+            assert run.start_us <= node.start_us <= node.start_us + node.took_us <= run.start_us + run.took_us + 2
+            assert node.kernel.ep == "CPUExecutionProvider"
 
 
 def test_the_profiles_file_is_removed() -> None:
@@ -107,7 +123,7 @@ def test_the_profiles_file_is_removed() -> None:
     with nodes.recording(PATH, TARGET, provider) as recorder:
         pass
     with pytest.raises(BenchmarkFailed, match="profiling failed"):
-        recorder.take({}, 1)
+        recorder.run({}, 1)
 
 
 def in_a_run(name: str, ts: int, dur: int, op: str, size: int = 0) -> dict[str, Any]:
@@ -129,20 +145,13 @@ def test_a_nodes_time_is_without_that_of_the_nodes_inside_it() -> None:
         in_a_run("loop", 30, 5, "Loop"),
         run_event(30, 6),
     ]
-    before, loop, body, other = nodes.node_times(nodes.read(recorded, 0, 2))
+    sums = profile.NodeSums()
+    for run in profile.runs(recorded):
+        sums.add(run)
+    assert sums.run_ns == [14_000, 6_000]
+    before, loop, body, other = sums.timed()
     assert (before.ns, before.inside) == ((0, 0), None)
     assert (loop.ns, loop.inside, loop.number) == ((5_000, 5_000), None, 3)
     assert (body.name, body.ns, body.inside, body.bytes) == ("body", (7_000, 0), 1, 16)
     assert (other.name, other.ns, other.inside) == ("body", (1_000, 0), None)
     assert (body.reads, body.gives) == (("float[2,8]",), ("float[2,8]", "int64[]"))
-
-
-def test_the_last_runs_of_a_profile() -> None:
-    def node(run: int) -> NodeEvent:
-        return NodeEvent(f"n{run}", "Relu", "EP", 100 * run, 10, run, 1, {})
-
-    whole = Profile([(100 * run, 50) for run in range(5)], [node(run) for run in range(5)])
-    found = whole.last(2)
-    assert found.runs == [(300, 50), (400, 50)]
-    assert [(event.name, event.run) for event in found.events] == [("n3", 0), ("n4", 1)]
-    assert whole.last(9) == whole

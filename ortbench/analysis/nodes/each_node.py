@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from statistics import fmean
 
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node
@@ -60,10 +61,11 @@ def each_node(
     ]
 
 
-def faster_of(run_ns: Sequence[int], rounds: int) -> list[list[int]]:
-    """The numbers of the faster half of each round's runs: single ones are recorded in whole µs, and some are held up."""
-    size = len(run_ns) // rounds
-    return [[at * size + it for it in faster(run_ns[at * size : (at + 1) * size])] for at in range(rounds)]
+def faster_of(run_ns: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
+    """The numbers of the faster half of the runs of each round, by how many it has: single ones are recorded in whole µs, and some are
+    held up."""
+    starts = [0, *accumulate(sizes)]
+    return [[start + it for it in faster(run_ns[start:end])] for start, end in pairwise(starts)]
 
 
 def by_round(ns: Sequence[int], rounds: Sequence[Sequence[int]]) -> list[int]:
@@ -97,7 +99,7 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
     found: list[list[int]] = []
     for node, own, edges in zip(timed, ends, wired, strict=True):
         mine: list[int] = []
-        others = theirs | ({*edges.inputs} if edges is not None else set())  # what other nodes give
+        fed = set() if edges is None else {*edges.inputs}
         open_tensors = list(own)
         while open_tensors:
             at = givers[open_tensors.pop()]
@@ -105,7 +107,7 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
                 continue
             taken.add(at)
             mine.append(at)
-            inputs = [it for it in model[at].inputs if it in givers and it not in others]
+            inputs = [it for it in model[at].inputs if it in givers and it not in theirs and it not in fed]
             # A convolution takes in what is behind it, and before it a Pad at most.
             if node.name.endswith(_BLOCKED) and model[at].op == node.op:
                 inputs = [it for it in inputs if it != model[at].inputs[0] or model[givers[it]].op == _PAD]

@@ -28,6 +28,8 @@ from ortbench.model.schema import (
     OperatorTime,
 )
 
+TOO_MANY = "an inference runs too many nodes for a timeline"
+
 
 @dataclass(frozen=True)
 class Timed:

@@ -22,7 +22,7 @@ from ortbench.core.files import temporary_folder
 from ortbench.model.modes import LATENCY
 from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.target import inputs_from, target_from, with_own
-from ortbench.worker.looks.nodes import KERNEL_TIME, recorded
+from ortbench.worker.looks.profile import KERNEL_TIME, NO_RUN, events
 from ortbench.worker.modes.base import Mode
 from ortbench.worker.opened import opened_of
 from ortbench.worker.session import first_run, providers, session
@@ -224,10 +224,15 @@ def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[held.Event], l
         first_run.run_once(model, arrays)
         is_plain = True
     runs: list[list[held.Event]] = [[]]
-    for event in recorded(model):
+    for event in events(model.session.end_profiling()):
         if event.get("cat") == "Node" and event["name"].endswith(KERNEL_TIME):
-            runs[-1].append((event["name"].removesuffix(KERNEL_TIME), event.get("args", {})))
+            args = event.get("args", {})
+            runs[-1].append(
+                (event["name"].removesuffix(KERNEL_TIME), {key: args[key] for key in held.READ if key in args})
+            )
         elif event.get("cat") == "Session" and event["name"] == "model_run":  # recorded when it ends, as nodes are
             runs.append([])
+    if not runs[:-1]:
+        raise BenchmarkFailed(NO_RUN)
     *own, plain = runs[:-1] if is_plain else runs
     return [event for run in own for event in run], plain

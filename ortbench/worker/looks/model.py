@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ortbench.analysis.nodes.node_times import Timed
 from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs.arrays import resolve_shapes
@@ -42,9 +43,9 @@ def inspect(
         where = placement.placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
         found, arrays = _describe(model, recorder.model, request, needs_run=several)
-        profile = _profile(recorder, arrays) if several and arrays is not None else None
-    copies = nodes.outline(model, asked, recorder.model, content, profile) if where["nodes"] is not None else None
-    if copies is not None and (copies["problem"] is None or profile is not None):
+        timed = _profiled(recorder, arrays) if several and arrays is not None else []
+    copies = nodes.outline(model, asked, recorder.model, content, timed) if where["nodes"] is not None else None
+    if copies is not None and (copies["problem"] is None or timed):
         where["memcpy_nodes"] = len(copies["memcpy"])
     device = placement.describe_device(recorder.model)
     warnings = ignored.warnings(asked, provider)
@@ -54,11 +55,13 @@ def inspect(
     }  # fmt: skip
 
 
-def _profile(recorder: nodes.Recorder, arrays: dict[str, Array]) -> nodes.Profile | None:
+def _profiled(recorder: nodes.Recorder, arrays: dict[str, Array]) -> list[Timed]:
+    """The nodes of a run; none where they cannot be profiled: what the placement says is said without them."""
     try:
-        return recorder.take(arrays, 1, warmup=0)
-    except OrtbenchError:  # what the placement says is said without it
-        return None
+        recorder.run(arrays, 1)
+        return recorder.times()
+    except OrtbenchError:
+        return []
 
 
 def _describe(

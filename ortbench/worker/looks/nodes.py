@@ -7,28 +7,28 @@ times are those of the host: on an EP that works asynchronously a node's time is
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.analysis.nodes.each_node import by_round, each_node, faster_of
 from ortbench.analysis.nodes.islands import Node
-from ortbench.analysis.nodes.node_times import Timed, as_run, counted, summary
+from ortbench.analysis.nodes.node_times import TOO_MANY, Timed, as_run, counted, summary
 from ortbench.analysis.nodes.node_times import outline as without_times
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import temporary_folder
+from ortbench.core.stats import FEWEST
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs.model_file import read as read_model
 from ortbench.worker.looks import graph as looks_graph
+from ortbench.worker.looks.profile import NO_RUN, NodeSums, Run, events, in_order
+from ortbench.worker.looks.profile import runs as read_runs
 from ortbench.worker.session import first_run, placement, providers, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.runtime import begin
@@ -41,64 +41,29 @@ if TYPE_CHECKING:
 
 _WARMUP_RUNS = 2
 _SHOWN_RUNS = 3  # of a timeline
-KERNEL_TIME = "_kernel_time"
-
-
-class NodeEvent(NamedTuple):
-    name: str  # of the node; ONNX Runtime calls a node without one ``<operator>_<index>``
-    op: str  # its operator; for a graph that the EP compiled, the EP's name for it
-    ep: str  # where it ran. Some plugin EPs have their Memcpy nodes counted as the CPU's
-    start_ns: int  # on the clock of `time.perf_counter_ns`; ONNX Runtime records whole microseconds
-    duration_ns: int  # of its kernel; of a node with branches or a body, all nodes in them included
-    run: int  # which of the runs, from 0
-    thread: int  # its id in the operating system
-    args: dict[str, Any]  # everything else that ONNX Runtime recorded: ``node_index``, ``input_type_shape`` …
-
-
-class Profile(NamedTuple):
-    """Some runs without the warm-up before them."""
-
-    runs: list[tuple[int, int]]  # start (as in `NodeEvent`) and duration of each, ns
-    events: list[NodeEvent]  # their nodes, by start; a node before those in its branches or body
-
-    def last(self, count: int) -> Profile:
-        """The last so many of its runs, or all where there are fewer, numbered from 0."""
-        return self.only(range(max(0, len(self.runs) - count), len(self.runs)))
-
-    def only(self, numbers: Sequence[int]) -> Profile:
-        """Some of its runs, numbered from 0."""
-        new = {number: at for at, number in enumerate(numbers)}
-        events = [event._replace(run=new[event.run]) for event in self.events if event.run in new]
-        return Profile([self.runs[number] for number in numbers], events)
-
-
-def profile_runs(
-    path: str, target: Target, provider: Provider, arrays: dict[str, Array], runs: int, warmup: int = _WARMUP_RUNS
-) -> Profile:
-    """Profile plain runs with arrays in host memory, in a session of their own. Raises `BadInput` or `BenchmarkFailed`:
-    the session cannot be opened, a run fails, or the profile cannot be read."""
-    with recording(path, target, provider) as recorder:
-        return recorder.take(arrays, runs, warmup)
+_LONGEST_S, _LONGEST_ROUND_S = 5.0, 0.5  # after which no further run is made
+_MOST_READ = 300_000  # nodes of a profile, which take some seconds
 
 
 class Recorder(NamedTuple):
     model: session.Model
     start_ns: int  # when the profile began, on the clock of `time.perf_counter_ns`
 
-    def take(self, arrays: dict[str, Array], runs: int, warmup: int = _WARMUP_RUNS) -> Profile:
-        """Run, end the profile and read it; see `profile_runs`. It can be taken once."""
-        self.run(arrays, warmup + runs)
-        return self.end(runs)
-
     def run(self, arrays: dict[str, Array], runs: int) -> None:
         with _failing():
             for _ in range(runs):
                 first_run.run_once(self.model, arrays)
 
-    def end(self, runs: int) -> Profile:
-        """End the profile, and read its last runs."""
+    def end(self) -> Iterator[Run]:
+        """End the profile, and read its runs one by one, while its file is there."""
         with _failing():
-            return read(recorded(self.model), self.start_ns, runs)
+            yield from read_runs(events(self.model.session.end_profiling()))
+
+    def times(self) -> list[Timed]:
+        """The nodes of the last run. Raises `BenchmarkFailed`: no run is in the profile as a whole."""
+        sums = NodeSums()
+        sums.add(_last(self.end(), 1)[0])
+        return sums.timed()
 
 
 @contextmanager
@@ -112,11 +77,12 @@ def _failing() -> Iterator[None]:
         raise BenchmarkFailed(f"profiling failed: {ort_text(error)}") from None
 
 
-def recorded(model: session.Model) -> list[dict[str, Any]]:
-    """The events of a session's profile, which ends with this."""
-    text = Path(model.session.end_profiling()).read_text(encoding="utf-8", errors="replace")
-    events: list[dict[str, Any]] = json.loads(text, strict=False)
-    return events
+def _last(runs: Iterable[Run], count: int) -> list[Run]:
+    """The last runs, so many at most and one at least. Raises `BenchmarkFailed`: there is none."""
+    found = list(deque(runs, maxlen=count))
+    if not found:
+        raise BenchmarkFailed(NO_RUN)
+    return found
 
 
 @contextmanager
@@ -153,39 +119,6 @@ def _offset(clock: Callable[[], int]) -> int:
     return min(readings)[1]
 
 
-def read(recorded: Sequence[dict[str, Any]], start_ns: int, runs: int) -> Profile:
-    """The last runs of a profile, by the events of its JSON file, whose ``ts`` and ``dur`` are microseconds: those of cat
-    ``Session`` named ``model_run`` are the runs, those of cat ``Node`` named ``…_kernel_time`` the nodes. Raises
-    `BenchmarkFailed`: it has fewer runs (ONNX Runtime keeps a million events)."""
-    whole = [event for event in recorded if event.get("cat") == "Session" and event["name"] == "model_run"][-runs:]
-    if len(whole) < runs:
-        raise BenchmarkFailed(f"ONNX Runtime's profile has {len(whole)} of {runs} runs")
-    starts = [event["ts"] for event in whole]
-    nodes = [event for event in recorded if event.get("cat") == "Node" and event["name"].endswith(KERNEL_TIME)]
-    events = []
-    # A node comes before those in its branches or body, which can start in the same microsecond; one that took none
-    # comes before the node that follows it.
-    for event in sorted(nodes, key=lambda event: (event["ts"], event["dur"] > 0, -event["dur"])):
-        run = bisect_right(starts, event["ts"]) - 1
-        if run >= 0:
-            events.append(_node_event(event, start_ns, run))
-    return Profile([(start_ns + event["ts"] * 1000, event["dur"] * 1000) for event in whole], events)
-
-
-def _node_event(event: dict[str, Any], start_ns: int, run: int) -> NodeEvent:
-    args = dict(event.get("args", {}))
-    return NodeEvent(
-        name=event["name"].removesuffix(KERNEL_TIME),
-        op=args.pop("op_name", ""),
-        ep=args.pop("provider", ""),
-        start_ns=start_ns + event["ts"] * 1000,
-        duration_ns=event["dur"] * 1000,
-        run=run,
-        thread=event["tid"],
-        args=args,
-    )
-
-
 class Profiling:
     """A session whose runs are profiled, in rounds: between them others may run. `end` it, or `close` it.
 
@@ -202,31 +135,42 @@ class Profiling:
         self._recorder = self._stack.enter_context(recording(path, self._target, self._provider, self._content))
         self._arrays, _, _ = first_run.make_inputs(path, self._recorder.model, request)
         self._placed = placement.placed(self._recorder.model)
-        self._kept: list[bool] = []  # of each run
+        self._round_of: list[int | None] = []  # of each run; None of those that do not count
         self._rounds = 0
 
-    def run(self, runs: int, warmup: int, rounds: int = 1) -> None:
-        """Make so many runs that count, as so many rounds, after others that do not."""
-        self._recorder.run(self._arrays, runs + warmup)
-        self._kept += [False] * warmup + [True] * runs
-        self._rounds += rounds
+    def warm_up(self, runs: int) -> None:
+        """Make runs that do not count, fewer where they take long."""
+        self._run(runs, None)
 
-    def end(self, graph_path: str | None = None) -> tuple[Nodes, Profile]:
-        """What the nodes and the copies between them take: the key ``nodes`` of a result. Where this environment cannot read
-        models, the graph that ran goes to `graph_path`, for `nodes_read`. Raises `OrtbenchError`: the profile cannot be
-        read."""
-        profile = self._recorder.end(len(self._kept)).only([at for at, kept in enumerate(self._kept) if kept])
+    def run(self, runs: int) -> None:
+        """Make the runs of a round, fewer where they take long: the profiler slows those of many nodes most."""
+        self._run(runs, self._rounds)
+        self._rounds += 1
+
+    def _run(self, runs: int, number: int | None) -> None:
+        end = time.monotonic() + _LONGEST_ROUND_S
+        for made in range(runs):
+            if made and time.monotonic() > end:
+                return
+            self._recorder.run(self._arrays, 1)
+            self._round_of.append(number)
+
+    def end(self, graph_path: str | None = None, shown: int = 0) -> tuple[Nodes, protocol.Recorded | None]:
+        """What the nodes and the copies between them take: the key ``nodes`` of a result; and the last runs, so many, for a timeline.
+        Where this environment cannot read models, the graph that ran goes to `graph_path`, for `nodes_read`. Raises
+        `OrtbenchError`: the profile cannot be read."""
+        sums, sizes, last = self._read(shown)
+        recorded = _recorded(last, self._recorder.start_ns) if shown else None
         del self._recorder
         self._stack.close()  # and with it the session, before there is another one
-        timed = node_times(profile)
+        timed, taken = sums.timed(), sums.run_ns
         session_of = self._path, self._target, self._provider, self._content, self._placed, timed
         graph, problem = _graph(*session_of)
-        taken = [duration for _, duration in profile.runs]
         found = summary(taken, timed, graph, problem)
         model = looks_graph.named(self._path)
         nodes = [] if model is None else looks_graph.nodes_of(model, ())[0]
         wired = _found(*session_of)[0] if graph == [] else graph  # of one EP only the names of its tensors are wanted
-        rounds = faster_of(taken, self._rounds)
+        rounds = faster_of(taken, sizes)
         found["each"] = each_node(timed, wired, nodes, rounds)
         found["rounds_ns"] = by_round(taken, rounds)
         if model is not None:
@@ -234,7 +178,24 @@ class Profiling:
         elif graph_path is not None:
             with suppress(OrtbenchError):
                 session.open_model(self._path, self._target, self._provider, graph_path=graph_path)
-        return found, profile
+        return found, recorded
+
+    def _read(self, shown: int) -> tuple[NodeSums, list[int], list[Run]]:
+        """The nodes of the runs that count, how many runs each round has, and the last runs. Of a profile that has not all of them it
+        is those that it has, and of one that would take long to read the first; warm-up runs where there are no others."""
+        sums, sizes, last, read = NodeSums(), Counter[int](), deque[Run](maxlen=max(shown, 1)), 0
+        for run, number in zip(self._recorder.end(), self._round_of, strict=False):
+            last.append(run)
+            if number is not None:
+                sums.add(run)
+                sizes[number] += 1
+            read += len(run.nodes)
+            if len(sizes) > FEWEST and read > _MOST_READ:
+                break
+        if not sums.run_ns:
+            sums.add(_last(last, 1)[0])
+            sizes[0] = 1
+        return sums, list(sizes.values()), list(last)
 
 
 def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
@@ -253,12 +214,20 @@ def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
     return {**found, "each": each, "content": looks_graph.content(own)}
 
 
-def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[Nodes, Profile]:
-    """Profile some runs and say what its nodes and the copies between them take; raises as `Profiling` does."""
+def profile_nodes(
+    path: str, target: Target, request: Inputs, runs: int, shown: int = 0
+) -> tuple[Nodes, protocol.Recorded | None]:
+    """Profile some runs and say what its nodes and the copies between them take, with the last ones for a timeline; raises as
+    `Profiling` does."""
     profiling = Profiling(path, target, request)
     try:
-        profiling.run(runs, _WARMUP_RUNS, rounds=runs)
-        return profiling.end()
+        profiling.warm_up(_WARMUP_RUNS)
+        end = time.monotonic() + _LONGEST_S
+        for made in range(runs):
+            if made and time.monotonic() > end:
+                break
+            profiling.run(1)
+        return profiling.end(shown=shown)
     finally:
         profiling.close()
 
@@ -268,8 +237,9 @@ def nodes(
 ) -> protocol.ProfiledNodes:
     """Profile some runs in a session of their own. A timeline shows the last of them."""
     begin()
-    found, profile = profile_nodes(model, target_from(target), inputs_from(inputs), runs)
-    return {"found": found, "profile": _recorded(profile.last(_SHOWN_RUNS)) if timeline else None}
+    shown = _SHOWN_RUNS if timeline else 0
+    found, profile = profile_nodes(model, target_from(target), inputs_from(inputs), runs, shown)
+    return {"found": found, "profile": profile}
 
 
 def nodes_begin(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> dict[str, object]:
@@ -281,7 +251,9 @@ def nodes_begin(state: State, model: str, target: dict[str, Any], inputs: dict[s
 
 def nodes_run(state: State, runs: int) -> dict[str, object]:
     """A round of runs; the first, with which others had the processor before, does not count."""
-    state.others[Profiling].run(runs, warmup=1)
+    profiling: Profiling = state.others[Profiling]
+    profiling.warm_up(1)
+    profiling.run(runs)
     return {}
 
 
@@ -294,18 +266,41 @@ def nodes_end(state: State, graph: str) -> Nodes:
 def profile(state: State, stage: int | None = None) -> protocol.Recorded:
     """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes; of a chain those of a stage."""
     path, target, model, arrays = state.opened.session(stage)
-    return _recorded(profile_runs(path, target, model.provider, arrays, _SHOWN_RUNS))
+    with recording(path, target, model.provider) as recorder:
+        recorder.run(arrays, _WARMUP_RUNS + _SHOWN_RUNS)
+        found = _recorded(_last(recorder.end(), _SHOWN_RUNS), recorder.start_ns)
+    if found is None:
+        raise BenchmarkFailed(TOO_MANY)
+    return found
 
 
-def _recorded(profile: Profile) -> protocol.Recorded:
-    return {"runs": profile.runs, "nodes": [cast("protocol.NodeEvent", event._asdict()) for event in profile.events]}
+def _recorded(runs: Sequence[Run], start_ns: int) -> protocol.Recorded | None:
+    """Runs for a timeline, on the clock of `time.perf_counter_ns`; None where one has too many nodes for that."""
+    nodes: list[protocol.NodeEvent] = []
+    for number, run in enumerate(runs):
+        if len(run.args) < len(run.nodes):
+            return None
+        for at in in_order(run.nodes):
+            kernel, start_us, took_us, thread, _ = run.nodes[at]
+            nodes.append(
+                {
+                    "name": kernel.name,
+                    "op": kernel.op,
+                    "ep": kernel.ep,
+                    "start_ns": start_ns + start_us * 1000,
+                    "duration_ns": took_us * 1000,
+                    "run": number,
+                    "thread": thread,
+                    "args": run.args[at],
+                }
+            )
+    return {"runs": [(start_ns + run.start_us * 1000, run.took_us * 1000) for run in runs], "nodes": nodes}
 
 
 def outline(
-    path: str, target: Target, model: session.Model, content: bytes | None, profile: Profile | None
+    path: str, target: Target, model: session.Model, content: bytes | None, timed: Sequence[Timed]
 ) -> InnerCopies:
     """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.nodes.node_times.outline`."""
-    timed = [] if profile is None else node_times(profile)
     graph, problem = _graph(path, target, model.provider, content, placement.placed(model), timed)
     return without_times(graph, timed, problem)
 
@@ -313,10 +308,11 @@ def outline(
 def count_copies(path: str, target: Target, provider: Provider, arrays: dict[str, Array]) -> CountedCopies:
     """How many Memcpy nodes one run has, and what they copy: keys of a result's ``placement``."""
     try:
-        timed = node_times(profile_runs(path, target, provider, arrays, 1, warmup=0))
+        with recording(path, target, provider) as recorder:
+            recorder.run(arrays, 1)
+            return counted(recorder.times())
     except OrtbenchError:  # the count is a help in reading the figures: never worth losing them for
         return {"memcpy_nodes": None}
-    return counted(timed)
 
 
 def _graph(
@@ -340,55 +336,3 @@ def _found(*session_of: Any) -> tuple[list[Node] | None, str | None]:
         return looks_graph.find(*session_of), None
     except looks_graph.NotKnown as error:
         return None, str(error)
-
-
-@dataclass
-class _Sum:
-    """What one node has been seen to do so far."""
-
-    event: NodeEvent
-    inside: int | None
-    ns: list[int]
-    bytes: list[int]
-
-
-def node_times(profile: Profile) -> list[Timed]:
-    """The nodes of a profile, a node before those in its branches or body, in the order in which they first ran."""
-    sums: list[_Sum] = []
-    indices: dict[tuple[int | None, str, str, str, Any], int] = {}
-    open_nodes: dict[int, list[tuple[NodeEvent, int]]] = defaultdict(list)  # by thread, the innermost last
-    for event in profile.events:
-        around = open_nodes[event.thread]
-        while around and event.start_ns >= around[-1][0].start_ns + around[-1][0].duration_ns:
-            around.pop()
-        inside = around[-1][1] if around else None
-        key = (inside, event.name, event.op, event.ep, event.args.get("node_index"))
-        index = indices.setdefault(key, len(sums))
-        if index == len(sums):
-            sums.append(_Sum(event, inside, [0] * len(profile.runs), [0] * len(profile.runs)))
-        sums[index].ns[event.run] += event.duration_ns
-        sums[index].bytes[event.run] += int(event.args.get("output_size", 0))
-        if inside is not None:
-            sums[inside].ns[event.run] -= event.duration_ns
-        around.append((event, index))
-    return [_timed(it) for it in sums]
-
-
-def _timed(found: _Sum) -> Timed:
-    event = found.event
-    return Timed(
-        name=event.name,
-        op=event.op,
-        ep=event.ep,
-        number=int(event.args.get("node_index", -1)),
-        inside=found.inside,
-        ns=tuple(found.ns),
-        bytes=max(found.bytes),
-        reads=_types(event.args.get("input_type_shape", ())),
-        gives=_types(event.args.get("output_type_shape", ())),
-    )
-
-
-def _types(recorded: Sequence[dict[str, list[int]]]) -> tuple[str, ...]:
-    """Types and shapes as ONNX Runtime records them, ``[{"float": [8, 4]}]``, as text."""
-    return tuple(f"{name}[{','.join(map(str, shape))}]" for entry in recorded for name, shape in entry.items())
