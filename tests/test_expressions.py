@@ -20,13 +20,14 @@ def test_the_names_in_an_expression() -> None:
         ("a//(b-1)", {"a", "b"}),  # whatever b is: it is not looked at yet
         ("m[0]+1", {"m[0]"}),  # a dimension without a name
         ("past.0.key[2]-x:0[1]*m[0]", {"past.0.key[2]", "x:0[1]", "m[0]"}),
+        ("p2o.DynamicDimension.1//2+1e3", {"p2o.DynamicDimension.1"}),
         ("0.5", set()),
         ("7", set()),
         ("1//0", set()),
     ]:
         assert names_in(text) == names
     for text in [
-        "", " ", "a b", "a+", "1_x", "a**2", "a@b", "a<<1", "a&b", "a and b", "not a", "a if b else c", "f(a)", "a.b", "a[b]", "a [0]", "[0]",
+        "", " ", "a b", "a+", "1_x", "a**2", "a@b", "a<<1", "a&b", "a and b", "not a", "a if b else c", "f(a)", "a.", "a:", "1.5x", "a[b]", "a [0]", "[0]",
         "'a'", "True", "None", "1j", "...", "a,b", "[a]", "lambda: a", "x:=1", "~a", "+a", "a<b", "{a}", "b''", "f'{a}'",
         "a\nb", "(" * 250 + "a" + ")" * 250, "a+" * 100 + "a", "\0",
     ]:  # fmt: skip

@@ -19,7 +19,8 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _PARTS = (ast.Constant, ast.Name, ast.Load, ast.UnaryOp, ast.USub, ast.BinOp, *_OPERATORS)
 _LONGEST = 200  # characters
-_PLACE = re.compile(r"[^\s+*/%()-]+\[\d+\]")  # a dimension without a name, such as m[0]
+# A name: an identifier, one as exporters write them, such as p2o.DynamicDimension.1 or x:0, or a place, such as m[0].
+_NAME = re.compile(r"(?<![\w.])[^\W\d]\w*(?:[.:]\w+)*(?:\[\d+\])?")
 
 
 def named_dims(tensor: str, shape: Sequence[int | str | None]) -> tuple[int | str, ...]:
@@ -41,24 +42,26 @@ def names_in(text: str) -> set[str] | None:
     try:
         if len(text) > _LONGEST:
             return None
-        tree, places = _parsed(text)
+        tree, odd = _parsed(text)
         parts = list(ast.walk(tree))
     except (SyntaxError, ValueError):
         return None
     if not all(isinstance(it, _PARTS) and type(getattr(it, "value", 0)) in (int, float) for it in parts):
         return None
-    return {places.get(node.id, node.id) for node in parts if isinstance(node, ast.Name)}
+    return {odd.get(node.id, node.id) for node in parts if isinstance(node, ast.Name)}
 
 
 def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
-    """An expression, and the dimensions without a name by the names that they have in it."""
-    places: dict[str, str] = {}
+    """An expression, and the names that are no identifiers by what stands for them in it."""
+    odd: dict[str, str] = {}
 
     def put(found: re.Match[str]) -> str:
-        places[name := f"_place{len(places)}"] = found[0]
+        if found[0].isidentifier():
+            return found[0]
+        odd[name := f"_odd{len(odd)}"] = found[0]
         return name
 
-    return ast.parse(_PLACE.sub(put, text.strip()), mode="eval").body, places
+    return ast.parse(_NAME.sub(put, text.strip()), mode="eval").body, odd
 
 
 def value_of(text: str, known: Mapping[str, Any], option: str) -> Any:
@@ -68,8 +71,8 @@ def value_of(text: str, known: Mapping[str, Any], option: str) -> Any:
     computer holds.
     """
     try:
-        tree, places = _parsed(text)
-        return _value(tree, {**known, **{name: known[place] for name, place in places.items()}})
+        tree, odd = _parsed(text)
+        return _value(tree, {**known, **{name: known[meant] for name, meant in odd.items()}})
     except KeyError as error:
         names = ", ".join(sorted(known)) or "nothing"
         raise BadInput(f"{option}: {error.args[0]!r} is not known here; known are {names}") from None

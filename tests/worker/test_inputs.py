@@ -113,10 +113,13 @@ def test_a_name_that_is_a_sum_itself() -> None:
     assert resolve_shapes(specs, {}, {}, {"step": 0, "past_length": 0})[0] == {"past": (0,), "mask": (1,), "half": (0,)}
 
 
-def test_a_dimension_without_a_name_in_a_sum() -> None:
+def test_sums_of_dimensions_whose_names_are_no_identifiers() -> None:
     specs = [spec("x.1", None, None), spec("state", 2, None, 4), spec("mask", "total")]
     given: dict[str, int | str] = {"x.1[0]": 4, "state[1]": "x.1[0]", "total": "x.1[1]+state[1]"}
     assert resolve_shapes(specs, {}, given) == ({"x.1": (4, 1), "state": (2, 4, 4), "mask": (5,)}, ["x.1[1]"])
+    specs = [spec("x", "p2o.Dim.0"), spec("y", "unk:1"), spec("z", "p2o.Dim.0 + 1")]
+    assert resolve_shapes(specs, {}, {"p2o.Dim.0": 4, "unk:1": "2*p2o.Dim.0"})[0] == {"x": (4,), "y": (8,), "z": (5,)}
+    specs = [spec("x.1", None, None), spec("state", 2, None, 4)]
     with refused("--dim state[1]=state[1]+1: is a sum of itself"):
         resolve_shapes(specs, {}, {"state[1]": "state[1]+1"})
 
