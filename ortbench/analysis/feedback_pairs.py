@@ -30,6 +30,8 @@ def suggested(
     """The loop that a model looks made for, by names, types and shapes, with its `command`, made of the names of its state and of the
     options that make the loop; None where nothing looks like a state."""
     inputs, outputs = ([it for it in side if not _MEANT_OTHERWISE & set(it["name"])] for side in (inputs, outputs))
+    passed = {it["name"] for it in inputs}  # an output that is an input says nothing new
+    outputs = [it for it in outputs if it["name"] not in passed]
     pairs = by_name(inputs, outputs)
     sure = bool(pairs)
     pairs = pairs or _only_one_alike(inputs, outputs)

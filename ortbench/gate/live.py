@@ -33,7 +33,7 @@ from ortbench.gate.stored import check_lost, check_values, full, refuse_statisti
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE
 from ortbench.model.metrics import LATENCY, Figure
 from ortbench.model.modes import ENQUEUE, THROUGHPUT
-from ortbench.model.result import FAILED, Result
+from ortbench.model.result import FAILED, UNSUPPORTED, Result
 from ortbench.model.unit_of_work import INFERENCE, Work
 from ortbench.plan.load_plan import AUTO, LoadPlan, read_timestamps
 
@@ -76,7 +76,12 @@ class LiveGate(Gate):
 
     @staticmethod
     def check_inputs(results: Sequence[Result]) -> None:
-        """Refuse (`NotComparable`) two models that take other inputs; one takes others only where that was asked for."""
+        """Refuse (`NotComparable`) two models that take other inputs; one takes others only where that was asked for. `BenchmarkFailed`:
+        one can be measured in no mode."""
+        for number, result in enumerate(results):
+            if all(case.status == UNSUPPORTED for case in result.cases):
+                side = "baseline" if number else "candidate"
+                raise BenchmarkFailed(f"the {side} cannot be measured: {result.cases[0].reason}")
         takes = [
             {it["name"]: (it["type"], it.get("tensors", it["shape"])) for it in result.model["inputs"]}
             for result in results

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from ortbench.analysis import unshaped
 from ortbench.analysis.items import dim_sizes, items_of
 from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.analysis.outputs import EXPECTED, put, told
@@ -24,7 +25,7 @@ from ortbench.core.safe_text import listed
 from ortbench.core.version import __version__
 from ortbench.measure.gpus import known_card, to_warn_of
 from ortbench.model.hardware_names import is_on_nvidia
-from ortbench.model.modes import CPU, MODES
+from ortbench.model.modes import CPU, MODES, mode_of
 from ortbench.model.protocol import Opened, OpenedChain
 from ortbench.model.result import CHAIN, LOOP, UNSUPPORTED, Result
 from ortbench.model.schema import GpuReading, Machine, Target, Throttled
@@ -84,6 +85,9 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
     if opened["guessed_dims"]:
         sizes = (f"set to {size}: {', '.join(names)}" for size, names in by_size(opened["guessed_dims"]).items())
         result.warn("dims-set-to-1", f"symbolic dimensions {'; '.join(sizes)}; give others with --dim or --shape")
+    binds = any(not mode_of(mode).of_cpu_tensors for mode in plan.modes)
+    for reason in unshaped.reasons(opened["outputs"]):
+        result.warn("outputs-without-shape", f"{reason}: bound without a shape" if binds else reason)
     for case in result.cases:
         if opened["unsupported"] is not None:
             case.status, case.reason = UNSUPPORTED, opened["unsupported"]

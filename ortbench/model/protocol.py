@@ -289,7 +289,7 @@ class ProgramSession(TypedDict):
 class ProgramTensor(TypedDict):
     """An input or output; ``memory``: ``stays`` (the session wants it in ordinary host memory), ``array`` (host memory of an EP
     that computes there), ``default``, ``shared`` (HOST_ACCESSIBLE) or ``named``; ``tolerance``: relative and absolute, None for
-    what must be the same; ``length``: of an input that is a sequence, how many tensors it has; ``nested``: a sequence or an
+    what must be the same; ``unshaped``: an output that is bound without a shape; ``length``: of an input that is a sequence, how many tensors it has; ``nested``: a sequence or an
     optional; ``number``: ONNX's of a type that numpy has not, else None."""
 
     name: str
@@ -300,6 +300,7 @@ class ProgramTensor(TypedDict):
     shape: list[int]
     memory: str
     tolerance: list[float] | None
+    unshaped: bool
 
 
 class ProgramWait(TypedDict):
@@ -330,7 +331,7 @@ class ProgramLoop(TypedDict):
 
 class Program(TypedDict):
     """``program``: what a program does that runs a mode; ``by_address``: outputs are bound as if they were the EP's own memory;
-    ``captured``: runs of the mode are captured as a graph; ``dynamic``: its outputs are bound without a shape; ``external``: the
+    ``captured``: runs of the mode are captured as a graph; ``external``: the
     library that its inputs are in, ``dlpack`` whether ONNX Runtime takes them by a call that is public."""
 
     session: ProgramSession
@@ -342,7 +343,6 @@ class Program(TypedDict):
     wait_download: ProgramWait | None
     by_address: bool
     captured: bool
-    dynamic: bool
     external: schema.Place | None
     dlpack: bool
     loop: ProgramLoop | None

@@ -187,7 +187,8 @@ class Tensor(TypedDict):
 
     ``model_shape`` is as the model states it, a name or None where a dimension is not fixed; ``shape`` and ``bytes`` are
     those of the run, None where it is not a tensor that can be held; ``range`` is that of random values. A sequence has
-    ``tensors``, the shapes of its tensors, and their bytes; ``model_shape`` is then that of each.
+    ``tensors``, the shapes of its tensors, and their bytes; ``model_shape`` is then that of each. An output that modes bind without a
+    shape has ``unshaped``: its size depends on ``values``, it is an ``input``, or has another shape than the model ``declared``.
     """
 
     name: str
@@ -197,6 +198,7 @@ class Tensor(TypedDict):
     bytes: int | None
     range: NotRequired[list[float] | None]
     tensors: NotRequired[list[list[int]]]
+    unshaped: NotRequired[str]
 
 
 class Model(TypedDict):

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.core.errors import OrtbenchError, Unsupported
+from ortbench.core.errors import BadInput, Unsupported
 from ortbench.plan.target import Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs import files, model_file
 from ortbench.worker.modes import external_inputs
@@ -87,7 +87,7 @@ def answered(
         "placement": counted,
         "unsupported": unsupported,
         "inputs": [tensor(spec, data.arrays.get(spec.name), data) for spec in model.inputs],
-        "outputs": [tensor(spec, array, data) for spec, array in zip_longest(model.outputs, data.reference)],
+        "outputs": [output(spec, array, data) for spec, array in zip_longest(model.outputs, data.reference)],
         "guessed_dims": data.guessed_dims,
         "expected": data.expected,
         "session_ns": model.session_ns,
@@ -125,6 +125,12 @@ def tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
     return {**found, "range": None if bounds is None else list(bounds)}
 
 
+def output(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
+    why = data.unshaped.get(spec.name)
+    found: schema.Tensor = {**tensor(spec, value, data), "range": None}  # which an input of that name may have
+    return found if why is None else {**found, "unshaped": why}
+
+
 def save_inputs(state: State, folder: str) -> protocol.Saved:
     """Write the inputs for a program to read; false where they cannot be written as numpy has them."""
     specs, arrays = state.opened.model.inputs, state.opened.data.arrays
@@ -142,10 +148,10 @@ def hold_outputs(state: State, folder: str) -> protocol.HeldOutputs:
     """What differs between the reference outputs here and those that another worker saved, and by how much."""
     (specs, references), request = state.opened.references(), state.opened.request
     try:
-        others = files.load(Path(folder), specs, "output")
-    except OrtbenchError as error:
+        others = files.load_saved(Path(folder), specs, "output")
+    except BadInput as error:
         return {"differs": str(error), "relative": None, "accepts": None, "distances": []}
-    given = ((spec.name, array, others[spec.name]) for spec, array in zip(specs, references, strict=False))
+    given = zip([spec.name for spec in specs], references, others, strict=False)
     held = compared(given, request.rtol, request.atol)
     if held["differs"] is not None:
         held["differs"] += model_file.sentence(state.opened.path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,18 +42,20 @@ def program(state: State, mode: str) -> protocol.Program:
             )
         if not spec.native and opened.loops:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy has not, and no loop is written for that")
+    unshaped = made.unshaped if isinstance(made, BoundMode) else set()
+    if isinstance(made, BoundLoop):
+        unshaped = made.unshaped.names
     arrays = [data.arrays[spec.name] for spec in model.inputs]
     found: protocol.Program = {
         "session": _session(opened),
         "inputs": _tensors(model.inputs, arrays, model.places.inputs, mode, opened.request),
-        "outputs": _tensors(model.outputs, data.reference, model.places.outputs, mode, opened.request),
+        "outputs": _tensors(model.outputs, data.reference, model.places.outputs, mode, opened.request, unshaped),
         "has_pinned": host_accessible_memory(model.provider) is not None,
         "wait": _wait(made.sync),
         "wait_upload": None if made.h2d_sync is None else _wait(made.h2d_sync),
         "wait_download": None if made.d2h_sync is None else _wait(made.d2h_sync),
         "by_address": made.refused is not None,
         "captured": isinstance(made, BoundMode) and made.graph_id is not None,
-        "dynamic": isinstance(made, BoundMode) and made.is_dynamic,
         "external": made.external.describe() if isinstance(made, BoundMode) and made.external is not None else None,
         "dlpack": hasattr(ort.OrtValue, "from_dlpack"),
         "loop": None,
@@ -124,7 +126,12 @@ def _options(opened: Opened) -> dict[str, str]:
 
 
 def _tensors(
-    specs: Sequence[TensorSpec], arrays: Sequence[Value], places: Sequence[Place], mode: str, request: Inputs
+    specs: Sequence[TensorSpec],
+    arrays: Sequence[Value],
+    places: Sequence[Place],
+    mode: str,
+    request: Inputs,
+    unshaped: Collection[str] = (),
 ) -> list[protocol.ProgramTensor]:
     return [
         {
@@ -136,6 +143,7 @@ def _tensors(
             "shape": _shape(array),
             "memory": _memory(place, mode),
             "tolerance": _tolerance(spec, request),
+            "unshaped": spec.name in unshaped,
         }
         for spec, array, place in zip(specs, arrays, places, strict=True)
     ]

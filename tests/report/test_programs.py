@@ -32,6 +32,7 @@ def found(**changed: Any) -> Program:
         "shape": SHAPE,
         "memory": "default",
         "tolerance": [1e-3, 1e-5],
+        "unshaped": False,
     }
     said = {
         "session": {
@@ -43,13 +44,13 @@ def found(**changed: Any) -> Program:
         "inputs": [{"name": "image", **tensor}],
         "outputs": [{"name": "adjusted", **tensor}],
         "has_pinned": False, "wait": wait, "wait_upload": wait, "wait_download": None, "by_address": False, "loop": None,
-        "captured": False, "dynamic": False, "external": None, "dlpack": True,
+        "captured": False, "external": None, "dlpack": True,
     }  # fmt: skip
     return cast(Program, {**said, **changed})
 
 
 def opened() -> Opened:
-    return cast(Opened, {"inputs": [{"name": "image", "range": [0.0, 1.0]}]})
+    return cast(Opened, {"inputs": [{"name": "image", "range": [0.0, 1.0]}], "outputs": []})
 
 
 PREPARED = cast(Prepared, {"inferences_per_sample": None, "pipeline": None})
@@ -77,7 +78,8 @@ def test_names_from_outside_break_no_program(mode: str) -> None:
     """Names are anybody's text."""
     names = ['a"b', "it's", "back\\slash", 'triple"""', "new\nline", "\u202egnp"]
     tensors = [{**found()["inputs"][0], "name": name} for name in names]
-    given = cast(Opened, {"inputs": [{"name": name, "range": None} for name in names]})
+    outputs = [{"name": name, "unshaped": "values"} for name in names]
+    given = cast(Opened, {"inputs": [{"name": name, "range": None} for name in names], "outputs": outputs})
     command = ["ortbench", "code", 'm"""\\.onnx\n']
     prepared = cast(Prepared, {"inferences_per_sample": None, "pipeline": {"distinct": 4, "items": 4}})
     written = program.write(plan(mode), given, prepared, found(inputs=tensors, has_pinned=True), command).source
@@ -102,7 +104,7 @@ def test_each_sync_has_its_own_wait() -> None:
 
 def test_memory_of_several_kinds_is_refused() -> None:
     tensors = [{**found()["inputs"][0], "memory": memory} for memory in ("default", "shared")]
-    given = cast(Opened, {"inputs": [{"name": "image", "range": None}] * 2})
+    given = cast(Opened, {"inputs": [{"name": "image", "range": None}] * 2, "outputs": []})
     with pytest.raises(BenchmarkFailed, match="in memory of several kinds"):
         program.write(plan(), given, PREPARED, found(inputs=tensors), [])
 
@@ -192,21 +194,26 @@ def test_inputs_in_memory_of_other_libraries(library: str) -> None:
 
 
 def test_outputs_without_a_shape_are_bound_anew_in_each_run() -> None:
-    text = source(dynamic=True)
+    unshaped = [{**it, "unshaped": True} for it in found()["outputs"]]
+    text = source(outputs=unshaped)
     compile(text, "program", "exec")
     assert 'ort.OrtDevice.make("gpu", memory.device_id, memory.device_vendor_id)' in text
     assert "bound_outputs" not in text
     named = [{**it, "memory": "named"} for it in found()["inputs"]]
-    by_name = source(dynamic=True, inputs=named, outputs=named, session=session_of(by_name=True, named="dml", device=1))
+    outputs = [{**it, "unshaped": True} for it in named]
+    by_name = source(inputs=named, outputs=outputs, session=session_of(by_name=True, named="dml", device=1))
     compile(by_name, "program", "exec")
     assert 'ort.OrtDevice.make("dml", 1)' in by_name
-    stays = [{**found()["outputs"][0], "memory": "stays"}, {**found()["outputs"][0], "name": "other"}]
-    on_host = source(dynamic=True, outputs=stays)
+    stays = [{**unshaped[0], "memory": "stays"}, {**unshaped[0], "name": "other"}]
+    on_host = source(outputs=stays)
     compile(on_host, "program", "exec")
     assert "(host if name in ON_HOST else device)" in on_host
-    shared = [{**it, "memory": "shared"} for it in found()["inputs"]]
+    shared = [{**it, "memory": "shared"} for it in unshaped]
     with pytest.raises(BenchmarkFailed, match="in memory that host and device share"):
-        source(dynamic=True, inputs=shared, outputs=shared)
+        source(inputs=shared, outputs=shared)
+    mixed = source(outputs=[*found()["outputs"], {**unshaped[0], "name": "other"}])
+    compile(mixed, "program", "exec")
+    assert 'UNSHAPED = ["other"]' in mixed
 
 
 @pytest.mark.parametrize(

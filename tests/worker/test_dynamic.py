@@ -115,6 +115,7 @@ def test_preallocated_outputs_cannot_do_that(tmp_path: Path) -> None:
     target = Target(ep="cpu")
     model = session.open_model(str(nonzero(tmp_path / "nonzero.onnx")), target, providers.find(target))
     data = first_run.make_data(model=model, path=str(tmp_path / "nonzero.onnx"), request=Inputs())
+    data.unshaped.clear()
     made = make_mode(RESIDENT, model, data)
     data.arrays["x"][...] = np.arange(8) - 6
     made._upload()  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from ortbench.analysis.unshaped import reasons
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
 from ortbench.core.version import __version__
@@ -73,7 +74,7 @@ def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, comman
         text = environment.get_template(f"{name}.py.j2").render(context)
         parts.append(Part(name, text.strip("\n") + "\n"))
     title = f"{visible(plan.model)} on {found['session']['ep']}, mode {mode}."
-    return Written(title, _about(plan, found, command), parts)
+    return Written(title, _about(plan, opened, found, command), parts)
 
 
 def _templates(whole: str, mode: str) -> list[str]:
@@ -93,13 +94,15 @@ def _templates(whole: str, mode: str) -> list[str]:
 _DO = {modes.WHOLE_LOOP: modes.LOOPS_DO}
 
 
-def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
+def _about(plan: Plan, opened: Opened, found: Program, command: Sequence[str]) -> str:
     (mode,) = plan.modes
     cuda = ["cuda-python"] * (found["session"]["stream"] == "cuda-python")
     needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]]), *_packages(found), *cuda]
+    without = [] if modes.mode_of(mode).of_cpu_tensors else reasons(opened["outputs"])
     said = [
         _DO.get(plan.work.whole, modes.MODES_DO)[mode],
         f"Assumes {_assumed(plan, mode)}.",
+        *([f"Bound without a shape: {visible('; '.join(without))}."] if without else []),
         f"Needs {', '.join(needs)}; the synchronization was verified with onnxruntime "
         f"{found['session']['onnxruntime']}: verify it again with another version or device, as ortbench run does.",
     ]
@@ -134,6 +137,7 @@ def _in_docstring(text: str) -> str:
 def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> dict[str, Any]:
     (mode,) = plan.modes
     moved = _moved(found, mode)
+    unshaped = [it["name"] for it in found["outputs"] if it["unshaped"]]
     known = modes.mode_of(mode)
     copying = known.times_copies and not known.is_rate
     waits = [found["wait_download"] if copying else found["wait"]]
@@ -151,6 +155,11 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
             {**it, "made": _made(it, info["range"])} for it, info in zip(found["inputs"], opened["inputs"], strict=True)
         ],
         "kind": moved,
+        "unshaped": unshaped,
+        "unshaped_moved": any(it["unshaped"] and it["memory"] != "stays" for it in found["outputs"]),
+        "shaped": len(unshaped) < len(found["outputs"]),
+        "dynamic": bool(unshaped),
+        "bound_anew": "OUTPUTS" if len(unshaped) == len(found["outputs"]) else "UNSHAPED",
         "on_host": [it["name"] for it in _tensors(found) if it["memory"] == "stays"],
         "moved_in": any(it["memory"] != "stays" for it in found["inputs"]),
         "moved_out": any(it["memory"] != "stays" for it in found["outputs"]),
@@ -235,7 +244,7 @@ def _tolerance(outputs: Sequence[ProgramTensor]) -> tuple[float, float] | None:
 def _refuse(mode: str, context: dict[str, Any], found: Program) -> None:
     """Raise `BenchmarkFailed` where there is no template."""
     wait: ProgramWait = context["wait"]
-    if context["dynamic"] and context["kind"] == "shared":
+    if any(it["unshaped"] and it["memory"] == "shared" for it in found["outputs"]):
         raise BenchmarkFailed(
             "outputs without a shape are in memory that host and device share, which no public call of onnxruntime names: "
             "no program is written for that"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ortbench.analysis.findings import node_advice
 from ortbench.analysis.items import dims_of
+from ortbench.analysis.unshaped import DECLARED, INPUT, VALUES
 from ortbench.core import units
 from ortbench.core.ep_names import NO_DEVICE
 from ortbench.core.safe_text import shortened, visible
@@ -175,7 +176,8 @@ def _tensor(tensor: Tensor, name_width: int, type_width: int) -> str:
     shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
     with_sizes = f" as {shape}" if shape is not None and shape != model else ""
     kinds = _kinds_of(tensor["model_shape"])
-    told = f" ({kinds})" if kinds else ""
+    said = "; ".join(filter(None, (kinds, _UNSHAPED.get(tensor.get("unshaped", "")))))
+    told = f" ({said})" if said else ""
     if tensor["type"].startswith(("seq(", "optional(seq(")):
         with_sizes = " each" + (f", {sequence(tensor['tensors'])}" if "tensors" in tensor else "")
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
@@ -191,6 +193,13 @@ def _kinds_of(shape: Sequence[int | str | None]) -> str:
     return "; ".join(
         f"{'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes))} {kind}" for kind, axes in groups
     )
+
+
+_UNSHAPED = {
+    VALUES: "its size depends on the values of the inputs",
+    INPUT: "an input that the model passes through",
+    DECLARED: "not the shape that the model declares",
+}
 
 
 def _counted(operators: dict[str, int]) -> str:

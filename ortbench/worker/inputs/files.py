@@ -18,6 +18,8 @@ def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value
     """Arrays by name from an .npz file (keys are names) or from a folder with ``input_0.pb`` … in the model's order, of
     which `save` writes some as ``.npy``; `kind` is ``input`` or ``output``. Raises `BadInput`: it cannot be read, or
     names, dtypes or shapes are not the model's."""
+    if kind == "output":  # of which a model may give others than it declares
+        wanted = [spec._replace(shape=()) for spec in wanted]
     arrays = _load_folder(path, wanted, kind) if path.is_dir() else _load_npz(path, wanted, kind)
     return {spec.name: _fit_value(spec, arrays[spec.name], str(path)) for spec in wanted}
 
@@ -93,10 +95,7 @@ def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[st
     arrays = {}
     for spec, file in zip(wanted, files, strict=True):
         try:
-            if file.suffix == ".npy":
-                arrays[spec.name] = np.load(file, allow_pickle=False)
-            else:
-                arrays[spec.name] = _parsed(spec, file.read_bytes())
+            arrays[spec.name] = _read(spec, file)
         except ImportError:
             raise BadInput(f"{file} is read with {NO_ONNX}; what it reads is an .npz") from None
         except Exception as error:  # protobuf and onnx raise many kinds for a file that is something else
@@ -138,6 +137,26 @@ def save(path: Path, specs: Sequence[TensorSpec], values: Sequence[Value], kind:
         elif not _save_proto(file.with_suffix(".pb"), spec, value):
             return False
     return True
+
+
+def load_saved(path: Path, specs: Sequence[TensorSpec], kind: str) -> list[Value]:
+    """What `save` wrote, by another worker perhaps: of the dtypes and shapes that it has. Raises `BadInput`: it is of another number."""
+    files = [_file(path, kind, index) for index in range(len(specs))]
+    if len(files) != len(list(path.glob(f"{kind}_*"))) or not all(file.is_file() for file in files):
+        raise BadInput(f"{len(files)} {kind}(s) are not as many as there are to compare with")
+    return [_as_saved(spec, _read(spec, file)) for spec, file in zip(specs, files, strict=True)]
+
+
+def _as_saved(spec: TensorSpec, value: Value) -> Value:
+    if isinstance(value, list):
+        return [_as_saved(spec, array) for array in value]
+    if value is not None and value.dtype.kind == "V" and value.dtype.itemsize == spec.dtype.itemsize:
+        return value.view(spec.dtype)  # how numpy stores dtypes that it has not
+    return value.astype(object) if value is not None and value.dtype.kind == "U" else value
+
+
+def _read(spec: TensorSpec, file: Path) -> Value:
+    return np.load(file, allow_pickle=False) if file.suffix == ".npy" else _parsed(spec, file.read_bytes())
 
 
 def _save_proto(file: Path, spec: TensorSpec, value: Value) -> bool:

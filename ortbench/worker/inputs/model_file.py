@@ -106,6 +106,23 @@ def _inferred_shapes(model: Any) -> dict[str, tuple[int | None, ...]]:
 
 
 _ONNX = ("", "ai.onnx")
+_COUNTING = {
+    "Compress",
+    "NonMaxSuppression",
+    "NonZero",
+    "Unique",
+}  # whose outputs are as large as their inputs' values say
+
+
+def behind_counts(path: str) -> set[str]:
+    """The values of a model's graph that come of operators whose outputs are as large as the values of their inputs say."""
+    model, found = read(path), set[str]()
+    for node in () if model is None else model.graph.node:
+        if node.op_type in _COUNTING or found.intersection(node.input):
+            found.update(node.output)
+    return found
+
+
 _DRAWING = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 # Operators that draw, by domain; those that draw only in training mode are below.
 _RANDOM = {"": _DRAWING, "ai.onnx": _DRAWING, "com.microsoft": {"Sampling"}}

@@ -76,7 +76,7 @@ def _describe(
         except OrtbenchError as error:  # synthetic inputs need not be valid: then some things stay unknown
             why = str(error)
     inputs = [_tensor(spec, _made(spec, shapes[spec.name], request)) for spec in model.inputs]
-    outputs = [_tensor(spec, _given(spec, index, data)) for index, spec in enumerate(model.outputs)]
+    outputs = [_output(spec, index, data) for index, spec in enumerate(model.outputs)]
     file = read(path)
     content = None if file is None else looks_graph.content(file)
     found: Inspected = {
@@ -112,6 +112,12 @@ def _given(spec: TensorSpec, index: int, data: first_run.Data | None) -> Form:
     if data is not None:
         return form_of(data.reference[index])
     return [*spec.shape] if _is_static(spec) else None
+
+
+def _output(spec: TensorSpec, index: int, data: first_run.Data | None) -> Tensor:
+    found = _tensor(spec, _given(spec, index, data))
+    why = None if data is None else data.unshaped.get(spec.name)
+    return found if why is None else {**found, "unshaped": why}
 
 
 def _tensor(spec: TensorSpec, form: Form) -> Tensor:

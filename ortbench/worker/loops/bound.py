@@ -21,6 +21,7 @@ from ortbench.plan.loop_plan import Steps
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.loops.step_inputs import Pair
+from ortbench.worker.loops.unshaped import UnshapedOutputs
 from ortbench.worker.modes.base import then
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import (
@@ -104,6 +105,7 @@ class BoundLoop(LoopMode):
         self.refused = self._single.refused
         self._values: dict[tuple[str, Shape], Any] = {}
         self._shared: dict[tuple[str, Shape], Slot] = {}  # of a loop that generates: outputs of steps of one shape
+        self.unshaped = UnshapedOutputs(self._single, model.output_names, self._down)
         self._ins = [list(self._in_slots(number)) for number in range(loop.count)]
         self._outs = [list(self._out_slots(number)) for number in range(loop.count)]
         self._states = [self._state_of(number, pair) for number, pair in enumerate(loop.pairs)]
@@ -164,6 +166,7 @@ class BoundLoop(LoopMode):
                 yield self._shared[key]
                 continue
             slot = self._slot(spec, self._model.places.outputs[place], np.empty(reference.shape, reference.dtype))
+            slot = self.unshaped.slot(slot, spec.name in self._links.given)
             if self._loop.generated is not None or self.each_read:  # each step's are read before the next one runs
                 self._shared[key] = slot
             yield slot
@@ -249,7 +252,7 @@ class BoundLoop(LoopMode):
         read = [slot for slot in self._outs[number] if self._is_read(slot.spec.name, number)]
         if number == self._loop.count - 1:
             read += self._finals
-        back = self._down(read)
+        back = self.unshaped.copy(read)
         wait: Copy | None = synchronize if self.sync.kind == SYNCHRONIZE else None
         if self.sync.kind == READBACK and not self._is_read_back(read):
             by_token = self.sync.known is not None and self.sync.known.by_token
@@ -286,7 +289,7 @@ class BoundLoop(LoopMode):
         binding = self._bindings[key]
         before, behind = self._copies(number, binding.synchronize_outputs)
         run = partial(self._model.session.run_with_iobinding, binding, self._options)
-        return one_call([before, run, behind])
+        return one_call([before, *self.unshaped.bind(binding, self._outs[number]), run, behind])
 
     def _state_value(self, state: State, number: int) -> Any:
         """What a step has for the input of a state of fixed shape."""
@@ -302,9 +305,9 @@ class BoundLoop(LoopMode):
         states = {state.name_out: (place, state) for place, state in enumerate(self._states)}
         calls: list[Copy] = []
         for name in self._model.output_names:
-            if name in slots:
-                slot = slots[name]
-                calls.append(partial(self._bind_output, binding, name, slot.spec, slot.value, slot.stays))
+            if (slot := slots.get(name)) is not None:
+                plainly = partial(self._bind_output, binding, name, slot.spec, slot.value, slot.stays)
+                calls += self.unshaped.bind(binding, [slot]) or [plainly]
                 continue
             place, state = states[name]
             if state.buffers:
@@ -414,9 +417,9 @@ class BoundLoop(LoopMode):
 
     def left_by(self, number: int) -> list[Array | None]:
         last = number == self._loop.count - 1
-        kept = [slot for slot in self._outs[number] if not self._is_read(slot.spec.name, number) and not slot.stays]
+        kept = [slot for slot in self._outs[number] if not self._is_read(slot.spec.name, number) and not slot.is_seen]
         if kept and last:
-            download(kept)()
+            self.unshaped.copy(kept)()
         return [slot.array if slot not in kept or last else None for slot in self._outs[number]]
 
     def _logits_slot(self, number: int) -> Slot:
@@ -427,7 +430,7 @@ class BoundLoop(LoopMode):
         return self._logits_slot(number).array
 
     def read_logits(self) -> Copy | None:
-        return self._down([self._logits_slot(self._loop.count - 1)])
+        return self.unshaped.copy([self._logits_slot(self._loop.count - 1)])
 
     def poison(self) -> None:
         # The last step that has a buffer says what is poison there; buffers are shared by all steps.

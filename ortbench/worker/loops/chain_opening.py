@@ -22,10 +22,10 @@ from ortbench.worker.loops.chain import (
     run,
 )
 from ortbench.worker.opened import OpenedChain
-from ortbench.worker.opening import answered, described_ep, tensor, with_copies
+from ortbench.worker.opening import answered, described_ep, output, tensor, with_copies
 from ortbench.worker.session import memory, placement
 from ortbench.worker.session.runtime import begin
-from ortbench.worker.session.tensors import Array, TensorSpec, nbytes
+from ortbench.worker.session.tensors import nbytes
 from ortbench.worker.state import Stages, State
 
 if TYPE_CHECKING:
@@ -169,7 +169,10 @@ def _inputs(data: ChainData) -> list[schema.Tensor]:
         taken = {joint.into for joint in data.taken_by(stage)}
         first = {pair.into: array for pair, array in zip(stage.loop.pairs, stage.loop.first, strict=True)}
         found += [
-            _tensor(stage, spec, first[place] if place in first else stage.loop.feeds[0][spec.name])
+            _named(
+                stage,
+                tensor(spec, first[place] if place in first else stage.loop.feeds[0][spec.name], stage.loop.single),
+            )
             for place, spec in enumerate(stage.model.inputs)
             if place not in taken
         ]
@@ -182,12 +185,12 @@ def _outputs(data: ChainData) -> list[schema.Tensor]:
     for stage in data.stages:
         given = {joint.out for joint in data.given_by(stage)}
         found += [
-            _tensor(stage, spec, stage.last(place))
+            _named(stage, output(spec, stage.last(place), stage.loop.single))
             for place, spec in enumerate(stage.model.outputs)
             if place not in given and spec.name not in stage.asked.steps.keep
         ]
     return found
 
 
-def _tensor(stage: OpenStage, spec: TensorSpec, array: Array) -> schema.Tensor:
-    return {**tensor(spec, array, stage.loop.single), "name": f"{stage.name}.{spec.name}"}
+def _named(stage: OpenStage, found: schema.Tensor) -> schema.Tensor:
+    return {**found, "name": f"{stage.name}.{found['name']}"}

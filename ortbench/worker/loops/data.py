@@ -20,7 +20,7 @@ from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import files
 from ortbench.worker.loops import generation
 from ortbench.worker.loops.step_inputs import WAYS_OUT, Pair, PromptedInputs, Shape, StepInputs, named
-from ortbench.worker.session.first_run import Data, beside_expected, refuse_foreign, run_once, run_timed
+from ortbench.worker.session.first_run import Data, beside_expected, refuse_foreign, run_once, run_timed, try_outputs
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec
 
@@ -108,6 +108,7 @@ def make(
     feeds, outputs, shapes = [], [], []
     state, kept, took = made.first, 0, made.first_ns if generated is None else generated.first_ns
     singles: list[Data] = []  # of the first two steps and the last one
+    unshaped: dict[str, str] = {}
     expected = _expected(model, request, steps.count)
     beside: list[tuple[str, Array, Array]] = []  # what is expected: its name, what there is, and what there should be
     for number in range(steps.count):
@@ -145,7 +146,10 @@ def make(
             raise BadInput(
                 f"--steps {steps.count}: the outputs of {number + 1} steps take {kept / 1e9:.1f} GB; fewer steps, please"
             )
-        singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, None)]
+        if not number:
+            state_names = [model.outputs[place].name for place in held]
+            unshaped = try_outputs(path, model, arrays, made.ranges, found, state_names)
+        singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, unshaped=unshaped)]
         state = next_state(pairs, state, found, number, once)
     shapes.append([array.shape for array in state])
     _check_elements(model, pairs, shapes)
@@ -227,6 +231,11 @@ def _pairs(model: Model, steps: Steps) -> list[Pair]:
     for out, into in matched(steps.feedback, outputs, inputs):
         pair = Pair(outputs.index(out), inputs.index(into))
         one, other = model.outputs[pair.out], model.inputs[pair.into]
+        if out in inputs:
+            raise BadInput(
+                f"--feedback {out}={into}: {out} is an input that the model passes through; feed back another output",
+                "--feedback",
+            )
         if one.type != other.type or (one.shape and other.shape and len(one.shape) != len(other.shape)):
             alike = [spec.name for spec in model.inputs if spec.type == one.type and len(spec.shape) == len(one.shape)]
             what = f"is {form(one)}, and the input {form(other)}{nearest(into, alike)}"

@@ -223,7 +223,7 @@ class HostAccessibleLoop(BoundLoop):
         return copy_arrays([slot.array for slot in moved], [host_view(slot.spec, slot.value) for slot in moved])
 
     def _down(self, slots: Sequence[Slot]) -> Copy:
-        moved = [slot for slot in slots if not slot.stays]
+        moved = [slot for slot in slots if not slot.stays and slot.value is not None]
         return copy_arrays([host_view(slot.spec, slot.value) for slot in moved], [slot.array for slot in moved])
 
     def _is_read_back(self, slots: Sequence[Slot]) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ortbench.analysis.unshaped import INPUT, reasons
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, MODES, RUN, SYNCHRONIZE
 from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, sync_step, then
@@ -29,7 +30,15 @@ from ortbench.worker.session.first_run import Data, run_once
 from ortbench.worker.session.memory import Bound, Copy, EpDeviceMemory, Memory, Place, lacks_device_memory, tokens
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, rolled
+from ortbench.worker.session.tensors import (
+    Array,
+    TensorSpec,
+    described,
+    form_of,
+    host_value,
+    host_view,
+    rolled,
+)
 from ortbench.worker.timing import Split, TimedCall
 
 if TYPE_CHECKING:
@@ -73,21 +82,19 @@ class BoundMode(SingleMode):
         self.external = None if library is None else ExternalInputs(library, model.provider)
         self._ins = [self._in_slot(*item) for item in zip(model.inputs, sources, model.places.inputs, strict=True)]
         blank = [np.empty_like(array) for array in data.reference]
-        dynamic = model.target.dynamic_outputs and MODES[self.name].dynamic_outputs
-        self._outs = [
-            self._slot(*item, allocate=not dynamic)
-            for item in zip(model.outputs, blank, model.places.outputs, strict=True)
-        ]
+        self._outs = [self._out_slot(*item) for item in zip(model.outputs, blank, model.places.outputs, strict=True)]
         self._out_arrays = [slot.array for slot in self._outs]
-        self._binding = bind(model.session, self._ins, () if dynamic else self._outs)
+        self._binding = bind(model.session, self._ins, self._outs)
         self._upload = upload(self._ins)
         self._run: Callable[[Any, Any], object] = model.session.run_with_iobinding
         # Of the graph that its runs are captured as, and replay.
         self.graph_id = next(model.graph_ids) if model.target.cuda_graph and MODES[self.name].captured else None
         self._options = model.run_options(self.graph_id)
         self._dynamic: DynamicOutputs | None = None
-        if dynamic:
-            self._dynamic = DynamicOutputs(self._binding, self._run, self._outs)
+        if any(slot.value is None for slot in self._outs):
+            passed = {name for name, why in data.unshaped.items() if why == INPUT}
+            because = f"{self.why_unshaped()}, and " if data.unshaped else ""
+            self._dynamic = DynamicOutputs(self._binding, self._run, self._outs, passed, because)
             self._run = self._dynamic.run
             self._download: Copy = self._dynamic.download
         else:
@@ -116,6 +123,36 @@ class BoundMode(SingleMode):
             return self._slot(spec, array, place)
         memory = self.memory_for(spec, place)
         return Slot(spec, array, self.external.wrap(spec, array), memory, stays=False)
+
+    def _out_slot(self, spec: TensorSpec, array: Array, place: Place) -> Slot:
+        mode = MODES[self.name]
+        if spec.name in self._data.unshaped:
+            self._check_unshaped(place)
+        elif not (self._model.target.dynamic_outputs and mode.dynamic_outputs):
+            return self._slot(spec, array, place)
+        return self._slot(spec, array, place, allocate=False)._replace(value=None)
+
+    def _check_unshaped(self, place: Place) -> None:
+        """Raises `Unsupported`: outputs there cannot be without a shape in this mode."""
+        mode = MODES[self.name]
+        if not mode.dynamic_outputs:
+            raise Unsupported(f"{self.why_unshaped()}, and {self.name} binds outputs in memory of a known size")
+        if self._model.target.cuda_graph and mode.captured:
+            raise Unsupported(f"{self.why_unshaped()}, and a graph is captured with outputs of a known size")
+
+    def why_unshaped(self) -> str:
+        """In words, why outputs are without a shape that nobody asked to be."""
+        outputs, data = self._model.outputs, self._data
+        pairs = zip(outputs, data.reference, strict=True)
+        return "; ".join(
+            reasons(
+                [
+                    {**described(spec, form_of(value)), "unshaped": data.unshaped[spec.name]}
+                    for spec, value in pairs
+                    if spec.name in data.unshaped
+                ]
+            )
+        )
 
     def _slot(self, spec: TensorSpec, array: Array, place: Place, allocate: bool = True) -> Slot:
         memory = self.memory_for(spec, place)
@@ -166,8 +203,9 @@ class BoundMode(SingleMode):
         return [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
 
     @property
-    def is_dynamic(self) -> bool:
-        return self._dynamic is not None
+    def unshaped(self) -> set[str]:
+        """The outputs that ONNX Runtime allocates in each run."""
+        return {slot.spec.name for slot in self._outs if slot.value is None}
 
     @property
     def read_token(self) -> Copy | None:
@@ -233,8 +271,10 @@ class BoundMode(SingleMode):
     def bound(self) -> tuple[list[Bound], list[Bound]]:
         places = self._model.places
         outs = [self._bound(*item) for item in zip(self._outs, places.outputs, strict=True)]
-        if self._dynamic is not None:
-            outs = [it if it.why is None else it._replace(why=f"{it.why}; allocated in each inference") for it in outs]
+        outs = [
+            it._replace(why=f"{it.why}; allocated in each inference") if it.why and it.name in self.unshaped else it
+            for it in outs
+        ]
         ins = [self._bound(*item) for item in zip(self._ins, places.inputs, strict=True)]
         if self.external is not None:
             library = self.external.describe()

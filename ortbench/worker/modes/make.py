@@ -292,9 +292,15 @@ class HostAccessibleMode(BoundMode):
             return super().memory_for(spec, place)
         return shared_memory(spec, place)
 
+    def _check_unshaped(self, place: Place) -> None:
+        if not place.on_host:  # where the host reads what ONNX Runtime allocates
+            super()._check_unshaped(place)
+
     def _prepare(self) -> None:
         self._in_views = [host_view(slot.spec, slot.value) for slot in self._ins]
-        self._out_views = [host_view(slot.spec, slot.value) for slot in self._outs]
+        self._out_views = [
+            slot.array if slot.value is None else host_view(slot.spec, slot.value) for slot in self._outs
+        ]
         self.write_inputs(self._data.arrays)
         try:
             self._launch()
@@ -317,14 +323,20 @@ class HostAccessibleMode(BoundMode):
     def same_addresses(self) -> bool:
         """Whether the outputs of the last run are the very buffers that were bound, and the views are over them."""
         bound = zip(self._binding.get_outputs(), self._outs, self._out_views, strict=True)
-        return all(got.data_ptr() == slot.value.data_ptr() == view.ctypes.data for got, slot, view in bound)
+        return all(
+            slot.value is None or got.data_ptr() == slot.value.data_ptr() == view.ctypes.data
+            for got, slot, view in bound
+        )
 
     def poison(self) -> None:
+        if self._dynamic is not None:
+            super().poison()
+            return
         for view, reference in zip(self._out_views, self._data.reference, strict=True):
             view[...] = output_arrays.poison(reference)
 
     def outputs(self) -> list[Array]:
-        return self._out_views
+        return self._out_views if self._dynamic is None else self._dynamic.views(self._out_views)
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         prove = partial(self._prove_zero_copy, others, rtol, atol)

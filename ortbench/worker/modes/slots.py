@@ -12,7 +12,7 @@ What was tried of those with ONNX Runtime 1.31.1:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,11 +36,16 @@ class Slot(NamedTuple):
     # the value in pinned memory that `array` looks into; None where `array` is in ordinary host memory
     pinned: Any = None
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether a run writes to `array` itself."""
+        return self.stays and self.value is not None
+
 
 def upload(slots: Sequence[Slot]) -> Copy:
     """The copies from the host's sides to what is bound."""
     calls = []
-    for memory, moved in by_memory(slots):
+    for memory, moved in by_memory(_with_value(slots)):
         specs, arrays, values, pinned = _columns(moved)
         calls.append(memory.upload(specs, arrays, values) if None in pinned else copy_tensors(pinned, values))
     return one_call(calls)
@@ -49,10 +54,15 @@ def upload(slots: Sequence[Slot]) -> Copy:
 def download(slots: Sequence[Slot]) -> Copy:
     """The copies from what is bound to the host's sides."""
     calls = []
-    for memory, moved in by_memory(slots):
+    for memory, moved in by_memory(_with_value(slots)):
         specs, arrays, values, pinned = _columns(moved)
         calls.append(memory.download(specs, values, arrays) if None in pinned else copy_tensors(values, pinned))
     return one_call(calls)
+
+
+def _with_value(slots: Sequence[Slot]) -> list[Slot]:
+    """Those that are bound with memory; of others nobody knows where they are before a run."""
+    return [slot for slot in slots if slot.value is not None]
 
 
 def _columns(slots: Sequence[Slot]) -> tuple[list[TensorSpec], list[Array], list[Any], list[Any]]:
@@ -72,12 +82,23 @@ def overwrite(slots: Sequence[Slot], arrays: Sequence[Array]) -> None:
 
 
 def bind(session: Any, ins: Sequence[Slot], outs: Sequence[Slot] = ()) -> Any:
+    """A binding of all of them, in the order that `get_outputs` then has; those without a value are bound without a shape."""
     binding = session.io_binding()
     for slot in ins:
         binding.bind_ortvalue_input(slot.spec.name, slot.value)
     for slot in outs:
-        binding.bind_ortvalue_output(slot.spec.name, slot.value)
+        if slot.value is None:
+            binding._iobinding.bind_output(slot.spec.name, device_of(slot))
+        else:
+            binding.bind_ortvalue_output(slot.spec.name, slot.value)
     return binding
+
+
+def device_of(slot: Slot) -> Any:
+    """The native OrtDevice whose memory an output without a shape is in."""
+    if slot.stays:
+        return ort_native.OrtDevice(ort_native.OrtDevice.cpu(), ort_native.OrtDevice.default_memory(), 0)
+    return slot.memory.ort_device()
 
 
 def by_memory(slots: Sequence[Slot]) -> list[tuple[Memory, list[Slot]]]:
@@ -114,13 +135,22 @@ NO_ALLOCATOR = "Failed to find allocator for device"
 
 
 class DynamicOutputs:
-    """The outputs of one binding, in the memories of `targets`; one of another shape than its array's gets an array of its own."""
+    """The outputs of one binding, some of them without a shape, in the memories of `targets`; one of another shape than its array's gets
+    an array of its own.
 
-    def __init__(self, binding: Any, run: Callable[[Any, Any], object], targets: Sequence[Slot]) -> None:
-        self._binding, self._run, self._targets = binding, run, targets
-        host = ort_native.OrtDevice(ort_native.OrtDevice.cpu(), ort_native.OrtDevice.default_memory(), 0)
-        devices = [host if target.stays else target.memory.ort_device() for target in targets]
-        self._bound = [(target.spec.name, device) for target, device in zip(targets, devices, strict=True)]
+    `passed` are those that are inputs: their memory is the input's. `why` some are without a shape is said where they cannot be.
+    """
+
+    def __init__(
+        self,
+        binding: Any,
+        run: Callable[[Any, Any], object],
+        targets: Sequence[Slot],
+        passed: Collection[str] = (),
+        why: str = "",
+    ) -> None:
+        self._binding, self._run, self._targets, self._passed, self._why = binding, run, targets, passed, why
+        self._bound = [(target.spec.name, device_of(target)) for target in targets if target.value is None]
         self._native = binding._iobinding
         self._arrays = [target.array for target in targets]
         self._moved = [number for number, target in enumerate(targets) if not target.stays]
@@ -128,7 +158,8 @@ class DynamicOutputs:
         self._owners: list[Any] = []  # the natives do not keep the arrays under them alive
         self._hosts: list[Any] | None = None
         memories = [memory for memory, _ in by_memory(targets)]
-        self._label = " and ".join(memory.label for memory in memories)
+        unshaped = by_memory([target for target in targets if target.value is None])
+        self._label = " and ".join(memory.label for memory, _ in unshaped)
         if len(memories) == 1 and memories[0].kind == "ep-device":
             moved = [targets[number] for number in self._moved]
             self._owners = [host_value(it.spec, it.array) if it.pinned is None else it.pinned for it in moved]
@@ -145,7 +176,7 @@ class DynamicOutputs:
         except RuntimeError as error:
             if NO_ALLOCATOR in str(error):
                 raise Unsupported(
-                    f"outputs cannot be bound to {self._label} without a shape: that memory has an alignment, which "
+                    f"{self._why}outputs cannot be bound to {self._label} without a shape: that memory has an alignment, which "
                     "ONNX Runtime's Python API cannot name"
                 ) from None
             raise
@@ -180,15 +211,23 @@ class DynamicOutputs:
                     self._arrays[number] = host_view(target.spec, value).copy()
         return list(self._arrays)
 
+    def views(self, bound: Sequence[Array]) -> list[Array]:
+        """The outputs where they are, which the host must reach: `bound` are views of those that have a shape."""
+        values = self._binding.get_outputs()
+        found = zip(self._targets, values, bound, strict=True)
+        return [host_view(it.spec, value) if it.value is None else view for it, value, view in found]
+
     def poison(self, references: Sequence[Array]) -> None:
         """Overwrite what is on the host and the last outputs: the next run may well be given their memory."""
         poisons = [output_arrays.poison(reference) for reference in references]
         if self._ran:
             values = self._binding.get_outputs()
             for target, value, array in zip(self._targets, values, poisons, strict=True):
+                if target.spec.name in self._passed or tuple(value.shape()) != array.shape:
+                    continue
                 if target.stays:
                     np.copyto(host_view(target.spec, value), array)
-                elif tuple(value.shape()) == array.shape:
+                else:
                     target.memory.upload([target.spec], [array], [value])()
         for number, (target, array) in enumerate(zip(self._targets, poisons, strict=True)):
             self._arrays[number] = target.array

@@ -45,7 +45,7 @@ def difference(
     """What differs, in words; None if nothing does, to `rtol` and `atol` or else the dtype's own. NaN equals NaN. `source` says
     what the reference is, where the sentence around it does not."""
     as_in = "" if source is None else f" as in {source}"
-    if got is None or reference is None:
+    if got is None or reference is None or isinstance(got, list) != isinstance(reference, list):
         return None if got is reference else f"output {name} holds {_held(got)} instead of {_held(reference)}{as_in}"
     if isinstance(got, list):
         if len(got) != len(reference):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from ortbench.worker.inputs import model_file
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.messages import in_its_words
 from ortbench.worker.proofs.outputs import EXPECTED, FIRST, compared
+from ortbench.worker.session import trial
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_value
 
@@ -40,6 +41,8 @@ class Data:
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)  # of the random values, by input
     first_inference_ns: int = 0  # how long the first run took (with what EPs do once: kernel search, compilation)
     expected: protocol.HeldOutputs | None = None  # what was given beside expected outputs, where there are some
+    # the outputs that are to be bound without a shape, and why; see `ortbench.worker.session.trial`
+    unshaped: dict[str, str] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -73,12 +76,30 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     # Outputs that are known are known in shape alone: there is nothing to hold against anything.
     expected = None if model.known is not None else input_arrays.expected(request, model.outputs)
     reference, took = run_timed(model, arrays, request, ways_out, guessed)
+    unshaped = try_outputs(path, model, arrays, ranges, reference)
+    data = Data(arrays, reference, guessed, ranges, took, unshaped=unshaped)
     if expected is None:
-        return Data(arrays, reference, guessed, ranges, took)
+        return data
     wanted = [expected[spec.name] for spec in model.outputs]
     held = beside_expected(zip(model.output_names, reference, wanted, strict=True), request, [model], path)
     # Modes are compared with what the EP gives, where that is not what was expected.
-    return Data(arrays, wanted if held["differs"] is None else reference, guessed, ranges, took, held)
+    return replace(data, reference=wanted if held["differs"] is None else reference, expected=held)
+
+
+def try_outputs(
+    path: str,
+    model: Model,
+    arrays: Mapping[str, Value],
+    ranges: Mapping[str, tuple[float, float]],
+    first: Sequence[Value],
+    known: Collection[str] = (),
+) -> dict[str, str]:
+    """`Data.unshaped` of a model that gave `first` for `arrays`; by one more run where that is needed, for other outputs than those
+    whose sizes are `known`."""
+    run = None if model.known is not None else partial(run_once, model)
+    return trial.why_unshaped(
+        model.inputs, model.outputs, arrays, ranges, first, run, partial(model_file.behind_counts, path), known
+    )
 
 
 def beside_expected(

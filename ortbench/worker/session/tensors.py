@@ -80,8 +80,9 @@ class TensorSpec(NamedTuple):
         `Unsupported`: something else."""
         found = _TYPE.fullmatch(self.type)
         if found is None:
+            way_out = "; convert the model without ZipMap (skl2onnx: zipmap=False)" if "seq(map(" in self.type else ""
             raise Unsupported(
-                f"{self.name!r} is {self.type}: only tensors, and sequences and optionals of them, can be run"
+                f"{self.name!r} is {self.type}: only tensors, and sequences and optionals of them, can be run{way_out}"
             )
         return found[1]
 
@@ -110,6 +111,14 @@ class TensorSpec(NamedTuple):
         for dim, size in zip(self.shape, shape, strict=False):
             if isinstance(dim, int) and dim != size:
                 raise BadInput(f"{refusal}: the model fixes {dim}{f'; {TO_FREE}' if source == '--shape' else ''}")
+
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether a shape is one that the model states."""
+        # An empty shape is also how ORT reports one of unknown rank.
+        pairs = zip(self.shape, shape, strict=False)
+        return not self.shape or (
+            len(self.shape) == len(shape) and all(dim == size or not isinstance(dim, int) for dim, size in pairs)
+        )
 
     @property
     def is_string(self) -> bool:
@@ -159,7 +168,8 @@ class TensorSpec(NamedTuple):
 
 def specs(values: Any, path: str) -> tuple[TensorSpec, ...]:
     """`TensorSpec`s of `session.get_inputs()` or `get_outputs()` of the model that a file holds."""
-    found = tuple(TensorSpec(value.name, value.type, tuple(value.shape)) for value in values)
+    # An output can be listed twice.
+    found = tuple({value.name: TensorSpec(value.name, value.type, tuple(value.shape)) for value in values}.values())
     if not any(spec.is_sequence for spec in found):
         return found
     shapes = _shapes_in_sequences(path)

@@ -1,0 +1,347 @@
+"""What a trial of two inferences tells of a model's outputs, whatever the model declares, and what follows from it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+from ortbench.analysis.feedback_pairs import suggested
+from ortbench.model.modes import DEVICE, HOST_ACCESSIBLE, RESIDENT
+from ortbench.plan.target import Inputs, Target
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.session import first_run, providers, session
+from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.session import Model
+from tests.conftest import cases, measure, ortbench
+from tests.refdevice import Config, Trace
+from tests.truth import is_kind, run_on_device
+
+MODELS = {
+    "counts": "g (float[8] x) => (int64[1, N] out) { out = NonZero(x) }",
+    "unique": "g (float[n] x) => (float[N] out) { out = Unique(x) }",
+    "selects": "g (float[n] x, bool[n] which) => (float[N] out) { out = Compress<axis=0>(x, which) }",
+    "first k": "g (float[n] x, int64[1] k) => (float[K] out, int64[K] at) { out, at = TopK<axis=0>(x, k) }",
+    "strings": "g (string[n] x) => (string[N] out) { out = Unique(x) }",
+    "made so long": "g (int64 n) => (int64[N] out) <int64 zero = {0}, int64 one = {1}> { out = Range(zero, n, one) }",
+    "trips": """g (int64 n, float[2] x) => (float[N, 2] out) <bool go = {1}> { last, out = Loop(n, go, x)
+        <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] u) { d = Identity(c)  t = Identity(s)  u = Relu(s) }> }""",
+    "rank": "g (float[1, n, 4] x) => (float[1, n] out) { out = Squeeze(x) }",
+    "fixed size": "g (float[n, 4] x) => (float[7, 4] out) { out = Relu(x) }",
+    "an input": "g (float[n] x) => (float[n] out, float[n] x) { out = Relu(x) }",
+    "one name for several": "g (float[a, a] x) => (float[a, a] out) { out = Relu(x) }",
+    "no names": "g (float[n, m] x) => (float[P, Q] out) { out = Relu(x) }",
+    "a constant": "g (float[n] x) => (float[n] out, float[2] c) <float[2] c = {1.0, 2.0}> { out = Relu(x) }",
+    "one of its inputs twice": "g (float[n] x) => (float[n] out, float[n] again) { out = Identity(x)  again = Identity(x) }",
+    "listed twice": "g (float[n] x) => (float[n] out, float[n] out) { out = Relu(x) }",
+    "a scalar": "g (float[n] x) => (float out) { out = ReduceSum<keepdims=0>(x) }",
+    "a sequence": "g (float[n] x) => (seq(float[m]) out) { out = SequenceConstruct(x, x) }",
+    "empty": "g (float[n] x) => (float[z] out, int64[1, N] none) <int64[1] zero = {0}> { out = Slice(x, zero, zero)  y = Sub(x, x)  none = NonZero(y) }",
+}  # fmt: skip
+UNSHAPED = {
+    "counts": {"out": "values"}, "unique": {"out": "values"}, "selects": {"out": "values"}, "strings": {},
+    "first k": {"out": "values", "at": "values"}, "made so long": {"out": "values"}, "trips": {"out": "values"},
+    "empty": {"none": "values"}, "rank": {"out": "declared"}, "fixed size": {"out": "declared"}, "an input": {"x": "input"},
+}  # fmt: skip
+RUNS = dict.fromkeys(
+    ["one name for several", "an input", "a constant", "one of its inputs twice", "listed twice", "a scalar"], 1
+)
+
+
+def written(graph: str, folder: Path) -> Path:
+    """A model of a graph, or of one of those above by its name."""
+    path = folder / "model.onnx"
+    onnx.save(parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + MODELS.get(graph, graph)), path)
+    return path
+
+
+def tried(model_path: Path, monkeypatch: pytest.MonkeyPatch, **asked: Any) -> tuple[Model, Data, int]:
+    """An open model, what its first runs told, and how many these were."""
+    target = Target(ep="cpu")
+    model = session.open_model(str(model_path), target, providers.find(target))
+    calls, once = [], first_run.run_once
+
+    def counted(*given: Any) -> Any:
+        calls.append(given)
+        return once(*given)
+
+    monkeypatch.setattr(first_run, "run_once", counted)
+    request = Inputs(**{"dims": {"n": 5} if "n" in str([it.shape for it in model.inputs]) else {}, **asked})
+    return model, first_run.make_data(str(model_path), model, request), len(calls)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_two_inferences_tell_what_outputs_are(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, data, runs = tried(written(name, tmp_path), monkeypatch)
+    assert data.unshaped == UNSHAPED.get(name, {})
+    assert runs == RUNS.get(name, 1 if name == "a sequence" else 2)
+    if name in ("strings", "a sequence"):  # only arrays of numpy hold them
+        return
+    for mode in (DEVICE, RESIDENT, HOST_ACCESSIBLE):
+        check_outputs(make_mode(mode, model, data), None, None)
+
+
+def test_the_program_that_is_measured_takes_the_next_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their sizes then are."""
+    model, data, _ = tried(written("counts", tmp_path), monkeypatch)
+    for mode in (DEVICE, RESIDENT, HOST_ACCESSIBLE):
+        made: Any = make_mode(mode, model, data)
+        for values in ([0, 1, 0, 0, 2, 0, 0, 3], [1] * 8, [0] * 8):
+            data.arrays["x"][...] = values
+            made.write_inputs(data.arrays)
+            call, a, b = made.phases()["latency"]
+            call(a, b)
+            if mode == RESIDENT:
+                made._download()
+            assert made.outputs()[0].tolist() == [np.flatnonzero(values).tolist()]
+
+
+def test_where_other_values_are_refused_the_graph_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here a Reshape takes no other values: what is given is the one order that it can take."""
+    text = "g (int64[2] to, float[6] x) => (float[a, b] y, {}) {{ y = Reshape(x, to)  {} }}"
+    np.savez(tmp_path / "given.npz", to=np.array([2, 3]), x=np.arange(6, dtype=np.float32))
+    for outputs, nodes, found in (
+        ("int64[1, N] at", "at = NonZero(x)", {"at": "values"}),
+        ("float[6] z", "z = Relu(x)", {}),
+    ):
+        graph = text.format(outputs, nodes)
+        path = written(graph, tmp_path)
+        monkeypatch.setattr(
+            "ortbench.worker.session.trial.other_values",
+            lambda specs, arrays, ranges: {**arrays, "to": np.array([4, 4])},
+        )
+        _, data, runs = tried(path, monkeypatch, path=str(tmp_path / "given.npz"))
+        assert (data.unshaped, runs) == (found, 2)
+
+
+def test_other_values_are_of_the_same_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ortbench.worker.session.trial import other_values
+
+    graph = "g (int64[40] ids, float[40] x, bool f, int64[3] s) => (int64[40] a) { a = Identity(ids) }"
+    model, data, _ = tried(written(graph, tmp_path), monkeypatch, ranges={"ids": (5, 9), "x": (-2.0, 2.0), "s": (3, 3)})
+    other = other_values(model.inputs, data.arrays, data.ranges)
+    assert set(other["ids"].tolist()) == {5, 6, 7, 8, 9}
+    assert (other["ids"] == 5).sum() > 20
+    assert (other["x"] == 0).sum() > 20
+    assert abs(other["x"]).max() <= 2
+    assert other["f"] != data.arrays["f"]
+    assert other["s"].tolist() == [3, 3, 3]
+    given = other_values(model.inputs, {**data.arrays, "s": np.array([7, 4, 9])}, {})
+    assert set(given["s"].tolist()) <= {4, 7, 9}
+    assert given["f"] == data.arrays["f"]  # a value alone that was given is a setting
+
+
+# Commands
+
+
+def said(path: Path, *arguments: object, command: str = "run", code: int = 0) -> str:
+    done = ortbench(command, path, "--ep", "cpu", *arguments, "--out", path.parent / "out")
+    assert done.code == code, done.err + done.out
+    return done.out + done.err
+
+
+QUICKLY = ("--iterations", 2, "--warmup", 1)
+BRIEFLY = ("--duration", 0.2, "--max-regression", "100%")  # a gate
+SENTENCES = {
+    "counts": "the size of out depends on the values of the inputs: bound without a shape",
+    "first k": "the sizes of out and at depend on the values of the inputs: bound without a shape",
+    "rank": "the model declares out as 1xn and gives 5x4: bound without a shape",
+    "an input": "x is an input that the model passes through: bound without a shape",
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", SENTENCES)
+def test_modes_that_bind_outputs_do_so_without_a_shape(name: str, tmp_path: Path) -> None:
+    path = written(name, tmp_path)
+    sizes = () if name == "counts" else ("--dim", "n=5")
+    found = measure(path, "--ep", "cpu", *sizes, *QUICKLY, out=tmp_path / "out")
+    assert [it["message"] for it in found["warnings"] if it["code"] == "outputs-without-shape"] == [SENTENCES[name]]
+    assert {case["checks"]["outputs"]["verdict"] for case in cases(found).values()} == {"passed"}
+    assert len(cases(found)) == 4
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["rank", "fixed size", "counts"])
+def test_a_model_is_like_itself(name: str, tmp_path: Path) -> None:
+    path = written(name, tmp_path)
+    sizes = () if name == "counts" else ("--dim", "n=5")
+    arguments = ["--ep", "cpu", "--mode", "cpu-tensors", *sizes, "--out", tmp_path / "out"]
+    gate = ortbench("gate", "--model", path, "--baseline-model", path, *arguments, *BRIEFLY)
+    assert "outputs of" not in gate.err + gate.out
+    assert gate.code in (0, 4), gate.err
+    sides = ortbench("run", path, *arguments, *QUICKLY, "--intra-op-threads", "1,2")
+    assert (sides.code, "are not those of" in sides.out + sides.err) == (0, False)
+    start = ortbench("start", path, "--ep", "cpu", *sizes, "--iterations", 1, "--out", tmp_path / "starts")
+    assert start.code == 0, start.err + start.out
+    x = np.ones((5, 4) if name == "fixed size" else (1, 5, 4), np.float32)
+    if name != "counts":
+        np.savez(tmp_path / "in.npz", x=x)
+        np.savez(tmp_path / "expected.npz", out=x.squeeze())
+        said(path, "--input", tmp_path / "in.npz", "--expect", tmp_path / "expected.npz", *QUICKLY)
+
+
+@pytest.mark.process
+def test_outputs_of_two_sides_are_compared_as_they_are(tmp_path: Path) -> None:
+    """Without a word of files that ortbench itself wrote."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder, text in (
+        (one, "g (float[n] x) => (float[n] y) { y = Relu(x) }"),
+        (other, "g (float[n] x) => (double[n] y) { z = Relu(x)  y = Cast<to = 11>(z) }"),
+    ):
+        folder.mkdir()
+        graph = text
+        written(graph, folder)
+    files = [folder / "model.onnx" for folder in (one, other)]
+    gate = ["--model", files[0], "--baseline-model", files[1], "--ep", "cpu", "--mode", "cpu-tensors"]
+    done = ortbench("gate", *gate, *BRIEFLY, "--out", tmp_path / "out")
+    assert "output y is float32 instead of float64" in done.out
+    assert "ortbench-" not in done.out + done.err
+
+
+@pytest.mark.process
+def test_a_side_with_maps_says_which_output_and_the_way_out(tmp_path: Path) -> None:
+    plain, maps = tmp_path / "plain.onnx", tmp_path / "maps.onnx"
+    head = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> '
+    onnx.save(parser.parse_model(head + "g (float[n, 2] x) => (float[n, 2] p) { p = Softmax(x) }"), plain)
+    kind = onnx.helper.make_map_type_proto(onnx.TensorProto.INT64, onnx.helper.make_tensor_type_proto(1, []))
+    model = parser.parse_model(
+        head
+        + "g (float[n, 2] x) => (float[n, 2] z) { p = Softmax(x)  z = ai.onnx.ml.ZipMap<classlabels_int64s = [0, 1]>(p) }"
+    )
+    model.graph.output[0].type.CopyFrom(onnx.helper.make_sequence_type_proto(kind))
+    onnx.save(model, maps)
+    for pair, side in (((plain, maps), "baseline"), ((maps, plain), "candidate")):
+        done = ortbench(
+            "gate", "--model", pair[0], "--baseline-model", pair[1], "--ep", "cpu", "--mode", "cpu-tensors", *BRIEFLY
+        )
+        assert done.code == 1
+        assert done.err == (
+            f"ortbench: the {side} cannot be measured: 'z' is seq(map(int64,tensor(float))): only tensors, and sequences and optionals "
+            "of them, can be run; convert the model without ZipMap (skl2onnx: zipmap=False)\n"
+        )
+
+
+NEW_INPUTS = """
+source = open("program.py").read()
+exec(compile(source[: source.index("SECONDS = 2.0")], "program.py", "exec"))
+infer()
+assert {name: array.shape for name, array in finish().items()} == {name: array.shape for name, array in expected.items()}
+for name, array in inputs.items():
+    array[...] = 0
+    np.copyto(bound_inputs[name].numpy(), array)
+infer()
+print({name: array.shape for name, array in finish().items()})
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("mode", [DEVICE, RESIDENT, HOST_ACCESSIBLE])
+def test_programs_take_the_next_input(mode: str, tmp_path: Path) -> None:
+    graph = "g (float[8] x) => (float[8] y, int64[1, N] at, float[8] x) { y = Relu(x)  at = NonZero(x) }"
+    path = written(graph, tmp_path)
+    done = ortbench("code", path, "--ep", "cpu", "--mode", mode, "--out", tmp_path / "program.py")
+    assert done.code == 0, done.err
+    text = (tmp_path / "program.py").read_text()
+    assert "Bound without a shape: the size of at depends on the values of the inputs;" in text
+    ran = subprocess.run([sys.executable, "-c", NEW_INPUTS], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.stdout == "{'y': (8,), 'at': (1, 0), 'x': (8,)}\n", ran.stderr
+
+
+@pytest.mark.process
+def test_inspect_says_it_and_suggests_no_loop_of_an_input_with_itself(tmp_path: Path) -> None:
+    for name, words in (
+        ("counts", "its size depends on the values of the inputs"),
+        ("rank", "not the shape that the model declares"),
+        ("an input", "an input that the model passes through"),
+    ):
+        done = ortbench("inspect", written(name, tmp_path))
+        assert words in done.out
+        assert "--feedback x=x" not in done.out
+    done = ortbench("loop", written("an input", tmp_path), "--feedback", "x=x", "--ep", "cpu")
+    assert (done.code, done.err) == (
+        2, "ortbench: --feedback x=x: x is an input that the model passes through; feed back another output\n",
+    )  # fmt: skip
+
+
+def test_no_loop_is_suggested_of_an_input_that_is_an_output() -> None:
+    x: Any = {"name": "past", "type": "tensor(float)", "model_shape": ["n", 8]}
+    assert suggested([x], [x], lambda names, options: "") is None
+    y: Any = {**x, "name": "present"}
+    found = suggested([x], [y, x], lambda names, options: "")
+    assert found is not None
+    assert found["feedback"] == [["present", "past"]]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("grows", [False, True])
+def test_loops_bind_what_is_no_state_without_a_shape(grows: bool, tmp_path: Path) -> None:
+    state = "float[P] s" if grows else "float[1] s"
+    step = "one = Constant<value_floats=[1.0]>()  out = Concat<axis=0>(s, one)" if grows else "out = Relu(s)"
+    graph = f"g ({state}, float[8] v) => (float{'[Q]' if grows else '[1]'} out, int64[1, N] at, float[8] v, float[1, 8] w) {{ {step}  at = NonZero(v)  w = Relu(v) }}"  # fmt: skip
+    path = written(graph, tmp_path)
+    loop = ["--feedback", "out=s", "--steps", 3]
+    said(path, *loop, *QUICKLY, command="loop")
+    for mode in (RESIDENT, HOST_ACCESSIBLE):
+        program = tmp_path / "program.py"
+        done = ortbench("code", path, "--ep", "cpu", *loop, "--mode", mode, "--duration", 0.01, "--out", program)
+        assert done.code == 0, done.err
+        ran = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True)
+        assert "outputs are those of a plain loop" in ran.stdout, ran.stderr
+
+
+# On a device
+
+
+@pytest.mark.process
+def test_the_trial_costs_one_inference_and_only_where_it_may_tell_something(library: Path, tmp_path: Path) -> None:
+    """All runs from the first to the last one, on models that differ in what they declare alone."""
+    counts: dict[str, int] = {}
+    for declared in ("float[n]", "float[m]", "float[1, n]"):
+        graph = f"g (float[n] x) => ({declared} y) {{ y = Relu(x) }}"
+        folder = tmp_path / str(len(counts))
+        folder.mkdir()
+        config = Config(trace=folder / "trace", alignment=0)
+        arguments = ["--dim", "n=64", "--mode", "cpu-tensors", *QUICKLY]
+        code, _, _, errors = run_on_device(library, written(graph, folder), config, folder, *arguments)
+        assert code == 0, errors
+        events = Trace.read(folder / "trace").of("inference")
+        counts[declared] = int(is_kind(events, "inference").sum())
+    assert counts["float[m]"] - counts["float[n]"] == counts["float[1, n]"] - counts["float[n]"] == 1
+
+
+@pytest.mark.process
+def test_a_mode_that_cannot_is_unsupported_and_says_why(library: Path, tmp_path: Path) -> None:
+    path = written("an input", tmp_path)
+    why = "x is an input that the model passes through, and "
+    aligned = why + "outputs cannot be bound to RefDevice (DEFAULT) without a shape: that memory has an alignment, which ONNX Runtime's Python API cannot name"  # fmt: skip
+    for alignment, expected in ((0, None), (4096, aligned)):
+        folder = tmp_path / str(alignment)
+        _, result, _, _ = run_on_device(
+            library, path, Config(alignment=alignment), folder, "--dim", "n=8", "--mode", "all", *QUICKLY
+        )
+        reasons = {case.mode: case.reason for case in result.cases}
+        assert [reasons[mode] for mode in (DEVICE, RESIDENT, "device-tensors-pinned")] == [expected] * 3
+        for mode in (HOST_ACCESSIBLE, "pipelined", "device-resident-async"):
+            assert reasons[mode] == f"{why}{mode} binds outputs in memory of a known size"
+        assert reasons["cpu-tensors"] is None
+        assert {case.status for case in result.cases} == {"ok", "unsupported"}
+
+
+@pytest.mark.process
+def test_an_output_in_host_memory_is_bound_there_in_every_mode(library: Path, tmp_path: Path) -> None:
+    """NonZero stays on the CPU, and so does its output, whatever memory the others are in."""
+    graph = "g (float[8] x) => (float[8] y, int64[1, N] at) { y = Relu(x)  at = NonZero(y) }"
+    path = written(graph, tmp_path)
+    code, result, _, errors = run_on_device(library, path, Config(), tmp_path, *QUICKLY)
+    assert code == 0, errors
+    assert {case.mode: case.status for case in result.cases} == dict.fromkeys(
+        ("cpu-tensors", DEVICE, RESIDENT, HOST_ACCESSIBLE), "ok"
+    )
