@@ -21,7 +21,15 @@ from ortbench.cli import COMMANDS, COMPLETING, HELP, SENTENCES, spelled_out
 from ortbench.cli.options import Command, Program, function_of
 from ortbench.cli.overview import ABOUT, BEGIN, OWN, WIDEST
 from ortbench.core import safe_stdio, signals
-from ortbench.core.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, INTERRUPTED, OrtbenchError, one_line
+from ortbench.core.errors import (
+    BAD_INPUT,
+    BENCHMARK_FAILED,
+    DONE,
+    INTERRUPTED,
+    OrtbenchError,
+    one_line,
+    system_text,
+)
 from ortbench.core.safe_text import complain
 from ortbench.core.version import __version__
 
@@ -146,6 +154,10 @@ def _carry_out(typed: list[str]) -> int:
         complain(str(error))
         _tell_ci(typed[0], str(error))
         return error.exit_code
+    except OSError as error:
+        complain(system_text(error))
+        _tell_ci(typed[0], system_text(error))
+        return BENCHMARK_FAILED
     except KeyboardInterrupt:
         code = INTERRUPTED
     except MemoryError:

@@ -1,5 +1,6 @@
 """The errors a user sees as one line, and the exit codes they end with."""
 
+import os
 import re
 from typing import Any
 
@@ -77,6 +78,12 @@ def one_line(error: BaseException | str, limit: int = 300) -> str:
     """The text of an error, folded to one line of at most `limit` characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def system_text(error: OSError) -> str:
+    """What the system says, after the path that it is about."""
+    reason = one_line(error.strerror or error)
+    return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
 
 
 _ACROSS = {kind.__name__: kind for kind in (BadInput, BenchmarkFailed, WrongOutputs, Unsupported)}

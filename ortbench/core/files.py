@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core import signals
-from ortbench.core.errors import BenchmarkFailed, one_line
+from ortbench.core.errors import BenchmarkFailed, one_line, system_text
 from ortbench.core.safe_text import encoded
 
 
@@ -135,7 +136,7 @@ _NEW_S = 60.0  # a younger folder may be one that its process is about to lock
 @contextmanager
 def temporary_folder() -> Iterator[str]:
     """A folder for what goes from one process to another, for as long as the block lasts; `BenchmarkFailed` where there is no
-    room for one. One whose process was killed is removed by the next that makes one."""
+    room for one, or for a file in it. One whose process was killed is removed by the next that makes one."""
     import tempfile
 
     try:
@@ -146,7 +147,10 @@ def temporary_folder() -> Iterator[str]:
     with folder as path, ExitStack() as stack:
         with suppress(OSError):  # a file system without locks: what is left in it stays
             stack.enter_context(_lock(path))
-        yield path
+        try:
+            yield path
+        except OSError as error:
+            raise BenchmarkFailed(f"temporary files: {system_text(error)}") from None
 
 
 @cache  # once in a process
@@ -173,6 +177,47 @@ def _lock(folder: str | Path) -> Iterator[None]:
         yield
     finally:
         os.close(file)
+
+
+class ModelFiles:
+    """The files of models that are measured in several processes, each of which is to find the same."""
+
+    def __init__(self, models: Iterable[str]) -> None:
+        self._stamps = {file: _stamp(file) for model in models for file in _with_weights(Path(model))}
+        self._digests: dict[Path, str] = {}
+
+    def digest(self, model: str) -> str:
+        """The SHA-256 of a model's file, as it was when it was asked for first."""
+        path = Path(model)
+        if path not in self._digests:
+            self._digests[path] = sha256(path)
+        return self._digests[path]
+
+    def check(self) -> None:
+        """Refuse (`BenchmarkFailed`) files that are others now; a file is read again only where the system says that it may be."""
+        for file, before in self._stamps.items():
+            now = _stamp(file)
+            if now == before:
+                continue
+            if now is None or file not in self._digests or sha256(file) != self._digests[file]:
+                raise BenchmarkFailed(f"{file} was changed during the measurement: measure again without changing it")
+            self._stamps[file] = now
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _with_weights(model: Path) -> Iterator[Path]:
+    """A model's file, and those beside it that have names as exporters give them to weights: ``m.onnx.data``, ``m.onnx_data``, ``m.data``."""
+    yield model
+    for pattern in (f"{glob.escape(model.name)}[._]data*", f"{glob.escape(model.stem)}.data*"):
+        with suppress(OSError):
+            yield from model.parent.glob(pattern)
 
 
 def sha256(path: Path) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ortbench.analysis.tuning import ALPHA, FINALISTS, GOALS, TOGETHER, Search
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError
-from ortbench.core.files import sha256, write_or_note
+from ortbench.core.files import ModelFiles, write_or_note
 from ortbench.core.parts import text
 from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import complain
@@ -104,8 +104,12 @@ class Tuning:
     ends: float
     open_s: float = _OPEN_S  # that a configuration takes to open and prepare
     block_s: float = _BLOCK_S  # and a block of it
+    files: ModelFiles = field(init=False)
     together: int = TOGETHER  # whose sessions are open at the same time, at most
     compared: list[str] = field(default_factory=list)  # by name, among which the best were chosen
+
+    def __post_init__(self) -> None:
+        self.files = ModelFiles([self.model])
 
     def plan(self, of: Configuration) -> Plan:
         return self.space.plan(self.model, of, self.command)
@@ -234,6 +238,7 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
 
     sides: list[Side] = []
     bench, _ = measure_and_save(client, None, begin, observer=told)
+    now.files.check()
     if bench.interrupted:
         return None
     why = {side.name: str(error) for side, error in bench.not_opened}
@@ -312,7 +317,7 @@ def _stored(now: Tuning) -> Stored:
         tool=__version__,
         command=list(now.command),
         model=now.model,
-        sha256=sha256(Path(now.model)),
+        sha256=now.files.digest(now.model),
         given={flag: str(value) for flag, value in now.space.given.items() if flag in flags},
         settings=now.space.names,
         error_rate=ALPHA,

@@ -153,7 +153,8 @@ class Bench(Experiment[Series]):
             self._observer.stage(f"measuring without threads that spin ({side.name})")
             again = Bench([Configuration(without_spin(side.plan, modes), name=side.name)], self._observer)
             try:
-                (still,) = again.run()
+                with side.same_model():
+                    (still,) = again.run()
                 take_spin(side.result, still)
             except OrtbenchError as error:
                 side.result.warn(SPIN_NOT_MEASURED, f"--measure-spin gave nothing: {error}")

@@ -61,7 +61,8 @@ class ClientPool:
             worker = open_worker(self._side.plan)
             self._others.append(worker)
             worker.while_waiting = self._side.while_waiting
-            worker.receive()
+            with self._side.same_model():
+                worker.receive()
         for number, worker in enumerate(self._others[: count - 1], 1):
             worker.resume()
             worker.ask("load_clients", mode=mode, count=1, first=number, **self._shapes)
@@ -251,12 +252,13 @@ class LockWatch:
 
     def __enter__(self) -> Self:
         if self._files:
-            self._thread.start()
+            with suppress(RuntimeError):  # the system has no thread left
+                self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._end.set()
-        if self._files:
+        if self._thread.ident is not None:
             self._thread.join()
         for file in self._files:
             os.close(file)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from ortbench.analysis.derive import derive
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
-from ortbench.core.files import note, sha256, write_atomically
+from ortbench.core.files import ModelFiles, note, write_atomically
 from ortbench.measure.describe import describe, new_result
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
@@ -67,6 +67,8 @@ class Configuration:
         timeline: Timeline | None = None,
     ) -> None:
         self.plan = plan
+        self.models = [plan.model, *(it.model for it in plan.stages)]
+        self.model_files = ModelFiles(self.models)
         self.name = name or plan.target.ep
         self._warmup_ns = plan.loop.warmup_ns
         self._least_sync: dict[str, str] = {}  # by mode, the cheapest one that did not return early in any process
@@ -105,8 +107,10 @@ class Configuration:
 
     def open(self, machine: Machine, run_id: str) -> None:
         """Wait until the model is open, and describe it; `BadInput` or `BenchmarkFailed` where it cannot be opened."""
-        digest = sha256(Path(self.plan.model))  # while the worker loads it
-        describe(self.result, self.plan, machine, digest, run_id, self._receive_opened("loading"))
+        for model in self.models:
+            self.model_files.digest(model)  # while the worker loads them
+        opened = self._receive_opened("loading")
+        describe(self.result, self.plan, machine, self.model_files, run_id, opened)
         if self.plan.on_host and self.result.target["memory"]["kind"] == "host":
             self.plan = replace(self.plan, modes=self.plan.on_host)
             self.cases = {mode: self.cases[mode] for mode in self.plan.modes}
@@ -115,10 +119,21 @@ class Configuration:
     def _receive_opened(self, stage: str) -> Opened:
         started = self.worker.started_ns
         with self.stage(stage, started) as parts:
-            opened: Opened = self.worker.receive()
+            with self.same_model():
+                opened: Opened = self.worker.receive()
             parts.append(("starting the worker with ONNX Runtime", started, opened["stages"][0][1] - started))
             parts += opened["stages"]
         return opened
+
+    @contextmanager
+    def same_model(self) -> Iterator[None]:
+        """Inside the block another process opens the model, which is to be as it was; `BenchmarkFailed` where it is not."""
+        try:
+            yield
+        except OrtbenchError:
+            self.model_files.check()
+            raise
+        self.model_files.check()
 
     @property
     def worker(self) -> Client:

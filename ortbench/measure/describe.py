@@ -20,7 +20,7 @@ from ortbench.analysis.variables import recorded_variables
 from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.expressions import by_size
-from ortbench.core.files import sha256
+from ortbench.core.files import ModelFiles
 from ortbench.core.safe_text import listed
 from ortbench.core.version import __version__
 from ortbench.measure.gpus import known_card, to_warn_of
@@ -40,7 +40,7 @@ def new_result(command: Sequence[str], **known: Any) -> Result:
     return Result(tool={"name": "ortbench", "version": __version__}, created=created, command=list(command), **known)
 
 
-def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: str, opened: Opened) -> None:
+def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, run_id: str, opened: Opened) -> None:
     """Describe a run whose model is open. `BadInput`: CUPTI is to look into an EP that is not NVIDIA's, or items are to be what they
     cannot be. `BenchmarkFailed`: nodes stay on the CPU where none may."""
     result.environment = {**machine, **opened["runtime"]}
@@ -51,14 +51,14 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
             result.warn("record-env", remark)
     result.model = {
         "path": plan.called or str(Path(plan.model)),
-        "sha256": sha256,
+        "sha256": files.digest(plan.model),
         "inputs": opened["inputs"],
         "outputs": opened["outputs"],
     }
     if (loop := opened.get("loop")) is not None:
         result.kind, result.loop = LOOP, loop
     if plan.stages:
-        plan = describe_chain(result, plan, opened["chain"])
+        plan = describe_chain(result, plan, files, opened["chain"])
     else:  # whose stages may have batches, and dimensions of the same names, of their own
         result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
         several = {name: found for name, found in dim_sizes(opened["inputs"]).items() if len(found) > 1}
@@ -171,13 +171,10 @@ def _cards(result: Result, readings: Sequence[GpuReading]) -> set[int]:
     return {reading["gpu"] for reading in readings}
 
 
-def describe_chain(result: Result, plan: Plan, opened: OpenedChain) -> Plan:
+def describe_chain(result: Result, plan: Plan, files: ModelFiles, opened: OpenedChain) -> Plan:
     """Describe a chain that is open; returns the plan with the target of the stage that the chain's EP is named after."""
-    digests: dict[str, str] = {}
     for stage, asked in zip(opened["stages"], plan.stages, strict=True):
-        if asked.model not in digests:
-            digests[asked.model] = sha256(Path(asked.model))
-        stage["sha256"], stage["settings"] = digests[asked.model], settings(asked.target)
+        stage["sha256"], stage["settings"] = files.digest(asked.model), settings(asked.target)
     result.kind, result.chain = CHAIN, {"stages": opened["stages"], "links": opened["links"]}
     # The same chain has the same models, which run as often and hand on the same; its file's text and EPs may differ.
     stages = [(it["name"], it["sha256"], it["repeat"], it["feedback"], it["keep"]) for it in opened["stages"]]

@@ -187,10 +187,9 @@ class Experiment(Generic[SeriesT]):
             if opened and self._is_late(len(opened)):
                 break
             self._step("open", f"loading {Path(side.plan.model).name} ({side.name})")
-            side.start()
-            if machine is None:
-                machine = environment()
             try:
+                side.start()
+                machine = machine or environment()
                 with self._awake(side):
                     side.open(copy.deepcopy(machine), run_id)
                 opened.append(side)

@@ -46,7 +46,8 @@ def weigh_modes(side: Configuration, tell: Callable[[str], None]) -> None:
         tell(f"memory of {mode} ({side.name})")
         with side.stage(f"memory of {mode}"):
             try:
-                case.memory = _weigh(side, mode, case)
+                with side.same_model():
+                    case.memory = _weigh(side, mode, case)
             except OrtbenchError as error:
                 case.memory = failed(str(error))
         side.keep()

@@ -99,7 +99,7 @@ def profile_nodes(side: Configuration) -> None:
     most = min(_MOST_PROFILED, _NODES_PROFILED // nodes) if nodes else 0
     runs, timeline = _profiled_runs(side, most), side.timeline
     try:
-        with side.stage("profiling nodes"), worker_for(side.plan) as client:
+        with side.stage("profiling nodes"), side.same_model(), worker_for(side.plan) as client:
             request = request_of(side.plan)
             answer: ProfiledNodes = client.ask("nodes", **request, runs=runs, timeline=timeline is not None)
         side.result.nodes = answer["found"]

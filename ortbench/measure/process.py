@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, from_data, one_line
 from ortbench.core.interpreters import program, surroundings
+from ortbench.core.processes import startable
 from ortbench.core.profiler import is_profiled
 from ortbench.core.worker_process import SCRIPT, WorkerProcess, early
 
@@ -84,7 +85,12 @@ class Client:
         # A thread reads, because only that can be waited for with a limit on every system.
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        try:
+            with startable(self._called):
+                self._reader.start()
+        except BenchmarkFailed:
+            self._kill()
+            raise
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -123,7 +123,9 @@ def start(folder: Path, python: str | None, timeout_s: float, outputs: Path | No
     with nameless_file() as printed:
         with signals.held():
             begun = time.perf_counter_ns()
-            process = start_process("a start", line, ends_with_us=True, env=environment, stdout=printed, stderr=printed)
+            process = start_process(
+                "a fresh process", line, ends_with_us=True, env=environment, stdout=printed, stderr=printed
+            )
             launched = time.perf_counter_ns()
             signals.end_with_process(process.kill)
         try:
@@ -234,7 +236,8 @@ class StartSide(Configuration):
             raise Unsupported("--file-cache cold: this system cannot be asked to drop files from its cache")
         if (cached := share_cached(self._files)) is not None:
             self._cached.append(cached)
-        return start(self._folder, self.plan.target.python, self.plan.timeout_s, outputs)
+        with self.same_model():
+            return start(self._folder, self.plan.target.python, self.plan.timeout_s, outputs)
 
     def estimates_ns(self, mode: str) -> dict[str, float | None]:
         return {LATENCY: None if self.last is None else float(self.last.spent_ns)}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from ortbench.analysis.sweep import merge, switched
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
-from ortbench.core.files import sha256
+from ortbench.core.files import ModelFiles
 from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe
@@ -33,13 +31,10 @@ class SharedWorker:
     def __init__(self, plan: Plan, client: Client) -> None:
         self._plan = plan
         self.client = client
+        self.model_files = ModelFiles([plan.model])
         self.times_lost = 0
         self.released = False
         self._opened: OpenedSweep | OrtbenchError | None = None
-
-    @cached_property
-    def digest(self) -> str:
-        return sha256(Path(self._plan.model))
 
     def opened(self) -> OpenedSweep:
         """Wait for the session; `BadInput` or `BenchmarkFailed` where there is none."""
@@ -71,6 +66,7 @@ class PointSide(Configuration):
     ) -> None:
         super().__init__(plan, shared.client, name=name, timeline=timeline)
         self._number, self._shared = number, shared
+        self.model_files = shared.model_files
         self._lost_before = 0
 
     @property
@@ -83,7 +79,7 @@ class PointSide(Configuration):
         its input too, since others may have none such."""
         try:
             opened = self._receive_opened("loading")
-            describe(self.result, self.plan, machine, self._shared.digest, run_id, opened)
+            describe(self.result, self.plan, machine, self.model_files, run_id, opened)
         except BadInput as error:
             raise BenchmarkFailed(str(error)) from error
 
@@ -92,7 +88,8 @@ class PointSide(Configuration):
         try:
             with self.stage(stage, self.worker.started_ns if first else None) as parts:
                 self._lost_before = self._shared.times_lost
-                of_session = self._shared.opened()
+                with self.same_model():
+                    of_session = self._shared.opened()
                 if first:
                     started, begun = self.worker.started_ns, of_session["stages"][0][1]
                     parts.append(("starting the worker with ONNX Runtime", started, begun - started))

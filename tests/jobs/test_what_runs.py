@@ -74,7 +74,7 @@ def test_no_measuring_command_runs_anything_of_the_folder(checkout: Path, tmp_pa
         ("load", TINY, *cpu, "--concurrency", 1),
         ("loop", MODELS / "denoiser.onnx", *cpu, "--steps", 2, "--feedback", "denoised=latent"),
         ("chain", MODELS / "text_to_image.toml", "--duration", 0.1),
-        ("sweep", MODELS / "recurrent_cell.onnx", *cpu, "--dim", "batch=1,2"),
+        ("sweep", MODELS / "multi_output.onnx", *cpu, "--dim", "batch=1,2"),
         ("start", TINY, *cpu),
         ("soak", TINY, "--ep", "cpu", "--duration", "10s"),
         ("tune", TINY, "--ep", "cpu", "--duration", 10),

@@ -1,0 +1,148 @@
+"""What happens between the first process of a command and a later one: its interpreter is removed, its model is replaced."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ortbench.core.errors import BenchmarkFailed
+from ortbench.core.files import ModelFiles
+from tests.conftest import MODELS, Ran, ortbench
+from tests.expect import refusal
+from tests.jobs.test_python_option import script
+
+process = pytest.mark.process
+SHORT = ("--ep", "cpu", "--mode", "cpu-tensors", "--warmup", 1)
+THREE = (*SHORT, "--iterations", 6, "--processes", 3)
+CHANGED = "was changed during the measurement: measure again without changing it"
+
+
+def scaling(path: Path, factor: float) -> Path:
+    """A model that multiplies, with its factor in a file beside it."""
+    weights = numpy_helper.from_array(np.full(1024, factor, np.float32), "w")
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1024]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "g", [x], [y], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, path, save_as_external_data=True, location=f"{path.name}.data", size_threshold=0)
+    return path
+
+
+def ran_with(folder: Path, at_start: int, what: str, *line: object) -> Ran:
+    """A command with an interpreter that does something in the folder, in the words of a shell, at its nth start."""
+    python = script(
+        folder / "python",
+        f"#!/bin/sh\ncd {folder}\necho >> starts\n[ $(wc -l < starts) -ne {at_start} ] || {{ {what}; }}\ncd - > /dev/null\n"
+        f'exec {sys.executable} "$@"\n',
+    )
+    return ortbench(*line, "--python", python, "--out", folder / "out")
+
+
+def cases_of(folder: Path) -> list[dict[str, Any]]:
+    (file,) = folder.glob("out/*/result.json")
+    cases: list[dict[str, Any]] = json.loads(file.read_text())["cases"]
+    return cases
+
+
+@process
+def test_an_interpreter_that_is_removed(tmp_path: Path) -> None:
+    ran = ran_with(tmp_path, 1, "rm python", "run", MODELS / "tiny.onnx", *THREE)
+    why = f"the worker of {tmp_path}/python cannot be started: No such file or directory"
+    assert (ran.code, ran.error_line) == (
+        1, f"cpu-tensors failed: in process 2 the model could not be opened again: {why}"
+    )  # fmt: skip
+    (case,) = cases_of(tmp_path)
+    assert len(case["samples"]["latency"]) == 2
+
+
+@process
+@pytest.mark.wide
+def test_the_same_wherever_there_is_a_second_process(tmp_path: Path) -> None:
+    tiny = MODELS / "tiny.onnx"
+    for number, (line, kept) in enumerate(
+        (
+            (("load", tiny, *SHORT, "--duration", 0.3, "--concurrency", "1,2", "--sessions", "process"), True),
+            (("load", tiny, *SHORT, "--duration", 0.3, "--concurrency", 1, "--processes", 3), True),
+            (("start", tiny, "--ep", "cpu", "--iterations", 2), False),
+            (("tune", tiny, "--ep", "cpu", "--max-time", "20s"), False),
+        )
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ran = ran_with(folder, 1, "rm python", *line)
+        assert ran.code == 1
+        assert ran.err.splitlines()[-1].endswith("cannot be started: No such file or directory"), ran
+        if kept:
+            assert cases_of(folder)[0]["samples"]["latency"]
+
+
+@process
+@pytest.mark.parametrize("name", ["m.onnx", "m.onnx.data"])
+def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    model = scaling(tmp_path / "m.onnx", 2)
+    scaling(tmp_path / "other" / "m.onnx", 3)
+    if name == "m.onnx":  # with a name in it of the same length
+        (tmp_path / "other" / name).write_bytes(model.read_bytes().replace(b"Mul", b"Add"))
+    ran = ran_with(tmp_path, 2, f"cp other/{name} new; mv new {name}", "run", model, *THREE)
+    assert (ran.code, ran.error_line) == (
+        1, f"cpu-tensors failed: in process 2 the model could not be opened again: {tmp_path / name} {CHANGED}"
+    )  # fmt: skip
+    (case,) = cases_of(tmp_path)
+    assert len(case["samples"]["latency"]) == 2
+
+
+@process
+def test_a_model_that_is_written_again_as_it_was(tmp_path: Path) -> None:
+    model = Path(shutil.copy(MODELS / "tiny.onnx", tmp_path / "m.onnx"))
+    ran = ran_with(tmp_path, 2, "cp m.onnx new; mv new m.onnx", "run", model, *THREE)
+    assert (ran.code, ran.err) == (0, "")
+
+
+@process
+@pytest.mark.wide
+def test_a_replaced_model_is_found_by_every_later_process(tmp_path: Path) -> None:
+    for number, (line, start) in enumerate(
+        (
+            (("load", *SHORT, "--duration", 0.3, "--concurrency", "1,2", "--sessions", "process"), 2),
+            (("start", "--ep", "cpu", "--iterations", 4), 4),
+            (("load", *SHORT, "--duration", 0.3, "--concurrency", 1, "--processes", 3), 3),
+            (("run", *SHORT, "--iterations", 2, "--measure-nodes"), 2),
+        )
+    ):
+        folder = tmp_path / str(number)
+        (folder / "other").mkdir(parents=True)
+        model = scaling(folder / "m.onnx", 2)
+        (folder / "other.onnx").write_bytes(model.read_bytes().replace(b"Mul", b"Add"))
+        command, *options = line
+        ran = ran_with(folder, start, "cp other.onnx new; mv new m.onnx", command, model, *options)
+        assert CHANGED in (ran.out if "--measure-nodes" in line else ran.error_line), ran
+        assert cases_of(folder)[0]["samples"]["latency"]
+
+
+def test_files_are_compared_by_their_content_only_where_the_system_says_that_they_may_differ(tmp_path: Path) -> None:
+    model = tmp_path / "m[1].onnx"
+    for name in (model.name, f"{model.name}.data", f"{model.name}_data", "m[1].data", "m1.onnx.data"):
+        (tmp_path / name).write_text("a")
+    for name in (model.name, f"{model.name}.data", f"{model.name}_data", "m[1].data"):
+        files = ModelFiles([str(model)])
+        files.digest(str(model))
+        files.check()
+        (tmp_path / name).write_text("b")
+        assert refusal(BenchmarkFailed, files.check) == f"{tmp_path / name} {CHANGED}"
+        (tmp_path / name).unlink()
+        assert refusal(BenchmarkFailed, files.check) == f"{tmp_path / name} {CHANGED}"
+        (tmp_path / name).write_text("a")
+    files = ModelFiles([str(model)])
+    files.digest(str(model))
+    model.rename(tmp_path / "before")
+    shutil.copy(tmp_path / "before", model)
+    (tmp_path / "m1.onnx.data").unlink()
+    files.check()
