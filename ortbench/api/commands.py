@@ -21,6 +21,7 @@ from ortbench.api.running import Interrupted, measuring, saved
 from ortbench.api.signatures import takes
 from ortbench.api.values import Model, Place, Tell
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
+from ortbench.core.paths import check_readable
 from ortbench.model.protocol import Inspected, Listed
 from ortbench.model.result import Result as StoredResult
 from ortbench.plan.bandwidth_plan import CopyPlan
@@ -152,8 +153,8 @@ def _measured(plan: Plan, call: Call, tell: Tell | None) -> Result:
 
     check(plan)
     bandwidth = call.given.get("bandwidth")
-    if bandwidth is not None and not bandwidth.exists():
-        raise BadInput(f"--bandwidth: no such file or folder: {bandwidth}", "--bandwidth")
+    if bandwidth is not None:
+        check_readable(bandwidth, "--bandwidth", "file or folder", folders=True)
     with measuring(tell) as observer, _ended():
         launched = measured([call.called(plan)], call.out, bandwidth, observer=observer)
         if launched.not_opened:

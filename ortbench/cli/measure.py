@@ -13,6 +13,7 @@ import typer
 
 from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json, takes
 from ortbench.core.errors import BadInput
+from ortbench.core.paths import is_folder
 from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES
 from ortbench.plan.configurations import side_plans
 from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make
@@ -160,6 +161,6 @@ def _check_code(plan: Plan) -> None:
     if plan.target.ep in POLICIES:
         reason = "'ortbench run' with it says which EP ONNX Runtime chooses: name that one"
         raise BadInput(f"--ep {plan.target.ep}: a program names its EP; {reason}", "--ep")
-    if plan.inputs.path is not None and Path(plan.inputs.path).is_dir():
+    if plan.inputs.path is not None and is_folder(plan.inputs.path):
         reason = "a program with numpy alone reads an .npz, whose keys are the names of the inputs"
         raise BadInput(f"--input {plan.inputs.path}: {reason}", "--input")

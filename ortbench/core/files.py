@@ -17,6 +17,8 @@ from ortbench.core import signals
 from ortbench.core.errors import BenchmarkFailed, one_line, system_text
 from ortbench.core.safe_text import encoded
 
+_SHORT = 50  # characters, that leave room in a name for what makes it one of its own
+
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file, text by `ortbench.core.safe_text.encoded`, by renaming a finished one into place; `OSError` where
@@ -24,7 +26,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     import tempfile  # brings OpenSSL's hashes and random numbers, which help and errors need not wait for
 
     with signals.held():  # a program that ends in between would leave the unfinished file
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name[:_SHORT], suffix=".tmp")
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(encoded(content) if isinstance(content, str) else content)
@@ -72,7 +74,7 @@ def noting(path: Path, name: str | None = None) -> Iterator[None]:
         yield
         _notes().pop(name or str(path), None)
     except OSError as error:
-        note(name or str(path), error, is_there=path.exists())
+        note(name or str(path), error, is_there=os.path.exists(path))
 
 
 def note(name: str, why: OSError | str, is_there: bool = False) -> None:
@@ -183,7 +185,7 @@ class ModelFiles:
     """The files of models that are measured in several processes, each of which is to find the same."""
 
     def __init__(self, models: Iterable[str]) -> None:
-        self._stamps = {file: _stamp(file) for model in models for file in _with_weights(Path(model))}
+        self._stamps = {file: _stamp(file) for model in models for file in model_files(Path(model))}
         self._digests: dict[Path, str] = {}
 
     def digest(self, model: str) -> str:
@@ -212,7 +214,7 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _with_weights(model: Path) -> Iterator[Path]:
+def model_files(model: Path) -> Iterator[Path]:
     """A model's file, and those beside it that have names as exporters give them to weights: ``m.onnx.data``, ``m.onnx_data``, ``m.data``."""
     yield model
     for pattern in (f"{glob.escape(model.name)}[._]data*", f"{glob.escape(model.stem)}.data*"):

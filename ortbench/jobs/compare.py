@@ -13,6 +13,7 @@ from ortbench.analysis.comparing.naming import called, natural
 from ortbench.analysis.comparing.series import Selection
 from ortbench.analysis.why.explain import Why, explain, why_data
 from ortbench.core.errors import BadInput, NotComparable
+from ortbench.core.paths import Kind, check_readable, is_folder, kind_of
 from ortbench.core.safe_text import complain, first_of, visible
 from ortbench.core.units import count
 from ortbench.jobs.publishing import check_place, check_wanted, json_text, page_of, publish, write
@@ -115,7 +116,7 @@ def report(places: Sequence[Path], html: str | None) -> None:
     """Make one page of results: in a file, on standard output (``-``), or by default beside the result, in the folder of all,
     or here; `BadInput` for a file that is no result, a folder without one, or a place that cannot be written."""
     paths = results_at(places)
-    inside = places[0] / "report.html" if places[0].is_dir() else places[0].with_name("report.html")
+    inside = places[0] / "report.html" if is_folder(places[0]) else places[0].with_name("report.html")
     place = html or ("report.html" if len(places) > 1 else str(inside))
     check_place(place, "--html")
     results = [load(path) for path in paths]
@@ -128,7 +129,7 @@ def results_at(places: Sequence[Path]) -> list[Path]:
     folder in the order of their names, numbers in them as numbers. `BadInput` for a folder without a result.
 
     Files with another suffix than ``.json``, as a shell's ``*`` names them too, are passed over beside others, and a line says so."""
-    others = [it for it in places if it.suffix.lower() not in ("", ".json") and it.is_file()]
+    others = [it for it in places if it.suffix.lower() not in ("", ".json") and kind_of(it) is Kind.FILE]
     if others and len(others) < len(places):
         names = first_of([*dict.fromkeys(it.name for it in others)], _SHOWN)
         complain(f"{count(len(others), 'file')} passed over, as results are .json files: {names}")
@@ -136,9 +137,10 @@ def results_at(places: Sequence[Path]) -> list[Path]:
     found = []
     for place in places:
         file = result_file(place)
-        if file.exists() or not place.is_dir():
+        if not is_folder(place) or kind_of(file) is not Kind.NOTHING:
             found.append(file)
             continue
+        check_readable(place, folders=True)
         inside = sorted(place.rglob(file.name), key=lambda path: [natural(part) for part in path.parts])
         if not inside:
             raise BadInput(f"{place}: there is no {file.name} in this folder, nor in those in it")
@@ -147,7 +149,7 @@ def results_at(places: Sequence[Path]) -> list[Path]:
 
 
 def result_file(path: Path) -> Path:
-    return path / "result.json" if path.is_dir() else path
+    return path / "result.json" if is_folder(path) else path
 
 
 _SHOWN = 5  # names of files that were passed over

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core import files, safe_text
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
+from ortbench.core.paths import Kind, check_readable, is_folder, kind_of
 from ortbench.core.safe_text import complain
 
 if TYPE_CHECKING:
@@ -222,6 +224,10 @@ def write_error(command: str, message: str) -> None:
     """Write that a command ended with an error before it came to anything, if its file is still awaited."""
     if not _awaited:
         return
+    try:
+        check_place(_awaited[0], "--junit")
+    except BadInput:  # there is no place to write it
+        return
     from ortbench.report.exports.junit import ERROR, Outcome
 
     write_junit(_awaited[0], f"ortbench {command}", [Outcome("before measuring", command, ERROR, message, 0.0)])
@@ -232,21 +238,19 @@ def write_error(command: str, message: str) -> None:
 # Files
 
 
-def check_wanted(wanted: OutputOptions, *too: str) -> None:
-    """Refuse with `BadInput`, before anything is measured, what cannot be written or read at its end.
+_WRITTEN = ("html", "trace", "json", "junit", "action_json", "bmf", "markdown")
 
-    ``--html`` and ``--trace`` always, and `too`, names of more files.
-    """
-    for name in too:
+
+def check_wanted(wanted: OutputOptions) -> None:
+    """Refuse with `BadInput`, before anything is measured, what cannot be written or read at its end."""
+    for name in _WRITTEN:
         check_place(getattr(wanted, name), f"--{name.replace('_', '-')}")
     if wanted.json == "-" and wanted.html == "-":
         raise BadInput("--json and --html cannot both go to standard output")
-    check_place(wanted.html, "--html")
     if wanted.trace == "-":
         raise BadInput("--trace -: name a file")
-    check_place(wanted.trace, "--trace")
-    if wanted.bandwidth is not None and not wanted.bandwidth.exists():
-        raise BadInput(f"--bandwidth: no such file or folder: {wanted.bandwidth}")
+    if wanted.bandwidth is not None:
+        check_readable(wanted.bandwidth, "--bandwidth", "file or folder", folders=True)
 
 
 def check_place(path: str | None, option: str) -> None:
@@ -254,9 +258,9 @@ def check_place(path: str | None, option: str) -> None:
     if path is None or path == "-":
         return
     file = Path(path)
-    if file.is_dir():
+    if is_folder(file, option):
         raise BadInput(f"{option} {path}: name a file")
-    if not file.parent.is_dir():
+    if not is_folder(file.parent, option):
         raise BadInput(f"{option} {path}: there is no folder {file.parent}")
     if not _is_special(file) and not os.access(file.parent, os.W_OK):
         raise BadInput(f"{option} {path}: the folder {file.parent} cannot be written")
@@ -289,4 +293,6 @@ def _write_file(path: str, content: str | bytes, option: str) -> bool:
 
 def _is_special(file: Path) -> bool:
     """Whether it is there and is a pipe or a device, which must be written to and not be replaced by a file."""
-    return file.exists() and not file.is_file() and not file.is_dir()
+    with suppress(BadInput):  # it cannot be written either, which is said then
+        return kind_of(file) in (Kind.PIPE, Kind.DEVICE)
+    return False

@@ -110,7 +110,7 @@ def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str
 
 def load(plans: Sequence[Plan], put: LoadPlan, wanted: OutputOptions) -> int:
     """Put a load on a model, in turns on several sides, save and show what came of it; the exit code."""
-    check_wanted(wanted, "json", "junit", "action_json", "bmf")
+    check_wanted(wanted)
     place, traced = new_place(wanted.out, plans, "load"), wanted.trace is not None
     names = side_names(plans) if len(plans) > 1 else ()
     found = measure(plans, place, names, load=put, quiet=wanted.quiet, traced=traced)
@@ -118,7 +118,7 @@ def load(plans: Sequence[Plan], put: LoadPlan, wanted: OutputOptions) -> int:
 
 
 def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: OutputOptions) -> int:
-    check_wanted(wanted, "json", "junit", "action_json", "bmf")
+    check_wanted(wanted)
     place = new_place(wanted.out, [shapes[0].plan], "sweep")
     found = swept(shapes, slo, place, traced=wanted.trace is not None, quiet=wanted.quiet)
     return publish_results(found, shapes[0].plan.model, wanted)

@@ -156,7 +156,7 @@ class Tuning:
 
 def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, ...], wanted: OutputOptions) -> int:
     space = space_of(given, usable_cores() or 1)
-    check_wanted(wanted, "json")
+    check_wanted(wanted)
     search = Search(space.names, space.is_idle, space.joined, INTERACTING)
     first = space.plan(model, FIRST, command)
     check(first)

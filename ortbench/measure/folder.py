@@ -47,8 +47,8 @@ def writable(out: Path) -> Iterator[None]:
         yield
     except (FileExistsError, NotADirectoryError):
         raise BadInput(f"--out {out}: is not a folder") from None
-    except OSError as error:
-        raise BadInput(f"--out {out}: cannot be written: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"--out {out}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
 
 
 def new_folder(out: Path, name: str) -> Path:

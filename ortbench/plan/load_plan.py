@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.core.ep_names import CPU_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
+from ortbench.core.paths import Kind, check_readable, kind_of
 from ortbench.model.modes import CPU, LOAD_MODES
 from ortbench.model.modes import LATENCY as INFERENCE
 from ortbench.model.schema import OWN, PROCESS, SHARED
@@ -92,8 +93,11 @@ def _workers(value: int, option: str) -> None:
 
 
 def _arrivals(value: str, option: str) -> None:
-    if value not in ARRIVALS and not Path(value).is_file():
+    if value in ARRIVALS:
+        return
+    if kind_of(value, option) is Kind.NOTHING:
         raise BadInput(f"{option} {value!r}: is neither {' nor '.join(ARRIVALS)}, nor a file of timestamps", option)
+    check_readable(value, option)
 
 
 def _listed(value: Any, option: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
+from ortbench.core.paths import check_readable, is_folder
 from ortbench.plan.loop_plan import Decoder, Embedding, Encoder, Features
 
 GENAI, OPTIMUM = "genai_config.json", "config.json"
@@ -28,8 +29,9 @@ def found_in(path: str) -> tuple[str, Decoder]:
     """The decoder's file, and what is known of it before it is loaded; of a file nothing; `BadInput`: a folder without one, whose
     stages cannot be run, or whose description cannot be read."""
     folder = Path(path)
-    if not folder.is_dir():
+    if not is_folder(folder):
         return path, Decoder()
+    check_readable(folder, folders=True)
     if (folder / GENAI).is_file():
         return _genai(folder)
     inside = next((it for it in (folder, folder / "onnx") if any(map(str, it.glob("*.onnx")))), folder)

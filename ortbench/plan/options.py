@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from keyword import iskeyword
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ortbench.core.errors import BadInput
+from ortbench.core.paths import check_readable
 from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_SOAK, OF_START
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
 from ortbench.plan.option_types import SWITCH, TEXT, TIME, OptionType, or_default
@@ -265,14 +265,12 @@ def check_text(text: str, what: str, option: str | None = None) -> None:
 
 
 def is_file(value: str, option: str) -> None:
-    if not Path(value).is_file():
-        raise BadInput(f"{option}: no such file: {value}", option)
+    check_readable(value, option)
     is_text(value, option)
 
 
 def exists(value: str, option: str) -> None:
-    if not Path(value).exists():
-        raise BadInput(f"{option}: no such file or folder: {value}", option)
+    check_readable(value, option, "file or folder", folders=True)
 
 
 def _number(value: float) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
+from ortbench.core.files import model_files
+from ortbench.core.paths import check_readable, is_folder, is_same_file
 from ortbench.core.safe_text import LONGEST_NAME
 from ortbench.model import modes as io_modes
 from ortbench.model.unit_of_work import Part, Work
@@ -276,10 +278,9 @@ def check_amount(given: RawOptions) -> None:
 
 def check(plan: Plan) -> None:
     """Refuse a plan that cannot be carried out, before anything is started (`BadInput`)."""
-    if not Path(plan.model).exists():
-        raise BadInput(f"no such file: {plan.model}")
-    if not Path(plan.model).is_file():
+    if is_folder(plan.model):
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
+    check_readable(plan.model)
     check_text(plan.model, "the model's path")
     _check_loop(plan)
     for values in filter(
@@ -287,6 +288,12 @@ def check(plan: Plan) -> None:
     ):
         check_values(values)
     target = plan.target
+    if (written := target.optimized_model) is not None and any(
+        map(is_same_file(written), model_files(Path(plan.model)))
+    ):
+        raise BadInput(
+            f"--optimized-model {written}: is a file of the measured model: name a new file", "--optimized-model"
+        )
     copying = io_modes.modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
     if plan.measure_copies and not {*copying} & {*plan.modes}:
         reason = f"looks into runs of {' and '.join(copying)}: add one of them with --mode"

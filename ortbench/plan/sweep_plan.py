@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ortbench.core.errors import BadInput
+from ortbench.core.paths import check_readable
 from ortbench.model.slo import Slo, parse_slo
 from ortbench.plan.configurations import ends, side_names, sides_of
 from ortbench.plan.list_syntax import alone
@@ -113,8 +114,7 @@ def _of_data(plan: Plan, places: Sequence[str]) -> list[Shape]:
 
 def _test_sets(place: Path) -> list[Path]:
     """A file, a test set, or the test sets and files in a folder; `BadInput`: there is nothing."""
-    if not place.exists():
-        raise BadInput(f"--data: no such file or folder: {place}", "--data")
+    check_readable(place, "--data", "file or folder", folders=True)
     if not place.is_dir() or _is_test_set(place):
         return [place]
     inside = sorted(it for it in place.iterdir() if (it.is_dir() and _is_test_set(it)) or _is_inputs(it))

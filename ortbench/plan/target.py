@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from ortbench.core.ep_names import SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
 from ortbench.core.parts import made
+from ortbench.core.paths import Kind, check_readable, is_folder, kind_of
 from ortbench.core.safe_text import listed
 from ortbench.model.modes import IN_BURSTS
 from ortbench.plan import option_types as types
@@ -64,14 +66,22 @@ _tolerance = partial(
 
 def _written(value: str, option: str) -> None:
     is_text(value, option)
-    if Path(value).is_dir() or not Path(value).parent.is_dir():
+    if kind_of(value, option) not in (Kind.NOTHING, Kind.FILE) or not is_folder(Path(value).parent, option):
         raise BadInput(f"{option} {value}: name a file in a folder that is there", option)
+    if os.path.lexists(value) and (os.path.islink(value) or os.stat(value).st_nlink > 1):
+        raise BadInput(f"{option} {value}: is a link, and another file would be overwritten: name a new file", option)
+
+
+def _folder(value: str, option: str) -> None:
+    is_text(value, option)
+    kind_of(value, option)
 
 
 def _library(value: str, option: str) -> None:
     """Of a library that may be named by --ep too, so that no option is named."""
-    if not Path(value).is_file():
+    if kind_of(value, option) is not Kind.FILE:
         raise BadInput(f"no such EP library: {value}", option)
+    check_readable(value, option)
     is_text(value, option)
 
 
@@ -176,7 +186,7 @@ class Target:
         commands=OPENED,
     )  # fmt: skip
     engine_cache: str | None = _runs(
-        "engine-cache", "DIR", "Keep the engines of TensorRT EPs in this folder.", kind=types.PATH, check=is_text,
+        "engine-cache", "DIR", "Keep the engines of TensorRT EPs in this folder.", kind=types.PATH, check=_folder,
         of_ep=True, commands=_PLACED,
     )  # fmt: skip
     run_config: dict[str, str] = _runs(

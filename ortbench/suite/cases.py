@@ -21,6 +21,7 @@ from typing import Any
 
 from ortbench.analysis.comparing.naming import natural
 from ortbench.core.errors import BadInput
+from ortbench.core.paths import Kind, kind_of
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.option_types import text_of, texts_of
 from ortbench.plan.options import check_values, make
@@ -228,7 +229,7 @@ class _Reader:
         found: list[Path] = []
         for pattern in patterns:
             path = self._base / pattern
-            if path.exists() or not glob.has_magic(pattern):
+            if not glob.has_magic(pattern) or kind_of(path) is not Kind.NOTHING:
                 found.append(path)
                 continue
             matches = [

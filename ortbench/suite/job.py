@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ortbench.core.paths import is_folder
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, candidate_of, has_live_baseline
 from ortbench.gate.checks import refuse_unchecked
 from ortbench.gate.contests import own_contests, regression_contests
@@ -275,6 +276,6 @@ class _Maker:
         if "baseline" not in self._given:
             return None
         folder = Path(self._given["baseline"])
-        if not folder.is_dir():
+        if not is_folder(folder):
             raise self._file.mistake(self._where("baseline"), f"no such folder: {folder}")
         return folder / self._case.id

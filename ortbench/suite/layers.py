@@ -15,6 +15,7 @@ from typing import Any
 
 from ortbench.core.ep_names import NVIDIA_EPS, SHORT_NAMES
 from ortbench.core.errors import BadInput
+from ortbench.core.paths import Kind, kind_of
 from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE, TYPED_BASELINE, setting
 from ortbench.gate.limits import Limits
 from ortbench.plan.load_plan import LoadPlan
@@ -37,6 +38,8 @@ class SuiteFile:
 
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self.path = path
+        if kind_of(path) is Kind.DEVICE:
+            raise BadInput(f"cannot read {path}: it is a device")
         try:
             self._text = path.read_text(encoding="utf-8-sig")
             data = tomllib.loads(self._text)

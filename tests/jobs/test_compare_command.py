@@ -182,7 +182,7 @@ def test_folders_are_taken_and_tell_results_apart() -> None:
         (["a", "a", "--mode", "gpu"], 2, "no such mode"),
         (["a", "a", "--metric", "lunch"], 2, "there is no mode, metric or statistic 'lunch'"),
         (["a", "a", "--equivalence-margin", "much"], 2, "write a share"),
-        (["a", "a", "--markdown", "nowhere/c.md"], 1, "--markdown nowhere/c.md was not written: No such file"),
+        (["a", "a", "--markdown", "nowhere/c.md"], 2, "--markdown nowhere/c.md: there is no folder nowhere"),
     ],
 )
 def test_bad_input_is_one_line(files: Any, tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
