@@ -13,7 +13,7 @@ from ortbench.core import signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict, nothing_measured
-from ortbench.jobs.fingerprint import Machine, alike, fingerprint
+from ortbench.jobs.fingerprint import alike, fingerprint
 from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
 from ortbench.jobs.measuring import ForecastLine, measure
 from ortbench.jobs.run import swept
@@ -71,15 +71,15 @@ def _carry_out(job: Job, folder: Path, fresh: bool, quiet: bool) -> tuple[Record
     return carry_out(job, record, folder, quiet), False
 
 
-def begun(job: Job, machines: Sequence[Machine] | None = None) -> Record:
-    """The record of a job that has yet to be carried out, or cannot be: on any of these machines, or here."""
+def begun(job: Job, on_cluster: bool = False) -> Record:
+    """The record of a job that has yet to be carried out, or cannot be."""
     case = job.case
     record = Record(case.id, case.model_name, case.ep, case.shape, "", SKIPPED, reason=case.skip)
     if not job.plans:
         return record
     try:
-        same = None if machines is None else alike(job)
-        return replace(record, fingerprint=fingerprint(job, machines), alike=same)
+        same = alike(job) if on_cluster else None
+        return replace(record, fingerprint=fingerprint(job, on_cluster), alike=same)
     except Exception as error:
         return broken(record, error)
 

@@ -6,12 +6,12 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ortbench.analysis.variables import recorded_variables
 from ortbench.core.ep_packages import key
@@ -29,36 +29,18 @@ from ortbench.suite.job import Job
 Put = Callable[[str], str]  # gives something in place of a path
 
 
-class Machine(Protocol):
-    @property
-    def packages(self) -> Sequence[str]:
-        """Name and version of every package beside ortbench."""
-
-    def packages_of(self, python: str) -> Sequence[str]:
-        """Those of another interpreter's environment."""
-
-
-def fingerprint(job: Job, machines: Sequence[Machine] | None = None) -> str:
+def fingerprint(job: Job, on_cluster: bool = False) -> str:
     """SHA-256 over everything that a case's outcome depends on, as far as it is known before.
 
     That is its plans and limits, the content of the files they name (not where those lie), the environment variables that
-    they record, and the versions of ortbench, ONNX Runtime and its EP packages, in other environments too: on the machines of
-    a cluster, of which it does not count which it is where all have the same packages, or here.
+    they record, the versions of ortbench, ONNX Runtime and its EP packages here, in other environments too, and the resources that a
+    cluster gives it.
 
     Raises:
         OSError: a file cannot be read.
     """
-    targets = [target for plan in job.plans for target in plan.targets]
-    named = {name for target in targets for name in (target.ep, *target.custom_ops)}  # which can be those of packages
-    on_each = [_installed(job, named, it) for it in ([None] if machines is None else machines)]
-    installed = {json.dumps(it): it for it in on_each}
-    there = [it for _, it in sorted(installed.items())]
-    data = {
-        **_everywhere(job),
-        **({"machines": there} if len(there) > 1 else there[0] if there else {}),
-        **({} if machines is None or not job.case.needs.resources else {"resources": job.case.needs.resources}),
-    }
-    return _digest(data)
+    resources = {"resources": job.case.needs.resources} if on_cluster and job.case.needs.resources else {}
+    return _digest({**_everywhere(job), **_installed(job), **resources})
 
 
 def alike(job: Job) -> str:
@@ -84,12 +66,15 @@ def _everywhere(job: Job) -> dict[str, Any]:
     }
 
 
-def _installed(job: Job, named: set[str], machine: Machine | None) -> dict[str, Any]:
-    """What a job's outcome depends on of the packages of a machine, or of this one."""
-    own, packages_of = (installed_here(), packages) if machine is None else (machine.packages, machine.packages_of)
+def _installed(job: Job) -> dict[str, Any]:
+    """What a job's outcome depends on of this machine's packages."""
+    targets = [target for plan in job.plans for target in plan.targets]
+    named = {
+        key(name) for target in targets for name in (target.ep, *target.custom_ops)
+    }  # which can be those of packages
     return {
-        "packages": [it for it in own if it.startswith("onnxruntime") or key(it.split(" ")[0]) in set(map(key, named))],
-        "elsewhere": [list(packages_of(plan.target.python)) for plan in job.plans if plan.target.python is not None],
+        "packages": [it for it in installed_here() if it.startswith("onnxruntime") or key(it.split(" ")[0]) in named],
+        "elsewhere": [packages(plan.target.python) for plan in job.plans if plan.target.python is not None],
     }
 
 

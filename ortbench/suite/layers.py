@@ -168,18 +168,16 @@ NEEDS = {it.flag: it for it in declared(Needs).values()}
 class Demand:
     gpus: int = 0  # cards; with none it takes every CPU, so that nothing else runs beside it
     resources: dict[str, float] = field(default_factory=dict)  # others by name
-    pythons: frozenset[str] = frozenset()  # interpreters that the machine must have
 
     def __str__(self) -> str:
         cards = [] if not self.gpus else ["a GPU" if self.gpus == 1 else f"{self.gpus} GPUs"]
         named = [f"{amount:g} {name}" for name, amount in sorted(self.resources.items())]
-        return ", ".join([*cards, *named, *sorted(self.pythons)]) or "a CPU"
+        return ", ".join([*cards, *named]) or "a CPU"
 
 
 def demand_of(needs: Needs, plans: tuple[Plan, ...]) -> Demand:
-    pythons = frozenset(python for plan in plans if (python := plan.target.python) is not None)
     on_cards = any(SHORT_NAMES.get(it.ep, it.ep) in _ON_GIVEN_CARDS for plan in plans for it in plan.targets)
-    return Demand(int(on_cards) if needs.gpus is None else needs.gpus, needs.resources, pythons)
+    return Demand(int(on_cards) if needs.gpus is None else needs.gpus, needs.resources)
 
 
 # Layers

@@ -114,7 +114,6 @@ def test_a_suite_is_spread_over_the_machines_of_a_cluster(tmp_path: Path) -> Non
     with ray_cluster(MACHINES) as cluster:
         leaves_what_a_plain_run_does(cluster, tmp_path / "plain")
         outlives_a_machine_and_keeps_what_is_done(cluster, tmp_path / "lost")
-        assert len([*cluster.temporary.glob("ortbench-*")]) <= 1  # of the machine that was lost
         wait_for(lambda: not marked("machine-frail"))
 
 
@@ -126,7 +125,7 @@ def leaves_what_a_plain_run_does(cluster: RayCluster, folder: Path) -> None:
     assert ran.code == 1, ran.err
     told = ran.err.splitlines()
     assert all(re.match(r"\[\d/6\] ", it) for it in told), ran.err  # nothing of Ray's
-    assert any("tiny--b300's benchmark failed: no machine of the cluster has 1 B300; " in it for it in told)
+    assert any("tiny--b300's benchmark failed: no machine of the cluster has 1 B300" in it for it in told)
     summary = (folder / "spread" / "summary.md").read_text()
     assert "| vs slowest GPU |" in summary
     rows = csv.DictReader((folder / "spread" / "summary.csv").read_text().splitlines())
@@ -230,10 +229,9 @@ def outlives_a_machine_and_keeps_what_is_done(cluster: RayCluster, folder: Path)
     suite.wait_for(lambda: "[3/4]" in suite.said and measured_on("ampere"))
     suite.process.send_signal(signal.SIGINT)
     assert suite.process.wait(600) == 130
-    lost, *told, last = sorted(suite.said.splitlines(), key=lambda line: not re.search("was lost", line))
-    assert re.fullmatch(r"ortbench: tiny--(one|two|last) was lost with frail and goes to another machine", lost)
+    *told, last = suite.said.splitlines()
     assert last == "ortbench: interrupted after 3 of 4 cases; the same command goes on"
-    assert sum("tiny--last's benchmark failed: no machine of the cluster has 1 last; " in line for line in told) == 1
+    assert sum("tiny--last's benchmark failed: no machine of the cluster has 1 last" in line for line in told) == 1
     measured = r"\[\d/4\] tiny--(one|two): measured, fastest mode cpu-tensors, on hopper, took "
     assert sum(re.match(measured, line) is not None for line in told) == 2
     assert len(told) == 3  # nothing of Ray's

@@ -93,39 +93,20 @@ def test_an_interpreter_is_the_machines_own(tmp_path: Path) -> None:
     text = "[[bench]]\nmodel = 'a.onnx'\nep = 'cpu'\npython = '/opt/elsewhere'"
     assert "no such interpreter" in mistake(tmp_path, text)
     (job,) = jobs(tmp_path, text, elsewhere=True).values()
-    assert job.demand.pythons == {"/opt/elsewhere"}
-    assert str(job.demand) == "/opt/elsewhere"
+    assert job.plans[0].target.python == "/opt/elsewhere"
     assert str(Demand()) == "a CPU"
     assert str(Demand(1, {"H100": 1, "disk": 0.5})) == "a GPU, 1 H100, 0.5 disk"
     assert str(Demand(2)) == "2 GPUs"
 
 
-class Machine:
-    """A machine with some packages."""
-
-    def __init__(self, *packages: str) -> None:
-        self.packages = packages
-
-    def packages_of(self, python: str) -> list[str]:
-        return [f"{python} {self.packages}"]
-
-
 def test_what_a_case_depends_on_of_machines(tmp_path: Path) -> None:
-    one, other = Machine("onnxruntime 1.31.1", "nothing 1"), Machine("onnxruntime 1.30.0", "nothing 1")
     text = "[[bench]]\nmodel = 'a.onnx'\nep = {name = 'x', ep = 'cpu', resources = {H100 = 1}}\n"
     (job,) = jobs(tmp_path, text).values()
     (elsewhere,) = jobs(tmp_path, text.replace("H100", "A100").replace("'x'", "'y'")).values()
     (plain,) = jobs(tmp_path, text.replace(", resources = {H100 = 1}", "")).values()
-    # The same packages on several machines are one; others count.
-    assert (
-        fingerprint(job, [one]) == fingerprint(job, [one, one]) == fingerprint(job, [Machine(*one.packages, "more 2")])
-    )
-    assert len({fingerprint(job, it) for it in ([one], [other], [one, other])}) == 3
-    assert fingerprint(job, [one, other]) == fingerprint(job, [other, one])
     # The card counts where there is a cluster to give it.
-    assert fingerprint(job, [one]) != fingerprint(elsewhere, [one])
-    assert fingerprint(job, [one]) != fingerprint(plain, [one])
-    assert fingerprint(job) == fingerprint(plain)
+    assert len({fingerprint(it, on_cluster=True) for it in (job, elsewhere, plain)}) == 3
+    assert fingerprint(job) == fingerprint(plain) == fingerprint(plain, on_cluster=True)
     # And never where cases are compared across cards.
     assert alike(job) == alike(elsewhere) == alike(plain)
     (slow,) = jobs(tmp_path, text + "intra-op-threads = 1\n").values()
