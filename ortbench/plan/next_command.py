@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.configurations import MAX_SIDES
 from ortbench.plan.list_syntax import alone
 from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.option_types import finite
 from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option, options_of
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN
@@ -106,10 +108,9 @@ def next_command(done: CarriedOut, name: str, *changes: str, without: Collection
     if not is_same and name not in _FROM_INPUTS:
         return ""  # what else it takes is known from the command alone
     if not is_same or (lists > 1 and lists * _configurations(given) > MAX_SIDES):
-        of_other_work = is_known and "loop" in (source, name) and source != name
-        given = [*_of_session(done, given), *_of_inputs(done, given, name, of_other_work)]
+        given = [*_of_session(done, given), *_of_inputs(done, given, source, name)]
         if not is_known:
-            given += _read([*done.loop, *_sizes(done.inputs)], _options("loop"))[1]
+            given += _read([*done.loop, *_sizes(done.inputs), *_ranges(done.inputs)], _options("loop"))[1]
     given = [it for it in given if it.flag in options and not {it.flag, f"{it.flag}:{it.entry}"} & {*without}]
     if (kept := _beside(given, changed, done.inputs)) is None:
         return ""
@@ -183,20 +184,30 @@ def _of_session(done: CarriedOut, given: Sequence[_Given]) -> list[_Given]:
     return [*recorded, *(it for it in typed if it.flag not in _RECORDED and it.several == 1)]
 
 
-def _of_inputs(done: CarriedOut, given: Sequence[_Given], name: str, of_other_work: bool) -> list[_Given]:
-    """All else of one configuration; a file that the command does not take is replaced by its sizes."""
+def _of_inputs(done: CarriedOut, given: Sequence[_Given], source: str, name: str) -> list[_Given]:
+    """All else of one configuration, from one command to another; a file of inputs that this one does not take is replaced by their
+    sizes, and what an input of a loop holds by its range."""
+    options = _options(name)
+    leaves_loop = source == "loop" and "feedback" not in options
     known = {(it.flag, it.entry): it for it in _read([*_sizes(done.inputs, least=0)], _options("loop"))[1]}
     kept, lacking = list[_Given](), False
     for it in given:
-        if it.option.panel == RUNS or (it.flag == "expect" and of_other_work):
+        if it.option.panel == RUNS or (it.flag == "expect" and (source == "loop") != (name == "loop")):
             continue
         if it.flag == "input" and (
-            of_other_work or it.flag not in _options(name) or (name == "code" and not it.text.endswith(".npz"))
+            leaves_loop or it.flag not in options or (name == "code" and not it.text.endswith(".npz"))
         ):
             lacking = True
             continue
-        alone_ = it if it.several == 1 else known.get((it.flag, it.entry))
-        kept += [] if alone_ is None else [alone_]
+        one: _Given | None = it if it.several == 1 else known.get((it.flag, it.entry))
+        if (
+            it.flag == "fill"
+            and leaves_loop
+            and "range" in options
+            and not math.isnan(finite(value := it.text.partition("=")[2]))
+        ):
+            one = _Given(options["range"], f"{it.entry}:{value},{value}")
+        kept += [] if one is None else [one]
     return [*kept, *(_read([*_sizes(done.inputs)], _options("loop"))[1] if lacking else [])]
 
 
@@ -217,6 +228,13 @@ def _sizes(inputs: Sequence[Tensor], least: int = 1) -> Iterator[str]:
     for dim, size in sizes.items():
         if size > least and (dim.isidentifier() or not names_in(dim)):  # else it is the sum that it is called
             yield from ("--dim", f"{dim}={size}")
+
+
+def _ranges(inputs: Sequence[Tensor]) -> Iterator[str]:
+    """The words that give inputs the values that they had, but for those that floats have by themselves."""
+    for it in inputs:
+        if (ends := it.get("range")) and [*ends] != [0, 1]:
+            yield from ("--range", f"{it['name']}:{','.join(str(end).removesuffix('.0') for end in ends)}")
 
 
 def _beside(given: Sequence[_Given], changed: Sequence[_Given], inputs: Sequence[Tensor]) -> list[_Given] | None:
