@@ -10,8 +10,10 @@ import pytest
 
 from ortbench.analysis.comparing.comparable import changes
 from ortbench.core.stats import Value
-from ortbench.model.modes import DEVICE, RESIDENT, USUAL_MODES
+from ortbench.model.modes import DEVICE, LATENCY, RESIDENT, USUAL_MODES
 from ortbench.plan.target import Inputs, Target
+from ortbench.worker.modes import slots
+from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session
@@ -140,3 +142,23 @@ def test_comparisons_and_advice_know_of_it() -> None:
     case.speedup = Value(2.0, (1.9, 2.1))
     told = sentences(result_of(measured("cpu-tensors", latency=steady([200])), case, target__dynamic_outputs=True))
     assert any(it.startswith("Next: ortbench code ") and it.endswith(" --dynamic-outputs") for it in told)
+
+
+def test_an_output_of_another_shape_gets_one_array_until_its_shape_changes(tmp_path: Path) -> None:
+    """As in a program: no inference makes an array that the one before has made."""
+    model = str(nonzero(tmp_path / "nonzero.onnx"))
+    target = Target(ep="cpu", dynamic_outputs=True)
+    opened = session.open_model(model, target, providers.find(target))
+    data = first_run.make_data(model, opened, Inputs())
+    mode = make_mode(DEVICE, opened, data)
+    assert isinstance(mode, BoundMode)
+    assert mode._dynamic is not None
+    call, a, b = mode.phases()[LATENCY]
+    kept: list[np.ndarray] = []
+    for ones in (3, 3, 5):
+        slots.overwrite(mode._ins, [np.array([1] * ones + [0] * (8 - ones), np.float32)])
+        call(a, b)
+        where, _ = mode._dynamic.arrays()
+        assert where.tolist() == [[*range(ones)]]
+        kept.append(where)
+    assert [it is kept[0] for it in kept] == [True, True, False]

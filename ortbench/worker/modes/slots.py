@@ -13,10 +13,11 @@ What was tried of those with ONNX Runtime 1.31.1:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.core.errors import Unsupported
@@ -134,6 +135,13 @@ def refuse_strings(specs: Iterable[TensorSpec]) -> None:
 NO_ALLOCATOR = "Failed to find allocator for device"
 
 
+def _reader(slot: Slot) -> Callable[[Any], Array]:
+    """What gives the array of a native value that copies itself."""
+    if slot.memory.kind == "host" and not slot.spec.native:
+        return partial(host_view, slot.spec)
+    return methodcaller("numpy")
+
+
 class DynamicOutputs:
     """The outputs of one binding, some of them without a shape, in the memories of `targets`; one of another shape than its array's gets
     an array of its own.
@@ -153,17 +161,21 @@ class DynamicOutputs:
         self._bound = [(target.spec.name, device_of(target)) for target in targets if target.value is None]
         self._native = binding._iobinding
         self._arrays = [target.array for target in targets]
-        self._moved = [number for number, target in enumerate(targets) if not target.stays]
-        self._shapes = [list(targets[number].array.shape) for number in self._moved]
-        self._owners: list[Any] = []  # the natives do not keep the arrays under them alive
-        self._hosts: list[Any] | None = None
-        memories = [memory for memory, _ in by_memory(targets)]
+        # Of each output what it was copied to last: its shape, and where CopyTensors copies, a value over the array and its native,
+        # which does not keep the array alive.
+        self._shapes: list[list[int]] = [[] for _ in targets]
+        self._owners: list[Any] = [None] * len(targets)
+        self._hosts: list[Any] = [None] * len(targets)
+        moved = [number for number, target in enumerate(targets) if not target.stays]
+        for number in moved:
+            self._copy_to(number, targets[number].array, targets[number].pinned)
+        # One call of CopyTensors is for one memory; other values copy themselves.
+        copied = [number for number in moved if targets[number].memory.kind == "ep-device"]
+        places = dict.fromkeys(id(targets[number].memory) for number in copied)
+        self._groups = [[it for it in copied if id(targets[it].memory) == place] for place in places]
+        self._read = [(it, _reader(targets[it])) for it in moved if it not in copied]
         unshaped = by_memory([target for target in targets if target.value is None])
         self._label = " and ".join(memory.label for memory, _ in unshaped)
-        if len(memories) == 1 and memories[0].kind == "ep-device":
-            moved = [targets[number] for number in self._moved]
-            self._owners = [host_value(it.spec, it.array) if it.pinned is None else it.pinned for it in moved]
-            self._hosts = [value._get_c_value() for value in self._owners]
         self._ran = False
 
     def run(self, binding: Any, options: Any) -> None:
@@ -183,24 +195,35 @@ class DynamicOutputs:
         self._ran = True
 
     def download(self) -> None:
-        """Copy the outputs of the last run to the host."""
-        found = self._native.get_outputs()
-        values = [found[number] for number in self._moved]
-        # CopyTensors does not check sizes.
-        if self._hosts is not None and [value.shape() for value in values] == self._shapes:
-            ort_native.copy_tensors(values, self._hosts, None)
-            self._arrays = [target.array for target in self._targets]
-        else:
-            self._download_apart([ort.OrtValue(value) for value in values])
+        """Copy the outputs of the last run to the host: no more than a program does, as it is timed."""
+        found = self._native.get_outputs()  # to iterate over it takes some µs a value
+        for numbers in self._groups:
+            values = [found[number] for number in numbers]
+            for number, value in zip(numbers, values, strict=True):  # CopyTensors does not check sizes
+                if (shape := value.shape()) != self._shapes[number]:
+                    self._make_room(number, shape)
+            ort_native.copy_tensors(values, [self._hosts[number] for number in numbers], None)
+        for number, read in self._read:
+            value = found[number]
+            if (shape := value.shape()) != self._shapes[number]:
+                self._make_room(number, shape)
+            np.copyto(self._arrays[number], read(value))
 
-    def _download_apart(self, values: Sequence[Any]) -> None:
-        """The same where values copy themselves or have another shape: then an array of their own is made for them."""
-        found = []
-        for number, value in zip(self._moved, values, strict=True):
-            target, shape = self._targets[number], tuple(value.shape())
-            self._arrays[number] = target.array if shape == target.array.shape else np.empty(shape, target.spec.dtype)
-            found.append(target._replace(array=self._arrays[number], value=value, pinned=None))
-        download(found)()
+    def _make_room(self, number: int, shape: list[int]) -> None:
+        """Have an output that has another shape than before copied to an array of that shape."""
+        target = self._targets[number]
+        if tuple(shape) == target.array.shape:
+            self._copy_to(number, target.array, target.pinned)
+        else:
+            self._copy_to(number, np.empty(shape, target.spec.dtype))
+
+    def _copy_to(self, number: int, array: Array, pinned: Any = None) -> None:
+        """Have an output copied to an array, which may look into a value in pinned memory."""
+        target = self._targets[number]
+        self._arrays[number], self._shapes[number] = array, list(array.shape)
+        if target.memory.kind == "ep-device":
+            self._owners[number] = host_value(target.spec, array) if pinned is None else pinned
+            self._hosts[number] = self._owners[number]._get_c_value()
 
     def arrays(self) -> list[Array]:
         """The outputs as they were copied last, and what the session left in host memory."""
@@ -230,5 +253,7 @@ class DynamicOutputs:
                 else:
                     target.memory.upload([target.spec], [array], [value])()
         for number, (target, array) in enumerate(zip(self._targets, poisons, strict=True)):
+            if not target.stays:
+                self._copy_to(number, target.array, target.pinned)
             self._arrays[number] = target.array
             target.array[...] = array
