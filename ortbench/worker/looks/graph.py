@@ -5,7 +5,7 @@ session wants an input or output in ordinary host memory though its EP computes 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -118,7 +118,7 @@ def nodes_of(model: Any, placed: Placed) -> tuple[list[Node], list[str]]:
         eps[name, op].add(ep)
     certain = {key: next(iter(found)) for key, found in eps.items() if len(found) == 1}
     nodes: list[Node] = []
-    _flatten(model.graph, "", {}, None, "", certain, nodes)
+    _flatten(model.graph, "", ChainMap(), None, "", certain, nodes)
     weights = {tensor.name for tensor in model.graph.initializer}
     return nodes, [value.name for value in model.graph.input if value.name not in weights]
 
@@ -126,7 +126,7 @@ def nodes_of(model: Any, placed: Placed) -> tuple[list[Node], list[str]]:
 def _flatten(
     graph: Any,
     prefix: str,
-    outer: Mapping[str, str],
+    outer: ChainMap[str, str],
     inside: int | None,
     branch: str,
     eps: Mapping[tuple[str, str], str],
@@ -136,7 +136,7 @@ def _flatten(
 
     What can be seen from outside (`outer`) has unique names already; a prefix makes those of the graph's own tensors unique.
     """
-    seen = dict(outer)
+    seen = outer.new_child()  # no copy, of which each branch would make one
 
     def own(name: str) -> str:
         seen[name] = prefix + name
@@ -235,8 +235,14 @@ def reasons(path: str, placed: Placed | None, inputs: Sequence[str], outputs: Se
     if placed is None or model is None:
         return {}
     nodes, _ = nodes_of(model, placed)
-    said = {name: _said([node for node in nodes if name in node.inputs], "read", "taken") for name in inputs}
-    said |= {name: _said([node for node in nodes if name in node.outputs], "made", "left") for name in outputs}
+    reading, making = ({name: list[Node]() for name in names} for names in (inputs, outputs))
+    for node in nodes:
+        for name in reading.keys() & node.inputs:
+            reading[name].append(node)
+        for name in making.keys() & node.outputs:
+            making[name].append(node)
+    said = {name: _said(of, "read", "taken") for name, of in reading.items()}
+    said |= {name: _said(of, "made", "left") for name, of in making.items()}
     return {name: why for name, why in said.items() if why is not None}
 
 
