@@ -390,5 +390,4 @@ def places(session: Any, provider: Provider) -> Places:
         return main
 
     inputs, outputs = session.get_input_memory_infos(), session.get_output_memory_infos()
-    names = [it.name for it in session.get_outputs()]  # one can be listed twice
-    return Places([*map(place, inputs)], [*map(place, dict(zip(names, outputs, strict=True)).values())], main)
+    return Places([*map(place, inputs)], [*map(place, outputs)], main)

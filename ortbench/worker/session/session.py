@@ -94,7 +94,11 @@ class Model:
 
     @cached_property
     def places(self) -> Places:
-        return places(self.session, self.provider)
+        found = places(self.session, self.provider)
+        if len(found.outputs) == len(self.outputs):
+            return found
+        names = [it.name for it in self.session.get_outputs()]  # one is listed twice
+        return found._replace(outputs=list(dict(zip(names, found.outputs, strict=True)).values()))
 
 
 def open_model(
