@@ -52,6 +52,8 @@ def processor(facts: Facts) -> Iterator[Finding]:
     if cpu["last_second"] is not None:
         yield _busy(cpu["last_second"]) or Finding(GOOD, f"{used_by_others(cpu['last_second'])} in the last second")
     memory = facts["memory"]
+    if memory is None:
+        return
     text = f"{units.size(memory['available'])} of {units.size(memory['total'])} memory are free"
     if memory["available"] < _SCARCE * memory["total"]:
         yield Finding(

@@ -29,7 +29,7 @@ from ortbench.core.version import __version__
 from ortbench.jobs.measuring import Measured, measure, measure_and_save, observed
 from ortbench.jobs.publishing import check_wanted
 from ortbench.jobs.run import publish_sides
-from ortbench.measure.environment import usable_cores
+from ortbench.measure.environment import free_memory, usable_cores
 from ortbench.measure.folder import discard_if_empty, new_folder, run_name
 from ortbench.measure.process import open_worker
 from ortbench.model.result import OK
@@ -211,12 +211,10 @@ def _next(now: Tuning) -> list[Configuration]:
 
 def _room(now: Tuning) -> int:
     """How many sessions have room in the host's memory: by what those before took, or by the model's files."""
-    import psutil
-
     model = Path(now.model)
     files = sum(it.stat().st_size for it in model.parent.glob(f"{glob.escape(model.name)}*") if it.is_file())
     each = max([_COPIES * files, 1, *now.search.memory.values()])
-    return max(2, int(psutil.virtual_memory().available / each))
+    return max(2, free_memory() // each)
 
 
 def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) -> list[Tried] | None:

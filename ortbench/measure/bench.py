@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from statistics import median
 from typing import Any, ClassVar, NamedTuple
@@ -303,7 +303,9 @@ class RaceBench(Bench):
     def _after_blocks(self) -> None:
         import psutil  # what most runs can do without
 
-        self.memory = {side.name: psutil.Process(side.worker.pid).memory_info().rss for side in self._sides}
+        for side in self._sides:
+            with suppress(OSError, psutil.Error):  # the system tells nothing
+                self.memory[side.name] = psutil.Process(side.worker.pid).memory_info().rss
 
     def ratio(self, goal: str, over: str, under: str) -> Ratio | None:
         """Two configurations, as a search takes it."""

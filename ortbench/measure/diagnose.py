@@ -18,7 +18,7 @@ from ortbench.core.resampling import figure_of, ratio_of
 from ortbench.measure import nsys
 from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.environment import core_limit, cpu_model, governors, read_text, usable_cores
+from ortbench.measure.environment import core_limit, cpu_model, governors, machine_memory, read_text, usable_cores
 from ortbench.measure.gpus import Calls, clocks, opened_nvml, told, told_by
 from ortbench.measure.noise import noise_for
 from ortbench.measure.process import Client
@@ -28,7 +28,6 @@ from ortbench.model.doctor_schema import (
     Cpu,
     Facts,
     Installed,
-    Memory,
     Noise,
     Nvidia,
     Packages,
@@ -54,7 +53,7 @@ def facts(python: str | None = None) -> Facts:
         "installed": installed,
         "problem": problem,
         "cpu": found,
-        "memory": memory(),
+        "memory": machine_memory(),
         "nvidia": nvidia(),
         "profiler": profiler(),
         "noise": None,
@@ -105,13 +104,6 @@ def cpu(root: Path = Path("/")) -> Cpu:
         "turbo": turbo(root),
         "last_second": noise_for(1.0),
     }
-
-
-def memory() -> Memory:
-    import psutil
-
-    found = psutil.virtual_memory()
-    return {"total": found.total, "available": found.available}
 
 
 def turbo(root: Path) -> bool | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.processes import output_of
 from ortbench.measure.gpus import nvidia_gpus
+from ortbench.model.doctor_schema import Memory
 from ortbench.model.schema import Machine, Node
 
 _node: Node | None = None
@@ -114,10 +115,20 @@ def read_text(file: Path) -> str | None:
         return None
 
 
-def free_memory() -> int:
+def machine_memory() -> Memory | None:
+    """Main memory; None where the system does not tell."""
     import psutil
 
-    return int(psutil.virtual_memory().available)
+    with contextlib.suppress(OSError, LookupError, psutil.Error):
+        found = psutil.virtual_memory()
+        return {"total": found.total, "available": found.available}
+    return None
+
+
+def free_memory() -> int:
+    """Main memory that can be had, bytes; no limit where the system does not tell."""
+    found = machine_memory()
+    return sys.maxsize if found is None else found["available"]
 
 
 def load_average() -> list[float] | None:

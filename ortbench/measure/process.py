@@ -11,6 +11,7 @@ import queue
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -119,13 +120,19 @@ class Client:
         The threads of ONNX Runtime's pool go on spinning for some 45 ms after a run. On two cores that doubled the time
         of the other worker's runs; a stopped process takes nothing.
         """
-        self._control("suspend")
+        if sys.platform == "win32":
+            self._control("suspend")
+        else:
+            self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self._control("resume")
+        if sys.platform == "win32":
+            self._control("resume")
+        else:
+            self._process.send_signal(signal.SIGCONT)
 
     def _control(self, what: str) -> None:
-        import psutil  # needed only where there are several workers
+        import psutil
 
         with contextlib.suppress(psutil.NoSuchProcess):
             getattr(psutil.Process(self._process.pid), what)()

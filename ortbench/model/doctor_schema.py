@@ -131,7 +131,7 @@ class Facts(TypedDict):
     installed: Installed | None
     problem: str | None  # why ONNX Runtime does not load, or None
     cpu: Cpu
-    memory: Memory
+    memory: Memory | None  # where the system does not tell
     nvidia: Nvidia
     profiler: Profiler
     noise: Noise | None  # None where it was not to be measured, or that was interrupted

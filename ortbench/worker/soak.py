@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ortbench.core.errors import BadInput
+from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.units import size
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import Inputs, inputs_from
@@ -146,11 +146,14 @@ def _read_by_psutil() -> ProcessReading:
         import psutil  # another environment may lack it
     except ImportError:
         return {"resident": None, "private": None, "handles": None, "threads": None}
-    process = psutil.Process()
-    handles = getattr(process, "num_handles", None) or getattr(process, "num_fds", None)
-    return {
-        "resident": process.memory_info().rss,
-        "private": getattr(process.memory_full_info(), "uss", None),
-        "handles": None if handles is None else handles(),
-        "threads": process.num_threads(),
-    }
+    try:
+        process = psutil.Process()
+        handles = getattr(process, "num_handles", None) or getattr(process, "num_fds", None)
+        return {
+            "resident": process.memory_info().rss,
+            "private": getattr(process.memory_full_info(), "uss", None),
+            "handles": None if handles is None else handles(),
+            "threads": process.num_threads(),
+        }
+    except (OSError, psutil.Error):
+        raise BenchmarkFailed("the system does not tell how much memory this process has") from None
