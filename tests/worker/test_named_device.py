@@ -107,6 +107,9 @@ class Session:
 
     get_output_memory_infos = get_input_memory_infos
 
+    def get_outputs(self) -> list[Any]:
+        return [type("Output", (), {"name": "y"})()]
+
     def io_binding(self) -> Binding:
         return Binding(self.device)
 
