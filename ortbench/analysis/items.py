@@ -11,6 +11,8 @@ from ortbench.analysis.outputs import doubt
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import named_dims
 from ortbench.core.resampling import MEAN, Blocks, Rounds, figure_of
+from ortbench.core.safe_text import listed
+from ortbench.core.stats import Value
 from ortbench.core.units import rate
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, THROUGHPUT
 from ortbench.model.result import OK, Case, Result
@@ -126,32 +128,44 @@ def item_bytes(result: Result) -> float | None:
 
 
 class Rate(NamedTuple):
-    """The best that something reached: what it is called, its items, and their rate with a mode."""
+    """The best that something reached: what it is called, its items, and their rate with a mode and its interval, where it has one."""
 
     name: str
     items: Items
     items_per_s: float
     mode: str
+    ci95: tuple[float, float] | None = None
 
 
 def best_mode(result: Result, name: str, modes: Collection[str] = ()) -> Rate | None:
     """The mode of a result, of some or of all, that gets most items done; None where nobody knows how many there are."""
     cases = [case for case in result.cases if not modes or case.mode in modes]
-    known = [(it, case.mode) for case in cases if (it := case.value(ITEM_THROUGHPUT)) is not None]
+    known = [(it, case.mode) for case in cases if isinstance(it := case.metrics.get(ITEM_THROUGHPUT), Value)]
     if result.items is None or not known:
         return None
-    per_s, mode = max(known, key=lambda it: it[0])
-    return Rate(name, result.items, per_s, mode)
+    found, mode = max(known, key=lambda it: it[0].value)
+    return Rate(name, result.items, found.value, mode, found.ci95)
 
 
 def best_of(results: Sequence[Result], names: Sequence[str], modes: Collection[str] = ()) -> str | None:
     """The best of several results of one model, in some modes or in all, in a sentence; see `best`."""
     if len({result.model["sha256"] for result in results}) > 1:
         return None
-    rates = (
+    found = (
         best_mode(result, name, modes) for result, name in zip(results, names, strict=True) if doubt(result) is None
     )
-    return best([it for it in rates if it is not None])
+    rates = [it for it in found if it is not None]
+    said = best(rates)
+    if said is None:
+        return None
+    top = max(rates, key=lambda it: it.items_per_s)
+    ties = [it.name for it in rates if it is not top and _may_have_as_many(it, top)]
+    return f"{said}; by the intervals {listed(ties)} may have as many" if ties else said
+
+
+def _may_have_as_many(other: Rate, top: Rate) -> bool:
+    """Whether what is known of the rate of another leaves that it is as great; without an interval nothing is."""
+    return other.ci95 is None or top.ci95 is None or other.ci95[1] >= top.ci95[0]
 
 
 def best(rates: Sequence[Rate], of: str = "") -> str | None:

@@ -96,7 +96,7 @@ def test_the_rate_is_by_the_mean_and_the_time_of_each_by_the_median() -> None:
 def with_items(count: int, cpu: int | None = None, device: int | None = None, resident: int | None = None) -> Result:
     """A run of a batch, with the medians of modes in ns."""
     totals = {"cpu-tensors": cpu, "device-tensors": device, "device-resident": resident}
-    made = result_of(*(measured(mode, latency=steady([ns] * 3)) for mode, ns in totals.items() if ns is not None))
+    made = result_of(*(measured(mode, latency=steady([ns] * 24)) for mode, ns in totals.items() if ns is not None))
     made.items = {"count": count, "dim": "batch"}
     derive(made)
     return made
@@ -127,3 +127,27 @@ def test_the_best_of_several() -> None:
         Rate("m--8", {"count": 8, "dim": None}, 6620.4, "cpu-tensors"),
     ]
     assert best(rates, "m") == "Most items/s of m: 6.62k at m--8, with cpu-tensors"
+
+
+def test_the_best_of_several_says_which_may_be_as_good() -> None:
+    """By the intervals, of one process too; without one nothing is known."""
+    said = "Most items/s: 4.00k at batch=8, with cpu-tensors"
+    for spread, ends, ties in [
+        (1.0, True, ""),
+        (2.0, True, "; by the intervals a may have as many"),
+        (2.2, True, "; by the intervals a may have as many"),
+        (1.0, False, "; by the intervals a and c may have as many"),
+    ]:
+        results = [with_items(1, cpu=500 * US), with_items(8, cpu=2 * MS), with_items(32, cpu=32 * MS)]
+        for made, per_s in zip(results, (2000, 4000, 1000), strict=True):
+            (case,) = made.cases
+            case.put(
+                "item_throughput",
+                per_s,
+                (per_s / spread, per_s * spread) if ends and per_s > 1000 else (per_s, per_s) if ends else None,
+            )
+        assert best_of(results, ["a", "b", "c"]) == said + ties
+    tied = [with_items(8, cpu=2 * MS), with_items(8, cpu=2 * MS)]
+    assert (
+        best_of(tied, ["a", "b"]) == "Most items/s: 4.00k at a, with cpu-tensors; by the intervals b may have as many"
+    )
