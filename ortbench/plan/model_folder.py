@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -45,10 +44,9 @@ def found_in(path: str) -> tuple[str, Decoder]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read as JSON: {error}") from None
+    from ortbench.model import door  # a model by itself need not wait for its msgspec
+
+    found = door.parse(door.content_of(path), str(path))
     if not isinstance(found, dict):
         raise BadInput(f"{path} is no JSON object")
     return found

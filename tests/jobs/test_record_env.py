@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.analysis.variables import recorded_variables
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from tests.conftest import MODELS, ONCE, measure, ortbench
@@ -38,7 +39,7 @@ def test_a_run_records_them_and_compare_lists_what_differs(tmp_path: Path, monke
     assert first["environment"]["variables"] == {"SIMDEV_DELAY": "5"}
     assert "hidden" not in json.dumps(first)
     assert [it["message"] for it in first["warnings"] if it["code"] == "record-env"] == [
-        "--record-env: not recorded, because the name looks like that of a secret: SIMDEV_TOKEN; "
+        "--record-env: not recorded, because the name or the value looks like a secret: SIMDEV_TOKEN; "
         "one that is named without a wildcard is"
     ]
     monkeypatch.setenv("SIMDEV_DELAY", "9")
@@ -106,3 +107,23 @@ def test_results_that_differ_in_something_are_not(path: str, value: object, tmp_
     getattr(other, part)[key] = value
     save(other, tmp_path / "b.json")
     assert SAME not in ortbench("compare", tmp_path / "a.json", tmp_path / "b.json", COLUMNS="300").out
+
+
+SECRETS = {
+    **dict.fromkeys(
+        ("NPM_AUTH", "CI_CRED", "GITHUB_PAT", "PGPASS", "MYSQL_PWD", "SENTRY_DSN", "COOKIES", "AZURE_SAS", "API_KEY"),
+        "x",
+    ),
+    "PROXY": "https://user:word@host",
+    "BLOB": "https://host/a?sv=1&sig=ab",
+    "STORAGE": "AccountName=a;AccountKey=b",
+    "LOGIN": "ghp_abc",
+}
+PLAIN = dict.fromkeys(("PATH", "PATTERN", "SASS", "SIGNAL_FD", "COMPAT", "PASSES"), "a=1") | {"OTHER": "https://host/a"}
+
+
+def test_what_looks_like_a_secret_is_recorded_by_its_very_name_alone() -> None:
+    found, remarks = recorded_variables(["*"], {**SECRETS, **PLAIN})
+    assert found == PLAIN
+    assert remarks[0].count(",") - 1 == len(SECRETS) - 1
+    assert recorded_variables([*SECRETS], SECRETS) == (SECRETS, [])

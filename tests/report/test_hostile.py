@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -18,8 +19,10 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
+from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import LONGEST, plain_name, visible, visible_lines
 from ortbench.model.result import FAILED
+from ortbench.model.result_file import parse
 from ortbench.report.exports.junit import ERROR, Outcome, junit
 from ortbench.report.exports.services import action_json
 from ortbench.report.markdown import escaped, markdown
@@ -32,7 +35,7 @@ from ortbench.report.records import csv_text
 from ortbench.report.terminal import listing
 from ortbench.report.terminal.print import print_report
 from ortbench.report.terminal.progress import LiveProgress
-from tests.conftest import MODELS, Ran, ortbench
+from tests.conftest import MODELS, ROOT, Ran, ortbench, ortbench_here
 from tests.hostile import NAMES, UNSEEN, model
 from tests.odd import long_chain
 from tests.report.test_terminal import screen
@@ -53,6 +56,52 @@ ORDINARY = [
 ]
 TAGS = {"h1", "h2", "p", "br", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code", "em"}
 HTML = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("folder", ["copy_bound-cuda-h100", "gpu-h100/chain", "gpu-h100/load-rate", "gpu-h100-2/start"])
+def test_nothing_that_a_result_names_is_opened_loaded_or_run(folder: str, undrawn: None, tmp_path: Path) -> None:
+    """Results come from anywhere: whatever text of one can be a path is that of a file, which no reader touches."""
+    named = tmp_path / "named.so"
+    named.write_text("#!/bin/sh\n")
+    named.chmod(0o755)
+    data = json.loads((ROOT / "reports" / folder / "result.json").read_text())
+    for holder, key in list(_texts(data)):
+        before, holder[key] = holder[key], str(named)
+        try:
+            parse(json.dumps(data).encode(), "result.json")
+        except BadInput:
+            holder[key] = before
+    assert json.dumps(data).count(str(named)) > 20
+    (tmp_path / "result.json").write_text(json.dumps(data))
+    touched: list[tuple[str, object]] = []
+    looking = True
+
+    def look(event: str, args: tuple[object, ...]) -> None:
+        if looking and any(named.name in str(it) for it in args) and event.startswith(_TOUCHING):
+            touched.append((event, args))
+
+    sys.addaudithook(look)  # to the end of the process
+    for line in (
+        ("report", tmp_path, "--html", "-"),
+        ("compare", tmp_path, tmp_path, "--json", "-"),
+        ("gate", tmp_path, "--max-cpu-nodes", 0, "--junit", tmp_path / "j.xml"),
+        ("gate", tmp_path, "--baseline", tmp_path),
+    ):
+        assert ortbench_here(*line).code in (0, 2, 3, 4, 5)
+    looking = False
+    assert touched == []
+
+
+_TOUCHING = ("open", "os.", "subprocess.", "ctypes.", "import", "exec", "shutil.", "glob.", "pathlib.", "socket.")
+
+
+def _texts(data: Any) -> Iterator[tuple[Any, Any]]:
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        if isinstance(value, str):
+            yield data, key
+        elif isinstance(value, (dict, list)):
+            yield from _texts(value)
 
 
 @pytest.mark.parametrize("name", ORDINARY)

@@ -565,6 +565,28 @@ def test_eps_that_genai_config_asks_for(tmp_path: Path) -> None:
     assert providers.of_folder(Target(), None) == Target()
 
 
+def test_a_folder_loads_no_code(tmp_path: Path) -> None:
+    """Its EPs are none that a package or a library brings, and its options name no libraries, files or addresses."""
+    asked = [{str(tmp_path / "evil.so"): {}}, {"numpy": {}}, {"CPU": {"backend_path": "evil.so"}}, {"CPU": {}}]
+    _, decoder = found_in(str(genai_folder(tmp_path / "model", "gpt", providers=asked)))
+    steps = asdict(Steps(decoder=replace(decoder, providers=decoder.providers[:2])))
+    assert providers.of_folder(Target(), steps) == Target()
+    for key, value in {
+        "backend_path": "evil",
+        "trt_extra_plugin_lib_paths": "a",
+        "op_packages": "a",
+        "load_config": "a",
+        "gpu_external_alloc": "1",
+        "user_compute_stream": "1",
+        "webgpuDevice": "1",
+        "anything": "./evil",
+    }.items():
+        steps = asdict(Steps(decoder=replace(decoder, providers=(("cpu", {key: value}),))))
+        with pytest.raises(BadInput, match=f"sets {key} of EP cpu, .* give it yourself .--ep-option '?{key}="):
+            providers.of_folder(Target(), steps)
+        assert providers.of_folder(Target(ep="cpu"), steps) == Target(ep="cpu")
+
+
 @pytest.mark.parametrize(("file", "inside"), [("model.onnx", "onnx"), ("decoder_with_past_model.onnx", ".")])
 def test_an_export_of_optimum(file: str, inside: str, tmp_path: Path) -> None:
     (tmp_path / inside).mkdir(exist_ok=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import onnxruntime as ort
 from ortbench.analysis.packages import MISNAMED, SHARED
 from ortbench.core.ep_names import CPU_EP, NO_DEVICE, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
+from ortbench.core.safe_text import listed
 from ortbench.plan.target import POLICIES, Target, own
 from ortbench.worker.messages import in_its_words
 from ortbench.worker.session import distributions, memory_trial
@@ -104,15 +106,38 @@ def find(target: Target) -> Provider:
 
 def of_folder(target: Target, asked: Mapping[str, Any] | None) -> Target:
     """The target with the first of the EPs that the folder of a loop that generates asks for and that is here, unless another one
-    was asked for; `asked`: its `Steps`, as a request has them."""
+    was asked for; `asked`: its `Steps`, as a request has them. The folder may be anybody's: it names EPs, no packages or libraries, and
+    `BadInput`: an option of it could load code."""
     decoder = None if asked is None else asked["decoder"]
     if decoder is not None and target.ep == _AUTO and target.library is None:
         for ep, options in decoder["providers"]:
-            found = replace(target, ep=ep, options={**options, **target.options})
-            with suppress(OrtbenchError):
+            if ep not in SHORT_NAMES:
+                continue
+            refused = [key for key in options if key not in target.options and _may_load(key, options[key])]
+            known = {key: value for key, value in options.items() if key not in refused}
+            found = replace(target, ep=ep, options={**known, **target.options})
+            try:
                 find(found)
-                return found
+            except OrtbenchError:
+                continue
+            if refused:
+                given = " ".join(f"--ep-option {shlex.quote(f'{key}={options[key]}')}" for key in refused)
+                raise BadInput(
+                    f"{decoder['said_by']} sets {listed(refused)} of EP {ep}, which may load a library or a file: "
+                    f"give it yourself ({given}), or name an EP (--ep)"
+                )
+            return found
     return target
+
+
+_LOADING = re.compile(
+    "path|lib|plugin|package|file|dir|config|stream|external|proc|instance|webgpu|dawn", re.IGNORECASE
+)
+
+
+def _may_load(option: str, value: str) -> bool:
+    """Whether an EP's option may name a library, a file or an address: by the option's name, or a path in its value."""
+    return bool(_LOADING.search(option)) or not re.fullmatch(r"[\w.:, -]*", value, re.ASCII)
 
 
 def _find(target: Target) -> Provider:
