@@ -45,7 +45,9 @@ def needed_variables(environment: Environment) -> dict[str, str]:
     patterns = [it for it in environment.get("record_env", ()) if it != "*"]
     found = environment.get("variables", {}).items()
     return {
-        name: text for name, text in found if name.isidentifier() and _matches(patterns, name) and not _is_secret(name, text)
+        name: text
+        for name, text in found
+        if name.isidentifier() and _matches(patterns, name) and not _is_secret(name, text)
     }
 
 

@@ -104,19 +104,22 @@ def matched(
     Raises `BadInput` for a pattern that matches nothing, an output without its input, or one that is named twice.
     """
     pairs: dict[str, str] = {}
+    fed: set[str] = set()
+    known = set(inputs)
     for out, into in feedback:
         where = f"--feedback {out}={into}"
         found = expanded(out, into, outputs)
         if not found:
             raise BadInput(f"{where}: the model has no such output{nearest(out, outputs)}", "--feedback")
         for name, wanted in found:
-            if wanted not in inputs:
+            if wanted not in known:
                 raise BadInput(f"{where}: the model has no input {wanted!r}{nearest(wanted, inputs)}", "--feedback")
             if name in pairs:
                 raise BadInput(f"{where}: {name!r} is fed back already", "--feedback")
-            if wanted in pairs.values():
+            if wanted in fed:
                 raise BadInput(f"{where}: {wanted!r} is fed already", "--feedback")
             pairs[name] = wanted
+            fed.add(wanted)
     return [(name, pairs[name]) for name in outputs if name in pairs]
 
 

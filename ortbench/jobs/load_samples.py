@@ -69,6 +69,9 @@ def write(taken: Sequence[LoadSamples], folder: Path) -> None:
     files.write_or_note(folder / FILE_NAME, content.getvalue())
 
 
+_MOST = 1024  # MiB of samples, 24 bytes a request
+
+
 def read(folder: Path) -> Arrays | None:
     """The samples beside a result, as `arrays` gives them; None where there are none. `BadInput` where they cannot be
     read."""
@@ -79,8 +82,19 @@ def read(folder: Path) -> Arrays | None:
         return None
     try:
         with file.open("rb") as opened, np.load(opened) as archive:
+            if sum(it.file_size for it in archive.zip.infolist()) > _MOST << 20:
+                raise BadInput(f"{file} unpacks to more than {_MOST} MiB, the most that is read")
             found = dict(archive)
-    except (OSError, ValueError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        MemoryError,
+        EOFError,
+        NotImplementedError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise BadInput(f"{file} cannot be read: {one_line(error)}") from None
     for number in sorted({name.partition("/")[0] for name in found}):
         own = {name.partition("/")[2]: it for name, it in found.items() if name.startswith(f"{number}/")}

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.option_types import TEXT, TIME, WHOLE
-from ortbench.plan.options import MEASURED, at_least, check_values, not_negative, option, seconds
+from ortbench.plan.option_types import TEXT, TIME, WHOLE, check_seconds
+from ortbench.plan.options import MEASURED, at_least, check_values, not_negative, option
 from ortbench.plan.plan import require_quiet, timeout, wait_quiet
-from ortbench.plan.target import POLICIES, Target
+from ortbench.plan.target import MOST_SEED, POLICIES, Target
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _STEPS = (1, 4, 16, 64, 256)  # of each decimal unit: factors of four, so that sizes read as they are typed
@@ -28,7 +28,7 @@ def parse_size(text: str, option: str) -> int:
     whole number of bytes above zero."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?)?b?", text.strip(), re.ASCII | re.IGNORECASE)
     size = float(found[1]) * _UNITS[(found[2] or "").lower()] if found else 0.0
-    if size < 1 or size != int(size) or size > 2**50:
+    if not 1 <= size <= 2**50 or size != int(size):
         raise BadInput(f"{option} {text!r}: write a size such as 4kB, 1.5MB, 64KiB or 4096", option)
     return int(size)
 
@@ -54,13 +54,15 @@ class CopyPlan:
         shown="256MB",
     )
     duration_s: float = _swept(
-        "duration", "TIME", "Measure all sizes together for at most TIME.", kind=TIME, default=20.0, check=seconds
+        "duration", "TIME", "Measure all sizes together for at most TIME.", kind=TIME, default=20.0, check=check_seconds
     )
     iterations: int | None = _swept(
         "iterations", "N", "Measure exactly N copies of each size instead.", kind=WHOLE,
         check=at_least(1, "at least one copy must be measured"),
     )  # fmt: skip
-    seed: int = _swept("seed", "N", "Seed the data and the order of blocks.", kind=WHOLE, default=0, check=not_negative)
+    seed: int = _swept(
+        "seed", "N", "Seed the data and the order of blocks.", kind=WHOLE, default=0, check=not_negative, most=MOST_SEED
+    )
     timeout_s: float = timeout()
     wait_quiet_s: float | None = wait_quiet()
     require_quiet: bool = require_quiet()

@@ -50,7 +50,7 @@ def _each_whole(given: str, said: str, option: str) -> list[int]:
     return found
 
 
-_RANGE = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*")
+_RANGE = re.compile(r"\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*")
 
 
 def _each_size(text: str, said: str, option: str) -> list[str]:

@@ -18,8 +18,8 @@ from ortbench.model.modes import CPU, LOAD_MODES
 from ortbench.model.modes import LATENCY as INFERENCE
 from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import LATENCY, parse_limits
-from ortbench.plan.option_types import TEXT, TIME, WHOLE, finite
-from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, one_of, option, seconds
+from ortbench.plan.option_types import TEXT, TIME, WHOLE, check_seconds, finite
+from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, one_of, option
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
 from ortbench.plan.plan_builder import generates, live_duration_s, loop_of, plan_of, streamed
@@ -147,7 +147,7 @@ class LoadPlan:
         "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_workers
     )
     duration_s: float | None = option(
-        "duration", "TIME", "Measure each load point for TIME.", MEASURED, kind=TIME, commands=("load",), suite=False, check=seconds,
+        "duration", "TIME", "Measure each load point for TIME.", MEASURED, kind=TIME, commands=("load",), suite=False, check=check_seconds,
         shown="2s, of a file of arrivals without --rate all of it", common=("load",),
     )  # fmt: skip
 

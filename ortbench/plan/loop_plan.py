@@ -16,6 +16,7 @@ from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, PATH, TEXTS, WHOLE
 from ortbench.plan.options import LOOP, RawOptions, at_least, declared, exists, make, option
 
 LOOPS = ("loop", "gate", "profile", "code")  # the commands that can measure one
+_MOST_STEPS, _MOST_TOKENS = 1_000_000, 100_000_000  # each step has samples of its own
 _steps = partial(option, panel=LOOP, commands=LOOPS, only_live=True)
 
 
@@ -88,7 +89,7 @@ class Steps(Part):
         kind=PAIRINGS, default=(), common=("loop", "code"),
     )  # fmt: skip
     count: int = _steps(
-        "steps", "N", "Run N steps in a loop.", kind=WHOLE, default=16, check=at_least(1, "a loop has at least one step"),
+        "steps", "N", "Run N steps in a loop.", kind=WHOLE, default=16, check=at_least(1, "a loop has at least one step"), most=_MOST_STEPS,
         common=("code",),
     )  # fmt: skip
     first_dims: dict[str, int | str] = _steps(
@@ -107,16 +108,16 @@ class Steps(Part):
 
     prompt_length: int | None = _generating(
         "prompt-length", "N", "Set the prompt's length in tokens.", kind=WHOLE, shown="512, or all of --tokens",
-        check=at_least(1, "a prompt has at least one token"), lists=WHOLES._replace(example="64,512"),
+        check=at_least(1, "a prompt has at least one token"), most=_MOST_TOKENS, lists=WHOLES._replace(example="64,512"),
     )  # fmt: skip
     generate: int = _generating(
         "generate", "N", "Generate N tokens after the prompt.", kind=WHOLE, default=64,
-        check=at_least(2, "at least two tokens, so that one is generated from the cache"),
+        check=at_least(2, "at least two tokens, so that one is generated from the cache"), most=_MOST_STEPS,
         lists=WHOLES._replace(example="64,256"),
     )  # fmt: skip
     context: int = _generating(
         "context", "N", "Fill the cache with N tokens before the prompt.", kind=WHOLE, default=0,
-        check=at_least(0, "a cache holds no fewer than 0 tokens"), lists=WHOLES._replace(example="0,2048"), common=(),
+        check=at_least(0, "a cache holds no fewer than 0 tokens"), most=_MOST_TOKENS, lists=WHOLES._replace(example="0,2048"), common=(),
     )  # fmt: skip
     tokens: str | None = _generating(
         "tokens",

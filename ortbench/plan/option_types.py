@@ -71,6 +71,9 @@ def is_library(text: str) -> bool:
 # Texts as the values that they stand for: of options, and by name and text of the entries of tables
 
 
+DIGITS = r"\d{1,18}"  # of a whole number: what 64 bits hold
+
+
 def finite(text: str) -> float:
     """The finite number that a text is; NaN for any other text."""
     try:
@@ -108,19 +111,20 @@ def parse_pairings(items: Iterable[str], option: str = "--feedback") -> tuple[tu
 
 def parse_length(name: str, text: str, option: str) -> int:
     """How many tensors there are."""
-    if not re.fullmatch(r"\d+", text, re.ASCII):
+    if not re.fullmatch(DIGITS, text, re.ASCII):
         raise BadInput(f"{option} {name}={text}: {text!r} is not a number of tensors", option)
     return int(text)
 
 
 def parse_dimension(text: str, where: str, option: str | None = None) -> int:
     """A dimension's size, as it is written in a place that messages name."""
-    if not re.fullmatch(r"-?\d+", text, re.ASCII):
+    if not re.fullmatch(f"-?{DIGITS}", text, re.ASCII):
         several = (
             ", and one is taken here: 'ortbench run' and 'ortbench sweep' take several, a suite's 'shapes' gates each"
         )
         is_list = re.fullmatch(r"\d+((,|\.\.)\d+)+", text, re.ASCII)
-        raise BadInput(f"{where}: {text!r} is not a whole number{several if is_list else ''}", option)
+        too_long = " of at most 18 digits" * text.removeprefix("-").isdecimal()
+        raise BadInput(f"{where}: {text!r} is not a whole number{too_long}{several if is_list else ''}", option)
     size = int(text)
     if size < 0:
         raise BadInput(f"{where}: a dimension cannot be negative", option)
@@ -135,7 +139,7 @@ def parse_clock(text: str, option: str = "--lock-clocks") -> int | str:
     """``1200`` as 1200, in MHz; ``base`` as it is."""
     if text == "base":
         return text
-    if not re.fullmatch(r"\d+", text, re.ASCII) or not 0 < int(text) < 100_000:
+    if not re.fullmatch(DIGITS, text, re.ASCII) or not 0 < int(text) < 100_000:
         raise BadInput(f"{option} {text!r}: write base, or a number of MHz such as 1200", option)
     return int(text)
 
@@ -148,7 +152,7 @@ def parse_items(text: str, option: str = "--items") -> int | str:
         if not text:
             raise BadInput(f"{option} {text!r}: write a number, or the name of a dimension", option) from None
         return text
-    if not re.fullmatch(r"\d+", text, re.ASCII) or not int(text):
+    if not re.fullmatch(DIGITS, text, re.ASCII) or not int(text):
         raise BadInput(f"{option} {text}: write a whole number above zero, or the name of a dimension", option)
     return int(text)
 
@@ -188,7 +192,7 @@ _BYTES: dict[str, int] = {"": 1, "b": 1} | {
 
 def parse_size(text: str, option: str) -> int:
     """``2GB``, ``512MiB`` or ``4096`` in bytes: kB, MB, GB, TB are decimal, KiB, MiB, GiB, TiB binary; case does not matter."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", text.strip(), re.ASCII | re.IGNORECASE)
+    found = re.fullmatch(rf"({DIGITS}(?:\.\d+)?) ?([a-z]*)", text.strip(), re.ASCII | re.IGNORECASE)
     if not found or found[2].lower() not in _BYTES:
         raise BadInput(f"{option} {text!r}: write a size such as 2GB, 512MiB or a number of bytes", option)
     return round(float(found[1]) * _BYTES[found[2].lower()])
@@ -205,9 +209,15 @@ def parse_time(text: str, option: str) -> float:
     value = finite(found[1]) if found else math.nan
     if not found or math.isnan(value):
         raise BadInput(f"{option} {text!r}: write it as 60s, 5min or 2h", option)
+    value *= {"s": 1, "m": 60, "h": 3600}.get(found[2][:1], 1)
+    check_seconds(value, option)
+    return value
+
+
+def check_seconds(value: float, option: str) -> None:
+    """Of times: above zero, and with an end."""
     if not 0 < value < 1e6:
-        raise BadInput(f"{option} {text}: must be above zero seconds", option)
-    return value * {"s": 1, "m": 60, "h": 3600}.get(found[2][:1], 1)
+        raise BadInput(f"{option} {value:g}: must be above zero and below 1,000,000 seconds", option)
 
 
 def parse_above_zero(wanted: str) -> Callable[[str, str, str], float]:
@@ -241,6 +251,8 @@ def texts_of(value: Any, option: str = "") -> list[str]:
 def whole_of(value: Any, option: str = "") -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise BadInput("must be a whole number")
+    if abs(value) >= 10**18:
+        raise BadInput("must be a whole number of at most 18 digits")
     return value
 
 

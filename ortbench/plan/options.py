@@ -54,6 +54,7 @@ class Option(NamedTuple):
     default: Any = None  # of its field
     shown: str | None = None  # the default in words, where the field's says nothing
     check: Check | None = None  # refuses a value by itself
+    most: int = 1_000_000_000  # of whole numbers
     commands: tuple[str, ...] = LOADED  # that take it
     # the commands whose ``--help`` shows it; where there are many options, ``--help-all`` alone shows the others
     common: tuple[str, ...] = ()
@@ -203,6 +204,8 @@ def check_values(values: Any) -> None:
     """Refuse what a dataclass's options may not be, each by itself; None is always allowed (`BadInput`)."""
     for name, it in declared(type(values)).items():
         value = getattr(values, name)
+        if value is not None and it.kind.word is int and value > it.most:
+            raise BadInput(f"{it.name}: at most {it.most:,}", it.name)
         if it.check is not None and value is not None:
             it.check(value, it.name)
 
@@ -232,12 +235,6 @@ def at_least(low: float, reason: str) -> Check:
 
 
 not_negative = at_least(0, "cannot be negative")
-
-
-def seconds(value: float, option: str) -> None:
-    """Of times: above zero, and with an end."""
-    if not 0 < value < 1e6:
-        raise BadInput(f"{option} {value:g}: must be above zero seconds", option)
 
 
 def one_of(choices: Iterable[str]) -> Check:

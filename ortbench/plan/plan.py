@@ -17,7 +17,18 @@ from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.chain_plan import Chain, Stage
 from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.loop_plan import Steps
-from ortbench.plan.option_types import CLOCK, FLAG, ITEMS, MODE_NAMES, ONE_MODE, PRECISION, TEXTS, TIME, WHOLE
+from ortbench.plan.option_types import (
+    CLOCK,
+    FLAG,
+    ITEMS,
+    MODE_NAMES,
+    ONE_MODE,
+    PRECISION,
+    TEXTS,
+    TIME,
+    WHOLE,
+    check_seconds,
+)
 from ortbench.plan.options import (
     CHAINED,
     IN_MODES,
@@ -34,7 +45,6 @@ from ortbench.plan.options import (
     declared,
     not_negative,
     option,
-    seconds,
 )
 from ortbench.plan.soak_plan import Soak, Stream
 from ortbench.plan.start_plan import Starts
@@ -89,7 +99,7 @@ def _processes(value: int, option: str) -> None:
 def timeout() -> Any:
     """The field for the longest wait, of a run and of a sweep."""
     return _measured(
-        "timeout", "TIME", "Give up if the worker does not answer for TIME.", kind=TIME, default=600.0, check=seconds,
+        "timeout", "TIME", "Give up if the worker does not answer for TIME.", kind=TIME, default=600.0, check=check_seconds,
         commands=(*CHAINED, "bandwidth"),
     )  # fmt: skip
 
@@ -125,7 +135,7 @@ class Loop:
         commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}, "soak": {"help": "Run N inferences before the first reading.", "shown": "1"}},
     )  # fmt: skip
     duration_s: float = _measured(
-        "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=seconds,
+        "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=check_seconds,
         commands=("run", "gate", "loop", "chain", "sweep", "code", "start", "soak", "tune"), common=(*OFTEN, "gate"),
         per={
             "start": {"help": "Start each configuration again for at most TIME.", "default": START_DURATION_S},
@@ -146,7 +156,7 @@ class Loop:
         commands=("run", "loop", "chain", "sweep", "start"),
     )  # fmt: skip
     processes: int | None = _measured(
-        "processes", "N", "Measure in N worker processes, one after the other.", kind=WHOLE, check=_processes,
+        "processes", "N", "Measure in N worker processes, one after the other.", kind=WHOLE, check=_processes, most=1000,
         shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "loop", "chain", "sweep", "load"),
     )  # fmt: skip
     phases: tuple[str, ...] | None = None

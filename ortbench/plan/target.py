@@ -48,6 +48,8 @@ POLICIES = {
 }
 STREAMS = ("ort", "cuda-python")
 EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
+MOST_THREADS = 1024  # ONNX Runtime starts them all
+MOST_SEED = 10**18 - 1  # what a result can hold
 SEQUENTIAL, PARALLEL = "sequential", "parallel"
 EXECUTION_MODES = (SEQUENTIAL, PARALLEL)
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
@@ -139,12 +141,12 @@ class Target:
         lists=REPEATED, commands=_PLACED,
     )  # fmt: skip
     intra_op_threads: int | None = _runs(
-        "intra-op-threads", "N", "Use N threads within an operator.", kind=types.WHOLE, check=at_least(1, "must be at least one"),
+        "intra-op-threads", "N", "Use N threads within an operator.", kind=types.WHOLE, check=at_least(1, "must be at least one"), most=MOST_THREADS,
         shown="ONNX Runtime's", lists=WHOLES, commands=OPENED, common=OFTEN,
     )  # fmt: skip
     inter_op_threads: int | None = _runs(
         "inter-op-threads", "N", f"Use N threads between operators, with --execution-mode {PARALLEL}.", kind=types.WHOLE,
-        check=at_least(1, "must be at least one"), shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
+        check=at_least(1, "must be at least one"), most=MOST_THREADS, shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
     )  # fmt: skip
     execution_mode: str = _runs(
         "execution-mode", "MODE", f"Run operators one after the other or in parallel: {', '.join(EXECUTION_MODES)}.", default=SEQUENTIAL,
@@ -270,6 +272,7 @@ class Inputs:
         kind=types.WHOLE,
         default=0,
         check=not_negative,
+        most=MOST_SEED,
         twin=False,
         commands=(*CHAINED, "code"),
         per={

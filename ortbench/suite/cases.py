@@ -11,11 +11,11 @@ import glob
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -232,9 +232,11 @@ class _Reader:
             if not glob.has_magic(pattern) or kind_of(path) is not Kind.NOTHING:
                 found.append(path)
                 continue
-            matches = [
-                Path(name) for name in sorted(glob.glob(str(path), recursive=True), key=natural) if Path(name).is_file()
-            ]
+            names = list(islice(_matches(path.as_posix()), _MOST_LOOKED_AT + 1))
+            if len(names) > _MOST_LOOKED_AT:
+                message = f"{pattern!r} looks at more than {_MOST_LOOKED_AT:,} files and folders"
+                raise self._file.mistake(place, f"{message}: name a folder with fewer")
+            matches = [Path(name) for name in sorted({*names}, key=natural) if Path(name).is_file()]
             if not matches:
                 raise self._file.mistake(place, f"{pattern!r} matches no file")
             found += matches
@@ -302,3 +304,17 @@ def shard(ids: Sequence[str], number: int, count: int) -> set[str]:
     """One of `count` parts of about equal size: by hashes, as in a file's order every second case may be on the same EP."""
     mixed = sorted(ids, key=lambda name: hashlib.sha256(name.encode()).digest())
     return set(mixed[number - 1 :: count])
+
+
+_MOST_LOOKED_AT = 20_000
+
+
+def _matches(pattern: str) -> Iterator[str]:
+    """The files that a pattern matches, and every folder that is searched for them, so that a search can be ended."""
+    head, recursive, tail = pattern.partition("/**")
+    if not recursive or tail[:1] not in ("", "/"):
+        yield from glob.iglob(pattern, recursive=True)
+        return
+    for folder in glob.iglob(f"{head}/**/", recursive=True):
+        yield folder
+        yield from glob.iglob(f"{folder}{tail[1:] or '*'}", recursive=True)

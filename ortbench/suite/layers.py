@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ from ortbench.plan.sweep_plan import IN_SUITES
 Where = tuple[str | int, ...]  # keys and indices from the top of the file
 
 
+_MOST_BYTES = 4_000_000
+
+
 class SuiteFile:
     """A TOML file that can say on which line something is; every other path in it is relative to its folder.
 
@@ -41,13 +45,17 @@ class SuiteFile:
         if kind_of(path) is Kind.DEVICE:
             raise BadInput(f"cannot read {path}: it is a device")
         try:
-            self._text = path.read_text(encoding="utf-8-sig")
+            with path.open("rb") as file:
+                content = file.read(_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise BadInput(f"{path} has more than {_MOST_BYTES:,} bytes, the most that is read")
+            self._text = content.decode("utf-8-sig").replace("\r\n", "\n")
             data = tomllib.loads(self._text)
         except OSError as error:
             raise BadInput(f"cannot read {path}: {error.strerror}") from None
         except tomllib.TOMLDecodeError as error:
             raise BadInput(self._syntax(str(error))) from None
-        except (UnicodeDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # no UTF-8, a number of thousands of digits, lists in lists
             raise BadInput(f"{path} is not a TOML file") from None
         self.sha256 = hashlib.sha256(self._text.encode()).hexdigest()
         self.data: dict[str, Any] = self._with_variables(data, (), environ)
@@ -83,24 +91,34 @@ class SuiteFile:
         return f"{self.path}:{len(self._text.splitlines())}: {message}"
 
     def _line(self, where: Where) -> int:
-        """The line on which a key, or what holds it, begins.
+        """The line on which a key, or what holds it, begins."""
+        return next((self._lines[it] for end in range(len(where), 0, -1) if (it := where[:end]) in self._lines), 1)
 
-        The parser keeps no lines. But the beginning of a file up to the end of any statement is a file in itself, and the
-        first of them that has the key ends with the statement that gives it.
+    @cached_property
+    def _lines(self) -> dict[Where, int]:
+        """The line on which the statement begins that gives each key.
+
+        The parser keeps no lines. But any statement is a file in itself, below the header before it.
         """
-        lines = self._text.split("\n")
-        for depth in range(len(where), 0, -1):
-            start = 0
-            for end in range(1, len(lines) + 1):
-                try:
-                    data = tomllib.loads("\n".join(lines[:end]))
-                except tomllib.TOMLDecodeError:
-                    continue  # ends inside a value that goes on
-                if _has(data, where[:depth]):
-                    statement = (at for at in range(start, end) if not re.match(r"\s*(#|$)", lines[at]))
-                    return next(statement) + 1
-                start = end
-        return 1
+        found: dict[Where, int] = {}
+        last: dict[Where, int] = {}  # of each list of tables, the number of the last one
+        lines, start = self._text.split("\n"), 0
+        table: Where = ()
+        for end, line in enumerate(lines, 1):
+            if line.rstrip().endswith(",") and "#" not in line:  # a list goes on
+                continue
+            try:
+                data = tomllib.loads("\n".join(lines[start:end]))
+            except tomllib.TOMLDecodeError:
+                continue  # ends inside a value that goes on
+            if lines[start].lstrip().startswith("["):
+                table = _header(data, last)
+                for depth in range(len(table)):
+                    found.setdefault(table[: depth + 1], start + 1)
+            else:
+                found |= {(*table, *where): start + 1 for where in _places(data)}
+            start = end
+        return found
 
     def _with_variables(self, value: Any, where: Where, environ: Mapping[str, str]) -> Any:
         if isinstance(value, dict):
@@ -118,13 +136,26 @@ class SuiteFile:
         return re.sub(r"\$\{(\w+)\}", variable, value)
 
 
-def _has(data: Any, where: Where) -> bool:
-    try:
-        for key in where:
-            data = data[key]
-    except (LookupError, TypeError):
-        return False
-    return True
+def _header(data: Mapping[str, Any], last: dict[Where, int]) -> Where:
+    """Where the keys behind a table's header belong; `last` is kept."""
+    where: Where = ()
+    node: Any = data
+    while node:
+        ((key, node),) = node.items()
+        where = (*where, key)
+        if isinstance(node, list):
+            last[where], node = last.get(where, -1) + 1, node[0]
+        if where in last:
+            where = (*where, last[where])
+    return where
+
+
+def _places(data: Any) -> Iterator[Where]:
+    """All keys and indices in what a statement gives."""
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        yield (key,)
+        if isinstance(value, (dict, list)):
+            yield from ((key, *inner) for inner in _places(value))
 
 
 def dotted(where: Where) -> str:

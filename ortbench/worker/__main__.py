@@ -48,7 +48,10 @@ def main(python: str | None = None) -> None:
         messages.by(answers)
         with suppress(Exception):  # it is said when it is asked for; loading it need not wait for the first request
             from ortbench.worker import measuring, opening  # noqa: F401
-        serve(sys.stdin, answers)
+        # In UTF-8, whatever PYTHONIOENCODING says of what people type; an input called /dev/stdin is none of it.
+        with os.fdopen(os.dup(0), encoding="utf-8") as requests, open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), 0)
+            serve(requests, answers)
         answers.flush()
         # Some EPs abort while they unload, so only what needs an orderly exit gets one: a profiler takes its data then.
         if not is_profiled():

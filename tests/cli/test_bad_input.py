@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,85 @@ def test_an_npz_that_does_not_fit(words: str, arrays: dict[str, Any], tmp_path: 
     np.savez(path, allow_pickle=False, **arrays)
     check(2, words, TINY, "--ep", "cpu", "--input", path, tmp_path=tmp_path)
     check(2, "--shape cannot be combined with --input", TINY, "--input", path, "--shape", "x:16", tmp_path=tmp_path)
+
+
+MANY = "1" * 5000  # digits
+WITHOUT_END: list[tuple[str, list[str]]] = [
+    ("--intra-op-threads: at most 1,024", ["--intra-op-threads", "1000000"]),
+    ("--inter-op-threads: at most 1,024", ["--execution-mode", "parallel", "--inter-op-threads", "1,1000000"]),
+    ("--iterations: at most 1,000,000,000", ["--iterations", str(2**63)]),
+    ("--warmup: at most 1,000,000,000", ["--warmup", str(2**63)]),
+    ("--processes: at most 1,000", ["--processes", "100000"]),
+    ("--seed: at most", ["--seed", str(2**63)]),
+    ("must be above zero and below 1,000,000 seconds", ["--duration", "1e300"]),
+    ("must be above zero and below 1,000,000 seconds", ["--timeout", "300h"]),
+    ("'--iterations': Unable to parse", ["--iterations", MANY]),
+    ("is not a whole number of at most 18 digits", ["--dim", f"n={MANY}"]),
+    ("is not a whole number of at most 18 digits", ["--shape", f"x:{MANY}"]),
+    ("write a whole number above zero", ["--items", MANY]),
+    ("write base, or a number of MHz", ["--lock-clocks", MANY]),
+]
+
+
+@pytest.mark.parametrize(("words", "arguments"), WITHOUT_END, ids=[f"{it[0]} {it[1][:9]}" for _, it in WITHOUT_END])
+def test_numbers_have_bounds(words: str, arguments: list[str], tmp_path: Path) -> None:
+    check(2, words, TINY, "--ep", "cpu", *arguments, tmp_path=tmp_path)
+
+
+def test_a_size_has_bounds() -> None:
+    ran = ortbench("bandwidth", "--max-size", f"{MANY}GB")
+    assert (ran.code, "write a size such as" in ran.error_line) == (2, True)
+
+
+def test_a_device_without_an_end(tmp_path: Path) -> None:
+    for line, most in (("suite", "4,000,000 bytes"), ("report", "256 MiB")):
+        ran = ortbench(line, "/dev/zero", cwd=tmp_path)
+        assert (ran.code, ran.error_line) == (2, f"/dev/zero has more than {most}, the most that is read")
+
+
+def test_requests_are_in_utf_8_and_no_inputs(tmp_path: Path) -> None:
+    ran = ortbench(
+        "run", TINY, "--ep", "cpu", *ONCE, "--out", tmp_path, "--quiet", "--name", "ü", PYTHONIOENCODING="utf-16"
+    )
+    assert ran.code == 0
+    check(2, "/dev/stdin cannot be read", TINY, "--ep", "cpu", "--input", "/dev/stdin", tmp_path=tmp_path)
+
+
+def _claim(path: Path, count: int, data: bytes) -> None:
+    """An .npz whose x claims so many numbers, with that in place of them."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (count,)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", header.getvalue() + data)
+
+
+def test_what_an_npz_claims_is_compared_before_it_is_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "claims.npz"
+    _claim(path, 1 << 60, b"")
+    check(
+        2, f"x: {1 << 60} does not fit 16: the model fixes 16", TINY, "--ep", "cpu", "--input", path, tmp_path=tmp_path
+    )
+    _claim(path, 16, b"short")
+    check(2, f"{path} is not an .npz file of plain arrays", TINY, "--ep", "cpu", "--input", path, tmp_path=tmp_path)
+    for member, content in (("x", b"text"), ("x.npy", b"text")):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(member, content)
+        check(
+            2,
+            f"{path} is not an .npz file of plain arrays: {member} is no .npy file",
+            TINY,
+            "--ep",
+            "cpu",
+            "--input",
+            path,
+            tmp_path=tmp_path,
+        )
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage" * 10, b"\x20\0\0\0ORTM" + bytes(50)])
+def test_a_file_that_is_no_model_in_ort_format(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m.ort").write_bytes(content)
+    check(2, "is not a model ONNX Runtime can load: ", tmp_path / "m.ort", "--ep", "cpu", tmp_path=tmp_path)
 
 
 @pytest.fixture

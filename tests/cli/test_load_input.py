@@ -49,7 +49,7 @@ def refused(*arguments: object) -> str:
         (["--rate", "9", "--workers", "0"], "--workers 0: from 1 to 256 workers"),
         (["--rate", "9", "--arrivals", "gone.txt"], "--arrivals 'gone.txt': is neither poisson nor uniform, nor a file of timestamps"),
         (["--sessions", "both"], "--sessions 'both': choose from shared, own, process"),
-        (["--duration", "0"], "--duration 0: must be above zero seconds"),
+        (["--duration", "0"], "--duration 0: must be above zero and below 1,000,000 seconds"),
         (["--mode", "pipelined"], "--mode pipelined: has several inferences in flight by itself, and a client has one; choose from cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned"),
     ],
 )  # fmt: skip

@@ -344,11 +344,11 @@ MISTAKES = [
     (BENCH + "range = {x = [3, 2]}", "bench.toml:3: bench[0].range.x: 'x:3,2': low is above high"),
     (BENCH + "opt-level = 'fast'", "bench.toml:3: bench[0].opt-level: 'fast': choose from disable"),
     ("[defaults]\niterations = 0\n" + BENCH, "bench.toml:2: defaults.iterations: 0: at least one iteration must be measured"),
-    (BENCH + "duration = 0", "bench.toml:3: bench[0].duration: 0: must be above zero seconds"),
+    (BENCH + "duration = 0", "bench.toml:3: bench[0].duration: 0: must be above zero and below 1,000,000 seconds"),
     (BENCH + "duration = 1\niterations = 3", "bench.toml:4: bench[0].iterations: fixes how much is measured: leave duration"),
     (BENCH + "rtol = -1", "bench.toml:3: bench[0].rtol: -1: cannot be negative"),
     (BENCH + "[[override]]\nwhere = {}\nseed = -1", "bench.toml:5: override[0].seed: -1: cannot be negative"),
-    (BENCH + "shapes = [\n  {dim = {n = 1}, timeout = 0},\n]", "bench.toml:3: bench[0].shapes[0].timeout: 0: must be above zero seconds"),
+    (BENCH + "shapes = [\n  {dim = {n = 1}, timeout = 0},\n]", "bench.toml:3: bench[0].shapes[0].timeout: 0: must be above zero and below 1,000,000 seconds"),
     # of files
     ("[[bench]]\nmodel = 'gone.onnx'", "bench.toml:2: bench[0].model: no such file: gone.onnx"),
     ("[[bench]]\nmodel = ['a.onnx', '*.ort']", "bench.toml:2: bench[0].model: '*.ort' matches no file"),
@@ -404,6 +404,22 @@ mode = [
 '''
     assert mistake(tmp_path, text).startswith("bench.toml:15: defaults.rtol: must be a number")
     assert mistake(tmp_path, text.replace("\n", "\r\n")).startswith("bench.toml:15: defaults.rtol")
+
+
+def test_the_line_of_a_mistake_in_a_long_suite(tmp_path: Path) -> None:
+    """In a time that grows with the file, not with its square."""
+    many = "".join(f"[[bench]]\nmodel = 'a.onnx'\nseed = {number}\n[bench.gate]\n" for number in range(1500))
+    names = "".join(f"  'b{number}.onnx',\n" for number in range(3000))
+    assert mistake(tmp_path, f"{many}[[bench]]\nmodel = [\n{names}]\nseeds = 1").startswith(
+        "bench.toml:9004: bench[1500].seeds: no such key"
+    )
+
+
+@pytest.mark.wide  # it looks at 20,000 files
+@pytest.mark.parametrize("pattern", ["/**", "/**/*.nothing", "../../../../../../../../**"])
+def test_a_pattern_that_would_look_at_everything(pattern: str, tmp_path: Path) -> None:
+    said = "looks at more than 20,000 files and folders: name a folder with fewer"
+    assert said in mistake(tmp_path, f"[[bench]]\nmodel = '{pattern}'")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

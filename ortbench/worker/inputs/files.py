@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from ortbench.core.errors import BadInput, one_line
 from ortbench.worker.session.tensors import NO_ONNX, Array, TensorSpec, Value
+
+Header = tuple[tuple[int, ...], np.dtype[Any]]  # shape and dtype of an array
 
 
 def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
@@ -47,16 +49,53 @@ def _load_keys(
     path: Path, known: Collection[str], reason: str, ignored: re.Pattern[str] | None = None
 ) -> dict[str, Array]:
     with _npz(path, "an .npz") as archive:
-        names = [name for name in archive.files if ignored is None or not ignored.fullmatch(name)]
+        names = [name for name in archive.headers if ignored is None or not ignored.fullmatch(name)]
         extra = [name for name in names if name not in known]
         if extra:
             raise BadInput(f"{path} has {extra[0]!r}, which is not known: {reason}")
-        return {name: archive[name] for name in names}
+        specs = known if isinstance(known, Mapping) else {}
+        return {name: archive.read(name, specs.get(name)) for name in names}
+
+
+class _Archive:
+    """An .npz file that is open: a few kilobytes of it can say that gigabytes follow, so its headers are read first."""
+
+    def __init__(self, path: Path, arrays: Any) -> None:
+        self._path = path
+        self._arrays = arrays
+        self.headers = {name: self._header(name) for name in arrays.files}
+
+    def _header(self, name: str) -> Header:
+        member = next(it for it in (f"{name}.npy", name) if it in self._arrays.zip.namelist())
+        with self._arrays.zip.open(member) as file:
+            try:
+                if not member.endswith(".npy"):
+                    raise ValueError
+                return _header_of(file)
+            except ValueError:
+                message = f"{self._path} is not an .npz file of plain arrays: {member} is no .npy file, or is pickled"
+                raise BadInput(message) from None
+
+    def read(self, name: str, spec: TensorSpec | None) -> Array:
+        if spec is not None and spec.is_tensor:
+            _check_fit(spec, *self.headers[name], str(self._path))
+        array: Array = self._arrays[name]
+        return array
+
+
+def _header_of(file: IO[bytes]) -> Header:
+    """The shape and dtype of a .npy file; `ValueError`: it is none, or holds objects."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError
+    return shape, dtype
 
 
 @contextmanager
-def _npz(path: Path, wanted: str) -> Iterator[Any]:
-    """An .npz file that is open inside the block. Raises `BadInput`: it cannot be read."""
+def _npz(path: Path, wanted: str) -> Iterator[_Archive]:
+    """An .npz file that is open inside the block. Raises `BadInput`: it cannot be read, or is none."""
     import zipfile  # seldom needed, and every worker would wait for them
     import zlib
 
@@ -65,9 +104,13 @@ def _npz(path: Path, wanted: str) -> Iterator[Any]:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise BadInput(f"{path} holds one array: write {wanted}")
-            yield archive
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):  # ValueError: it could only be unpickled
-        raise BadInput(f"{path} is not an .npz file of plain arrays") from None
+            yield _Archive(path, archive)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {one_line(error.strerror or error)}") from None
+    except MemoryError:
+        raise BadInput(f"{path} does not fit the memory") from None
+    except (ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        raise BadInput(f"{path} is not an .npz file of plain arrays") from None  # damaged, encrypted, or pickled
 
 
 def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
@@ -76,13 +119,13 @@ def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, 
             raise BadInput(f"{path}: {spec.name} is {spec.type}, which no .npz holds: take a folder of {kind}_0.pb …")
     names = [spec.name for spec in wanted]
     with _npz(path, f"an .npz whose keys are the {kind} names") as archive:
-        missing = [name for name in names if name not in archive.files]
-        extra = [name for name in archive.files if name not in names]
+        missing = [name for name in names if name not in archive.headers]
+        extra = [name for name in archive.headers if name not in names]
         if missing or extra:
             parts = [f"misses {', '.join(missing)}"] if missing else []
             parts += [f"has {', '.join(extra)} that the model has not"] if extra else []
             raise BadInput(f"{path} {' and '.join(parts)}; the model's {kind}s are {', '.join(names)}")
-        return {name: archive[name] for name in names}
+        return {spec.name: archive.read(spec.name, spec) for spec in wanted}
 
 
 def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
@@ -95,7 +138,12 @@ def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[st
     arrays = {}
     for spec, file in zip(wanted, files, strict=True):
         try:
+            if file.suffix == ".npy":
+                with file.open("rb") as opened:
+                    _check_fit(spec, *_header_of(opened), str(path))
             arrays[spec.name] = _read(spec, file)
+        except BadInput:
+            raise
         except ImportError:
             raise BadInput(f"{file} is read with {NO_ONNX}; what it reads is an .npz") from None
         except Exception as error:  # protobuf and onnx raise many kinds for a file that is something else
@@ -183,11 +231,23 @@ def _fit_value(spec: TensorSpec, value: Value, source: str) -> Value:
 
 
 def _fit(spec: TensorSpec, array: Array, source: str) -> Array:
+    _check_fit(spec, array.shape, array.dtype, source)
     if spec.element == "string" and array.dtype.kind in "USO":
         return array.astype(object)
-    if array.dtype.kind == "V" and not spec.native and array.dtype.itemsize == spec.dtype.itemsize:
-        array = array.view(spec.dtype)  # how numpy stores dtypes that it has not
-    if array.dtype != spec.dtype:
-        raise BadInput(f"{source}: {spec.name} is {array.dtype}, the model wants {spec.dtype}")
-    spec.check_fit(array.shape, source)
+    if _stands_for(spec, array.dtype):
+        array = array.view(spec.dtype)
     return np.asarray(array, order="C")
+
+
+def _check_fit(spec: TensorSpec, shape: Sequence[int], dtype: np.dtype[Any], source: str) -> None:
+    """Raises `BadInput`: an array of this shape and dtype is none for the model."""
+    if spec.element == "string" and dtype.kind in "USO":
+        return
+    if dtype != spec.dtype and not _stands_for(spec, dtype):
+        raise BadInput(f"{source}: {spec.name} is {dtype}, the model wants {spec.dtype}")
+    spec.check_fit(shape, source)
+
+
+def _stands_for(spec: TensorSpec, dtype: np.dtype[Any]) -> bool:
+    """Whether that is how numpy stores a dtype that it has not."""
+    return dtype.kind == "V" and not spec.native and dtype.itemsize == spec.dtype.itemsize

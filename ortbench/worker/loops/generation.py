@@ -297,7 +297,7 @@ def _read_tokens(path: Path) -> Array:
         else:
             loaded = np.load(path, allow_pickle=False)
             found = loaded if isinstance(loaded, np.ndarray) else loaded[loaded.files[0]]
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError, RecursionError, MemoryError):
         raise refusal from None
     if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or not found.size:
         raise refusal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -227,6 +228,9 @@ def _options(target: Target, provider: Provider, ep_options: dict[str, str]) -> 
     return options
 
 
+_BAD_ORT = r"ORT model verification failed|ORT format model"
+
+
 def _session_error(
     error: Exception, path: str, provider: Provider, target: Target, written: str | None
 ) -> OrtbenchError:
@@ -235,7 +239,8 @@ def _session_error(
     if failed is HoldsCompiledNodes and written is not None:
         reason = f"{provider.name} compiled parts of the graph, which ONNX Runtime then writes to no file; leave it out"
         return failed(f"--optimized-model: {reason}")
-    if kind in ("InvalidProtobuf", "InvalidGraph", "NoModel", "NoSuchFile"):
+    # What is wrong with a file in ORT format has no kind of its own.
+    if kind in ("InvalidProtobuf", "InvalidGraph", "NoModel", "NoSuchFile") or re.search(_BAD_ORT, str(error)):
         # A plugin EP can leave an invalid graph of a valid one.
         on_ep = f" with {provider.name}" if kind == "InvalidGraph" and provider.name != CPU_EP else ""
         return BadInput(f"{path} is not a model ONNX Runtime can load{on_ep}: {ort_text(error)}")
