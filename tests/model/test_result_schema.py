@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ortbench.model.result_file import load, result_json
-from tests.conftest import ROOT
+from tests.conftest import ROOT, ortbench_here
 from tests.model.toys import Result, case, result, stats
 from tests.result_schema import of_results, problems, schema, text
 
@@ -82,3 +82,16 @@ def test_a_kind_needs_its_parts(tmp_path: Path) -> None:
     for changed in changes:
         file.write_text(json.dumps(data | changed))
         assert problems(file, of_results())
+
+
+def test_a_result_with_parts_that_are_gone_is_read_and_keeps_them(tmp_path: Path) -> None:
+    data = json.loads((ROOT / "reports" / "copy_bound-cpu" / "result.json").read_text())
+    data["model"]["freed"] = {"dims": [{"input": "x", "axis": 0, "size": 1, "name": "batch"}], "nodes": []}
+    data["target"]["free_dims"] = {"x:0": "batch"}
+    data["warnings"].append({"code": "dims-freed", "message": "a copy of the model was measured"})
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps(data))
+    assert json.loads(result_json(load(file))) == data
+    assert problems(file, of_results()) == []
+    ran = ortbench_here("compare", file, ROOT / "reports" / "copy_bound-cpu", "--force")
+    assert (ran.code, ran.err) == (0, "")
