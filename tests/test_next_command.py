@@ -44,6 +44,7 @@ def after(typed: str, name: str, *changes: str, session: tuple[str, ...] | None 
         ("ortbench run m.onnx --input folder", "code", "", "ortbench code m.onnx --dim batch=2 --dim n=8"),
         ("ortbench run m.onnx --input i.npz --python p --custom-ops a.so", "inspect", "", "ortbench inspect m.onnx --python p --custom-ops a.so --dim batch=2 --dim n=8"),
         ("ortbench run m.onnx --dim batch=1,2 --dim n=8 --device 1 --ep cuda", "code", "", "ortbench code m.onnx --device 1 --ep cuda --dim batch=2 --dim n=8"),
+        ("ortbench sweep m.onnx --shape x:1x8,2x8,4x8", "code", "", "ortbench code m.onnx --shape x:2x8"),
         ("ortbench loop m.onnx --feedback y=x --fill r=9 --fill p=step --steps 4", "run", "--measure-nodes", "ortbench run m.onnx --measure-nodes --range r:9,9"),
         ("ortbench loop m.onnx --feedback y=x --fill r=9 --input i.npz", "code", "--mode shared", "ortbench code m.onnx --mode shared --feedback y=x --fill r=9 --input i.npz"),
         ("tests/software-gpu ortbench run m.onnx --ep webgpu", "code", "", "tests/software-gpu ortbench code m.onnx --ep webgpu"),
@@ -68,6 +69,23 @@ def test_what_the_result_records_stands_for_lists_of_configurations() -> None:
     assert after(typed, "run", "--timeout", "9", session=recorded).count("--ep ") == 2
     alone = after(typed, "run", "--inter-op-threads", "1,2", session=recorded)  # 24 would be too many
     assert alone == "ortbench run m.onnx --ep webgpu --intra-op-threads 4 --inter-op-threads 1,2"
+
+
+@pytest.mark.parametrize(
+    ("model_shape", "shape", "expected"),
+    [
+        ([None, None], [1, 576], " --dim 'x[1]=576'"),
+        (["?", "?"], [3, 4], " --shape x:3x4"),
+        (["past + 1", "past"], [4, 3], " --dim past=3"),
+        (["past", 4], [0, 4], ""),
+        ([], [], ""),
+    ],
+)
+def test_a_file_that_is_not_taken_leaves_its_sizes(model_shape: list[Any], shape: list[int], expected: str) -> None:
+    done = CarriedOut(
+        ["ortbench", "run", "m.onnx", "--input", "i.npz"], "m.onnx", [{**X, "model_shape": model_shape, "shape": shape}]
+    )
+    assert next_command(done, "inspect") == f"ortbench inspect m.onnx{expected}"
 
 
 def test_options_and_entries_that_it_is_to_be_without() -> None:

@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from ortbench.core.errors import BadInput
-from ortbench.core.expressions import names_in
+from ortbench.core.expressions import named_dims, names_in
 from ortbench.model.schema import Tensor
 from ortbench.model.settings import OF_SESSION
 from ortbench.plan.bandwidth_plan import CopyPlan
@@ -189,7 +189,6 @@ def _of_inputs(done: CarriedOut, given: Sequence[_Given], source: str, name: str
     sizes, and what an input of a loop holds by its range."""
     options = _options(name)
     leaves_loop = source == "loop" and "feedback" not in options
-    known = {(it.flag, it.entry): it for it in _read([*_sizes(done.inputs, least=0)], _options("loop"))[1]}
     kept, lacking = list[_Given](), False
     for it in given:
         if it.option.panel == RUNS or (it.flag == "expect" and (source == "loop") != (name == "loop")):
@@ -199,7 +198,7 @@ def _of_inputs(done: CarriedOut, given: Sequence[_Given], source: str, name: str
         ):
             lacking = True
             continue
-        one: _Given | None = it if it.several == 1 else known.get((it.flag, it.entry))
+        one = it if it.several == 1 else _measured(it, done.inputs)
         if (
             it.flag == "fill"
             and leaves_loop
@@ -211,23 +210,38 @@ def _of_inputs(done: CarriedOut, given: Sequence[_Given], source: str, name: str
     return [*kept, *(_read([*_sizes(done.inputs)], _options("loop"))[1] if lacking else [])]
 
 
-def _sizes(inputs: Sequence[Tensor], least: int = 1) -> Iterator[str]:
-    """The words that give inputs their sizes, those above `least`; of dimensions without a name of their own the whole shape."""
+def _measured(listed: _Given, inputs: Sequence[Tensor]) -> _Given | None:
+    """Of a list of shapes or sizes the one that inputs were measured with; None where they do not say."""
+    for it in inputs:
+        if listed.flag == "shape" and it["name"] == listed.entry:
+            return listed._replace(text=f"{it['name']}:{'x'.join(map(str, it['shape'] or ()))}")
+        for dim, size in _dims(it):
+            if listed.flag == "dim" and dim == listed.entry:
+                return listed._replace(text=f"{dim}={size}")
+    return None
+
+
+def _sizes(inputs: Sequence[Tensor]) -> Iterator[str]:
+    """The words that give inputs their sizes, those above 1: of dimensions, or of inputs where one name has several."""
     sizes: dict[str, int] = {}
     for it in inputs:
         if "tensors" in it:
             yield from ("--sequence-tensors", f"{it['name']}={len(it['tensors'])}")
             continue
-        dims = [*zip(it["model_shape"], it["shape"] or (), strict=False)]
-        own = {str(dim): size for dim, size in dims if isinstance(dim, str)}
-        unnamed = any(dim is None and size > least for dim, size in dims)
-        if 0 not in own.values() and (unnamed or any(sizes.get(dim, size) != size for dim, size in own.items())):
-            yield from ("--shape", f"{it['name']}:{'x'.join(str(size) for _, size in dims)}")
+        shape = it["shape"] or ()
+        own = {(dim, size) for dim, size in _dims(it) if isinstance(dim, str)}
+        if 0 not in shape and len({*sizes.items(), *own}) > len({*sizes, *(dim for dim, _ in own)}):
+            yield from ("--shape", f"{it['name']}:{'x'.join(map(str, shape))}")
         else:
-            sizes |= own
+            sizes |= {dim: size for dim, size in _dims(it) if isinstance(dim, str)}
     for dim, size in sizes.items():
-        if size > least and (dim.isidentifier() or not names_in(dim)):  # else it is the sum that it is called
+        if size > 1 and names_in(dim) in (None, {dim}):  # else it is the sum that it is called
             yield from ("--dim", f"{dim}={size}")
+
+
+def _dims(tensor: Tensor) -> Iterator[tuple[int | str, int]]:
+    """The dimensions of an input, by size or name, and their sizes."""
+    yield from zip(named_dims(tensor["name"], tensor["model_shape"]), tensor["shape"] or (), strict=False)
 
 
 def _ranges(inputs: Sequence[Tensor]) -> Iterator[str]:
@@ -247,11 +261,11 @@ def _beside(given: Sequence[_Given], changed: Sequence[_Given], inputs: Sequence
     new = {(it.flag, it.entry) for it in changed}
     excluded = {other for flag in flags for other in _EXCLUDES.get(flag, ())}
     kept = list[_Given]()
-    shapes = {it["name"]: it["model_shape"] for it in inputs}
+    shapes = {it["name"]: named_dims(it["name"], it["model_shape"]) for it in inputs}
     for it in given:
         dims = shapes.get(it.entry, ()) if it.flag == "shape" else ()
         if sizes & {*dims}:  # the shape says the size too: say those of its other dimensions alone
-            if it.several > 1 or None in dims:
+            if it.several > 1:
                 return None
             texts = it.text.rpartition(":")[2].replace(",", "x").split("x")
             words = [f"--dim={dim}={size}" for dim, size in zip(dims, texts, strict=False) if isinstance(dim, str)]
