@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
 ModelOrFolder = Annotated[str, typer.Argument(metavar="MODEL", help="The model, or the folder of a decoder.")]
 GIVEN = "given"  # the parameter of a command that takes what was given
+PREFIX = "ORTBENCH_PREFIX"
 FEW = 16  # options, at most, that --help shows
 
 
 def command_line() -> tuple[str, ...]:
-    """The command that was typed, quoted for a shell."""
-    return ("ortbench", *(shlex.quote(argument) for argument in sys.argv[1:]))
+    """The command that was typed, quoted for a shell, behind what a wrapper says in a variable that it was started by."""
+    before = os.environ.get(PREFIX, "").split()
+    return (*map(shlex.quote, before), "ortbench", *(shlex.quote(argument) for argument in sys.argv[1:]))
 
 
 def refuse_json(plans: Sequence[Plan], wanted: OutputOptions) -> None:

@@ -175,6 +175,14 @@ def test_another_interpreter_and_configurations_side_by_side(tmp_path: Path) -> 
         carried_out_all(load(path), tmp_path)
 
 
+def test_what_a_wrapper_says_stands_before_the_command(tmp_path: Path) -> None:
+    shutil.copy(MODELS / "tiny.onnx", tmp_path / "m.onnx")
+    ran = ortbench(
+        "run", "m.onnx", "--ep=cpu", "--mode=cpu-tensors", *ONCE, cwd=tmp_path, ORTBENCH_PREFIX="numactl -N 0"
+    )
+    assert "Next: numactl -N 0 ortbench run m.onnx" in ran.out
+
+
 def test_variables_of_the_environment_stand_before_the_command(tmp_path: Path) -> None:
     shutil.copy(MODELS / "tiny.onnx", tmp_path / "m.onnx")
     asked = ("--ep", "cpu", "--mode", "cpu-tensors", "--record-env", "SOMEEP_*", "--record-env", "MY_TOKEN", *ONCE)
