@@ -316,6 +316,9 @@ def _latency(data: dict[str, Any]) -> Any:
 
 
 BEST: dict[str, Any] = {"shape": "batch=9", "by": "items_per_s", "items_per_s": None, "ci95": None, "ties": []}
+SWITCHED: dict[str, Any] = {
+    "mode": "cpu-tensors", "rounds": 1, "calls": 1, "ratio": 1.0, "ci95": None, "cost_ns": 0, "cost_ci95_ns": None, "shapes": [],
+}  # fmt: skip
 AT = "cases[0].metrics.latency"
 WRONG: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda data: data["environment"].pop("onnxruntime"), 'environment: the key "onnxruntime" is missing'),
@@ -351,6 +354,7 @@ WRONG: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda data: data.update(noise={"cores": 0, "blocks": [], "readings": []}), "noise.cores: a number of at least 1 is needed, not 0"),
     (lambda data: data.update(soak={"order": "by size", "reopened": None, "shapes": [], "readings": []}),
      'soak.order: "by size" is none of the values that are known'),
+    (lambda data: data.update(switching=[SWITCHED]), "switching[0].shapes: at least one shape is needed"),
     (lambda data: data["cases"][1].update(mode="host-accessible"), "cases[1]: another case has the same mode and point"),
     (lambda data: data["cases"][1].update(point={"batch": 8}), 'cases[1].point: no axis "batch" has 8'),
     (lambda data: data.update(kind="walk"), 'kind: "walk" is none of the kinds that are known'),

@@ -70,6 +70,9 @@ def check(result: Result) -> None:
     for number, block in enumerate(result.noise["blocks"] if result.noise else ()):
         if len(block) != 7:
             raise Wrong("round, start, time, wait, switches, threads and slices are needed", "noise", "blocks", number)
+    for number, switched in enumerate(result.switching or ()):
+        if not switched["shapes"]:
+            raise Wrong("at least one shape is needed", "switching", number, "shapes")
     _check_points(result, kind)
     for path, name, known in _references(result, kind):
         if name not in known:
