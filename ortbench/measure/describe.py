@@ -82,8 +82,9 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
         put(result, told(EXPECTED, held, [opened["ep"], *(it["ep"] for it in opened["eps"])]))
     for note in opened["notes"]:
         result.warn(note["code"], note["message"])
-    if opened["guessed_dims"]:
-        sizes = (f"set to {size}: {', '.join(names)}" for size, names in by_size(opened["guessed_dims"]).items())
+    # A state that begins with 0 is no guess: trial steps showed that it grows.
+    if guessed := {name: size for name, size in opened["guessed_dims"].items() if size}:
+        sizes = (f"set to {size}: {', '.join(names)}" for size, names in by_size(guessed).items())
         result.warn("dims-set-to-1", f"symbolic dimensions {'; '.join(sizes)}; give others with --dim or --shape")
     binds = any(not mode_of(mode).of_cpu_tensors for mode in plan.modes)
     for reason in unshaped.reasons(opened["outputs"]):

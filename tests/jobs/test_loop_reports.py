@@ -59,6 +59,25 @@ def test_inspect_prints_the_loop_and_nothing_of_one_where_there_is_none() -> Non
     assert "  loop    " not in ortbench("inspect", MODELS / "multi_output.onnx").out
 
 
+def test_a_cache_that_begins_empty_is_no_guess(tmp_path: Path) -> None:
+    """A size of 1 is one, the length of 0 from which trial steps showed it to grow is not."""
+    decoder = (
+        "decoder", "--dim", "total_length=past_length+sequence", "--fill", "attention_mask=1", "--fill", "position_ids=past_length",
+        "--feedback", "present.*=past_key_values.*",
+    )  # fmt: skip
+    for name, *line in (("growing_on_device", "--feedback", "present=past"), decoder):
+        json_out = tmp_path / f"{name}.json"
+        line += ["--ep", "cpu", "--mode", "cpu-tensors", "--steps", "3", "--iterations", "1", "--warmup", "1"]
+        ran = ortbench("loop", MODELS / f"{name}.onnx", *line, "--out", tmp_path, "--json", json_out)
+        assert ran.code == 0, ran.err
+        found = json.loads(json_out.read_text())
+        assert found["loop"]["state_shapes"][0][0][2] == 0
+        told = [it["message"] for it in found["warnings"] if it["code"] == "dims-set-to-1"]
+        assert told == (
+            ["symbolic dimensions set to 1: sequence, batch; give others with --dim or --shape"] * (name == "decoder")
+        )
+
+
 def test_a_loop_leaves_its_page_its_steps_and_what_ci_reads(tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("page.html", "junit.xml", "action.json")}
     ran = ortbench(

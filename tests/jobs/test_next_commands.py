@@ -115,6 +115,8 @@ def test_a_recurrent_step_that_runs_with_its_shape_alone(tmp_path: Path) -> None
     quick = ("--mode", "cpu-tensors", *ONCE)
     assert loop in all_run(tmp_path, "run", "vad.onnx", "--ep", "cpu", "--shape", "input:1x576", *quick)
     assert loop in all_run(tmp_path, "inspect", "vad.onnx", "--ep", "cpu", "--shape", "input:1x576")
+    refused = ortbench("inspect", "vad.onnx", cwd=tmp_path, COLUMNS="200").out
+    assert "(by their names); to measure it, with sizes that the model takes (--shape, --dim):\n" in refused
     ranged = all_run(
         tmp_path,
         "run",

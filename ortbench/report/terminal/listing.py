@@ -124,19 +124,20 @@ def print_model(found: Inspected) -> None:
         screen.text(f"{sum(operators.values())}: {_counted(operators)}", label="  nodes   ")
         screen.text(", ".join(f"{domain} {version}" for domain, version in opsets.items()), label="  opset   ")
         screen.text(units.size(weights), label="  weights ")
-    _print_loop(screen, found.get("loop"))
+    _print_loop(screen, found.get("loop"), runs=found["not_run"] is None)
     if "placement" in found:
         _print_placement(screen, found)
     for warning in found.get("warnings", ()):
         screen.text(f"warning: {warning['message']}", label="! ", label_style="unclear")
 
 
-def _print_loop(screen: Screen, loop: SuggestedLoop | None) -> None:
+def _print_loop(screen: Screen, loop: SuggestedLoop | None, runs: bool) -> None:
     if loop is None:
         return
     fed = ", ".join(f"{shortened(out)} → {shortened(into)}" for out, into in loop["patterns"])
     why = "by their names" if loop["sure"] else "maybe: the only pair of one type and shape"
-    screen.text(visible(f"{fed} ({why}); to measure it:"), label="  loop    ")
+    how = "" if runs else ", with sizes that the model takes (--shape, --dim)"
+    screen.text(visible(f"{fed} ({why}); to measure it{how}:"), label="  loop    ")
     screen.command(visible(loop["command"]), label=" " * 10)
 
 
