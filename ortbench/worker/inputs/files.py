@@ -39,7 +39,7 @@ def load_outputs(path: Path, known: Collection[str], keys: str, owner: str) -> d
     """Expected outputs of the steps of a loop or the stages of a chain from an .npz file, by ``<owner>/<name>``; it need not have all.
     What went in may stand beside them, as ``<owner>/in/<name>``. `keys` says what they are in words, `owner` is a pattern. Raises
     `BadInput`: it cannot be read, has none of them, or others."""
-    arrays = _load_keys(path, known, keys, ignored=re.compile(f"{owner}/in/.*"))
+    arrays = _load_keys(path, [*known], keys, ignored=re.compile(f"{owner}/in/.*"))
     if not arrays:
         raise BadInput(f"{path} holds no outputs; {keys}")
     return arrays
