@@ -259,8 +259,7 @@ def _ratio(loop: Sequence[float], jump: Jump) -> float:
 
 def depth_of(made: Generation, step: int) -> int:
     """How many tokens the cache holds before a step of a loop that generates."""
-    prompt = 1 if made.get("encoder") else made["prompt"]  # of the decoder
-    return made.get("context", 0) + (prompt + step - 1 if step else 0)
+    return made.get("context", 0) + (made["prompt"] + step - 1 if step else 0)
 
 
 def law(values: Sequence[int], first: bool) -> tuple[int, int] | None:

@@ -366,9 +366,8 @@ class Generation(TypedDict):
     """Of a loop that generates: tokens of its ``prompt``, how many are in the cache before it (``context``; not in older files, for none),
     and how many ``tokens`` come behind it, in each sequence of the ``batch``;
     how many that are fed come from a file (``forced``), and whether the prompt does (``from_file``); whether the cache has a
-    ``fixed_cache`` length; the ``eps`` that the folder asks for, where it does, and whether one of them is used (``ep_used``); whether an
-    ``encoder`` takes the prompt (not in older files, for none) and whether an ``embedding`` model gives the decoder its inputs in each step
-    (likewise); the stages that give it ``features`` once, and those of the folder that do not run (``left_out``), where there are some; the file that says what the model's inputs are (``said_by``), "" for their names alone."""
+    ``fixed_cache`` length; the ``eps`` that the folder asks for, where it does, and whether one of them is used (``ep_used``); the
+    file that says what the model's inputs are (``said_by``), "" for their names alone."""
 
     prompt: int
     context: NotRequired[int]
@@ -376,10 +375,6 @@ class Generation(TypedDict):
     batch: int
     forced: int
     from_file: bool
-    encoder: NotRequired[bool]
-    embedding: NotRequired[bool]
-    features: NotRequired[list[str]]
-    left_out: NotRequired[list[str]]
     eps: NotRequired[list[str]]
     ep_used: NotRequired[bool]
     fixed_cache: bool

@@ -31,38 +31,6 @@ _generating = partial(_steps, commands=("loop", "load", "gate", "profile"), comm
 
 
 @dataclass(frozen=True)
-class Encoder:
-    """The model that runs once in front of a decoder."""
-
-    model: str  # its path
-    # patterns of its outputs and the decoder's inputs that take them, beside those of one name
-    links: tuple[tuple[str, str], ...] = ()
-    start: int = 0  # the token with which the decoder begins
-
-
-@dataclass(frozen=True)
-class Features:
-    """What gives an embedding model the features of an image or a sound, once before the first step."""
-
-    name: str  # ``vision`` or ``speech``
-    model: str = ""  # its path; "" where it is not one model
-    links: tuple[tuple[str, str], ...] = ()  # patterns of its outputs and the embedding model's inputs that take them
-    token: int | None = None  # that stands in the prompt for each of the features; None where the file has none
-
-
-@dataclass(frozen=True)
-class Embedding:
-    """The model that gives a decoder's inputs of token ids in every step."""
-
-    model: str  # its path
-    # patterns of its outputs and the decoder's inputs that take them, beside those of one name
-    links: tuple[tuple[str, str], ...] = ()
-    ids: str = ""  # the name of its input of token ids, where the file has it
-    special: tuple[int, ...] = ()  # tokens that stand for images and sounds
-    features: tuple[Features, ...] = ()  # what runs before, where its inputs are given
-
-
-@dataclass(frozen=True)
 class Decoder:
     """What is known of a model that generates before it is loaded; its own names say the rest."""
 
@@ -73,8 +41,6 @@ class Decoder:
     shared: bool = False  # its cache has a fixed length, so that past and present can be one buffer
     heads: int | None = None  # of its keys and values
     head_size: int | None = None
-    encoder: Encoder | None = None  # what runs once in front of it; None for nothing
-    embedding: Embedding | None = None  # what runs in front of it in each step; None for nothing
     # the EPs that it asks for, as `Target.ep` names them, with their options
     providers: tuple[tuple[str, dict[str, str]], ...] = ()
 
@@ -149,14 +115,6 @@ def steps_of(given: RawOptions, decoder: Decoder | None = None) -> Steps | None:
             if flag in given:
                 instead = "give --feedback OUT=IN too; a model that generates takes --generate and --prompt-length"
                 raise BadInput(f"--{flag}: {instead}", f"--{flag}")
-        refused = {
-            "an encoder": ("context", "measure-memory") if decoder.encoder else (),
-            "an embedding model": ("measure-memory",) if decoder.embedding else (),
-        }
-        for stage, flags in refused.items():
-            for flag in flags:
-                if given.get(flag):
-                    raise BadInput(f"--{flag}: is not for a decoder with {stage}", f"--{flag}")
         return make(Steps, given, decoder=decoder, count=given.get("generate", declared(Steps)["generate"].default))
     if given.get("feedback"):
         return make(Steps, given)

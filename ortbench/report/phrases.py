@@ -127,10 +127,6 @@ def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
         made["forced"], f"{made['forced']} forced tokens, then argmax on the host"
     )
     prompt = "prompt from a file" if made["from_file"] else "random prompt"
-    prompt += ", encoded once" if made.get("encoder") else ""
-    prompt += f", {' and '.join(made['features'])} before the prompt" if made.get("features") else ""
-    prompt += ", embedding model before each step" if made.get("embedding") else ""
-    prompt += f" ({' and '.join(made['left_out'])} not run)" if made.get("left_out") else ""
     cache = "growing cache" if loop["grows"] else "cache of fixed length"
     names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
     if eps := made.get("eps"):

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.session import first_run, placement, session
+from ortbench.worker.session import first_run, placement
 from ortbench.worker.session.first_run import Data
 
 if TYPE_CHECKING:
@@ -81,35 +81,14 @@ class OpenedLoop(Opened):
 
     steps: Steps
     loop: LoopData = field(init=False)
-    # what runs before a decoder, by their paths, once that has run
-    fronts: dict[str, Model] = field(default_factory=dict)
-    staged: ChainData = field(init=False)  # then all of it
 
     def run_first(self) -> None:
         from ortbench.worker.loops import data  # most runs have none, and would wait for it
 
-        decoder = self.steps.decoder
-        stage = None if decoder is None else decoder.encoder or decoder.embedding
-        if decoder is None or stage is None:
-            self.loop = data.make(self.path, self.model, self.request, self.steps)
-        else:
-            from ortbench.worker.loops import decoder_stages
-
-            make = decoder_stages.make_encoded if decoder.encoder else decoder_stages.make_embedded
-            self.staged = make(self.path, self.model, self._stage, self.request, self.steps)
-            self.loop = self.staged.stages[-1].loop
+        self.loop = data.make(self.path, self.model, self.request, self.steps)
         self.data = self.loop.single
 
-    def _stage(self, path: str) -> Model:
-        if path not in self.fronts:
-            self.fronts[path] = session.open_model(path, self.target, self.model.provider)
-        return self.fronts[path]
-
     def make(self, mode: str, depth: int) -> Mode:
-        if self.fronts:
-            from ortbench.worker.loops.decoder_stages import make_staged
-
-            return make_staged(mode, self.staged, self.request)
         from ortbench.worker.loops.modes import make_loop
 
         return make_loop(mode, self.model, self.loop, self.steps, self.request)
@@ -129,7 +108,7 @@ class OpenedLoop(Opened):
                 "fill": dict(steps.fill),
                 "keep": list(steps.keep),
                 "resident": list(steps.resident),
-                **({} if told is None else {"generation": {**told.described(), **self._eps(), **self._features()}}),  # type: ignore[typeddict-item]
+                **({} if told is None else {"generation": {**told.described(), **self._eps()}}),  # type: ignore[typeddict-item]
             }
         }
 
@@ -137,14 +116,6 @@ class OpenedLoop(Opened):
         """The EPs that the folder asks for, and whether one of them is used."""
         named = [] if self.steps.decoder is None else [ep for ep, _ in self.steps.decoder.providers]
         return {"eps": named, "ep_used": self.target.ep in named} if named else {}
-
-    def _features(self) -> dict[str, object]:
-        """The stages of images and sounds: those that run, and those that do not."""
-        embedding = None if self.steps.decoder is None else self.steps.decoder.embedding
-        named = [] if embedding is None else [it.name for it in embedding.features]
-        ran = {it.name for it in self.staged.stages} if named else set()
-        found = {"features": [it for it in named if it in ran], "left_out": [it for it in named if it not in ran]}
-        return {key: names for key, names in found.items() if names}
 
     @property
     def loops(self) -> list[LoopData]:

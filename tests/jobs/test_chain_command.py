@@ -347,9 +347,9 @@ def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     handed = BoundLoop.handed
 
-    def other(self: BoundLoop, out: int, stays: bool) -> list[Handed]:
-        (found,), slot = handed(self, out, stays), self.end(out)
-        return [Handed(slot.memory.allocate(slot.spec, slot.array.shape), found.array)]
+    def other(self: BoundLoop, out: int, stays: bool) -> Handed:
+        found, slot = handed(self, out, stays), self.end(out)
+        return Handed(slot.memory.allocate(slot.spec, slot.array.shape), found.array)
 
     plan = plan_of(write(tmp_path, defaults("cpu") + STAGES + BETWEEN), os.environ, {})
     state = State()

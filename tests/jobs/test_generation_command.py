@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial
+import shlex
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,8 +18,8 @@ from ortbench.core.units import duration
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
-from tests.conftest import MODELS, mostly_wide, ortbench
-from tests.decoders import embedded_folder, genai_encoder_decoder, genai_folder, optimum_encoder_decoder
+from tests.conftest import MODELS, ortbench
+from tests.decoders import genai_folder
 from tests.expect import there
 from tests.loop_truth import differences
 from tests.refdevice import HONESTY, Config, Honesty, Trace
@@ -82,91 +81,6 @@ def test_times_to_tokens_are_exact(honesty: Honesty, library: Path, tmp_path: Pa
         whole = sum(samples[1:TOKENS])
         assert case.value("decode_tokens_per_s") == round((TOKENS - 1) * 1e9 / whole, 3)
         assert case.value("sequence_tokens_per_s") is None
-
-
-# The same decoder in two files: what looks words up, and what is behind it. And an encoder, whose outputs the decoder reads.
-_HOT = f"""one = Constant <value = int64 {{1}}> ()  size = Constant <value = int64 {{{VOCAB}}}> ()
-    ends = Constant <value = float[2] {{0.0, 1.0}}> ()  behind = Add (input_ids, one)  next = Mod (behind, size)
-    hot = OneHot <axis = -1> (next, size, ends)"""
-_CACHE = f"""wider = Constant <value = int64[4] {{0, 1, -1, {VOCAB}}}> ()
-    wide = Reshape (VALUE, wider)  present = Concat <axis = 2> (past, wide)"""
-_PAST = f"float[batch,1,past,{VOCAB}] past"
-_OUT = f"float[batch,sequence,{VOCAB}] logits, float[batch,1,total,{VOCAB}] present"
-_BEHIND_EMBEDDING = (
-    f"(float[batch,sequence,{VOCAB}] inputs_embeds, {_PAST}) => ({_OUT}) "
-    f"{{ logits = Relu (inputs_embeds) {_CACHE.replace('VALUE', 'inputs_embeds')} }}"
-)
-_STAGES = {
-    "embedding": {
-        "embedding": f"(int64[batch,sequence] input_ids) => (float[batch,sequence,{VOCAB}] inputs_embeds) "
-        f"{{ {_HOT} inputs_embeds = Relu (hot) }}",
-        "decoder": _BEHIND_EMBEDDING,
-    },
-    "vision": {
-        "vision": "(float[pixels,4] pixel_values) => (float[pixels,4] image_features) { image_features = Relu (pixel_values) }",
-        "embedding": f"(int64[batch,sequence] input_ids, float[pixels,4] image_features) => "
-        f"(float[batch,sequence,{VOCAB}] inputs_embeds, int64[2] seen) "
-        f"{{ {_HOT} inputs_embeds = Relu (hot) seen = Shape (image_features) }}",
-        "decoder": _BEHIND_EMBEDDING,
-    },
-    "encoder": {
-        "encoder": f"(int64[batch,length] input_ids) => (float[batch,length,{VOCAB}] encoder_hidden_states) "
-        f"{{ {_HOT} encoder_hidden_states = Relu (hot) }}",
-        "decoder": f"(int64[batch,sequence] input_ids, float[batch,length,{VOCAB}] encoder_hidden_states, {_PAST}) => "
-        f"({_OUT}, float[batch,length,{VOCAB}] seen) "
-        f"{{ {_HOT} logits = Relu (hot) seen = Relu (encoder_hidden_states) {_CACHE.replace('VALUE', 'logits')} }}",
-    },
-}
-
-
-@pytest.mark.parametrize("honesty", HONESTY)
-@pytest.mark.parametrize("stage", mostly_wide([*_STAGES], len(_STAGES)))
-def test_times_to_tokens_behind_another_stage_are_exact(
-    stage: str, honesty: Honesty, library: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for name, text in _STAGES[stage].items():
-        onnx.save(
-            onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {text}'), folder / f"{name}.onnx"
-        )
-    (folder / "genai_config.json").write_text(
-        json.dumps({"model": {"image_token_id": 7, **{it: {"filename": f"{it}.onnx"} for it in _STAGES[stage]}}})
-    )
-    config = Config(
-        trace=tmp_path / "trace", honesty=honesty, compute_us=3000, upload_gbps=0.0001, download_gbps=0.0001
-    )
-    line: tuple[object, ...] = ("--prompt-length", PROMPT, "--generate", TOKENS, "--iterations", 4, "--warmup", 1)
-    if stage == "vision":
-        np.savez(tmp_path / "image.npz", pixel_values=np.ones((2, 4), np.float32))
-        line = (*line, "--input", tmp_path / "image.npz")
-    code, result, _, errors = run_on_device(library, folder, config, tmp_path, *line, command="loop")
-    assert code == 0, errors
-    trace = Trace.read(tmp_path / "trace")
-    in_each, once = stage != "encoder", stage != "embedding"
-    parts = {f"step {number}": 1 + in_each + (once and not number) for number in range(TOKENS)}
-    more = int(once)  # what runs once has a clock of its own
-    calls: dict[What, int] = {(mode, name): 1 for mode in USUAL_LOOP_MODES for name in parts}
-    calls |= {(mode, "latency"): 3 + more for mode in USUAL_LOOP_MODES}
-    calls |= {(mode, "step 0"): 1 + more for mode in USUAL_LOOP_MODES}
-    if stage == "vision":  # which begins with the copy of the image
-        calls["device-resident", "latency"] += 1
-        calls["device-resident", "step 0"] += 1
-    assert [(case.mode, case.status) for case in result.cases] == [(mode, "ok") for mode in USUAL_LOOP_MODES]
-    assert differences(result, trace, parts, calls) == {}
-    for case in result.cases:
-        samples = case.samples["step"]
-        first, later = samples[::TOKENS], [ns for number, ns in enumerate(samples) if number % TOKENS]
-        ttft, itl = (there(case.stats(key)) for key in ("time_to_first_token", "inter_token_latency"))
-        assert (ttft.n, ttft.median, itl.n, itl.median) == (4, median(first), 4 * (TOKENS - 1), median(later))
-        assert case.value("prefill_tokens_per_s") == round(PROMPT * 1e9 / median(first), 3)
-    cpu, resident, _ = result.cases
-    each, row = PROMPT * VOCAB * 4, VOCAB * 4  # of the prompt, and of a token
-    if stage == "embedding":  # logits of a step, and with plain arrays its embeddings both ways
-        assert resident.step_copies("step_h2d") == 0
-        assert resident.step_copies("step_d2h") == [each, *[row] * (TOKENS - 1)]
-        taken, given = (np.array(cpu.step_copies(it)) for it in ("step_h2d", "state_h2d"))
-        assert (taken - given).tolist() == [each, *[row] * (TOKENS - 1)]
 
 
 def test_steps_over_depth_rise_by_what_the_cache_takes_on_the_link(library: Path, tmp_path: Path) -> None:
@@ -433,83 +347,37 @@ def test_sequences_have_one_shape(tmp_path: Path) -> None:
     assert (done.code, done.error_line) == (2, "--shape-order: clients that generate sequences have one shape")
 
 
-@pytest.mark.parametrize("layout", [genai_encoder_decoder, optimum_encoder_decoder])
-def test_an_encoder_runs_once_in_front_and_counts_into_the_first_token(
-    layout: Callable[[Path], Path], library: Path, tmp_path: Path
-) -> None:
-    folder = layout(tmp_path / "model")
-    line = ("--ep-library", library, "--prompt-length", 9, "--generate", 4, "--iterations", 3, "--warmup", 1)
-    config = Config(trace=tmp_path / "trace", compute_us=3000)
-    done = ortbench("loop", folder, *line, "--out", tmp_path / "out", **config.environ())
-    assert done.code == 0, done.err
-    (path,) = (tmp_path / "out").glob("*/result.json")
-    result = load(path)
-    made = result.generation
-    assert made is not None
-    assert (made["prompt"], made.get("encoder"), made["tokens"]) == (9, True, 4)
-    assert "9 prompt tokens (pp9), 4 generated tokens (tg4); random prompt, encoded once, argmax" in " ".join(
-        done.out.split()
-    )
-    for case in result.cases:
-        assert (case.status, case.checks["outputs"]["verdict"]) == ("ok", "passed"), case.reason
+# A folder whose decoder is one of several models: its files, and what runs before the decoder.
+_STAGED: dict[str, tuple[dict[str, Any], str]] = {
+    "encoder of genai": ({"genai_config.json": {"encoder": {"filename": "encoder.onnx"}}}, "an encoder"),
+    "embedding of genai": ({"genai_config.json": {"embedding": {"filename": "embedding.onnx"}}}, "an embedding model"),
+    "vision of genai": ({"genai_config.json": {"vision": {"filename": "vision.onnx"}}}, "a vision model"),
+    "speech of genai": ({"genai_config.json": {"speech": {"filename": "speech.onnx"}}}, "a speech model"),
+    "encoder of Optimum": ({"config.json": {"is_encoder_decoder": True}}, "an encoder"),
+    "embedding of Transformers.js": ({"config.json": {}, "embed_tokens.onnx": {}}, "an embedding model"),
+}
 
 
-@pytest.mark.parametrize(
-    ("layout", "what", "refused"),
-    [
-        (genai_encoder_decoder, "an encoder", (("--context", 3), ("--measure-memory",))),
-        (partial(embedded_folder, name="llama"), "an embedding model", (("--measure-memory",),)),
-    ],
-)
-@pytest.mark.wide
-def test_another_stage_is_part_of_a_load_and_of_no_memory(
-    layout: Callable[[Path], Path], what: str, refused: tuple[tuple[object, ...], ...], tmp_path: Path
-) -> None:
-    folder = layout(tmp_path / "model")
-    line = (
-        "--generate",
-        4,
-        "--prompt-length",
-        5,
-        "--concurrency",
-        "1,2",
-        "--duration",
-        0.2,
-        "--mode",
-        "device-resident",
-    )
-    done = ortbench("load", folder, *line, "--out", tmp_path / "out")
-    assert done.code == 0, done.err
-    (path,) = (tmp_path / "out").glob("*/result.json")
-    assert {case.status for case in load_cases(load(path))} == {"ok"}
-    for option in refused:
-        done = ortbench("loop", folder, *option)
-        assert done.code == 2
-        assert f"{option[0]}: is not for a decoder with {what}" in done.err
-
-
-@pytest.mark.parametrize("on_device", [False, True])  # where some nodes of both models are, and others on the CPU
-@pytest.mark.parametrize("image", [False, True])
-def test_an_embedding_model_runs_before_each_step(image: bool, on_device: bool, library: Path, tmp_path: Path) -> None:
-    folder = embedded_folder(tmp_path / "model", "llama", shared=True, vision=True)
-    np.savez(tmp_path / "image.npz", pixel_values=np.ones((1, 3, 4), np.float32))
-    line = ("--prompt-length", "9,12", "--generate", 4, "--iterations", 3, "--warmup", 1, "--out", tmp_path / "out")
-    where = ("--ep-library", library) if on_device else ("--ep", "cpu")
-    seen = ("--input", tmp_path / "image.npz") if image else ()
-    done = ortbench("loop", folder, *line, *where, *seen, **Config(trace=tmp_path / "trace").environ())
-    assert done.code == 0, done.err
-    before, behind = ("vision before the prompt, ", "") if image else ("", " (vision not run)")
-    said = f"random prompt, {before}embedding model before each step{behind}, argmax on the host"
-    assert said in " ".join(done.out.split())
-    results = [load(path) for path in sorted((tmp_path / "out").rglob("result.json"))]
-    assert len(results) == 2
-    for result in results:
-        assert {(case.status, case.checks["outputs"]["verdict"]) for case in result.cases} == {("ok", "passed")}
-        assert result.generation is not None
-        made = result.generation
-        assert (made.get("embedding"), made.get("features"), made.get("left_out")) == (
-            (True, ["vision"], None) if image else (True, None, ["vision"])
-        )
+@pytest.mark.parametrize("staged", _STAGED)
+def test_a_folder_with_other_stages_says_how_to_measure_the_decoder(staged: str, tmp_path: Path) -> None:
+    files, before = _STAGED[staged]
+    folder = genai_folder(tmp_path / "model", "gpt")
+    genai = json.loads((folder / "genai_config.json").read_text())
+    (folder / "genai_config.json").unlink()
+    for name, content in files.items():
+        more = {"model": {**genai["model"], **content}} if name == "genai_config.json" else content
+        (folder / name).write_text(json.dumps(more))
+    done = ortbench("loop", folder)
+    assert done.code == 2
+    begin, end = f"{before} runs before the decoder; type ", " for the decoder, or ortbench chain for the stages"
+    assert (begin in done.error_line, done.error_line.endswith(end)) == (True, True)
+    name, command, path, *fed = shlex.split(done.error_line.removesuffix(end).split(begin)[1])
+    assert (name, command, path) == ("ortbench", "loop", str(folder / "model.onnx"))
+    if before != "an encoder" or "genai" in staged:  # the names of Optimum's others are those of this model
+        short = ("--ep", "cpu", "--mode", "cpu-tensors", "--steps", 2, "--iterations", 2, "--out", tmp_path / "out")
+        done = ortbench("loop", path, *fed, *short)
+        assert done.code == 0, done.err
+        assert "loop of 2 steps: present.0.key → past_key_values.0.key" in done.out
 
 
 def case_of(result: Result, mode: str) -> Case:
@@ -577,7 +445,7 @@ def test_a_batch_has_tokens_per_sequence_too(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     result: dict[str, Any] = json.loads(done.out)
     assert result["loop"]["generation"] == {
-        "prompt": 5, "context": 0, "tokens": 4, "batch": 2, "forced": 0, "from_file": True, "encoder": False, "embedding": False, "fixed_cache": False,
+        "prompt": 5, "context": 0, "tokens": 4, "batch": 2, "forced": 0, "from_file": True, "fixed_cache": False,
         "said_by": "genai_config.json",
     }  # fmt: skip
     metrics = result["cases"][0]["metrics"]

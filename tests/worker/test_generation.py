@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 from models.parts import Seeded
 from ortbench.core.errors import BadInput, Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, LOOP_MODES
-from ortbench.plan.loop_plan import Decoder, Embedding, Features, Steps, steps_from
+from ortbench.plan.loop_plan import Decoder, Steps, steps_from
 from ortbench.plan.model_folder import found_in
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.load.clients import Clients
@@ -28,22 +27,16 @@ from ortbench.worker.opened import OpenedLoop
 from ortbench.worker.proofs.outputs import check_outputs, differences
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model
-from tests.conftest import mostly_wide
 from tests.decoders import (
-    IMAGE,
     MODELS,
     VOCAB,
     Array,
     Plain,
-    embedded_folder,
     fetched,
-    genai_encoder_decoder,
     genai_folder,
     gpt_like,
-    optimum_encoder_decoder,
     plain,
     plain_by_names,
-    plain_encoder_decoder,
 )
 
 PROMPT, COUNT = 5, 7
@@ -241,223 +234,6 @@ def test_decoders_of_onnxruntime_genai_generate_as_a_plain_loop(
             check_mode(mode, model, loop, steps, wanted)
 
 
-@pytest.mark.parametrize("forced", [False, True])
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("layout", [genai_encoder_decoder, optimum_encoder_decoder])
-def test_behind_an_encoder_the_tokens_are_those_of_a_plain_loop_in_every_mode(
-    layout: Callable[[Path], Path], batch: int, forced: bool, tmp_path: Path
-) -> None:
-    folder = layout(tmp_path / "model")
-    tokens = ids(batch, PROMPT + COUNT - 1)
-    file = saved(tmp_path / "tokens.npy", tokens) if forced else None
-    path, decoder = found_in(str(folder))
-    steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder, tokens=file)
-    model = opened(path)
-    whole = OpenedLoop(path, model.target, Inputs(dims={"batch": batch}), model, steps=steps)
-    whole.run_first()
-    prompt = whole.staged.stages[0].loop.feeds[0]["input_ids"]
-    assert prompt.shape == (batch, PROMPT)
-    rest = np.hstack([tokens[:, PROMPT:], np.zeros((batch, 1), np.int64)]) if forced else None
-    wanted = plain_encoder_decoder(folder, prompt, COUNT, rest)
-    told = whole.loop.generated
-    assert told is not None
-    assert told.tokens.tolist() == wanted.tokens.tolist()
-    assert told.forced == (COUNT - 1 if forced else 0)
-    made = told.described()
-    assert (made["prompt"], made.get("encoder"), made["from_file"]) == (PROMPT, True, forced)
-    for name in LOOP_MODES:
-        if name == "shared":
-            with pytest.raises(Unsupported, match="changes its shape"):
-                whole.make(name, 1)
-            continue
-        mode = whole.make(name, 1)
-        assert isinstance(mode, LoopMode)
-        check_loop(mode, model, whole.loop, COUNT, wanted)
-        times = mode.take_times(1)
-        assert len(times) == COUNT
-
-
-def test_an_encoder_that_gives_something_else_is_found_out(tmp_path: Path) -> None:
-    path, decoder = found_in(str(optimum_encoder_decoder(tmp_path / "model")))
-    steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder)
-    model = opened(path)
-    whole = OpenedLoop(path, model.target, Inputs(), model, steps=steps)
-    whole.run_first()
-    for name in ("cpu-tensors", "device-resident", "host-accessible"):
-        mode = whole.make(name, 1)
-        assert isinstance(mode, LoopMode)
-        prompt = whole.staged.stages[0].loop.feeds[0]["input_ids"]
-        prompt[:] = (prompt + 1) % VOCAB  # what the encoder reads in each run
-        with pytest.raises(WrongOutputs):
-            mode.compare_steps(None, None)
-        prompt[:] = (prompt - 1) % VOCAB
-        mode.compare_steps(None, None)
-
-
-def opened_whole(
-    folder: Path,
-    shared: bool = False,
-    dims: dict[str, int | str] | None = None,
-    inputs: str | None = None,
-    **more: Any,
-) -> OpenedLoop:
-    path, decoder = found_in(str(folder))
-    steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=replace(decoder, shared=shared))
-    model, request = opened(path), Inputs(dims=dims or {}, path=inputs)
-    whole = OpenedLoop(path, model.target, request, model, steps=replace(steps, **more))
-    whole.run_first()
-    return whole
-
-
-def check_whole(whole: OpenedLoop, shared: bool, wanted: Plain) -> None:
-    told = whole.loop.generated
-    assert told is not None
-    assert told.tokens.tolist() == wanted.tokens.tolist()
-    assert told.fixed == shared
-    for name in LOOP_MODES:
-        if name == "shared" and not shared:
-            with pytest.raises(Unsupported, match="changes its shape"):
-                whole.make(name, 1)
-            continue
-        mode = whole.make(name, 1)
-        assert isinstance(mode, LoopMode)
-        check_loop(mode, whole.model, whole.loop, whole.steps.count, wanted)
-        assert len(mode.take_times(1)) == whole.steps.count
-
-
-@pytest.mark.parametrize("forced", mostly_wide([False, True], 2))
-@pytest.mark.parametrize(
-    ("batch", "context", "own_ids", "vision"), [(1, 0, False, False), (2, 9, True, False), (1, 4, False, True)]
-)
-@pytest.mark.parametrize(("name", "shared"), FORMS)
-def test_behind_an_embedding_model_the_tokens_are_those_of_a_plain_loop_in_every_mode(
-    name: str, shared: bool, batch: int, context: int, own_ids: bool, vision: bool, forced: bool, tmp_path: Path
-) -> None:
-    folder = embedded_folder(tmp_path / "model", name, vision=vision, own_ids=own_ids)
-    prompt = 1 if batch > 1 and context else PROMPT  # GroupQueryAttention takes no more behind a context
-    tokens = ids(batch, context + prompt + COUNT - 1) % (VOCAB - 1)  # no image
-    file = saved(tmp_path / "tokens.npy", tokens if forced else tokens[:, : context + prompt])
-    dims: dict[str, int | str] = dict.fromkeys(("rows", "batch") if own_ids else ("rows",), batch)
-    whole = opened_whole(folder, shared, dims, tokens=file, context=context, prompt_length=prompt)
-    rest = np.hstack([tokens[:, context + prompt :], np.zeros((batch, 1), np.int64)]) if forced else None
-    decoder = onnx.load(folder / "model.onnx")
-    check_whole(whole, shared, plain(decoder, tokens[:, : context + prompt], COUNT, rest, folder))
-    made = whole.described_loop()["loop"]["generation"]
-    assert (made["prompt"], made.get("embedding"), made.get("encoder")) == (prompt, True, False)
-    assert made.get("left_out") == (["vision"] if vision else None)
-
-
-def with_image(path: Path, batch: int, each: int) -> tuple[str, Array]:
-    """A file with an image of so many features for each of so many sequences, and the image."""
-    image = Seeded(4).values(batch, each, 4)
-    np.savez(path, pixel_values=image)
-    return str(path), image
-
-
-@pytest.mark.parametrize("tokens", mostly_wide(["given", "random", "forced"], 3))
-@pytest.mark.parametrize(("batch", "context"), [(1, 0), (2, 0), (1, 6)])
-@pytest.mark.parametrize(("name", "shared"), FORMS)
-def test_with_an_image_the_tokens_are_those_of_a_plain_loop_in_every_mode(
-    name: str, shared: bool, batch: int, context: int, tokens: str, tmp_path: Path
-) -> None:
-    folder = embedded_folder(tmp_path / "model", name, vision=True)
-    file, image = with_image(tmp_path / "image.npz", batch, 3)
-    given = ids(batch, context + PROMPT + COUNT - 1) % (VOCAB - 1)
-    given[:, context + 1 : context + 4] = IMAGE
-    until = context + PROMPT + (COUNT - 1 if tokens == "forced" else 0)
-    more: dict[str, Any] = {} if tokens == "random" else {"tokens": saved(tmp_path / "ids.npy", given[:, :until])}
-    whole = opened_whole(folder, shared, {"rows": batch}, file, context=context, **more)
-    told = whole.loop.generated
-    assert told is not None
-    if tokens == "random":
-        if context:
-            return  # what is in the cache nobody else knows
-        assert (told.prompt_ids[:, :3] == IMAGE).all()
-        assert not (told.prompt_ids[:, 3:] == IMAGE).any()
-    prompt = given[:, : context + PROMPT] if more else told.prompt_ids
-    rest = np.hstack([given[:, context + PROMPT :], np.zeros((batch, 1), np.int64)]) if tokens == "forced" else None
-    wanted = plain(onnx.load(folder / "model.onnx"), prompt, COUNT, rest, folder, image)
-    blind = plain(onnx.load(folder / "model.onnx"), prompt % (VOCAB - 1), COUNT, rest, folder)
-    assert not np.allclose(wanted.logits[0], blind.logits[0])
-    check_whole(whole, shared, wanted)
-    made = whole.described_loop()["loop"]["generation"]
-    assert (made.get("features"), made.get("left_out")) == (["vision"], None)
-    before = whole.loop.single.first_inference_ns
-    assert before > whole.staged.stages[0].loop.first_ns > 0
-
-
-def test_images_that_do_not_fit_the_prompt(tmp_path: Path) -> None:
-    folder = embedded_folder(tmp_path / "model", "gpt", vision=True)
-    file, _ = with_image(tmp_path / "image.npz", 1, PROMPT)
-    reason = "images and sounds take 5 tokens, and the prompt is to end with text"
-    assert refusal(opened_whole, folder, False, {}, file) == f"--prompt-length {PROMPT}: {reason}"
-    reason = "features of 5 tokens are not as many for each of 2 sequences"
-    assert refusal(opened_whole, folder, False, {"rows": 2}, file, prompt_length=9) == f"--input: {reason}"
-    config = folder / "genai_config.json"
-    config.write_text(config.read_text().replace("image_token_id", "other"))
-    reason = "the folder does not say which token stands for what vision gives: give the prompt with --tokens"
-    assert refusal(opened_whole, folder, False, {}, file) == f"--input: {reason}"
-
-
-@pytest.mark.parametrize("vision", [False, True])
-def test_a_random_prompt_has_words_of_the_embedding_model_and_no_image(vision: bool, tmp_path: Path) -> None:
-    folder = embedded_folder(tmp_path / "model", "gpt", vision=vision)
-    whole = opened_whole(folder, prompt_length=400)
-    assert whole.loop.generated is not None
-    prompt = whole.loop.generated.prompt_ids
-    assert (
-        len(np.unique(prompt)) > 2
-    ) is not vision  # how many words a table of words and features has is not found out
-    assert prompt.max() < VOCAB - vision
-    check_whole(whole, False, plain(onnx.load(folder / "model.onnx"), prompt, COUNT, folder=folder))
-
-
-def test_an_embedding_model_that_gives_something_else_is_found_out(tmp_path: Path) -> None:
-    whole = opened_whole(embedded_folder(tmp_path / "model", "gpt"))
-    told = whole.loop.generated
-    assert told is not None
-    for name in ("cpu-tensors", "device-resident", "host-accessible"):
-        mode = whole.make(name, 1)
-        assert isinstance(mode, LoopMode)
-        feed = whole.staged.stages[0].loop.feeds[0]["input_ids"]
-        assert feed is told.prompt_ids
-        told.prompt_ids = feed.copy()  # what the plain loop reads
-        feed[:] = (feed + 1) % VOCAB  # what the embedding model reads in each run
-        with pytest.raises(WrongOutputs):
-            mode.compare_steps(None, None)
-        feed[:] = told.prompt_ids
-        told.prompt_ids = feed
-        mode.compare_steps(None, None)
-
-
-def test_an_embedding_model_that_gives_no_row_for_each_id(tmp_path: Path) -> None:
-    folder = embedded_folder(tmp_path / "model", "gpt")
-    text = """<ir_version: 8, opset_import: ["" : 17]> g (int64[rows,words_each] input_ids) => (float[2,3,32] inputs_embeds) {
-        shape = Constant <value = int64[3] {2, 3, 32}> ()  inputs_embeds = ConstantOfShape (shape)
-    }"""
-    onnx.save(onnx.parser.parse_model(text), folder / "embedding.onnx")
-    reason = "inputs_embeds is [2, 3, 32] for ids [1, 5], which no decoder can take"
-    assert refusal(opened_whole, folder) == f"{folder / 'embedding.onnx'}: {reason}"
-
-
-def test_steps_behind_an_embedding_model_are_let_go(tmp_path: Path) -> None:
-    whole = opened_whole(embedded_folder(tmp_path / "model", "gpt"), count=40, generate=40)
-    embedding = whole.staged.stages[0].loop
-    for loop in (embedding.outputs, [[step["inputs_embeds"]] for step in whole.loop.feeds]):
-        assert {array.strides for step in loop for array in step} == {(0, 0, 0)}
-    for name in ("cpu-tensors", "device-resident", "host-accessible"):
-        mode = whole.make(name, 1)
-        assert isinstance(mode, LoopMode)
-        call, a, b = mode.phases()[LATENCY]
-        call(a, b)
-        if name == "cpu-tensors":
-            kept = sum("inputs_embeds" in step for step in mode._feeds)  # type: ignore[attr-defined]
-        else:
-            ins = (slot for step in mode._ins for slot in step)  # type: ignore[attr-defined]
-            kept = len({id(slot.value) for slot in ins if slot.spec.name == "inputs_embeds"})
-        assert kept == (1 if name == "cpu-tensors" else 2)
-
-
 @pytest.mark.parametrize("name", ["cpu-tensors", "device-resident", "shared"])
 def test_clients_of_a_load_have_sequences_of_their_own_and_are_checked(name: str, tmp_path: Path) -> None:
     path, decoder = found_in(str(genai_folder(tmp_path / "model", "llama", shared=True)))
@@ -534,20 +310,6 @@ def test_what_genai_config_says(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_what_genai_config_says_of_other_stages(tmp_path: Path) -> None:
-    folder = embedded_folder(tmp_path / "model", "gpt", vision=True)
-    _, decoder = found_in(str(folder))
-    vision = Features("vision", str(folder / "vision.onnx"), (("image_features", "image_features"),), IMAGE)
-    links = (("inputs_embeds", "inputs_embeds"),)
-    embedding = Embedding(str(folder / "embedding.onnx"), links, "input_ids", (IMAGE,), (vision,))
-    assert decoder.embedding == embedding
-    assert steps_from(json.loads(json.dumps(asdict(Steps(decoder=decoder))))).decoder == decoder
-    config = folder / "genai_config.json"
-    config.write_text(config.read_text().replace('"filename": "vision.onnx"', '"pipeline": [{}]'))
-    _, decoder = found_in(str(folder))
-    assert decoder.embedding == replace(embedding, features=(replace(vision, model=""),))
-
-
 def test_eps_that_genai_config_asks_for(tmp_path: Path) -> None:
     asked = [{"NvTensorRtRtx": {"device_id": 0}}, {"cuda": {"enable_cuda_graph": "1"}}, {"CPU": {}}]
     _, decoder = found_in(str(genai_folder(tmp_path / "model", "gpt", providers=asked)))
@@ -595,10 +357,6 @@ def test_an_export_of_optimum(file: str, inside: str, tmp_path: Path) -> None:
     path, decoder = found_in(str(tmp_path))
     assert path == str(tmp_path / inside / file)
     assert decoder == Decoder(f"config.json and {file}", context=64)
-    (tmp_path / inside / "embed_tokens.onnx").touch()
-    embedding = Embedding(str(tmp_path / inside / "embed_tokens.onnx"))
-    _, decoder = found_in(str(tmp_path))
-    assert decoder == Decoder(f"config.json and {file}", context=64, embedding=embedding)
     assert steps_from(json.loads(json.dumps(asdict(Steps(decoder=decoder))))).decoder == decoder
 
 
@@ -636,24 +394,17 @@ def test_folders_that_are_not_taken(tmp_path: Path) -> None:
     (tmp_path / "b.onnx").touch()
     assert refusal(found_in, str(tmp_path)).endswith("and with 2 models: name one of them")
     config = tmp_path / "config.json"
-    config.write_text('{"is_encoder_decoder": true}')
-    assert refusal(found_in, str(tmp_path)).endswith("there is an encoder, and encoder_model.onnx is not there")
-    (tmp_path / "encoder_model.onnx").touch()
-    assert refusal(found_in, str(tmp_path)).endswith("one of decoder_model_merged.onnx; none is there")
-    (tmp_path / "encoder_model.onnx").unlink()
     config.write_text("{}")
+    assert refusal(found_in, str(tmp_path)).endswith("model.onnx; none is there")
     (tmp_path / "decoder_model.onnx").touch()
     assert refusal(found_in, str(tmp_path)).endswith("decoder_model.onnx has no KV cache: export it with one")
     genai = tmp_path / "genai_config.json"
-    genai.write_text('{"model": {"decoder": {"filename": "a.onnx"}, "vision": {"filename": "b.onnx"}}}')
-    reason = "the model has vision without an embedding model; name the decoder's .onnx file"
-    assert refusal(found_in, str(tmp_path)) == f"{genai}: {reason}"
     genai.write_text('{"model": {"decoder": {"pipeline": [{}]}}}')
     assert refusal(found_in, str(tmp_path)) == f"{genai}: the decoder is not in one file; ortbench loop takes one model"
     genai.write_text("[]")
     assert refusal(found_in, str(tmp_path)) == f"{genai} is no JSON object"
     genai.write_text("{")
-    assert refusal(found_in, str(tmp_path)).startswith(f"{genai} cannot be read as JSON: ")
+    assert refusal(found_in, str(tmp_path)).startswith(f"{genai} is not JSON: ")
 
 
 def test_what_cannot_be_generated(tmp_path: Path) -> None:

@@ -88,8 +88,6 @@ class LoopMode(PartsMode):
     whole = WHOLE_LOOP
     bytes_in: int | None = None
     bytes_out: int | None = None
-    # what runs before steps of a decoder: it has the memory that these calls read and write
-    fronts: tuple[LoopMode, ...] = ()
 
     def __init__(self, model: Model, loop: LoopData) -> None:
         super().__init__()

@@ -64,20 +64,9 @@ class Handed(NamedTuple):
 
 
 class Links(NamedTuple):
-    # what they give, by the name of the input: in every step the same, or in the first step and in each later one, None for nothing
-    taken: Mapping[str, Sequence[Handed | None]]
+    taken: Mapping[str, Handed]  # what they give in every step, by the name of the input
     given: Collection[str]  # the outputs that they take
-    read: Collection[str]  # those of them that the stage copies to the host, behind its last step or each one
-
-    def of(self, name: str, number: int = 0) -> Handed | None:
-        """What a step is given for an input."""
-        handed = self.taken.get(name)
-        return None if handed is None else handed[min(number, len(handed) - 1)]
-
-    @property
-    def once(self) -> set[str]:
-        """The inputs that take the same in every step."""
-        return {name for name, handed in self.taken.items() if len(handed) == 1}
+    read: Collection[str]  # those of them that the stage copies to the host behind its last step
 
 
 _NO_LINKS = Links({}, (), ())
@@ -89,8 +78,6 @@ class BoundLoop(LoopMode):
     single: type[BoundMode]  # the mode of single inferences that has its memory, and proves its sync
     one_buffer = False  # past and present of a state share one
     leaves_to_ort = True  # ONNX Runtime allocates a state that grows, where it can
-    each_read = False  # each step's outputs are read before the next one runs, also where it generates nothing
-    takes_first = True  # what links give it is taken before the first step; else somebody has it taken in that step
 
     def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links | None = None) -> None:
         super().__init__(model, loop)
@@ -142,11 +129,11 @@ class BoundLoop(LoopMode):
         arrays = self._loop.feeds[number]
         for spec, place in zip(self._model.inputs, self._model.places.inputs, strict=True):
             if spec.name in arrays:
-                yield self._in_slot(spec, place, arrays[spec.name], number)
+                yield self._in_slot(spec, place, arrays[spec.name])
 
-    def _in_slot(self, spec: TensorSpec, place: Place, array: Array, number: int) -> Slot:
+    def _in_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
         """An input that is no state, with its array in a step."""
-        handed = self._links.of(spec.name, number)
+        handed = self._links.taken.get(spec.name)
         if handed is None:
             return self._slot(spec, place, array)
         memory = self._single.memory_for(spec, place)
@@ -157,7 +144,7 @@ class BoundLoop(LoopMode):
         return Slot(spec, handed.array, self._value(spec, handed.array.shape, memory), memory, stays=False)
 
     def _taken_slots(self) -> list[Slot]:
-        return [slot for slot in self._ins[0] if slot.spec.name in self._links.once]
+        return [slot for slot in self._ins[0] if slot.spec.name in self._links.taken]
 
     def _out_slots(self, number: int) -> Iterator[Slot]:
         for place, reference in zip(self._free, self._loop.outputs[number], strict=True):
@@ -167,7 +154,7 @@ class BoundLoop(LoopMode):
                 continue
             slot = self._slot(spec, self._model.places.outputs[place], np.empty(reference.shape, reference.dtype))
             slot = self.unshaped.slot(slot, spec.name in self._links.given)
-            if self._loop.generated is not None or self.each_read:  # each step's are read before the next one runs
+            if self._loop.generated is not None:  # each step's are read before the next one runs
                 self._shared[key] = slot
             yield slot
 
@@ -193,7 +180,7 @@ class BoundLoop(LoopMode):
 
     def _first_slot(self, state: State, array: Array) -> Slot | None:
         """One of them; None where a link gives it where it is."""
-        handed = self._links.of(state.name_in)
+        handed = self._links.taken.get(state.name_in)
         if handed is not None and handed.value is not None:
             return None
         array = array if handed is None else handed.array
@@ -219,7 +206,7 @@ class BoundLoop(LoopMode):
         self._first()
         for number, value in self._first_values.items():
             self._grown[number] = value._get_c_value()
-        if self.takes_first and self._is_stage:
+        if self._is_stage:
             self.take()
 
     def take(self) -> None:
@@ -229,7 +216,7 @@ class BoundLoop(LoopMode):
         self._take()
 
     def _first_value(self, state: State, array: Array) -> Any:
-        handed = self._links.of(state.name_in)
+        handed = self._links.taken.get(state.name_in)
         if handed is not None and handed.value is not None:
             return handed.value
         if array.size:
@@ -239,7 +226,7 @@ class BoundLoop(LoopMode):
     # A step
 
     def _is_moved(self, name: str) -> bool:
-        return name not in self._steps.resident and name not in self._links.once
+        return name not in self._steps.resident and name not in self._links.taken
 
     def _is_read(self, name: str, number: int) -> bool:
         if name in self._links.given:
@@ -293,7 +280,7 @@ class BoundLoop(LoopMode):
 
     def _state_value(self, state: State, number: int) -> Any:
         """What a step has for the input of a state of fixed shape."""
-        handed = None if number else self._links.of(state.name_in)
+        handed = None if number else self._links.taken.get(state.name_in)
         return state.buffers[number % 2] if handed is None or handed.value is None else handed.value
 
     def _next_value(self, state: State, number: int) -> Any:
@@ -331,8 +318,7 @@ class BoundLoop(LoopMode):
         before, behind = self._copies(number, binding.synchronize_outputs)
         run, options, held = self._model.session.run_with_iobinding, self._options, self._grown
         bind = native.bind_ortvalue_input
-        kept = self._loop.kept if number else frozenset()
-        places = [(place, state.pair.out) for place, state in grown if place not in kept]
+        places = [(place, state.pair.out) for place, state in grown]
         found_by_ort, allocated = self.left_to_ort, self._allocated
 
         def step() -> None:
@@ -361,8 +347,6 @@ class BoundLoop(LoopMode):
         """The output of a state that grows, in memory of its own."""
         if number == self._loop.count - 1 and place in self._ends:  # where others look for it
             self._bind_grown_into(state, place, self._ends[place].value)
-        elif number and place in self._loop.kept:  # nobody reads it
-            self._binding._iobinding.bind_output(state.name_out, ort.OrtDevice.make("cpu", 0)._get_c_device())
         elif self.left_to_ort:
             self._binding._iobinding.bind_output(state.name_out, state.memory.ort_device())
         else:
@@ -405,11 +389,9 @@ class BoundLoop(LoopMode):
         number = self._loop.state_of(out)
         return self._outs[-1][self._free.index(out)] if number is None else self._ends[number]
 
-    def handed(self, out: int, stays: bool) -> Sequence[Handed]:
-        """What links give of an output, as `Links` has it."""
-        return [self._handed(self.end(out), stays)]
-
-    def _handed(self, slot: Slot, stays: bool) -> Handed:
+    def handed(self, out: int, stays: bool) -> Handed:
+        """What links give of an output."""
+        slot = self.end(out)
         if stays:
             return Handed(slot.value, slot.array)
         is_seen = is_on_host(slot) and not slot.spec.is_packed  # the host can read what is bound where it is

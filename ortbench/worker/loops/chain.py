@@ -375,23 +375,19 @@ def main_of(stages: list[OpenStage]) -> int:
     return next(on_device, 0)
 
 
-def cpu_stage(
-    stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode], kind: type[CpuLoop] = CpuLoop
-) -> CpuLoop:
+def cpu_stage(stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode]) -> CpuLoop:
     """A stage with CPU tensors; `made` are those before it, by their ids."""
     taken = []
     for joint in data.taken_by(stage):
         source = made[id(joint.source)]
         assert isinstance(source, CpuLoop)
         taken.append(Taken(joint.into, source, joint.out))
-    return kind(stage.model, stage.loop, taken)
+    return CpuLoop(stage.model, stage.loop, taken)
 
 
-def bound_stage(
-    stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode], kind: type[BoundLoop] = ResidentLoop
-) -> BoundLoop:
+def bound_stage(stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode]) -> BoundLoop:
     """The same with IO binding, which has run."""
-    kind.single.check(stage.model)
+    ResidentLoop.single.check(stage.model)
     taken = {}
     for joint in data.taken_by(stage):
         source = made[id(joint.source)]
@@ -401,6 +397,6 @@ def bound_stage(
     crossing = [joint for joint in given if joint.why_copied() is not None]
     read = {it.given.name for it in crossing if it.given.is_packed or not it.places()[0].on_host}
     links = Links(taken, {joint.given.name for joint in given}, read)
-    made_stage = kind(stage.model, stage.loop, stage.asked.steps, links)
+    made_stage = ResidentLoop(stage.model, stage.loop, stage.asked.steps, links)
     made_stage.run_whole()  # so that the next is set up with something to take
     return made_stage

@@ -40,7 +40,6 @@ class LoopData:
     # the second one the same way (the only one, where there is no other): a mode finds out with it what waits for the
     # device. It takes less room than the last one, and its state is not empty
     early: Data
-    kept: frozenset[int]  # the states, by number, of which the first step alone gives what all later ones take
     generated: generation.Generated | None = None  # where steps give tokens; its outputs are known in form alone
 
     @property
@@ -59,13 +58,9 @@ class LoopData:
     def reference_feeds(self, number: int) -> dict[str, Array]:
         """What the plain loop had in a step: where it generates, the tokens that it fed."""
         told, feeds = self.generated, self.feeds[number]
-        if told is None or (number == 0 and told.embed is None):
+        if told is None or number == 0:
             return feeds
-        name, ids = told.roles.ids.name, told.prompt_ids
-        if number:
-            ids = told.fed(number - 1).astype(told.next_ids.dtype).reshape(-1, 1)
-        own = {name: ids} if name in feeds else {}
-        return {**feeds, **own, **({} if told.embed is None else told.embed.run(ids, number == 0))}
+        return {**feeds, told.roles.ids.name: told.fed(number - 1).astype(told.next_ids.dtype).reshape(-1, 1)}
 
     def state_of(self, out: int) -> int | None:
         """The number of the state that an output is; None for one that is none."""
@@ -86,25 +81,21 @@ def make(
     steps: Steps,
     linked: Mapping[str, Array] | None = None,
     states_kept: bool = False,
-    encoded: int | None = None,
-    embed: generation.Embed | None = None,
 ) -> LoopData:
     """What goes into a loop, and what comes of it. Raises `BadInput`: what does not fit the model, or what it refuses;
     `BenchmarkFailed`: a step fails, or its outputs are not the expected ones; `Unsupported`: inputs or outputs that
     cannot be held."""
     refuse_foreign((*model.inputs, *model.outputs))
-    generated = None if steps.decoder is None else _generation(path, model, request, steps, encoded, embed)
+    generated = None if steps.decoder is None else _generation(path, model, request, steps)
     pairs = _pairs(model, steps if generated is None else replace(steps, feedback=generated.feedback))
     _check_names(model, pairs, steps, states_kept)
     if generated is None:
         made = StepInputs(path, model, request, steps, pairs, linked or {})
         made.settle(pairs)
     else:
-        made = _first_that_runs(path, model, request, steps, pairs, generated, linked or {})
+        made = _first_that_runs(path, model, request, steps, pairs, generated)
         made.fill(pairs)
     held = {pair.out for pair in pairs}
-    has_encoder = steps.decoder is not None and steps.decoder.encoder is not None
-    once = frozenset(it for it, pair in enumerate(pairs) if has_encoder and "encoder" in model.inputs[pair.into].name)
     feeds, outputs, shapes = [], [], []
     state, kept, took = made.first, 0, made.first_ns if generated is None else generated.first_ns
     singles: list[Data] = []  # of the first two steps and the last one
@@ -123,14 +114,7 @@ def make(
                 BadInput(f"{error}; --generate {number} ends before that step") if generated and number else error
             ) from None
         took = took or now
-        embedded = () if embed is None else embed.names  # the embedding model gives them anew
-        feeds.append(
-            {
-                name: form_of(array) if name in embedded else array
-                for name, array in arrays.items()
-                if name in made.others
-            }
-        )
+        feeds.append({name: array for name, array in arrays.items() if name in made.others})
         for place, spec in enumerate(model.outputs):
             if (number, place) in expected:
                 beside.append((f"{spec.name} of step {number}", found[place], expected[number, place]))
@@ -150,7 +134,7 @@ def make(
             state_names = [model.outputs[place].name for place in held]
             unshaped = try_outputs(path, model, arrays, made.ranges, found, state_names)
         singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, unshaped=unshaped)]
-        state = next_state(pairs, state, found, number, once)
+        state = [found[pair.out] for pair in pairs]
     shapes.append([array.shape for array in state])
     _check_elements(model, pairs, shapes)
     _check_resident(feeds, steps)
@@ -163,14 +147,7 @@ def make(
                 for number, of_step in enumerate(outputs)
             ]
     early, single = singles[:2][-1], singles[-1]
-    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, once, generated)
-
-
-def next_state(
-    pairs: Sequence[Pair], state: Sequence[Any], found: Sequence[Any], number: int, kept: frozenset[int]
-) -> list[Any]:
-    """The state behind a step that gave so many outputs."""
-    return [state[it] if number and it in kept else found[pair.out] for it, pair in enumerate(pairs)]
+    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, generated)
 
 
 def form_of(array: Array) -> Array:
@@ -178,9 +155,7 @@ def form_of(array: Array) -> Array:
     return np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
-def _generation(
-    path: str, model: Model, request: Inputs, steps: Steps, encoded: int | None, embed: generation.Embed | None
-) -> generation.Generated:
+def _generation(path: str, model: Model, request: Inputs, steps: Steps) -> generation.Generated:
     """A generation before its first step; what it feeds back is what was asked for, else what the folder or the names say."""
     assert steps.decoder is not None
     if steps.feedback:
@@ -188,28 +163,22 @@ def _generation(
         pairs = matched(steps.feedback, outs, ins)
     else:
         pairs = generation.pairs_of(path, model, steps.decoder)
-    roles = generation.roles_of(path, model, steps.decoder, pairs, embed)
-    return generation.begin(path, model, replace(steps, feedback=tuple(pairs)), roles, request.dims, encoded, embed)
+    roles = generation.roles_of(path, model, steps.decoder, pairs)
+    return generation.begin(path, model, replace(steps, feedback=tuple(pairs)), roles, request.dims)
 
 
 def _first_that_runs(
-    path: str,
-    model: Model,
-    request: Inputs,
-    steps: Steps,
-    pairs: list[Pair],
-    told: generation.Generated,
-    linked: Mapping[str, Array],
+    path: str, model: Model, request: Inputs, steps: Steps, pairs: list[Pair], told: generation.Generated
 ) -> PromptedInputs:
     """The inputs with a cache of fixed length, where that is wanted and the model takes it, else with one that grows."""
     assert steps.decoder is not None
     if steps.decoder.shared:
-        made = PromptedInputs(path, model, request, steps, pairs, told, told.depth(steps.count + 1), linked)
+        made = PromptedInputs(path, model, request, steps, pairs, told, told.depth(steps.count + 1))
         told.fixed = model.known is not None or _keeps_its_shape(model, pairs, made, told)
         if told.fixed:
             return made
     cache = told.context if model.known is not None else 0
-    return PromptedInputs(path, model, request, steps, pairs, told, cache, linked)
+    return PromptedInputs(path, model, request, steps, pairs, told, cache)
 
 
 def _keeps_its_shape(model: Model, pairs: list[Pair], made: PromptedInputs, told: generation.Generated) -> bool:
@@ -323,9 +292,7 @@ def lockstep(model: Model, data: LoopData) -> Iterator[list[Array]]:
     state = data.first
     for number in range(data.count):
         found = run_once(model, {**data.reference_feeds(number), **named(model, data.pairs, state)})
-        state = next_state(data.pairs, state, found, number, data.kept)
-        for pair, array in zip(data.pairs, state, strict=True):
-            found[pair.out] = array
+        state = [found[pair.out] for pair in data.pairs]
         yield found
 
 

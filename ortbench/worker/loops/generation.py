@@ -7,7 +7,7 @@ takes unless a file forces another.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,18 +48,6 @@ class Roles(NamedTuple):
     branch: str | None
 
 
-class Embed(NamedTuple):
-    """The embedding model in front of a decoder."""
-
-    ids: TensorSpec  # its input of token ids
-    batch: int  # how many sequences it takes
-    range: tuple[float, float]  # of random ids
-    special: tuple[int, ...]  # tokens that are not among these
-    placed: tuple[int, ...]  # the tokens that stand for features at the beginning of a random prompt, for all sequences
-    names: tuple[str, ...]  # the decoder's inputs that it gives
-    run: Callable[[Array, bool], dict[str, Array]]  # gives them, of ids [batch, n], of the prompt's with its features
-
-
 @dataclass
 class Generated:
     """What a loop that generates is made of beside its feeds."""
@@ -75,12 +63,9 @@ class Generated:
     tokens: Array  # those that the plain loop chose [batch, steps] int64, as its logits have them
     near: Array  # for each whether its two best logits lie closer together than outputs may differ
     next_ids: Array  # what each later step takes [batch, 1]: one array, written by the step before
-    from_file: bool = False  # whether tokens of a file are among them
-    encoded: int | None = None  # how many tokens the encoder takes, or 1 where it takes none; None without one
     fixed: bool = False  # the cache has a fixed length
     first_ns: int = 0  # what the first run of all took, where that was a trial of it, or filled the cache
     said_by: str = ""
-    embed: Embed | None = None  # what gives the decoder its inputs of tokens; None where the decoder takes ids
     prompt_ids: Array = field(init=False)  # what the first step takes [batch, prompt]
     made: dict[tuple[str, int], Array] = field(default_factory=dict)
 
@@ -117,14 +102,12 @@ class Generated:
 
     def described(self) -> Generation:
         return {
-            "prompt": self.prompt if self.encoded is None else self.encoded,
+            "prompt": self.prompt,
             "context": self.context,
             "tokens": self.tokens.shape[1],
             "batch": self.batch,
             "forced": self.forced,
-            "from_file": self.from_file,
-            "encoder": self.encoded is not None,
-            "embedding": self.embed is not None,
+            "from_file": self.given is not None,
             "fixed_cache": self.fixed,
             "said_by": self.said_by,
         }
@@ -150,14 +133,10 @@ def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]
     return [(name, found[name]) for name in outs if name in found]
 
 
-def roles_of(
-    path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[str, str]], embed: Embed | None = None
-) -> Roles:
+def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[str, str]]) -> Roles:
     """Which inputs are what, and which output has the logits; `BadInput`: no input of token ids, no logits, or ids that are not
-    [batch, sequence], or not those of an embedding model too."""
+    [batch, sequence]."""
     state_out, state_in = ({pair[at] for pair in pairs} for at in (0, 1))
-    if decoder.encoder is not None:
-        state_in |= {spec.name for spec in model.inputs if spec.name.startswith("encoder_")}
     ins = {spec.name: spec for spec in model.inputs if spec.name not in state_in}
     outs = {spec.name: spec for spec in model.outputs if spec.name not in state_out}
 
@@ -173,11 +152,6 @@ def roles_of(
 
     own, logits = named("ids", ins), named("logits", outs)
     ids = None if own is None else ins[own]
-    if embed is not None:
-        if ids is not None and (ids.name, ids.type) != (embed.ids.name, embed.ids.type):
-            reason = f"{ids.name} ({ids.type}) is not {embed.ids.name} ({embed.ids.type}) of the embedding model"
-            raise BadInput(f"{path}: {reason}")
-        ids = embed.ids
     if ids is None or logits is None:
         lacks = "input of token ids (input_ids)" if ids is None else "output of logits (logits)"
         raise BadInput(f"{path}: the model has no {lacks}, so it is no decoder; {_OF_A_LOOP}", _FLAG)
@@ -214,29 +188,16 @@ def check_enough(steps: Steps, given: Array, prompt: int) -> None:
         raise BadInput(f"--tokens {steps.tokens}: {reason}", "--tokens")
 
 
-def begin(
-    path: str,
-    model: Model,
-    steps: Steps,
-    roles: Roles,
-    dims: Mapping[str, int | str],
-    encoded_tokens: int | None = None,
-    embed: Embed | None = None,
-) -> Generated:
-    """A generation before its first step; `encoded_tokens` are those that an encoder takes, None where it takes something else.
-    Raises `BadInput`: tokens that cannot be read or are too few, a prompt that the model cannot take or hold."""
+def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str, int | str]) -> Generated:
+    """A generation before its first step. Raises `BadInput`: tokens that cannot be read or are too few, a prompt that the model
+    cannot take or hold."""
     decoder = steps.decoder
     assert decoder is not None
-    length, batch = roles.ids.shape[1], batch_of(roles.ids, dims) if embed is None else embed.batch
-    given, encoded, wanted = tokens_of(steps, batch), None, steps.prompt_length
-    if decoder.encoder is not None:
-        start = np.full((batch, 1), decoder.encoder.start, np.int64)
-        encoded = 1 if encoded_tokens is None else encoded_tokens
-        rest = [] if given is None else [given[:, 0 if encoded_tokens is None else encoded :]]
-        given, wanted = np.concatenate([start, *rest], 1), 1
+    length, batch = roles.ids.shape[1], batch_of(roles.ids, dims)
+    given = tokens_of(steps, batch)
     context, most = steps.context, decoder.context
     read = None if given is None else given.shape[1] - context
-    prompt = wanted or (_usual(most, length, context + steps.count) if read is None else max(1, read))
+    prompt = steps.prompt_length or (_usual(most, length, context + steps.count) if read is None else max(1, read))
     if given is not None:
         check_enough(steps, given, prompt)
     if isinstance(length, int) and length != prompt:
@@ -249,13 +210,7 @@ def begin(
         raise BadInput(f"--prompt-length {prompt}: {reason}", "--prompt-length")
     if roles.logits.name in steps.keep:
         raise BadInput(f"--keep {roles.logits.name}: the host chooses the next token by it", "--keep")
-    if embed is not None and given is None and len(embed.placed) > (prompt - 1) * batch:
-        reason = f"images and sounds take {len(embed.placed)} tokens, and the prompt is to end with text"
-        raise BadInput(f"--prompt-length {prompt}: {reason}", "--prompt-length")
-    if embed is not None and len(embed.placed) % batch:
-        reason = f"features of {len(embed.placed)} tokens are not as many for each of {batch} sequences"
-        raise BadInput(f"--input: {reason}", "--input")
-    own = {roles.ids.name, *roles[2:], *(() if embed is None else embed.names)}
+    own = {roles.ids.name, *roles[2:]}
     for name in steps.fill:
         if name in own:
             raise BadInput(f"--fill {name}: the prompt and the tokens generated say what it holds", "--fill")
@@ -270,16 +225,8 @@ def begin(
         np.zeros((batch, steps.count), np.int64),
         np.zeros((batch, steps.count), np.bool_),
         np.zeros((batch, 1), roles.ids.dtype),
-        steps.tokens is not None,
-        encoded,
         said_by=decoder.said_by,
-        embed=embed,
     )
-
-
-def usual(given: Array | None, decoder: Decoder, steps: Steps) -> int:
-    """How many tokens an encoder takes without --prompt-length."""
-    return _usual(decoder.context, None, steps.count) if given is None else int(given.shape[1])
 
 
 def _usual(most: int | None, length: object, others: int) -> int:
@@ -304,13 +251,11 @@ def _read_tokens(path: Path) -> Array:
     return np.atleast_2d(found).astype(np.int64)
 
 
-def arrays_of(told: Generated, model: Model, past: int, ids: Array, is_prompt: bool = False) -> dict[str, Array]:
+def arrays_of(told: Generated, model: Model, past: int, ids: Array) -> dict[str, Array]:
     """Ids [batch, n], mask, positions and lengths of a run behind `past` tokens in the cache."""
     roles, specs = told.roles, {spec.name: spec for spec in model.inputs}
     total = past + ids.shape[1]
-    found = {roles.ids.name: ids} if roles.ids.name in specs else {}
-    if told.embed is not None:
-        found |= told.embed.run(ids, is_prompt)
+    found = {roles.ids.name: ids}
     if roles.mask is not None:
         found[roles.mask] = _mask(told, specs[roles.mask], total)
     if roles.positions is not None:

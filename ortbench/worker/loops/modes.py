@@ -15,7 +15,7 @@ from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop
-from ortbench.worker.loops.data import LoopData, next_state
+from ortbench.worker.loops.data import LoopData
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import CpuMode, HostAccessibleMode, ResidentMode, arrays_of, bind_as_own
 from ortbench.worker.modes.slots import Slot
@@ -31,8 +31,6 @@ class CpuLoop(LoopMode):
 
     name = CPU
     sync: Sync = CpuMode.sync
-
-    takes_first = True  # what links give it is taken before the first step; else somebody has it taken in that step
 
     def __init__(self, model: Model, loop: LoopData, taken: Sequence[Taken] = ()) -> None:
         super().__init__(model, loop)
@@ -67,7 +65,7 @@ class CpuLoop(LoopMode):
     def begin(self) -> None:
         self._state = list(self._first)
         self._got = [None] * self._loop.count  # what the last loop gave is freed before the first step
-        if self.takes_first and self._taken:
+        if self._taken:
             self.take()
 
     def _step(self, number: int, feeds: dict[str, Any], names: list[str]) -> None:
@@ -77,7 +75,7 @@ class CpuLoop(LoopMode):
             found = model.session.run(model.output_names, given, model.plain_options)
         else:
             found = model.session.run_with_ort_values(model.output_names, given, model.plain_options)
-        self._state = next_state(self._loop.pairs, self._state, found, number, self._loop.kept)
+        self._state = [found[pair.out] for pair in self._loop.pairs]
         self._got[number] = [None if place in self._held else array for place, array in enumerate(found)]
         if self._chosen is not None and number:
             self._got[number - 1] = None  # those of a long one would not fit
@@ -121,12 +119,8 @@ class CpuLoop(LoopMode):
             for shapes in loop.shapes[:-1]
         ]
         state_out = [
-            sum(
-                spec.nbytes(shape)
-                for it, ((pair, _, spec), shape) in enumerate(zip(pairs, shapes, strict=True))
-                if outs[pair.out] and not (number and it in loop.kept)
-            )
-            for number, shapes in enumerate(loop.shapes[1:])
+            sum(spec.nbytes(shape) for (pair, _, spec), shape in zip(pairs, shapes, strict=True) if outs[pair.out])
+            for shapes in loop.shapes[1:]
         ]
         crosses = dict(zip((spec.name for spec in model.inputs), ins, strict=True))
         others_in = [sum(array.nbytes for name, array in step.items() if crosses[name]) for step in loop.feeds]
@@ -138,10 +132,9 @@ class CpuLoop(LoopMode):
 
     # As a stage of a chain
 
-    def take(self, step: int | None = None) -> None:
-        """Take what links give, for all steps or for one."""
+    def take(self) -> None:
+        """Take what links give."""
         self._holds.clear()
-        feeds = self._feeds if step is None else [self._feeds[step]]
         for it in self._taken:
             value = self._as_own(it)
             number = self._loop.state_in(it.into)
@@ -149,9 +142,7 @@ class CpuLoop(LoopMode):
             if number is not None:
                 self._state[number] = value
                 continue
-            if step:
-                self._feeds[step - 1].pop(name, None)
-            for feed in feeds:
+            for feed in self._feeds:
                 feed[name] = value
 
     def given(self, out: int) -> Any:

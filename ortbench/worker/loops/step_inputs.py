@@ -205,7 +205,6 @@ class PromptedInputs(StepInputs):
         pairs: Sequence[Pair],
         told: generation.Generated,
         cache: int,
-        linked: Mapping[str, Array],
     ) -> None:
         grown = {
             dim for pair in pairs for dim, after in zip(model.inputs[pair.into].shape, model.outputs[pair.out].shape, strict=False)
@@ -218,16 +217,11 @@ class PromptedInputs(StepInputs):
         self._told, self._cache = told, cache
         ids = told.roles.ids
         self._own = generation.arrays_of(told, model, 0, np.zeros((told.batch, told.prompt), ids.dtype))  # of a run
-        super().__init__(path, model, request, steps, pairs, linked)
-        if told.embed is not None:
-            self.ranges[ids.name] = told.embed.range
+        super().__init__(path, model, request, steps, pairs, {})
         self._context = self._ids(told.context, 0)
         told.prompt_ids = self._ids(told.prompt, told.context)
-        if told.embed is not None and told.given is None:
-            placed = np.reshape(told.embed.placed, (told.batch, -1))
-            told.prompt_ids[:, : placed.shape[1]] = placed
-        for name in (*self._own, ids.name):
-            if name != ids.name or told.given is not None or told.embed is not None:
+        for name in self._own:
+            if name != ids.name or told.given is not None:
                 self.ranges.pop(name, None)
 
     def _ids(self, count: int, at: int) -> Array:
@@ -237,11 +231,7 @@ class PromptedInputs(StepInputs):
             return told.given[:, at : at + count].astype(spec.dtype)
         generator = np.random.default_rng([self._request.seed, count, *([at] if at else [])])
         limits = self.ranges.get(spec.name, (0, 1))
-        found = input_arrays.random_array(spec, (told.batch, count), limits, generator)
-        special = () if told.embed is None else told.embed.special
-        other = next((token for token in range(int(limits[0]), int(limits[1]) + 1) if token not in special), 0)
-        found[np.isin(found, special)] = other
-        return found
+        return input_arrays.random_array(spec, (told.batch, count), limits, generator)
 
     def fill(self, pairs: Sequence[Pair]) -> None:
         """Have the first state hold the context. Raises as `make` does."""
@@ -286,12 +276,10 @@ class PromptedInputs(StepInputs):
 
     def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
         ids = self._told.prompt_ids if number == 0 else self._told.next_ids
-        return self._of_run(self._told.depth(number), ids, number, state, is_prompt=number == 0)
+        return self._of_run(self._told.depth(number), ids, number, state)
 
-    def _of_run(
-        self, past: int, ids: Array, number: int, state: Sequence[Array], is_prompt: bool = False
-    ) -> dict[str, Array]:
-        self._own = generation.arrays_of(self._told, self._model, past, ids, is_prompt)
+    def _of_run(self, past: int, ids: Array, number: int, state: Sequence[Array]) -> dict[str, Array]:
+        self._own = generation.arrays_of(self._told, self._model, past, ids)
         return {**super().of_step(number, state), **self._own}
 
     def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
