@@ -29,6 +29,9 @@ def main() -> None:
         from ortbench.core import safe_stdio
 
         safe_stdio.to_the_end(overview.show)
+    from ortbench.core.interpreters import start_no_threads
+
+    start_no_threads()
     if waits_for_a_worker(typed):
         from ortbench.core.worker_process import start_early
 

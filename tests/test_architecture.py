@@ -26,7 +26,10 @@ KNOWS["api"] -= {"cli"}  # two faces of the same
 KNOWS["api"] |= {"root"}
 KNOWS["root"] = {"root"}
 # The worker is started before the command line is loaded; the package offers what `api` has, and loads it when it is used.
-EXCEPTIONS = {("__main__.py", f"ortbench{module}") for module in ("", ".cli", ".core", ".core.worker_process")}
+EXCEPTIONS = {
+    ("__main__.py", f"ortbench{module}")
+    for module in ("", ".cli", ".core", ".core.interpreters", ".core.worker_process")
+}
 EXCEPTIONS |= {("__init__.py", f"ortbench.core.{module}") for module in ("version", "errors")}
 EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("commands", "results", "running")}
 # Commands to copy are written in options.

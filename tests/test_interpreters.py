@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,16 @@ def test_nothing_says_where_ortbenchs_own_packages_are(monkeypatch: pytest.Monke
     handed = interpreters.surroundings()
     assert "/ours" not in handed.values()
     assert handed["VK_DRIVER_FILES"] == "/theirs"
+
+
+def test_numpy_starts_no_threads_here_and_as_many_as_ever_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "OPENBLAS_NUM_THREADS"
+    monkeypatch.setattr(interpreters, "_added", set())
+    monkeypatch.setenv(name, "3")
+    interpreters.start_no_threads()
+    assert interpreters.given_variables()[name] == os.environ[name] == "3"
+    monkeypatch.delenv(name)
+    interpreters.start_no_threads()
+    assert os.environ[name] == "1"
+    assert name not in interpreters.given_variables()
+    assert name not in interpreters.surroundings()

@@ -168,6 +168,13 @@ def test_the_api_says_it_too(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="the file is Linux's")
+def test_a_model_that_the_disk_does_not_give() -> None:
+    ran = ortbench("run", "/proc/self/mem", *SHORT)
+    assert (ran.code, ran.error_line) == (2, "/proc/self/mem cannot be read: Input/output error")
+
+
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="rights that root can give up are Linux's")
 def test_what_may_not_be_read_or_entered(odd: Path) -> None:
     prefix: tuple[str, ...] = ()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
-from pathlib import Path
+from itertools import chain
+from pathlib import Path, PurePath
 from typing import Any
 
 from ortbench.core import signals
-from ortbench.core.errors import BenchmarkFailed, one_line, system_text
+from ortbench.core.errors import BadInput, BenchmarkFailed, one_line, system_text
 from ortbench.core.safe_text import encoded
 
 _SHORT = 50  # characters, that leave room in a name for what makes it one of its own
@@ -189,10 +191,16 @@ class ModelFiles:
         self._digests: dict[Path, str] = {}
 
     def digest(self, model: str) -> str:
-        """The SHA-256 of a model's file, as it was when it was asked for first."""
+        """The SHA-256 of a model's file, as it was when it was asked for first; `BadInput` where it cannot be read."""
         path = Path(model)
         if path not in self._digests:
-            self._digests[path] = sha256(path)
+            try:
+                self._digests[path] = sha256(path)
+                named = files_named_in(path)
+            except OSError as error:
+                raise BadInput(f"{path} cannot be read: {one_line(error.strerror or error)}") from None
+            for name in named:
+                self._stamps.setdefault(path.parent / name, _stamp(path.parent / name))
         return self._digests[path]
 
     def check(self) -> None:
@@ -201,9 +209,15 @@ class ModelFiles:
             now = _stamp(file)
             if now == before:
                 continue
-            if now is None or file not in self._digests or sha256(file) != self._digests[file]:
+            if now is None or file not in self._digests or _digest_now(file) != self._digests[file]:
                 raise BenchmarkFailed(f"{file} was changed during the measurement: measure again without changing it")
             self._stamps[file] = now
+
+
+def _digest_now(file: Path) -> str | None:
+    with suppress(OSError):
+        return sha256(file)
+    return None
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
@@ -220,6 +234,26 @@ def model_files(model: Path) -> Iterator[Path]:
     for pattern in (f"{glob.escape(model.name)}[._]data*", f"{glob.escape(model.stem)}.data*"):
         with suppress(OSError):
             yield from model.parent.glob(pattern)
+
+
+# A key and a value in protobuf: where a tensor is, and where an EP's compiled part is.
+_KEYS = (b"\n\x08location\x12", b'\n\x10ep_cache_context"')
+_SIZE = rb"([\x01-\x7f]|[\x80-\xff][\x01-\x1f])"
+_LONGEST_NAME = 1 << 12  # bytes: more is no path but the compiled part itself
+
+
+def files_named_in(model: Path) -> set[str]:
+    """The files that a model in ONNX's format has parts of itself in, as it names them; those outside of its folder ONNX Runtime refuses."""
+    names, part = set[str](), b""
+    with model.open("rb") as file:
+        while more := file.read(1 << 20):
+            part = part[-_LONGEST_NAME - 32 :] + more
+            for found in chain.from_iterable(re.finditer(key + _SIZE, part, re.DOTALL) for key in _KEYS if key in part):
+                low, high = found[1][0], found[1][1] if found[1][1:] else 0
+                value = part[found.end() : found.end() + (low & 127) + (high << 7)]
+                with suppress(UnicodeDecodeError):  # the compiled part itself
+                    names.add(value.decode())
+    return {it for it in names if not PurePath(it).is_absolute() and ".." not in PurePath(it).parts}
 
 
 def sha256(path: Path) -> str:

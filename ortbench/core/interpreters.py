@@ -18,6 +18,9 @@ _PIP = re.compile(r"(?<!\S)(?<!-m )pip (?=install |uninstall )")
 _OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 # ONNX Runtime looks up a host and keeps a database of events otherwise, which a benchmark is to be without.
 NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
+# NumPy's OpenBLAS sends SIGINT, as Ctrl-C does, where no thread can be started; ortbench itself has no use for its threads.
+_NO_THREADS = {"OPENBLAS_NUM_THREADS": "1"}
+_added: set[str] = set()  # variables that are this process's own
 
 
 def program(path: str) -> str:
@@ -73,6 +76,18 @@ def with_pip_of(text: str, python: str) -> str:
     return _PIP.sub(lambda _: pip, text)
 
 
+def start_no_threads() -> None:
+    """Have NumPy, which is still to be loaded, start no threads in this process and its workers."""
+    for name in _NO_THREADS.keys() - os.environ.keys():
+        os.environ[name] = _NO_THREADS[name]
+        _added.add(name)
+
+
+def given_variables() -> dict[str, str]:
+    """The environment variables that this process was started with."""
+    return {key: value for key, value in os.environ.items() if key not in _added}
+
+
 def surroundings() -> dict[str, str]:
-    """The environment variables of this process for another interpreter, without those that are for Python's own packages."""
-    return {key: value for key, value in os.environ.items() if key not in _OF_PYTHON}
+    """Those for another interpreter, without those that are for Python's own packages."""
+    return {key: value for key, value in given_variables().items() if key not in _OF_PYTHON}

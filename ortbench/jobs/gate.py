@@ -21,7 +21,7 @@ from ortbench.analysis.comparing.comparable import (
 )
 from ortbench.analysis.why.explain import explain
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
-from ortbench.core.files import make_folder, write_or_note
+from ortbench.core.files import ModelFiles, make_folder, write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
 from ortbench.gate.checks import check_alone, refuse_unchecked
@@ -184,6 +184,12 @@ class _Held:
     folders: Sequence[Path]
     checks: Sequence[Check]
     regressions: set[str]  # the names of the checks that found the candidate slower
+    model_files: Sequence[ModelFiles]
+
+    def check_models(self) -> None:
+        """Refuse (`BenchmarkFailed`) what was measured since then where a model is another one now."""
+        for files in self.model_files:
+            files.check()
 
 
 def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: bool, why: bool = False) -> Verdict:
@@ -224,7 +230,7 @@ def gate_live(
     verdict = Verdict(results, checks, remarks, folder, alike)
     can_tell = bool(results[1:]) and KINDS[results[0].kind].times_nodes and not verdict.failed
     if can_tell and (bool(slower) if asked.why is None else asked.why):
-        verdict = _explained(verdict, asked, held.folders, slower, quiet, observer)
+        verdict = _explained(verdict, asked, held, slower, quiet, observer)
     if folder is not None:
         write_or_note(folder / "gate.json", verdict_json(verdict))
         write_or_note(folder / "gate.md", markdown(build_gate(verdict)))
@@ -234,7 +240,7 @@ def gate_live(
 def _explained(
     verdict: Verdict,
     asked: AskedGate,
-    folders: Sequence[Path],
+    held: _Held,
     slower: Sequence[str],
     quiet: bool,
     observer: Observer | None,
@@ -249,10 +255,11 @@ def _explained(
             told = observed(stack, quiet, observer or _line(quiet, "confirming the change of nodes")) or Observer()
             ratios = {it.mode: it.ratio for it in verdict.checks if it.mode and it.ratio is not None and _is_told(it)}
             why = why_slower(asked.plans, verdict.results, [*slower, *asked.limits.modes], told, ratios)
+            held.check_models()
     except (OrtbenchError, OSError, KeyboardInterrupt) as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         return replace(verdict, remarks=[*verdict.remarks, f"which nodes make the difference is not known: {reason}"])
-    for result, folder in zip(verdict.results, folders, strict=False):
+    for result, folder in zip(verdict.results, held.folders, strict=False):
         saves(folder)(result)
         write_run(result, folder)
     return replace(verdict, why=why)
@@ -284,7 +291,7 @@ def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place
         return None
     is_load_alone = not in_turns and asked.load is not None
     checks = check_alone(found.result, asked.limits) if is_load_alone else judge.checks(found.results)
-    return _Held(found.results, found.folders, checks, judge.regressions(checks))
+    return _Held(found.results, found.folders, checks, judge.regressions(checks), found.model_files)
 
 
 def _hold_again(
@@ -294,6 +301,7 @@ def _hold_again(
     observer = observer or _line(quiet, "confirming with fresh workers")
     try:
         again = _hold(asked, quiet, observer, None if folder is None else lambda: make_folder(folder / AGAIN))
+        held.check_models()
     except (OrtbenchError, OSError) as error:
         return confirmed(held.checks, held.regressions, [], f"it failed: {error}")
     return None if again is None else confirmed(held.checks, held.regressions, again.checks)

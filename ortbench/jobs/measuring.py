@@ -48,6 +48,7 @@ class Measured:
     timelines: list[tuple[str, Result, Timeline]] = field(default_factory=list)
     # Of each result of a load all that was measured at its load points, in the order of those of the result.
     taken: list[list[LoadSamples]] = field(default_factory=list)
+    model_files: list[files.ModelFiles] = field(default_factory=list)  # of the configurations
 
     @property
     def result(self) -> Result:
@@ -160,6 +161,7 @@ def measure(
         [(side.name, error) for side, error in bench.not_opened],
         [("", side.result, side.timeline) for side in kept if side.timeline is not None],
         taken,
+        [side.model_files for side in sides],
     )
 
 

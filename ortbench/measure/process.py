@@ -146,7 +146,7 @@ class Client:
         try:
             self._process.stdin.write(json.dumps(self._request | ({"lost": lost} if lost else {})).encode() + b"\n")
             self._process.stdin.flush()
-        except OSError:
+        except (OSError, ValueError):  # ValueError: it was closed, and no other could be started
             raise WorkerLost(self._obituary()) from None
 
     def ask(self, do: str, **arguments: Any) -> Any:
@@ -234,7 +234,7 @@ class Client:
         return f"{self._called} {how}{self._doing()}{self._words()}"
 
     def _words(self) -> str:
-        return last_words(self._worker.stderr, "its")
+        return "" if self._worker.stderr.closed else last_words(self._worker.stderr, "its")
 
     def _kill(self) -> None:
         self._worker.end()

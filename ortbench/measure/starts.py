@@ -21,7 +21,7 @@ from ortbench.analysis.engines import CACHES, cache_options
 from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder
-from ortbench.core.interpreters import NO_TELEMETRY, program, surroundings
+from ortbench.core.interpreters import NO_TELEMETRY, given_variables, program, surroundings
 from ortbench.core.processes import start_process
 from ortbench.core.units import share
 from ortbench.core.worker_process import nameless_file
@@ -117,7 +117,7 @@ def start(folder: Path, python: str | None, timeout_s: float, outputs: Path | No
         str(folder / PROGRAM),
         *map(str, filter(None, [outputs])),
     ]
-    environment = {**NO_TELEMETRY, **(os.environ if python is None else surroundings())}
+    environment = {**NO_TELEMETRY, **(given_variables() if python is None else surroundings())}
     found = folder / FOUND
     found.unlink(missing_ok=True)
     with nameless_file() as printed:

@@ -49,11 +49,15 @@ class SharedWorker:
         return self._opened
 
     def restart(self) -> None:
+        """Start another worker; `opened` says where none can be started."""
         self.client.close()
         self.times_lost += 1
         self.released = False
         self._opened = None
-        self.client = open_session(self._plan)
+        try:
+            self.client = open_session(self._plan)
+        except OrtbenchError as error:
+            self._opened = error
 
 
 class PointSide(Configuration):

@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from typing import IO
 
-from ortbench.core.interpreters import NO_TELEMETRY
+from ortbench.core.interpreters import NO_TELEMETRY, start_no_threads
 from ortbench.core.profiler import is_profiled
 from ortbench.worker import messages
 from ortbench.worker.worker import Worker
@@ -40,6 +40,7 @@ def main(python: str | None = None) -> None:
     gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
     _end_with_parent()
     os.environ |= {**NO_TELEMETRY, **os.environ}
+    start_no_threads()
     messages.is_of(python)
     channel = os.dup(1)
     os.dup2(2, 1)

@@ -25,13 +25,13 @@ THREE = (*SHORT, "--iterations", 6, "--processes", 3)
 CHANGED = "was changed during the measurement: measure again without changing it"
 
 
-def scaling(path: Path, factor: float) -> Path:
+def scaling(path: Path, factor: float, location: str | None = None) -> Path:
     """A model that multiplies, with its factor in a file beside it."""
     weights = numpy_helper.from_array(np.full(1024, factor, np.float32), "w")
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1024]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "g", [x], [y], [weights])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, path, save_as_external_data=True, location=f"{path.name}.data", size_threshold=0)
+    onnx.save(model, path, save_as_external_data=True, location=location or f"{path.name}.data", size_threshold=0)
     return path
 
 
@@ -63,6 +63,17 @@ def test_an_interpreter_that_is_removed(tmp_path: Path) -> None:
 
 
 @process
+def test_an_interpreter_that_is_removed_during_a_sweep(tmp_path: Path) -> None:
+    line = ("sweep", MODELS / "multi_output.onnx", *THREE, "--dim", "batch=1,2")
+    ran = ran_with(tmp_path, 1, "rm python", *line)
+    why = f"the worker of {tmp_path}/python cannot be started: No such file or directory"
+    assert (ran.code, ran.error_line) == (
+        1, f"batch=1, batch=2 failed: in process 2 the shape could not be run again: {why}"
+    )  # fmt: skip
+    assert [len(case["samples"]["latency"]) for case in cases_of(tmp_path)] == [2, 2]
+
+
+@process
 @pytest.mark.wide
 def test_the_same_wherever_there_is_a_second_process(tmp_path: Path) -> None:
     tiny = MODELS / "tiny.onnx"
@@ -71,6 +82,21 @@ def test_the_same_wherever_there_is_a_second_process(tmp_path: Path) -> None:
             (("load", tiny, *SHORT, "--duration", 0.3, "--concurrency", "1,2", "--sessions", "process"), True),
             (("load", tiny, *SHORT, "--duration", 0.3, "--concurrency", 1, "--processes", 3), True),
             (("start", tiny, "--ep", "cpu", "--iterations", 2), False),
+            (
+                (
+                    "gate",
+                    "--model",
+                    tiny,
+                    "--baseline-model",
+                    tiny,
+                    *SHORT,
+                    "--duration",
+                    0.3,
+                    "--max-regression",
+                    "9%",
+                ),
+                False,
+            ),
             (("tune", tiny, "--ep", "cpu", "--max-time", "20s"), False),
         )
     ):
@@ -84,11 +110,12 @@ def test_the_same_wherever_there_is_a_second_process(tmp_path: Path) -> None:
 
 
 @process
-@pytest.mark.parametrize("name", ["m.onnx", "m.onnx.data"])
+@pytest.mark.parametrize("name", ["m.onnx", "m.onnx.data", "weights"])
 def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    model = scaling(tmp_path / "m.onnx", 2)
-    scaling(tmp_path / "other" / "m.onnx", 3)
+    location = None if name == "m.onnx" else name
+    model = scaling(tmp_path / "m.onnx", 2, location)
+    scaling(tmp_path / "other" / "m.onnx", 3, location)
     if name == "m.onnx":  # with a name in it of the same length
         (tmp_path / "other" / name).write_bytes(model.read_bytes().replace(b"Mul", b"Add"))
     ran = ran_with(tmp_path, 2, f"cp other/{name} new; mv new {name}", "run", model, *THREE)
@@ -125,6 +152,33 @@ def test_a_replaced_model_is_found_by_every_later_process(tmp_path: Path) -> Non
         ran = ran_with(folder, start, "cp other.onnx new; mv new m.onnx", command, model, *options)
         assert CHANGED in (ran.out if "--measure-nodes" in line else ran.error_line), ran
         assert cases_of(folder)[0]["samples"]["latency"]
+
+
+@process
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    ("start", "reason"),
+    [(3, "again with fresh workers: it failed: "), (5, "which nodes make the difference is not known: ")],
+)
+def test_a_model_that_is_replaced_after_a_verdict(start: int, reason: str, tmp_path: Path) -> None:
+    slow, fast = (products(tmp_path / name, number) for name, number in (("slow.onnx", 4), ("fast.onnx", 1)))
+    products(tmp_path / "other.onnx", 5)
+    ran = ran_with(
+        tmp_path, start, "mv other.onnx slow.onnx", "gate", "--model", slow, "--baseline-model", fast, *SHORT, "--intra-op-threads", 1,
+        "--duration", 2, "--max-regression", "10%",
+    )  # fmt: skip
+    assert ran.code == (4 if start == 3 else 3)
+    assert f"{reason}{slow} {CHANGED}" in " ".join(ran.out.split())
+
+
+def products(path: Path, number: int) -> Path:
+    """A model of so many matrix products, one after the other."""
+    weights = [numpy_helper.from_array(np.ones((256, 256), np.float32), f"w{at}") for at in range(number)]
+    nodes = [helper.make_node("MatMul", [f"x{at}", f"w{at}"], [f"x{at + 1}"]) for at in range(number)]
+    x, y = (helper.make_tensor_value_info(f"x{at}", TensorProto.FLOAT, [64, 256]) for at in (0, number))
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
 
 
 def test_files_are_compared_by_their_content_only_where_the_system_says_that_they_may_differ(tmp_path: Path) -> None:

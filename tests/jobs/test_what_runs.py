@@ -78,7 +78,7 @@ def test_no_measuring_command_runs_anything_of_the_folder(checkout: Path, tmp_pa
         ("start", TINY, *cpu),
         ("soak", TINY, "--ep", "cpu", "--duration", "10s"),
         ("tune", TINY, "--ep", "cpu", "--duration", 10),
-        ("bandwidth", "--ep", "cpu", "--max-size", "1kB", "--iterations", 1),
+        ("bandwidth", "--ep", "cpu", "--max-size", "4kB", "--iterations", 1),
         ("suite", tmp_path / "suite.toml"),
         ("gate", "--model", TINY, "--ep", "cpu", "--max-cpu-nodes", 0),
         ("profile", TINY, "--ep", "cpu", "--iterations", 1),
@@ -202,3 +202,26 @@ def test_a_killed_start_leaves_no_process_and_its_folder_goes_at_the_next(tmp_pa
     )
     assert {path.name for path in temporary.iterdir()} == {"ortbench-temporary-kept", "ortbench-temporary-link"}
     assert here.is_dir()
+
+
+@pytest.mark.wide
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_a_limit_of_processes_is_told(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        lacking("root, and setpriv, to run as a user without other processes")
+    tmp_path.chmod(0o777)
+    capabilities = "-all,+dac_override,+dac_read_search"  # all files are read as before
+    user = ("setpriv", "--reuid=54321", f"--inh-caps={capabilities}", f"--ambient-caps={capabilities}")
+    for most, line in (
+        (0, ("run", TINY, *SHORT)),
+        (2, ("inspect", TINY)),
+        (3, ("run", TINY, *SHORT)),
+        (5, ("load", TINY, "--ep", "cpu", "--concurrency", 9, "--duration", 0.1)),
+    ):
+        prefix = (*user, "bash", "-c", f'ulimit -u {most}; exec "$@"', "bash")
+        ran = ortbench(
+            *line, *(() if line[0] == "inspect" else ("--out", tmp_path / "out")), prefix=prefix, cwd=tmp_path
+        )
+        assert ran.code == 1
+        words = ("Resource temporarily unavailable", "can't start new thread")
+        assert any(it in ran.error_line for it in words), ran

@@ -13,7 +13,7 @@ from ortbench.model.schema import MachineNoise
 from ortbench.report import comparison, run
 from ortbench.report.model import Block, Findings, Heading, Report
 from ortbench.report.noise import noise_part, sides_part
-from tests.results import US, measured, noise_of, result_of, serving, steady, sweep_result
+from tests.results import US, curve_of, measured, noise_of, result_of, serving, steady, sweep_result
 
 BUSY = "Busy machine: other processes used 50% of 2 cores"
 WAITED = "this process waited for a CPU in 50% of blocks"
@@ -58,6 +58,7 @@ def one(noise: MachineNoise | None, mode: str = CPU) -> Result:
             f"{BUSY}; {WAITED}.", "Next: ortbench load m.onnx --ep some --wait-quiet 60s",
             "Figures of the quiet rounds (20 of 40): cpu-tensors 1.00 ms, device-tensors 1.00 ms, cpu-tensors with 2 clients 192 inferences/s, "
             "cpu-tensors with 4 clients 392 inferences/s and 4 more."]),
+        (of(curve_of(), noise_of(2, 1.0)), [f"{BUSY}.", NEXT]),
     ],
 )  # fmt: skip
 def test_what_is_said(result: Result, said: list[str]) -> None:

@@ -29,10 +29,11 @@ def command(result: Result, name: str, *changes: str, without: Collection[str] =
 
 
 def carried_out(result: Result) -> CarriedOut:
-    """What a result says of how it was measured, of a sweep with the first of its shapes."""
-    inputs = next((it.inputs for it in result.shapes), result.model["inputs"])
+    """What a result says of how it was measured, of a sweep with the first of its shapes; copies are of no model."""
+    model = result.model or {"path": "", "inputs": []}
+    inputs = next((it.inputs for it in result.shapes), model["inputs"])
     variables = needed_variables(result.environment)
-    return CarriedOut(result.command, result.model["path"], inputs, [*_session(result)], [*_loop(result)], variables)
+    return CarriedOut(result.command, model["path"], inputs, [*_session(result)], [*_loop(result)], variables)
 
 
 def how_to_write(result: Result, mode: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from ortbench.core.files import files_named_in
 from ortbench.jobs.fingerprint import Put, with_files
 from ortbench.suite.job import Job
 from ortbench.suite.layers import Demand
@@ -77,31 +77,5 @@ def moved(job: Job, to: Put, python: Put = str) -> Job:
 
 def files_of(place: Path) -> dict[str, Path]:
     """The files of a folder, or a file with those beside it that it names if it is a model, by their paths from the folder above."""
-    files = place.rglob("*") if place.is_dir() else [place, *(place.parent / name for name in _beside(place))]
+    files = place.rglob("*") if place.is_dir() else [place, *(place.parent / name for name in files_named_in(place))]
     return {it.relative_to(place.parent).as_posix(): it for it in sorted(files) if it.is_file()}
-
-
-def _beside(model: Path) -> set[str]:
-    """The files that a model has part of itself in, as it names them: tensors, and an EP's compiled part."""
-    if model.suffix != ".onnx":
-        return set()
-    import onnx
-
-    with suppress(Exception):  # what is no model has none, and the worker says so
-        named = {PurePosixPath(it) for it in _named(onnx.load(model, load_external_data=False))}
-        return {str(it) for it in named if it.name and not it.is_absolute() and ".." not in it.parts}
-    return set()
-
-
-def _named(message: Any) -> Iterator[str]:
-    """The files that a message of ONNX's format names, wherever in it."""
-    if hasattr(message, "external_data"):
-        yield from (entry.value for entry in message.external_data if entry.key == "location")
-        return
-    if getattr(message, "op_type", "") == "EPContext":
-        with suppress(UnicodeDecodeError):  # the compiled part itself
-            yield from (it.s.decode() for it in message.attribute if it.name == "ep_cache_context")
-    for about, value in message.ListFields():
-        if about.message_type is not None:
-            for inner in [value] if hasattr(value, "ListFields") else value:
-                yield from _named(inner)
