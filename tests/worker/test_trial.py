@@ -345,3 +345,20 @@ def test_an_output_in_host_memory_is_bound_there_in_every_mode(library: Path, tm
     assert {case.mode: case.status for case in result.cases} == dict.fromkeys(
         ("cpu-tensors", DEVICE, RESIDENT, HOST_ACCESSIBLE), "ok"
     )
+
+
+@pytest.mark.process
+def test_each_step_of_a_loop_copies_what_is_no_state_back_once(library: Path, tmp_path: Path) -> None:
+    """By one call for those of known size, and one for those without a shape."""
+    graph = "g (float[64] s, float[16] v) => (float[64] out, float[1, 16] w, float[16] u, float[1, 16] t) { out = Relu(s)  w = Relu(v)  u = Relu(w)  t = Relu(v) }"  # fmt: skip
+    loop = ("--feedback", "out=s", "--steps", 3, "--iterations", 2, "--warmup", 1, "--mode", RESIDENT)
+    config = Config(trace=tmp_path / "trace", alignment=0)
+    code, result, _, errors = run_on_device(library, written(graph, tmp_path), config, tmp_path, *loop, command="loop")
+    assert (code, errors) == (0, "")
+    assert {(case.status, case.checks["outputs"]["verdict"]) for case in result.cases} == {("ok", "passed")}
+    starts = [at for case in result.cases for _, _, at in case.blocks["latency"]]
+    events = Trace.read(tmp_path / "trace").of("d2h", "inference")
+    timed = events[events["queued_ns"] >= min(starts)]
+    inferences = int(is_kind(timed, "inference").sum())
+    assert inferences >= 3 * 2
+    assert list(timed[is_kind(timed, "d2h")]["bytes"]).count(64) >= 3 * 2 * 3

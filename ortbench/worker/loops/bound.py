@@ -78,6 +78,7 @@ class BoundLoop(LoopMode):
     single: type[BoundMode]  # the mode of single inferences that has its memory, and proves its sync
     one_buffer = False  # past and present of a state share one
     leaves_to_ort = True  # ONNX Runtime allocates a state that grows, where it can
+    reads_in_place = False  # the host reads outputs where they are
 
     def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links | None = None) -> None:
         super().__init__(model, loop)
@@ -92,7 +93,7 @@ class BoundLoop(LoopMode):
         self.refused = self._single.refused
         self._values: dict[tuple[str, Shape], Any] = {}
         self._shared: dict[tuple[str, Shape], Slot] = {}  # of a loop that generates: outputs of steps of one shape
-        self.unshaped = UnshapedOutputs(self._single, model.output_names, self._down)
+        self.unshaped = UnshapedOutputs(self._single, model.output_names, self._down, self.reads_in_place)
         self._ins = [list(self._in_slots(number)) for number in range(loop.count)]
         self._outs = [list(self._out_slots(number)) for number in range(loop.count)]
         self._states = [self._state_of(number, pair) for number, pair in enumerate(loop.pairs)]

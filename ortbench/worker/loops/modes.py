@@ -208,6 +208,7 @@ class HostAccessibleLoop(BoundLoop):
     name = HOST_ACCESSIBLE
     single: type[BoundMode] = HostAccessibleMode
     leaves_to_ort = False  # its outputs would be in the device's DEFAULT memory
+    reads_in_place = True
 
     def _up(self, slots: Sequence[Slot]) -> Copy:
         moved = [slot for slot in slots if not slot.stays]

@@ -135,9 +135,14 @@ def refuse_strings(specs: Iterable[TensorSpec]) -> None:
 NO_ALLOCATOR = "Failed to find allocator for device"
 
 
-def _reader(slot: Slot) -> Callable[[Any], Array]:
-    """What gives the array of a native value that copies itself."""
-    if slot.memory.kind == "host" and not slot.spec.native:
+def is_copied_by_ort(slot: Slot) -> bool:
+    """Whether CopyTensors copies the value; other values copy themselves."""
+    return not slot.stays and slot.memory.kind == "ep-device"
+
+
+def reader_of(slot: Slot, in_place: bool = False) -> Callable[[Any], Array]:
+    """What gives the array of a native value that copies itself, or that the host reads where it is."""
+    if in_place or slot.stays or (slot.memory.kind == "host" and not slot.spec.native):
         return partial(host_view, slot.spec)
     return methodcaller("numpy")
 
@@ -169,11 +174,11 @@ class DynamicOutputs:
         moved = [number for number, target in enumerate(targets) if not target.stays]
         for number in moved:
             self._copy_to(number, targets[number].array, targets[number].pinned)
-        # One call of CopyTensors is for one memory; other values copy themselves.
-        copied = [number for number in moved if targets[number].memory.kind == "ep-device"]
+        # One call of CopyTensors is for one memory.
+        copied = [number for number in moved if is_copied_by_ort(targets[number])]
         places = dict.fromkeys(id(targets[number].memory) for number in copied)
         self._groups = [[it for it in copied if id(targets[it].memory) == place] for place in places]
-        self._read = [(it, _reader(targets[it])) for it in moved if it not in copied]
+        self._read = [(it, reader_of(targets[it])) for it in moved if it not in copied]
         unshaped = by_memory([target for target in targets if target.value is None])
         self._label = " and ".join(memory.label for memory, _ in unshaped)
         self._ran = False
