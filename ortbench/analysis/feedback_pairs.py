@@ -65,27 +65,30 @@ def _generates(inputs: Sequence[Tensor], outputs: Sequence[Tensor], pairs: Seque
 def by_name(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Pair]:
     """Outputs and inputs of one type and of shapes that fit each other, whose names are alike, in the order of the outputs."""
     found: dict[str, Tensor] = {}
+    taken: set[str] = set()
     stems = partial(_stem, marks=_BEHIND), partial(_stem, marks=_BEFORE)
     for behind, before in (stems, (_numbered_behind, _numbered_before)):
-        for out in outputs:
-            key = behind(out["name"])
-            free = [it for it in inputs if it["name"] not in {taken["name"] for taken in found.values()}]
-            into = next((it for it in free if key and key == before(it["name"]) and _fits(out, it)), None)
-            if out["name"] not in found and into is not None:
+        by_key: dict[_Key, list[Tensor]] = {}
+        for it in inputs:
+            by_key.setdefault(before(it["name"]), []).append(it)
+        for out in (it for it in outputs if it["name"] not in found):
+            alike = by_key.get(key, ()) if (key := behind(out["name"])) else ()
+            into = next((it for it in alike if it["name"] not in taken and _fits(out, it)), None)
+            if into is not None:
                 found[out["name"]] = into
+                taken.add(into["name"])
     return [(out, found[out["name"]]) for out in outputs if out["name"] in found]
 
 
 def _only_one_alike(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Pair]:
     """The one output and the one input that are alike in type and shape, as those of a denoiser are; none if there are more."""
-    alike = [
-        (out, into)
-        for out in outputs
-        for into in inputs
-        if out["type"] in _FLOATS and out["type"] == into["type"] and out["model_shape"] == into["model_shape"]
-        if len(out["model_shape"]) > 1
-    ]
-    return alike if len(alike) == 1 else []
+    alike: dict[tuple[object, ...], tuple[list[Tensor], list[Tensor]]] = {}
+    for number, side in enumerate((outputs, inputs)):
+        for it in side:
+            if it["type"] in _FLOATS and len(it["model_shape"]) > 1:
+                alike.setdefault((it["type"], *it["model_shape"]), ([], []))[number].append(it)
+    pairs = [both for both in alike.values() if all(both)]
+    return [(out, into) for (out,), (into,) in pairs] if [len(it) for both in pairs for it in both] == [1, 1] else []
 
 
 def _fits(out: Tensor, into: Tensor) -> bool:
@@ -137,8 +140,8 @@ def patterns(pairs: Sequence[tuple[str, str]], outputs: Sequence[str], inputs: S
     for _, members in groupby(sorted(pairs, key=_frame), key=_frame):
         group = list(members)
         found += _pattern(group, outputs, inputs) if len(group) > 1 else group
-    order = [pair[0] for pair in pairs]
-    return sorted(found, key=lambda it: order.index(matched([it], outputs, inputs)[0][0]))
+    order = {out: number for number, (out, _) in enumerate(pairs)}
+    return sorted(found, key=lambda it: order[it[0] if it[0] in order else matched([it], outputs, inputs)[0][0]])
 
 
 def _pattern(
@@ -170,7 +173,7 @@ def _start(texts: Sequence[str]) -> str:
 def _frame(pair: tuple[str, str]) -> tuple[str, str, str, str]:
     """What stands before and behind the longest text that both names have: of the output, of the input; all where none is."""
     out, into = pair
-    shared = max(_shared(out, into), key=len, default="")
+    shared = max(reversed([*_shared(out, into)]), key=len, default="")  # numbers stand last
     if not shared:
         return out, "", into, ""
     before, _, behind = out.partition(shared)

@@ -156,3 +156,15 @@ def test_pairs_in_few_words() -> None:
     ]:
         outputs, inputs = [out for out, _ in pairs], [into for _, into in pairs]
         assert patterns(pairs, [*others, *outputs], inputs) == shown
+
+
+def test_a_pattern_stands_for_states_whose_numbers_have_one_digit_or_more() -> None:
+    inputs, outputs = ([tensor(f"{name}_{number}", X) for number in range(12)] for name in ("past", "present"))
+    assert there(suggested("m.onnx", inputs, outputs))["patterns"] == [["present_*", "past_*"]]
+
+
+def test_the_time_grows_with_the_number_of_states_not_with_its_square() -> None:
+    inputs, outputs = ([tensor(f"{name}_{number}", X) for number in range(2000)] for name in ("past", "present"))
+    assert len(there(suggested("m.onnx", inputs, outputs))["feedback"]) == 2000
+    unlike, others = ([tensor(f"{name}{number}", X) for number in range(2000)] for name in ("a", "b"))
+    assert suggested("m.onnx", unlike, others) is None
