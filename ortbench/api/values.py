@@ -200,7 +200,7 @@ class SoakOptions(_Runs, _Inputs, _Shapes, _ShapeOrder, _Results, _Iterations, t
     reopen: int | None
 
 
-class LoadOptions(_Runs, _Generation, _Inputs, _Shapes, _ShapeOrder, _Strict, _Results, _Load, total=False):
+class LoadOptions(_Runs, _Inputs, _Shapes, _ShapeOrder, _Strict, _Results, _Load, total=False):
     """Of `ortbench.load`: several sizes are one stream of shapes."""
 
     processes: int | None

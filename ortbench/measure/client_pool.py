@@ -96,8 +96,6 @@ class ClientPool:
             max(it["wall_ns"] for it in answers),
             begin,
             round=round,
-            steps=[unpack(it) for answer in answers for it in answer["steps"]],
-            step_starts=[unpack(it) for answer in answers for it in answer["step_starts"]],
             shapes=[np.resize(begun_by(client, order), it.size) for client, it in enumerate(ends)],
         )
         return burst if watch is None else burst._replace(lock=watch.seen(begin, burst.end_ns))

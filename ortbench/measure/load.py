@@ -21,7 +21,6 @@ from ortbench.analysis.estimates import Row
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     INFERENCES,
-    SEQUENCES,
     LoadPoint,
     figures_of,
     holds,
@@ -278,8 +277,8 @@ class LoadExperiment(Experiment[Any]):
 
     def _row(self, it: LoadSide, mode: str, place: LoadPoint) -> tuple[str, str | None]:
         """What a row of estimates is of, and the unit of the rate that a closed loop has."""
-        name, unit = f"{mode} {place.kind}={place.value:g}", SEQUENCES if it.side.result.generation else INFERENCES
-        return self._called(it.side, name), unit if place.kind == CONCURRENCY else None
+        name = f"{mode} {place.kind}={place.value:g}"
+        return self._called(it.side, name), INFERENCES if place.kind == CONCURRENCY else None
 
     def _estimated(self) -> Sequence[Row]:
         return super()._estimated() if self._verdicts is None else self._verdicts.so_far()

@@ -16,12 +16,10 @@ from ortbench.analysis.loads.load_levels import (
     ClosedLoopBlock,
     LoadSamples,
     Requests,
-    block_of_steps,
     case_of,
     put_clock,
 )
 from ortbench.analysis.loads.mixing import put_shapes
-from ortbench.analysis.loads.sequences import put_slowdown
 from ortbench.core.errors import OrtbenchError, WrongOutputs
 from ortbench.measure.client_pool import ClientPool
 from ortbench.measure.configuration import Configuration
@@ -134,7 +132,7 @@ class LoadSide:
         apart = {it.name: LoadSamples(mode, key) for it in self._stream.shapes} if self._stream else {}
         limited = key[0] == RATE or not self._load.is_open  # with both, clients are there for the peak
         taken = LoadSamples(
-            mode, key, slo=self._load.slo if limited else None, generation=self.side.result.generation, apart=apart,
+            mode, key, slo=self._load.slo if limited else None, apart=apart,
             processes=self.processes,
         )  # fmt: skip
         self.taken.append(taken)
@@ -269,10 +267,6 @@ class LoadSide:
         values = {name: sorted({it.key[1] for it in self.taken if it.key[0] == name}) for name in _UNITS}
         result.axes = [{"name": it, "unit": _UNITS[it], "values": [*found]} for it, found in values.items() if found]
         put_scaling(result)
-        if (made := result.generation) is not None:
-            for taken, case in zip(self.taken, load_cases(result), strict=True):
-                blocks = [block_of_steps(it) for it in taken.bursts]
-                put_slowdown(case, blocks, side.cases[taken.mode], made)
         result.knee = knees(result)
         for mode, readings in self._alone_clocks.items():
             put_clock(side.cases[mode], readings)

@@ -142,12 +142,10 @@ LOAD = Kind(
     "load", "a load", "inference",
     (
         View(
-            compared=_figures(modes.OUTPUT_TOKENS, *_TOKEN_TIMES, "throughput", LATENCY, "latency.p99", modes.CPU_TIME),
-            several=_figures(modes.OUTPUT_TOKENS, *_TOKEN_TIMES[:2], "throughput", modes.CPU_TIME), gated=_figures("throughput"),
+            compared=_figures("throughput", LATENCY, "latency.p99", modes.CPU_TIME), several=_figures("throughput", modes.CPU_TIME),
+            gated=_figures("throughput"),
             axis=CONCURRENCY.name,
             columns=(
-                (modes.OUTPUT_TOKENS, "sequence_tokens_per_s"), ("time_to_first_token", "time_to_first_token.p95"),
-                ("inter_token_latency", "inter_token_latency.p95"), ("prefill_slowdown", "prefill_slowdown.ci95"),
                 ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("SLO",), ("cpu_cores", "gil_wait"), ("fairness",),
                 ("sm_clock",),
             ),

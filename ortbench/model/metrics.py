@@ -76,9 +76,9 @@ SIZE = Unit("B", "_bytes", "size", units.size, least=1)
 BANDWIDTH = Unit("B/s", "_bytes_per_s", "bandwidth", lambda value: f"{units.size(value)}/s")
 INFERENCES = _rate("inf/s")._replace(spelled="inferences/s")
 ITEMS, STEPS, REQUESTS = map(_rate, ("items/s", "steps/s", "requests/s"))
-PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS, OUTPUT_TOKENS = (
+PREFILL_TOKENS, DECODE_TOKENS, SEQUENCE_TOKENS = (
     _rate("tokens/s")._replace(heading=heading)
-    for heading in ("prefill tokens/s", "decode tokens/s", "tokens/s per sequence", "tokens/s")
+    for heading in ("prefill tokens/s", "decode tokens/s", "tokens/s per sequence")
 )
 ENERGY = Unit("J", "_j", "energy", units.energy)
 POWER = Unit("W", "_w", "power", partial(units.digits, most=2), "W")
@@ -212,12 +212,6 @@ _CATALOGUE = [
             "Tokens of all sequences per second behind the first: divided by the mean time of a loop's later steps together.", "tg"),
         _value("sequence_tokens_per_s", "decode throughput per sequence", SEQUENCE_TOKENS, "higher",
             "Tokens per second behind the first in each sequence of a batch."),
-        _value("output_tokens_per_s", "output throughput", OUTPUT_TOKENS, "higher",
-            "Tokens that all clients of a load generate per second, with the prefills between them.", "tokens/s"),
-        _samples("inter_token_latency_beside_prefill", "ITL beside prefill",
-            "Inter-token latency of steps that start while the prefill of another client runs."),
-        _value("prefill_slowdown", "prefill slowdown", RATIO, "lower",
-            "How many times as long the 95th percentile of inter-token latency beside another client's prefill is as that of one client alone."),
         _value("next_token", "next token", TIME, "lower",
             "Time of the choice of a token on the host: the copy of its logits, where the run does not bring them, and the search for the "
             "largest. It is timed alone, after the measurement, and is part of each step."),

@@ -27,7 +27,6 @@ STEP, WHOLE_LOOP = "step", "loop"
 LOOP_PHASES = (STEP, WHOLE_LOOP)
 # The first step of a loop that generates, and the later ones.
 TOKEN_PHASES = ("time_to_first_token", "inter_token_latency")
-OUTPUT_TOKENS = "output_tokens_per_s"
 # What is timed of a chain: all stages of all chains, one after the other; `stage_phase` is one of them. A whole chain is what
 # its latency is.
 STAGE, WHOLE_CHAIN = "stage", "chain"

@@ -105,14 +105,11 @@ class LoadClients(TypedDict):
 
 class LoadBlock(TypedDict):
     """What clients did from ``at_ns`` on: when the runs of each started and ended, packed (`pack`); what ended a
-    client early and what is wrong with the outputs of one, in words; CPU time of the worker and time by the clock. Of loops also what
-    the ``steps`` of all runs took, and when they started, packed; else empty."""
+    client early and what is wrong with the outputs of one, in words; CPU time of the worker and time by the clock."""
 
     at_ns: int
     starts: list[str]
     ends: list[str]
-    steps: list[str]
-    step_starts: list[str]
     error: str | None
     differs: str | None
     cpu_ns: int

@@ -63,6 +63,10 @@ def parse(content: bytes, name: str, *, bandwidth: bool = False) -> Result:
         advice = "a newer ortbench wrote it" if newer else "measure again"
         reads = f"this ortbench reads schema_version {SCHEMA_VERSION}"
         raise BadInput(f"{name} has schema_version {door.shown(version)}, {reads}: {advice}")
+    if {"load", "loop"} <= data.keys():
+        raise BadInput(
+            f"{name} is a load of a decoder, which ortbench no longer measures: ortbench loop measures decoders"
+        )
     if (kind == BANDWIDTH) != bandwidth:
         raise BadInput(f"{name} is not a bandwidth curve" if bandwidth else f"{name} {OF_BANDWIDTH}")
     return from_data(data, name)

@@ -412,8 +412,7 @@ class SuggestedLoop(TypedDict):
 
 class LoadBlock(TypedDict):
     """A part of what was measured at a load point at one go, between blocks of others: how much was completed a second, and
-    statistics of the latency, ns (``mean``, ``median``, ``p95``, ``p99``, ``max``), and where sequences are generated those of its
-    ``tokens``, by metric. ``cpu_time`` is CPU time by inference, ns, ``cpu_cores`` by wall time; absent of parts of one stretch and in
+    statistics of the latency, ns (``mean``, ``median``, ``p95``, ``p99``, ``max``). ``cpu_time`` is CPU time by inference, ns, ``cpu_cores`` by wall time; absent of parts of one stretch and in
     older files. Blocks of one ``round`` were measured near each other, of both sides of a live gate too."""
 
     round: int
@@ -422,7 +421,6 @@ class LoadBlock(TypedDict):
     latency: dict[str, int]
     cpu_time: NotRequired[int]
     cpu_cores: NotRequired[float]
-    tokens: NotRequired[dict[str, dict[str, int]]]
 
 
 # What the clients of a load have: one session together, one each, or one each in a process of its own.

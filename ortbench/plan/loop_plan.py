@@ -27,7 +27,7 @@ def _fill(entries: dict[str, str], option: str) -> None:
             raise BadInput(f"{option} {name}={text}: {reason}", option)
 
 
-_generating = partial(_steps, commands=("loop", "load", "gate", "profile"), common=("loop",), suite=False)
+_generating = partial(_steps, commands=("loop", "gate", "profile"), common=("loop",), suite=False)
 
 
 @dataclass(frozen=True)

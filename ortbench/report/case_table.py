@@ -134,7 +134,7 @@ def in_groups(cases: Sequence[Case]) -> list[Case]:
 
 def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], ...]:
     first = next((at for at, case in enumerate(ordered) if mode_of(case.mode).on_device), 0)
-    title = _OF_KINDS.get(LOOP if result.generation else result.kind, ON_DEVICE)
+    title = _OF_KINDS.get(result.kind, ON_DEVICE)
     return ((first, title.replace("on the device", "in place") if stays_in_place(result) else title),) if first else ()
 
 

@@ -11,7 +11,6 @@ from ortbench.analysis.findings.load_advice import noisy_knee
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
-    SEQUENCES,
     asked_of,
     at,
     failed,
@@ -43,10 +42,8 @@ from ortbench.model.modes import (
     LATENCY,
     MIXED,
     MIXING,
-    OUTPUT_TOKENS,
     QUEUE_DELAY,
     THROUGHPUT,
-    TOKEN_PHASES,
 )
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 from ortbench.report import model
@@ -60,10 +57,6 @@ WHAT_A_LATENCY_IS = {
     CONCURRENCY: "latency (closed loop): from the start of an inference to its outputs.",
     RATE: "latency (open loop): from the moment when a request was due to its outputs, queue delay included.",
 }
-WHAT_A_SEQUENCE_IS = (
-    "latency (closed loop): a sequence, from its prompt to its last token; TTFT: the prompt, up to the choice of the first token; "
-    "ITL: from one token to the next; prefill slowdown: p95 of ITL while another client's prefill runs, compared with one client alone."
-)
 BACK_TO_BACK = "back to back"
 SATURATED = "saturated"  # in the place of a mean delay that would only say how long the load point lasted
 BY_MODE = (
@@ -72,12 +65,6 @@ BY_MODE = (
     *model.columns(model.Kind.WORD, "inf/s by clients", "p99 by clients", group=2),
     *model.columns(model.Kind.NUMBER, "highest rate in SLO", "violated from", group=3),
     model.Column("p99 by rate", model.Kind.WORD, 4),
-)
-# The same where clients generate sequences.
-BY_MODE_OF_TOKENS = (
-    model.Column("mode", model.Kind.NAME, model.KEY),
-    *model.columns(model.Kind.NUMBER, "knee", "share of peak", "peak tokens/s", group=1),
-    *model.columns(model.Kind.WORD, "tokens/s by clients", "TTFT p95 by clients", "ITL p95 by clients", group=2),
 )
 
 
@@ -91,13 +78,7 @@ def closed_table(result: Result) -> model.Table:
     """A row for each mode and number of clients; only columns that hold something."""
     clients: KeyColumn = (model.Column("clients", model.Kind.NUMBER, model.KEY), lambda case: f"{at(case).value:g}")
     own = {"SLO": Own(partial(_slo_cell, result), model.Kind.WORD)}
-    if result.generation:
-        own[THROUGHPUT] = Own(_rate_cell, header=SEQUENCES)
     return case_table(result, of_kind(result, CONCURRENCY), [MODE, clients], own, CONCURRENCY, "By clients")
-
-
-def _rate_cell(case: Case) -> str:
-    return units.rate(rate_of(case))
 
 
 def open_table(result: Result) -> model.Table:
@@ -224,9 +205,8 @@ def mode_curves(result: Result) -> model.Table:
     one alone."""
     modes = dict.fromkeys(case.mode for case in in_groups(load_cases(result)))
     rows = tuple(_mode_row(result, mode) for mode in modes)
-    headed = BY_MODE_OF_TOKENS if result.generation else BY_MODE
-    table = model.Table(headed, rows, title="By mode")
-    return model.filled(table) if any(set(row[1:]) != {model.NOTHING} for row in rows) else model.Table(headed, ())
+    table = model.Table(BY_MODE, rows, title="By mode")
+    return model.filled(table) if any(set(row[1:]) != {model.NOTHING} for row in rows) else model.Table(BY_MODE, ())
 
 
 def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
@@ -234,18 +214,11 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
     knee, peak, rate = knee_of(by_clients), most(by_clients), kept(result).get(mode)
     few = [_few(result, it) for it in by_rate if rate is not None and at(it).value == rate["violated_from"]]
     is_noisy = noisy_knee(result, mode) is not None
-    tokens = None if peak is None or result.generation is None else peak.value(OUTPUT_TOKENS)
-    begun = (
+    return (
         mode,
         CANNOT_TELL if is_noisy else model.NOTHING if knee is None else str(knee["concurrency"]),
         model.NOTHING if knee is None or is_noisy else SHARE.text(knee["share_of_peak"]),
-        model.NOTHING if peak is None or knee is None else units.rate(rate_of(peak) if tokens is None else tokens),
-    )
-    if result.generation:
-        tails = (_tail_curve(by_clients, result, metric) for metric in TOKEN_PHASES)
-        return (*begun, _curve(result, by_clients, THROUGHPUT), *tails)
-    return (
-        *begun,
+        model.NOTHING if peak is None or knee is None else units.rate(rate_of(peak)),
         _curve(result, by_clients, THROUGHPUT),
         _curve(result, by_clients, "p99"),
         model.NOTHING if rate is None else f"{rate_text(rate['rate'])}/s",
@@ -270,14 +243,6 @@ def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
     top = top or max(figure(it, stat) for it in others)
     top *= _ROOM if any(map(is_full, others)) else 1.0
     return sparkline([top if is_full(it) else min(figure(it, stat), top) for it in levels], (0, top))
-
-
-def _tail_curve(levels: Sequence[Case], result: Result, metric: str) -> str:
-    """The same of the p95 of a time of tokens."""
-    tails = {id(it): stats.p95 for it in measured(result, CONCURRENCY) if (stats := it.stats(metric))}
-    if len(levels) < 2 or any(id(it) not in tails for it in levels):
-        return model.NOTHING
-    return sparkline([tails[id(it)] for it in levels], (0, max(tails.values())))
 
 
 # All of it
@@ -306,7 +271,6 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     parts: list[Sequence[model.Block]] = [titled(table) if len(tables) > 1 else [table] for table in tables]
     if tables:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
-        of_kinds = [WHAT_A_SEQUENCE_IS] if result.generation else of_kinds
         counts = [processes_of(it) for it in load_cases(result) if it.load_blocks]
         has_ci = any(column.name == "95% CI" for table in tables for column in table.columns)
         of = " and ".join(["95% CI"] * has_ci + ["SLO"] * (result.slo is not None)) or "figures"

@@ -9,7 +9,7 @@ from ortbench.analysis.comparing.comparable import settings_of
 from ortbench.analysis.comparing.compare import are_one_run
 from ortbench.analysis.findings.finding import Finding, merged
 from ortbench.analysis.findings.phrases import placed
-from ortbench.analysis.loads.levels import RATE, at, rate_unit
+from ortbench.analysis.loads.levels import INFERENCES, RATE, at
 from ortbench.analysis.noise import Quiet, busy_finding, joined, made_by_noise, quiet_cases, rounds
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, listed
@@ -50,7 +50,7 @@ def _name(case: Case) -> str:
 
 def _figure(found: Quiet) -> str:
     return (
-        f"{units.rate(found.figure)} {rate_unit(found.case)}"
+        f"{units.rate(found.figure)} {INFERENCES}"
         if found.case.load_blocks is not None
         else units.duration(found.figure)
     )

@@ -12,7 +12,6 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.analysis.loads.levels import load_cases
 from ortbench.analysis.steps_and_stages import jumps
 from ortbench.core.units import duration
 from ortbench.model.modes import USUAL_LOOP_MODES
@@ -158,89 +157,6 @@ def test_what_is_chosen_alone_is_the_copy_of_its_logits(library: Path, tmp_path:
     assert resident.value("next_token") == copy + 2 * CALL_NS
 
 
-def test_one_client_of_a_load_has_the_times_of_a_loop(library: Path, tmp_path: Path) -> None:
-    modes = ("--mode", "cpu-tensors", "--mode", "device-resident")
-    (tmp_path / "loop").mkdir()
-    loop, _ = generated(library, tmp_path / "loop", "sync", *modes)
-    config = Config(trace=tmp_path / "trace", compute_us=3000, upload_gbps=0.0001, download_gbps=0.0001)
-    line = (
-        "--generate",
-        TOKENS,
-        "--tokens",
-        tmp_path / "loop" / "ids.json",
-        "--concurrency",
-        1,
-        "--duration",
-        0.5,
-        *modes,
-    )
-    model = tmp_path / "loop" / "model.onnx"
-    code, result, out, errors = run_on_device(library, model, config, tmp_path, *line, command="load")
-    assert code == 0, errors
-    points = load_cases(result)
-    assert [case.mode for case in points] == ["cpu-tensors", "device-resident"]
-    for case, alone in zip(points, loop.cases, strict=True):
-        for key in ("time_to_first_token", "inter_token_latency"):
-            ours, theirs = case.stats(key), alone.stats(key)
-            assert ours is not None
-            assert theirs is not None
-            assert (ours.min, ours.median, ours.max) == (theirs.min, theirs.median, theirs.max)
-        assert case.value("sequence_tokens_per_s") == alone.value("decode_tokens_per_s")
-        per_s = case.value("throughput")
-        assert per_s is not None
-        assert case.value("output_tokens_per_s") == pytest.approx(per_s * TOKENS)
-        assert case.value("prefill_slowdown") is None
-    assert "tokens/s with 1 client" in out
-
-
-def test_blocks_of_a_load_have_room_for_two_long_sequences_of_each_client(library: Path, tmp_path: Path) -> None:
-    model = tmp_path / "model.onnx"
-    onnx.save(onnx.parser.parse_model(COUNTS_UP), model)
-    config = Config(trace=tmp_path / "trace", compute_us=100_000)
-    line = ("--generate", TOKENS, "--prompt-length", PROMPT, "--concurrency", "1,2", "--duration", 10)
-    code, result, _, errors = run_on_device(
-        library, model, config, tmp_path, *line, "--mode", "cpu-tensors", command="load"
-    )
-    assert code == 0, errors
-    run_s = TOKENS * 0.1
-    for case in load_cases(result):
-        assert len(case.load_blocks or ()) == -(-10 // (2 * 2 * run_s))
-
-
-@pytest.mark.wide  # it takes ten seconds
-def test_clients_generate_a_sequence_each(tmp_path: Path) -> None:
-    folder = genai_folder(tmp_path / "model", "llama", shared=True)
-    line = ("--prompt-length", 64, "--context", 3, "--generate", 8, "--concurrency", "1,2", "--duration", 0.4, "-v")
-    done = ortbench("load", folder, *line, "--out", tmp_path / "out")
-    assert done.code == 0, done.err
-    (path,) = (tmp_path / "out").glob("*/result.json")
-    result = load(path)
-    assert result.kind == "load"
-    assert result.generation is not None
-    points = load_cases(result)
-    assert {case.mode for case in points} == {*USUAL_LOOP_MODES, "shared"}
-    assert {(case.status, case.checks["outputs"]["verdict"]) for case in points} == {("ok", "passed")}
-    for case in points:
-        both = case.point["concurrency"] == 2
-        found = case.stats("inter_token_latency_beside_prefill")
-        assert (found is not None and found.n > 0) is both
-        assert (case.value("prefill_slowdown") is not None) is both
-    text = " ".join(done.out.split())
-    for said in (
-        "load in one session: 1, 2 clients; 0.4 s per load point; generation: 64 prompt tokens (pp64 @ d3) behind 3 tokens",
-        "mode clients tokens/s tokens/s per sequence TTFT",
-        "sequences/s",
-        "knee share of peak peak tokens/s tokens/s by clients TTFT p95 by clients ITL p95 by clients",
-        "latency (closed loop): a sequence, from its prompt to its last token;",
-        "the state stays in place: usable only if the host does not need the state between steps, or reads it in place",
-        "p95 of TTFT",
-    ):
-        assert said in text
-    assert "inferences/s" not in text
-    assert "inf/s" not in text
-    assert "ortbench code" not in text
-
-
 GATED = ("--prompt-length", 8, "--generate", 4, "--mode", "cpu-tensors", "--duration", 4)
 
 
@@ -320,14 +236,6 @@ def test_the_ep_of_the_folder_is_used_where_it_is_here(
     )
 
 
-@pytest.mark.parametrize("option", [("--rate", 10), ("--sessions", "process")])
-def test_sequences_have_clients_in_one_session(option: tuple[object, ...], tmp_path: Path) -> None:
-    folder = genai_folder(tmp_path / "model", "gpt")
-    done = ortbench("load", folder, *option)
-    assert done.code == 2
-    assert f"{option[0]}: sequences are generated by --concurrency clients in one session" in done.err
-
-
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
@@ -341,10 +249,12 @@ def test_a_model_of_fixed_lengths_says_what_fits(prompt: list[str], message: str
     assert done.error_line.endswith(message)
 
 
-def test_sequences_have_one_shape(tmp_path: Path) -> None:
+def test_a_load_takes_no_folder_and_generates_nothing(tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "gpt")
-    done = ortbench("load", folder, "--dim", "batch=1,2", "--shape-order", "cycle")
-    assert (done.code, done.error_line) == (2, "--shape-order: clients that generate sequences have one shape")
+    done = ortbench("load", folder)
+    assert (done.code, done.error_line) == (2, f"{folder} is not a file: name the .onnx file itself")
+    done = ortbench("load", MODELS / "decoder.onnx", "--generate", 4)
+    assert (done.code, done.error_line.startswith("No such option: --generate")) == (2, True), done.err
 
 
 # A folder whose decoder is one of several models: its files, and what runs before the decoder.

@@ -95,3 +95,13 @@ def test_a_result_with_parts_that_are_gone_is_read_and_keeps_them(tmp_path: Path
     assert problems(file, of_results()) == []
     ran = ortbench_here("compare", file, ROOT / "reports" / "copy_bound-cpu", "--force")
     assert (ran.code, ran.err) == (0, "")
+
+
+def test_a_load_of_a_decoder_is_refused_in_one_line(tmp_path: Path) -> None:
+    data = json.loads((ROOT / "reports" / "load-resnet50-cuda-h100" / "result.json").read_text())
+    loop = json.loads((ROOT / "reports" / "gpu-h200" / "generate-llama" / "result.json").read_text())["loop"]
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps(data | {"loop": loop}))
+    ran = ortbench_here("compare", file, file)
+    said = "is a load of a decoder, which ortbench no longer measures: ortbench loop measures decoders"
+    assert (ran.code, ran.error_line) == (2, f"{file} {said}")

@@ -18,12 +18,10 @@ from ortbench.model.modes import LATENCY, LOOP_MODES
 from ortbench.plan.loop_plan import Decoder, Steps, steps_from
 from ortbench.plan.model_folder import found_in
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.load.clients import Clients
 from ortbench.worker.loops import data, generation
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.loops.modes import make_loop
-from ortbench.worker.opened import OpenedLoop
 from ortbench.worker.proofs.outputs import check_outputs, differences
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model
@@ -232,32 +230,6 @@ def test_decoders_of_onnxruntime_genai_generate_as_a_plain_loop(
     for mode in LOOP_MODES:
         if mode != "shared" or shared:
             check_mode(mode, model, loop, steps, wanted)
-
-
-@pytest.mark.parametrize("name", ["cpu-tensors", "device-resident", "shared"])
-def test_clients_of_a_load_have_sequences_of_their_own_and_are_checked(name: str, tmp_path: Path) -> None:
-    path, decoder = found_in(str(genai_folder(tmp_path / "model", "llama", shared=True)))
-    steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=decoder)
-    model = opened(path)
-    whole = OpenedLoop(path, model.target, Inputs(), model, steps=steps)
-    whole.run_first()
-    clients = Clients(whole, own=False, first=0, requests=[whole.request])
-    clients.add(name, 2)
-    seats = clients.seats(name, 2)
-    for number, seat in enumerate(seats):
-        call, a, b = seat.calls[0]
-        clients.thread(number).submit(call, a, b).result()
-    prompts = [seat.modes[0]._loop.feeds[0]["input_ids"] for seat in seats]  # type: ignore[attr-defined]
-    assert not np.array_equal(*prompts)
-    for seat, prompt in zip(seats, prompts, strict=True):
-        assert len(seat.modes[0].take_times(1) or ()) == len(seat.modes[0].take_starts(1)) == COUNT
-        wanted = plain(MODELS["llama"](), prompt, COUNT)
-        assert seat.modes[0]._chosen.tolist() == wanted.tokens.tolist()  # type: ignore[attr-defined]
-        assert seat.differs(None, None) is None
-    call, a, b = seats[1].calls[0]
-    call(a, b)
-    seats[1].modes[0]._chosen[:, 2] += 1  # type: ignore[attr-defined]
-    assert "tokens after the last step" in (seats[1].differs(None, None) or "")
 
 
 def test_outputs_of_a_long_generation_are_let_go(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from ortbench.analysis.comparing.series import (
     what_lacks,
 )
 from ortbench.analysis.findings.finding import Finding, Weight
-from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, interval_of, is_full, paired_reach, quotient
+from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, paired_reach, quotient
 from ortbench.analysis.noise import allows, is_beyond_noise, joined, more_rounds
 from ortbench.analysis.outputs import doubt
 from ortbench.core import units
@@ -42,7 +42,6 @@ from ortbench.core.resampling import ratio_of
 from ortbench.core.safe_text import capitalized, listed
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import LATENCY, SIZE, Group
-from ortbench.model.modes import OUTPUT_TOKENS, TOKEN_PHASES
 from ortbench.model.result import Result
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
@@ -205,21 +204,13 @@ def _with_parts(taken: Blocks, statistic: str) -> tuple[float, list[float]]:
 
 def _by_intervals(base: Series, other: Series) -> RatioEstimate:
     """Two load points of different runs, each with the interval that its blocks give."""
-    old, new = _interval(base), _interval(other)
+    old, new = (interval(it.case, block_figure_of(it.key.figure)) for it in (base, other))
     turned = base.key.metric.better == "higher"
     found = quotient(base.value, other.value, old, new) if turned else quotient(other.value, base.value, new, old)
     if found.ci95 is None:
         return RatioEstimate(base.value, other.value, found.ratio, None, None)
     low, high = found.ci95[0] / (1 + BETWEEN_RUNS), found.ci95[1] * (1 + BETWEEN_RUNS)
     return RatioEstimate(base.value, other.value, found.ratio, low, high)
-
-
-def _interval(it: Series) -> tuple[float, float] | None:
-    """Where a figure of a load point lies, by its blocks."""
-    metric = it.key.figure.metric
-    if metric in (OUTPUT_TOKENS, *TOKEN_PHASES):
-        return it.ci95 if metric == OUTPUT_TOKENS else interval_of(it.by_round, it.value, it.case.first_rounds)
-    return interval(it.case, block_figure_of(it.key.figure))
 
 
 def _by_ends(base: Series, other: Series) -> RatioEstimate:

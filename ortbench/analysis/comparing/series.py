@@ -11,13 +11,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import blocks, timed_phase
-from ortbench.analysis.loads.levels import CPU, block_figures, rate_unit
+from ortbench.analysis.loads.levels import CPU, INFERENCES, block_figures
 from ortbench.core import units
 from ortbench.core.stats import Stats, Value
 from ortbench.model.kinds import KINDS, RATE, RUN, View
 from ortbench.model.metric_names import AxisValue, MetricName
 from ortbench.model.metrics import FAMILIES, LATENCY, NAME, Figure, Metric, in_order, known_or_plain
-from ortbench.model.modes import ALL_MODES, DEVICE_MEMORY, HOST_MEMORY, OUTPUT_TOKENS, TOKEN_PHASES
+from ortbench.model.modes import ALL_MODES, DEVICE_MEMORY, HOST_MEMORY
 from ortbench.model.result import OK, Case, Result
 
 Point = tuple[tuple[str, AxisValue], ...]
@@ -77,13 +77,13 @@ class Series:
     @property
     def has_load_blocks(self) -> bool:
         """Whether it is of a load point, of whose blocks its metric has figures."""
-        metrics = (LATENCY, "throughput", *CPU, OUTPUT_TOKENS, *TOKEN_PHASES)
+        metrics = (LATENCY, "throughput", *CPU)
         return self.case.load_blocks is not None and self.key.figure.metric in metrics
 
     def text(self, value: float) -> str:
         """Such a figure with its unit."""
-        counted = rate_unit(self.case) if self.key.figure.metric == "throughput" and self.has_load_blocks else ""
-        return f"{units.rate(value)} {counted}" if counted else self.key.metric.unit.text(value)
+        counts = self.key.figure.metric == "throughput" and self.has_load_blocks
+        return f"{units.rate(value)} {INFERENCES}" if counts else self.key.metric.unit.text(value)
 
     @cached_property
     def blocks(self) -> Blocks:
@@ -93,12 +93,6 @@ class Series:
     @cached_property
     def by_round(self) -> dict[int, float]:
         """The figure of each block of a load point, by its round."""
-        metric, statistic = self.key.figure
-        if metric in TOKEN_PHASES:
-            blocks = [it for it in self.case.load_blocks or () if statistic in it.get("tokens", {}).get(metric, {})]
-            return {it["round"]: it["tokens"][metric][statistic] for it in blocks}
-        if metric == OUTPUT_TOKENS:  # as many for each sequence
-            return block_figures(self.case, "throughput")
         return block_figures(self.case, block_figure_of(self.key.figure)) if self.has_load_blocks else {}
 
     @property
@@ -174,16 +168,12 @@ def series_at(result: Result, key: Key) -> Series | None:
 
 def _usual(case: Case, figures: Iterable[Figure]) -> Iterator[Figure]:
     """Figures of which the case has the metric, of families each one; none that says the same as another one."""
-    figures = list(figures)
-    said_in_tokens = case.value(OUTPUT_TOKENS) is not None and any(it.metric == OUTPUT_TOKENS for it in figures)
     for figure in figures:
         family, _, name = figure.metric.partition(".")
         if family in FAMILIES and name == NAME:
             yield from (figure._replace(metric=key) for key in case.metrics if key.startswith(f"{family}."))
         elif figure.metric == "inference" and timed_phase(case.mode, figure.metric, case.whole) != figure.metric:
             continue  # it is all there is to the mode, and so its latency
-        elif figure.metric == "throughput" and said_in_tokens:
-            continue
         elif figure.metric != "item_throughput" or case.value(figure.metric) != case.value("throughput"):
             yield figure
 

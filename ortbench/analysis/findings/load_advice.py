@@ -36,7 +36,6 @@ from ortbench.analysis.loads.levels import (
     tail_of,
 )
 from ortbench.analysis.loads.load_levels import LATE_NS, LOCK_MATTERS
-from ortbench.analysis.loads.sequences import BESIDE_PREFILL, SLOWDOWN
 from ortbench.analysis.noise import allows_within, cannot_tell, is_busy
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
@@ -74,8 +73,8 @@ _DROPPED = 0.9  # below which part of the peak inferences/s have dropped
 def load_findings(result: Result) -> list[Finding]:
     """What the load points mean; nothing where none was measured."""
     modes = modes_of(result)
-    of_modes = [find(result, mode) for find in (_sequences, _prefill, _mixing, _knee, _gil, _unfair) for mode in modes]
-    found = [
+    of_modes = [find(result, mode) for find in (_mixing, _knee, _gil, _unfair) for mode in modes]
+    return [
         *_best(result),
         *slo_findings(result),
         *_beyond(result),
@@ -85,19 +84,9 @@ def load_findings(result: Result) -> list[Finding]:
         *_full(result),
         *_late(result),
     ]
-    return [it._replace(what=named(result, it.what), evidence=named(result, it.evidence)) for it in found]
-
-
-def named(result: Result, text: str) -> str:
-    """A text with what clients have done by its name."""
-    return text.replace("inferences", "sequences") if result.generation else text
 
 
 def load_headline(result: Result) -> str:
-    return named(result, _headline(result))
-
-
-def _headline(result: Result) -> str:
     if answer := slo_answer(result):
         return answer
     if leaders := _leaders(result):
@@ -299,34 +288,6 @@ def _is_noise(result: Result, levels: Sequence[Case], bend: Case) -> bool:
     return before >= 0 and is_busy(result) and _claim(result, levels[before], bend) != FASTER
 
 
-def _sequences(result: Result, mode: str) -> Finding | None:
-    """The tokens of clients that have sequences generated, at the load point with most."""
-    level = most(measured(result, CONCURRENCY, mode))
-    of_all, of_one = (
-        None if level is None else level.value(it) for it in ("output_tokens_per_s", "sequence_tokens_per_s")
-    )
-    first, later = (None if level is None else level.stats(it) for it in ("time_to_first_token", "inter_token_latency"))
-    if level is None or of_all is None or of_one is None or first is None or later is None:
-        return None
-    what = f"{mode}: {rate(of_all)} tokens/s {at(level).phrase}, {rate(of_one)} tokens/s in each sequence"
-    return Finding(what, f"p95 of TTFT {duration(first.p95)}, of ITL {duration(later.p95)}", weight=Weight.ANSWER)
-
-
-def _prefill(result: Result, mode: str) -> Finding | None:
-    """How much longer decoding takes while another client's prefill runs, at the load point where it is most."""
-    slow, level = max(_with(measured(result, CONCURRENCY, mode), SLOWDOWN), key=itemgetter(0), default=(0.0, None))
-    beside = None if level is None else level.stats(BESIDE_PREFILL)
-    if level is None or beside is None:
-        return None
-    found = level.metrics[SLOWDOWN]
-    ci95 = found.ci95 if isinstance(found, Value) else None
-    if ci95 is not None and ci95[0] <= 1 <= ci95[1]:
-        return None
-    what = f"{mode}: ITL p95 while another client's prefill runs is {times(slow)} that of one client alone{within(ci95, digits)}"
-    evidence = f"{duration(beside.p95)} instead of {duration(beside.p95 / slow)}, {at(level).phrase}"
-    return Finding(what, evidence, weight=Weight.COST)
-
-
 def _mixing(result: Result, mode: str) -> Finding | None:
     """What a mix of shapes does to the p99, at the load point where it surely does most, and with which shape most."""
     levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
@@ -354,9 +315,8 @@ def _gil(result: Result, mode: str) -> Finding | None:
     waited, level = max(_with(levels, GIL_WAIT), key=itemgetter(0), default=(0.0, None))
     if level is None or waited <= LOCK_MATTERS:
         return None
-    apart = result.part["sessions"] == PROCESS or result.generation is not None
     what = f"{mode}: clients waited for the GIL {share(waited)} of the time {at(level).phrase}"
-    if apart:
+    if result.part["sessions"] == PROCESS:
         return Finding(what)
     evidence = "a process for each client avoids that but can be slower all the same; to compare, measure it too"
     return Finding(what, evidence, again(result, "--sessions", PROCESS))

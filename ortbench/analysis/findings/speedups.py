@@ -35,7 +35,7 @@ from ortbench.core.safe_text import listed
 from ortbench.core.units import digits, duration
 from ortbench.model.kinds import KINDS, Kind
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LATENCY, mode_of
-from ortbench.model.result import LOOP, Case, Result
+from ortbench.model.result import Case, Result
 
 
 def is_on_host(result: Result) -> bool:
@@ -69,7 +69,7 @@ def takes(result: Result, mode: str = "") -> str:
 
 def kind_of(result: Result) -> Kind:
     """The kind whose words a result has: a loop's where it generates."""
-    return KINDS[LOOP if result.generation else result.kind]
+    return KINDS[result.kind]
 
 
 def kept_tensors(result: Result) -> str:

@@ -12,7 +12,7 @@ from ortbench.analysis.loads.queueing import LEAST
 from ortbench.core import units
 from ortbench.core.resampling import FEW, Ratio, of_processes
 from ortbench.core.stats import Stats, Value, t_quantile
-from ortbench.model.modes import CPU_CORES, CPU_TIME, LATENCY, OUTPUT_TOKENS, THROUGHPUT, UTILISATION, mode_of
+from ortbench.model.modes import CPU_CORES, CPU_TIME, LATENCY, THROUGHPUT, UTILISATION, mode_of
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Knee, LatencyBounds, LoadBlock, LoadSetup, SloRate
 from ortbench.model.slo import SAMPLES_NEEDED
@@ -223,12 +223,7 @@ def cuts(size: int, least: int = _REQUESTS) -> list[tuple[int, int]]:
     return [*pairwise(round(size * it / max(count, 1)) for it in range(count + 1))]
 
 
-INFERENCES, SEQUENCES = "inferences/s", "sequences/s"
-
-
-def rate_unit(case: Case) -> str:
-    """What the throughput of a load point counts."""
-    return INFERENCES if case.value(OUTPUT_TOKENS) is None else SEQUENCES
+INFERENCES = "inferences/s"  # what the throughput of a load point counts
 
 
 def interval(case: Case, stat: str) -> Interval | None:

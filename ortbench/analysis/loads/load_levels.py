@@ -21,7 +21,6 @@ from ortbench.analysis.loads.cpu_parts import CpuPart, put_cpu
 from ortbench.analysis.loads.levels import RATE, LoadPoint, by_name, cuts, interval_of, latency_of, meets
 from ortbench.analysis.loads.queueing import across, cycle_interval, fairness, latency_bounds, rate_interval
 from ortbench.analysis.loads.rate_search import Found
-from ortbench.analysis.loads.sequences import Block, put_tokens
 from ortbench.core.resampling import FEW, by_processes, of_processes, student
 from ortbench.core.stats import summarise
 from ortbench.model import timeline
@@ -37,8 +36,8 @@ from ortbench.model.modes import (
     THROUGHPUT,
     UTILISATION,
 )
-from ortbench.model.result import FAILED, NOT_MEASURED, OK, Case
-from ortbench.model.schema import Generation, LatencyBounds, LoadBlock, SloRate
+from ortbench.model.result import FAILED, NOT_MEASURED, Case
+from ortbench.model.schema import LatencyBounds, LoadBlock, SloRate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,9 +63,6 @@ class ClosedLoopBlock(NamedTuple):
     # how many clients were seen waiting for the GIL, and how many were looked at; None where nobody looked
     lock: tuple[int, int] | None = None
     round: int = 0  # in which it was taken, from 0
-    # steps, step_starts: of loops what each step of each client's runs took, and when it started, ns, run after run
-    steps: Sequence[Moments] = ()
-    step_starts: Sequence[Moments] = ()
     shapes: Sequence[Moments] = ()  # of the runs of each client, by number
 
     @property
@@ -128,11 +124,6 @@ def _whole(burst: ClosedLoopBlock) -> Counted:
     return Counted(latencies, sum(each) * 1e9 / max(end - begin, 1), each, (begin, end), [slice(0, it) for it in each])
 
 
-def block_of_steps(burst: ClosedLoopBlock) -> Block:
-    """The steps of a block of loops."""
-    return Block(burst.round, counted(burst).runs, burst.steps, burst.step_starts)
-
-
 @dataclass
 class LoadSamples:
     """What was taken of a load point so far; `processes`: the first round of each process of a load that is measured in several, so that
@@ -146,7 +137,6 @@ class LoadSamples:
     outputs_match: bool | None = None  # None where they were not compared
     clock_mhz: list[int] = field(default_factory=list)  # readings while it ran
     slo: Mapping[str, int] | None = None  # what was asked for, ns by statistic
-    generation: Generation | None = None  # of sequences that are generated
     apart: Mapping[str, LoadSamples] = field(default_factory=dict)  # of each of several shapes alone, by its name
     processes: Sequence[int] = ()
 
@@ -179,8 +169,6 @@ def case_of(taken: LoadSamples) -> Case:
         _open(case, taken)
     elif taken.bursts:
         _closed(case, taken.bursts)
-        if taken.generation is not None and case.status == OK:
-            put_tokens(case, [block_of_steps(it) for it in taken.bursts], taken.generation)
     elif taken.failed is None:
         case.status, case.reason = NOT_MEASURED, "the load was ended before its turn came"
     if taken.slo is not None and case.latency_bounds is not None:

@@ -121,8 +121,7 @@ def _outcome_of_level(group: str, level: Case) -> Outcome:
     tails = ", ".join(
         f"{it} {duration(levels.by_name(latency, it))}" for it in dict.fromkeys(["p50", levels.tail_of(level)])
     )
-    unit = levels.rate_unit(level)
-    text = f"{rate(levels.rate_of(level))} {unit}{sure}, {tails}, of {latency.n} {'sequences' if unit == levels.SEQUENCES else 'inferences'}"
+    text = f"{rate(levels.rate_of(level))} {levels.INFERENCES}{sure}, {tails}, of {latency.n} inferences"
     return Outcome(group, name, PASSED, text, latency.median / 1e9)
 
 

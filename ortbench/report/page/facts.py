@@ -24,7 +24,7 @@ from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings
 from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.load_advice import named, noisy_knee, peak_claim
+from ortbench.analysis.findings.load_advice import noisy_knee, peak_claim
 from ortbench.analysis.findings.loop_advice import decode_text, state_bytes
 from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.findings.phrases import times, within
@@ -166,7 +166,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
             continue
         sure = within(levels.interval(level, THROUGHPUT), units.rate)
         yield Fact(
-            named(result, name),
+            name,
             units.rate(levels.rate_of(level)),
             f"{level.mode} {levels.at(level).phrase}{sure}{condition(result, level.mode)}"
             + _OPEN_PEAK.get(peak_claim(result, level), ""),
@@ -177,7 +177,7 @@ def _of_load(result: Result) -> Iterator[Fact]:
         if knee is not None and noisy_knee(result, best.mode) is None:
             bend = next(level for level in own if levels.at(level).value == knee["concurrency"])
             found = bend.value("scaling")
-            many = "" if found in (None, 1) else named(result, f", {times(found or 1)} the inferences/s of one client")
+            many = "" if found in (None, 1) else f", {times(found or 1)} the inferences/s of one client"
             yield Fact(
                 "Knee", levels.at(bend).text, f"{units.share(knee['share_of_peak'])} of the peak with {best.mode}{many}"
             )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ortbench.worker.timing import TimedCall
 
 WHOLE = "load"  # what ranges call a run of a client
-_WARMING_RUNS = 3  # in the client's own thread, where each is one inference: EPs keep handles and workspaces by thread
+_WARMING_RUNS = 3  # in the client's own thread: EPs keep handles and workspaces by thread
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Seat:
         Runs with CPU tensors return new arrays: there it is what the last one returned.
         """
         mode = self.modes[self.last]
-        if mode_of(mode.name).of_cpu_tensors and not mode.notes_starts:
+        if mode_of(mode.name).of_cpu_tensors:
             if self.kept is None:
                 return None
             arrays, self.kept = first_run.cpu_arrays(self.model, self.kept), None
@@ -101,10 +101,9 @@ class Clients:
                 self._clients.append(self._another(number))
             client = self._clients[number]
             modes = [it.make(mode, depth=1) for it in client.opened]
-            for made, opened in zip(modes, client.opened, strict=True):
+            for made in modes:
                 outputs.check_outputs(made, request.rtol, request.atol)
                 made.whole = WHOLE
-                made.notes_starts = bool(opened.loops)  # a sequence is generated step by step
             ranges = Ranges(modes[0])
             for made in modes:
                 made.listen(ranges)
@@ -139,8 +138,8 @@ class Clients:
 
 
 def _warm_up(seat: Seat) -> None:
-    for mode, (call, a, b) in zip(seat.modes, seat.calls, strict=True):
-        for _ in range(1 if mode.notes_starts else _WARMING_RUNS):
+    for call, a, b in seat.calls:
+        for _ in range(_WARMING_RUNS):
             call(a, b)
 
 

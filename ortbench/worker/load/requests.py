@@ -341,10 +341,7 @@ def _together(
         found = [it.result() for it in asked]
         end, after = time.perf_counter_ns(), sum(cpu_ns())
     used_ns, start = min((it.begun for it in found if it.begun is not None), default=before)
-    runs = [(seat.modes[0], len(it.ends)) for seat, it in zip(seats, found, strict=True)]
     return found, {
-        "steps": [pack(mode.take_times(count) or ()) for mode, count in runs],
-        "step_starts": [pack(mode.take_starts(count)) for mode, count in runs],
         "at_ns": begin,
         "starts": [pack(it.starts) for it in found],
         "ends": [pack(it.ends) for it in found],

@@ -104,7 +104,7 @@ def _table(plotted: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
             )
         )
     times = columns(Kind.TIME, LATENCY, *([] if plotted.stat == levels.P50 else [plotted.stat]))
-    return Table((*heads, *columns(Kind.NUMBER, levels.rate_unit(every[0][1]), "95% CI"), *times), tuple(rows), unit)
+    return Table((*heads, *columns(Kind.NUMBER, levels.INFERENCES, "95% CI"), *times), tuple(rows), unit)
 
 
 # By clients
@@ -119,11 +119,10 @@ def by_clients(results: Sequence[Result], names: Sequence[str]) -> model.Chart |
     ticks = tuple((count, f"{count:g}") for count in counts)
     rates = tuple(map(_rates, plotted.curves))
     tails = tuple(_tails(it, plotted.stat) for it in plotted.curves)
-    unit = levels.rate_unit(plotted.curves[0].points[0])
-    counted = "sequences" if unit == levels.SEQUENCES else "inferences"
+    unit = levels.INFERENCES
     return model.Chart(
         f"Latency and {unit} against clients",
-        f"Above lines of {counted} per second over the number of clients, below lines of the {plotted.stat} of latency, one for each mode; a "
+        f"Above lines of inferences per second over the number of clients, below lines of the {plotted.stat} of latency, one for each mode; a "
         "ring marks the knee.",
         "; ".join(_most(it) + ("" if it.knee is None else f", the knee at {it.knee:g}") for it in plotted.curves) + ".",
         _table(plotted, (Column("mode", Kind.NAME), Column("clients")), of_rate=False),
@@ -152,9 +151,7 @@ def _rates(it: _Curve) -> model.Line:
 
 def _most(it: _Curve) -> str:
     best = max(it.points, key=levels.rate_of)
-    return (
-        f"{it.name}: at most {units.rate(levels.rate_of(best))} {levels.rate_unit(best)}, with {_place(best):g} clients"
-    )
+    return f"{it.name}: at most {units.rate(levels.rate_of(best))} {levels.INFERENCES}, with {_place(best):g} clients"
 
 
 def _rings(it: _Curve, points: Sequence[tuple[float, float]]) -> tuple[model.Ring, ...]:
