@@ -31,6 +31,9 @@ Where = tuple[str | int, ...]  # keys and indices from the top of the file
 
 
 _MOST_BYTES = 4_000_000
+_LONG_KEY = re.compile(
+    r"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){100}"
+)  # tomllib takes a time that grows with the square of its parts
 
 
 class SuiteFile:
@@ -50,6 +53,8 @@ class SuiteFile:
             if len(content) > _MOST_BYTES:
                 raise BadInput(f"{path} has more than {_MOST_BYTES:,} bytes, the most that is read")
             self._text = content.decode("utf-8-sig").replace("\r\n", "\n")
+            if _LONG_KEY.search(self._text):
+                raise BadInput(f"{path} has a key of more than 100 parts")
             data = tomllib.loads(self._text)
         except OSError as error:
             raise BadInput(f"cannot read {path}: {error.strerror}") from None

@@ -422,6 +422,15 @@ def test_a_pattern_that_would_look_at_everything(pattern: str, tmp_path: Path) -
     assert said in mistake(tmp_path, f"[[bench]]\nmodel = '{pattern}'")
 
 
+def test_keys_of_very_many_parts(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text("a." * 100_000 + "b = 1\n")
+    with pytest.raises(BadInput, match=r"s\.toml has a key of more than 100 parts"):
+        read(tmp_path / "s.toml", {})
+    (tmp_path / "s.toml").write_text("a." * 90 + f'b = "{"w" * 100_000}"\n')
+    with pytest.raises(BadInput, match=r"a: no such key"):
+        read(tmp_path / "s.toml", {})
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"cannot read .*nowhere\.toml: No such file"):
         read(tmp_path / "nowhere.toml", {})
