@@ -43,12 +43,13 @@ MODELS = {
     "listed twice": "g (float[n] x) => (float[n] out, float[n] out) { out = Relu(x) }",
     "a scalar": "g (float[n] x) => (float out) { out = ReduceSum<keepdims=0>(x) }",
     "a sequence": "g (float[n] x) => (seq(float[m]) out) { out = SequenceConstruct(x, x) }",
+    "empty as declared": "g (float[n] x) => (float[0] out) <float nine = {9.0}> { b = Greater(x, nine)  out = Compress(x, b) }",
     "empty": "g (float[n] x) => (float[z] out, int64[1, N] none) <int64[1] zero = {0}> { out = Slice(x, zero, zero)  y = Sub(x, x)  none = NonZero(y) }",
 }  # fmt: skip
 UNSHAPED = {
     "counts": {"out": "values"}, "unique": {"out": "values"}, "selects": {"out": "values"}, "strings": {},
     "first k": {"out": "values", "at": "values"}, "made so long": {"out": "values"}, "trips": {"out": "values"},
-    "empty": {"none": "values"}, "rank": {"out": "declared"}, "fixed size": {"out": "declared"}, "an input": {"x": "input"},
+    "empty": {"none": "values"}, "empty as declared": {"out": "values"}, "rank": {"out": "declared"}, "fixed size": {"out": "declared"}, "an input": {"x": "input"},
 }  # fmt: skip
 RUNS = dict.fromkeys(
     ["one name for several", "an input", "a constant", "one of its inputs twice", "listed twice", "a scalar"], 1

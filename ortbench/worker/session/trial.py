@@ -70,11 +70,12 @@ def _sizes(specs: Sequence[TensorSpec], arrays: Mapping[str, Value]) -> dict[str
 
 
 def _is_explained(spec: TensorSpec, array: Array, sizes: Mapping[str, set[int]]) -> bool:
-    """Whether an output's size follows from the inputs' shapes: it has the fixed sizes, and sizes of the inputs, that it declares."""
+    """Whether an output's size follows from the inputs' shapes: it has the fixed sizes, and sizes of the inputs, that it declares.
+    A declared 0 is what an exporter's own inputs gave, as of a detector that found nothing."""
     if len(spec.shape) != array.ndim:
         return False
     dims = zip(spec.shape, array.shape, strict=True)
-    return all(size == dim or (isinstance(dim, str) and size in sizes.get(dim, ())) for dim, size in dims)
+    return all((size == dim and size) or (isinstance(dim, str) and size in sizes.get(dim, ())) for dim, size in dims)
 
 
 def other_values(
