@@ -220,9 +220,8 @@ def test_a_side_with_maps_says_which_output_and_the_way_out(tmp_path: Path) -> N
     model.graph.output[0].type.CopyFrom(onnx.helper.make_sequence_type_proto(kind))
     onnx.save(model, maps)
     for pair, side in (((plain, maps), "baseline"), ((maps, plain), "candidate")):
-        done = ortbench(
-            "gate", "--model", pair[0], "--baseline-model", pair[1], "--ep", "cpu", "--mode", "cpu-tensors", *BRIEFLY
-        )
+        live = ("gate", "--model", pair[0], "--baseline-model", pair[1], "--ep", "cpu", "--mode", "cpu-tensors")
+        done = ortbench(*live, *BRIEFLY, cwd=tmp_path)
         assert done.code == 1
         assert done.err == (
             f"ortbench: the {side} cannot be measured: 'z' is seq(map(int64,tensor(float))): only tensors, and sequences and optionals "
