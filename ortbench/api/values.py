@@ -256,17 +256,16 @@ class GateOptions(
     _Loop,
     _Generation,
     _Inputs,
-    _Shapes,
-    _ShapeOrder,
+    _Sizes,
     _Strict,
     _Results,
     _Load,
     _Compared,
     total=False,
 ):
-    """Of `ortbench.gate`: several sizes are one stream of shapes, of a load or a soak."""
+    """Of `ortbench.gate`."""
 
-    sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None
+    sequence_tensors: Mapping[str, int] | None
     reopen: int | None
     model: Model | None
     chain: Place | None

@@ -146,9 +146,6 @@ def baseline_of(plan: Plan, given: RawOptions) -> Plan:
         check_depth(plan.modes, _TWINS["depth"].name)
     steps = _changes(Steps, given)
     inputs = _changes(Inputs, given)
-    if inputs and plan.stream is not None:
-        name = _TWINS[declared(Inputs)[next(iter(inputs))].flag].name
-        raise BadInput(f"{name}: candidate and baseline take the same mix of shapes", name)
     model = given.get(BASELINE_MODEL.flag) or plan.model
     if plan.steps is not None:
         if (decoder := plan.steps.decoder) is not None and model != plan.model:

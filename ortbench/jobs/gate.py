@@ -39,14 +39,13 @@ from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.unit_of_work import INFERENCE
 from ortbench.plan.compare_options import WHY
-from ortbench.plan.load_plan import LoadPlan, live_load, live_under_load, plan_under_load
+from ortbench.plan.load_plan import LoadPlan, live_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.options import LOAD, RawOptions, declared, make, options_of, twin
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Observer, Plan, check
 from ortbench.plan.plan_builder import held_modes, live, soak_of, weighing
-from ortbench.plan.soak_plan import ORDER, Soak, Stream
-from ortbench.plan.sweep_plan import list_in
+from ortbench.plan.soak_plan import Soak
 from ortbench.plan.target import Inputs
 from ortbench.report.comparison import build_gate, verdict_report
 from ortbench.report.markdown import markdown
@@ -98,10 +97,6 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
         raise BadInput("--model and --chain exclude each other: name one candidate", "--chain")
     if not is_live:
         raise BadInput("name a result file, or for a live gate a --model or a --chain")
-    of_soak, is_mix = limits.max_growth is not None, ORDER.flag in given
-    if (listed := list_in(given)) is not None and not of_soak and not is_mix:
-        reason = "a live gate is of one shape: --load --shape-order random mixes several; else hold each in one (shapes of a suite), or two sweeps: ortbench gate SWEEP --baseline SWEEP"
-        raise BadInput(f"--{listed}: {reason}", f"--{listed}")
     if UNDER_LOAD.flag in given:
         return _under_load(given, limits, typed, is_contest)
     for it in options_of(LoadPlan):
@@ -109,11 +104,10 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
             raise BadInput(
                 f"{it.name} is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'", it.name
             )
-    if of_soak:
+    if limits.max_growth is not None:
         return _of_soak(given, limits, typed, is_contest)
-    if (flag := next((it.flag for it in options_of(Stream, Soak) if it.flag in given), None)) is not None:
-        need = "of a soak or a load: add --max-growth SIZE or --load" if is_mix else "of a soak: add --max-growth SIZE"
-        raise BadInput(f"--{flag} is {need}", f"--{flag}")
+    if (flag := next((it.flag for it in options_of(Soak) if it.flag in given), None)) is not None:
+        raise BadInput(f"--{flag} is of a soak: add --max-growth SIZE", f"--{flag}")
     plan = weighing(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans: tuple[Plan, ...] = (plan,)
     if is_contest:
@@ -136,7 +130,7 @@ def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_co
         raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
     _refuse_others("load", given)
     put = live_load(make(LoadPlan, {flag: value for flag, value in given.items() if flag != "duration"}), given)
-    plan = live_under_load(plan_under_load(given["model"], given, typed, limits.needed()))
+    plan = plan_under_load(given["model"], given, typed, limits.needed())
     plans = (plan, baseline_of(plan, given)) if is_contest else (plan,)
     for side in plans:
         check(side)

@@ -124,7 +124,7 @@ def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
 
 def blocks_a_round(plan: Plan) -> int:
     """How many blocks a load point takes in a round: one, and one of each shape that is measured apart."""
-    return 1 + (len(plan.stream.shapes) if plan.stream is not None and plan.stream.apart else 0)
+    return 1 + (len(plan.stream.shapes) if plan.stream is not None else 0)
 
 
 class LoadExperiment(Experiment[Any]):

@@ -266,8 +266,3 @@ def settings(load: LoadPlan, seed: int, duration_s: float, stream: Stream | None
 def live_load(load: LoadPlan, given: RawOptions) -> LoadPlan:
     """The load as a live gate puts it on: each side has half of a level's time."""
     return replace(load, duration_s=live_duration_s(given) / 2)
-
-
-def live_under_load(plan: Plan) -> Plan:
-    """The plan as a live gate measures it under load: of several shapes the mix alone."""
-    return plan if plan.stream is None else replace(plan, stream=replace(plan.stream, apart=False))

@@ -35,7 +35,6 @@ SIDE_BY_SIDE = ("run", "loop", "load", "start")  # those that measure several se
 SWEPT = "sweep"  # the one that measures several shapes in a session
 SHAPED = (SWEPT, "soak")  # those to which a list is of shapes
 TUNED = "tune"  # the one that searches settings, of lists among these values
-_MIXED = ("gate", "suite")  # those that take a list of shapes for loads and soaks, and else say by themselves why not
 BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
 
 _RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP, *OF_START, *OF_SOAK)}
@@ -112,7 +111,7 @@ class Option(NamedTuple):
         if command in SHAPED and here.of_shapes:
             told = f"{here.help} Each of a list ({here.lists.example}) is a shape."
             return here._replace(help=told, lists=here.lists._replace(example=""))
-        if command in _MIXED and here.of_shapes:
+        if command == "suite" and here.of_shapes:  # for its sweeps
             return here._replace(lists=here.lists._replace(example=""))
         if command == TUNED and here.lists is not REPEATED and not here.of_shapes:
             told = f"{here.help} Each of a list ({here.lists.example}) is tried."

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from ortbench.model.schema import Order
 from ortbench.model.unit_of_work import Part
 from ortbench.plan.option_types import FLAG, WHOLE
-from ortbench.plan.options import INPUT, MEASURED, Option, at_least, declared, one_of, option
+from ortbench.plan.options import INPUT, MEASURED, Option, at_least, one_of, option
 from ortbench.plan.target import Inputs
 
 RANDOM: Final = "random"
@@ -31,18 +31,14 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """Inferences that have `shapes` in an `order`; a load also has each shape `apart`, but not in a live gate."""
+    """Inferences that have `shapes` in an `order`; a load also has each shape apart."""
 
     order: Order = option(
         "shape-order", "ORDER", f"Run the shapes in this order: {' or '.join(ORDERS)}.", INPUT, default=RANDOM,
-        check=one_of(ORDERS), commands=("soak", "load", "gate"), common=("soak",), only_live=True,
-        per={
-            "load": {"help": f"Mix the shapes of lists in one load, in this order: {' or '.join(ORDERS)}.", "default": None},
-            "gate": {"help": f"Mix the shapes of lists under --load or in a soak: {' or '.join(ORDERS)}.", "default": None},
-        },
+        check=one_of(ORDERS), commands=("soak", "load"), common=("soak",), suite=False,
+        per={"load": {"help": f"Mix the shapes of lists in one load, in this order: {' or '.join(ORDERS)}.", "default": None}},
     )  # fmt: skip
     shapes: tuple[Shape, ...] = ()
-    apart: bool = True
 
     def numbers(self, seed: int) -> Iterator[int]:
         """Shapes by their numbers, as they come, without an end."""
@@ -57,9 +53,6 @@ def begun_by(client: int, order: Sequence[int]) -> Sequence[int]:
     """The order in which one of several clients goes through shapes, again and again: all have the same, and begin elsewhere."""
     at = _APART * client % len(order)
     return [*order[at:], *order[:at]]
-
-
-ORDER = declared(Stream)["order"]
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from ortbench.model.slo import Slo
 from ortbench.model.unit_of_work import INFERENCE
 from ortbench.plan.compare_options import WHY
 from ortbench.plan.configurations import eps_of
-from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load, live_under_load, plan_under_load
+from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import is_library
 from ortbench.plan.options import BASELINE_SET, SWEPT, declared, make
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, held_modes, live, weighing
-from ortbench.plan.soak_plan import ORDER, SOAKED, Soak
+from ortbench.plan.soak_plan import SOAKED, Soak
 from ortbench.plan.start_plan import STARTED, Starts
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.suite import chain_file
@@ -92,7 +92,6 @@ class _Maker:
         self._is_sweep = not case.of_chain and SWEPT in self._given
         self._is_load = not case.of_chain and not self._is_sweep and any(flag in _OF_LOADS for flag in own)
         self._is_soak = not case.of_chain and SOAKED.flag in self._given
-        self._takes_lists = self._is_soak or (self._is_load and ORDER.flag in self._given)
         for flag in list(self._given):
             if self._where(flag)[:1] == _DEFAULTS and not self._can_have(flag):
                 del self._given[flag]
@@ -107,8 +106,6 @@ class _Maker:
             return flag not in OPTIONS or _is_for(SWEPT, flag)
         if flag in ONLY_SWEEPS:
             return False
-        if flag == ORDER.flag:
-            return self._takes_lists and list_in(self._given) is not None
         if self._is_soak or STARTED.flag in self._given:
             return flag not in OPTIONS or _is_for("soak" if self._is_soak else "start", flag)
         if flag in _OF_STARTS | _OF_SOAKS:
@@ -199,18 +196,10 @@ class _Maker:
         return Job(case, plans, limits, force, self._earlier(), shapes=tuple(shapes), slo=slo)
 
     def _refuse_lists(self) -> None:
-        """Refuse lists of sizes where there is but one shape, and an order of shapes."""
-        given = self._given
-        if ORDER.flag in given and not self._takes_lists and not self._case.of_chain:
-            raise self._file.mistake(
-                self._where(ORDER.flag), "is for a soak or a load: write soak = true, or concurrency"
-            )
-        flag = next((flag for flag in given if flag in ONLY_SWEEPS), None)
-        if flag is None and not self._takes_lists:
-            flag = list_in(given)
+        """Refuse lists of sizes where there is but one shape."""
+        flag = next((flag for flag in self._given if flag in ONLY_SWEEPS), list_in(self._given))
         if flag is not None:
-            mix = f"; {ORDER.flag} mixes them in a load" if self._is_load else ""
-            reason = f"is for a sweep: write sweep = true, or, for a case each, shapes{mix}"
+            reason = "is for a sweep: write sweep = true, or, for a case each, shapes"
             raise self._file.mistake(self._where(flag), reason)
 
     def _refuse_live(self, kind: str) -> None:
@@ -229,8 +218,7 @@ class _Maker:
     def _plan(self, limits: Limits) -> Plan:
         case, needed = self._case, limits.needed()
         if self._is_load:
-            plan = plan_under_load(case.model, self._given, self._command, needed)
-            return live_under_load(plan) if has_live_baseline(self._given) else plan
+            return plan_under_load(case.model, self._given, self._command, needed)
         if not case.of_chain:
             return candidate_of(case.model, self._given, self._command, limits)
         return chain_file.gated_plan_of(Path(case.model), self._environ, self._given, self._command, needed)

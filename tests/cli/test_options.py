@@ -137,7 +137,6 @@ GROWTH = ["--max-growth", "1MB"]  # which makes a soak of a gate
 BESIDES_IN_TOML = {
     "depth": 'mode = "pipelined"\n',
     "inter-op-threads": 'execution-mode = "parallel"\n',
-    "shape-order": "soak = true\ndim = {s = [1, 2]}\n",
     **dict.fromkeys(("reopen", "max-growth"), "soak = true\n"),
     **dict.fromkeys(("file-cache", "compile-cache"), "start = true\n"),
 }

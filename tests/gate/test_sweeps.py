@@ -8,7 +8,7 @@ from ortbench.core.errors import BadInput, NotComparable
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.gate.stored import check_stored
-from ortbench.jobs.gate import asked_gate, gate_stored
+from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
 from ortbench.report.comparison import build_gate
 from ortbench.report.markdown import markdown
@@ -99,9 +99,8 @@ def test_what_no_shape_has_is_refused() -> None:
     one, other = sweep_result(), without(without(sweep_result(), 1), 2)
     with pytest.raises(BadInput, match="the results have no point in common"):
         check_stored(without(one, 4), other, limits())
-    given = typed({"model": "m.onnx", "baseline-model": "b.onnx", "shape": ["x:1x3,8x3"]}, "gate")
-    with pytest.raises(BadInput, match="--shape: a live gate is of one shape"):
-        asked_gate(given, False, ())
+    with pytest.raises(BadInput, match="'1,4' is not a whole number, and one is taken here"):
+        typed({"dim": ["batch=1,4"]}, "gate")
 
 
 # By itself

@@ -76,18 +76,11 @@ def test_keys_that_make_a_bench_a_load(tmp_path: Path) -> None:
     assert [metric.text for metric in job.limits.metrics] == ["latency.p99"]
 
 
-def test_lists_are_the_shapes_of_a_mix_and_of_a_soak(tmp_path: Path) -> None:
-    order = 'dim = {batch = [1, 8]}\nshape-order = "cycle"\n'
-    job = job_of(tmp_path, f"{LOAD}concurrency = 2\n{order}")
-    stream = there(job.plans[0].stream)
-    assert (stream.order, [it.name for it in stream.shapes], stream.apart) == ("cycle", ["batch=1", "batch=8"], True)
-    job = job_of(tmp_path, f"{LOAD}concurrency = 2\n{order}gate = {{baseline-set.intra-op-threads = 1}}")
-    assert [there(it.stream).apart for it in job.plans] == [False, False]
-    job = job_of(tmp_path, f'{SOAK}{order}reopen = 5\ngate = {{max-growth = "1kB"}}')
+def test_a_soak_of_a_suite(tmp_path: Path) -> None:
+    job = job_of(tmp_path, f'{SOAK}reopen = 5\ngate = {{max-growth = "1kB"}}')
     plan = job.plans[0]
-    assert (there(plan.soak).reopen, there(plan.stream).order, plan.loop.duration_s) == (5, "cycle", 60)
+    assert (there(plan.soak).reopen, plan.loop.duration_s) == (5, 60)
     assert (job.limits.max_growth, job.load) == (1000, None)
-    assert there(job_of(tmp_path, f"{SOAK}dim = {{batch = '1,8'}}").plans[0].stream).order == "random"
     assert job_of(tmp_path, SOAK).plans[0].stream is None
 
 
@@ -170,9 +163,7 @@ def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
     steps = there(found["a--cpu"].plans[0].steps)
     assert (found["b--cpu"].plans[0].steps, steps.count, steps.fill) == (None, 4, {"mask": "1"})
 
-    text = (
-        f'[defaults]\nshape-order = "cycle"\nreopen = 2\ngate.max-growth = "1kB"\nmeasure-memory = true\n{SOAK}{other}'
-    )
+    text = f'[defaults]\nreopen = 2\ngate.max-growth = "1kB"\nmeasure-memory = true\n{SOAK}{other}'
     found = jobs(tmp_path, text)
     soak, run = (found[f"{name}--cpu"] for name in "ab")
     (load,) = jobs(tmp_path, text.replace("soak = true", "concurrency = 2").replace(other, "")).values()
@@ -233,12 +224,10 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
          "from latency, p50, mean, p90, p95, p99, max"),
         (SWEEP + "dim = {batch = [1, 2]}\ngate = {baseline-set.intra-op-threads = 1}", "bench.toml:7: bench[0].gate.baseline-set.intra-op-threads: a sweep is "
          "compared with an earlier suite: write baseline, with the folder of that suite, instead"),
-        (LOAD + "concurrency = 2\ndim = {batch = [1, 8]}", "bench.toml:6: bench[0].dim: is for a sweep: write sweep = true, or, for a case each, "
-         "shapes; shape-order mixes them in a load"),
-        (PLAIN + "shape-order = 'cycle'", "bench.toml:3: bench[0].shape-order: is for a soak or a load: write soak = true, or concurrency"),
+        (LOAD + "concurrency = 2\ndim = {batch = [1, 8]}", "bench.toml:6: bench[0].dim: is for a sweep: write sweep = true, or, for a case each, shapes"),
         (PLAIN + "reopen = 2", "bench.toml:3: bench[0].reopen: is for a soak: write soak = true"),
         (PLAIN + "gate = {max-growth = '1kB'}", "bench.toml:3: bench[0].gate.max-growth: is for a soak: write soak = true"),
-        (SOAK + "shape-order = 'cycle'", "bench.toml:6: bench[0].shape-order: there is one shape; --dim NAME=16,64,512 makes several"),
+        (SOAK + "dim = {batch = [1, 8]}", "bench.toml:6: bench[0].dim: is for a sweep: write sweep = true, or, for a case each, shapes"),
         (SOAK + "precision = '1%'", "bench.toml:6: bench[0].precision: is not for a soak; 'ortbench soak --help' lists what is"),
         (SOAK + "gate = {max-copy-share = 0.1}", "bench.toml:6: bench[0].gate.max-copy-share: a soak is checked for require-mode, max-cpu-nodes, "
          "max-growth only"),
@@ -259,7 +248,7 @@ def test_what_is_changed_is_measured_again(tmp_path: Path) -> None:
              "mode = 'shared'"]  # fmt: skip
     sweeps = ["dim = {batch = [1, 2]}", "dim = {batch = [1, 4]}", "dim = {batch = [1, 2]}\nslo = 'p99=1ms'",
               "dim = {batch = [1, 2]}\nduration = 1"]  # fmt: skip
-    soaks = ["", "reopen = 2", "dim = {batch = [1, 2]}", "dim = {batch = [1, 2]}\nshape-order = 'cycle'"]
+    soaks = ["", "reopen = 2", "dim = {batch = 2}"]
     texts = [PLAIN, LOOP.replace("present.*=past_key_values.*", "a=b")]
     texts += [
         kind + more
