@@ -106,7 +106,12 @@ def check_numbers(value: Any, path: Sequence[str | int] = (), signed: bool = Fal
                 raise Wrong("a list of pairs is needed", *inner)
             if key in _COUNTS and item == 0:
                 raise Wrong("a number of at least 1 is needed, not 0", *inner)
-            if isinstance(item, dict) and key in _NEEDED and not any({*keys} <= item.keys() for keys in _NEEDED[key]):
+            if (
+                isinstance(item, dict)
+                and key in _NEEDED
+                and path[:1] != ["slo"]
+                and not any({*keys} <= item.keys() for keys in _NEEDED[key])
+            ):
                 raise Wrong(f"the keys {', or '.join(map(listed, _NEEDED[key]))} are needed", *inner)
             check_numbers(item, inner, signed or key in _SIGNED)
 
