@@ -107,6 +107,9 @@ def test_the_same_wherever_there_is_a_second_process(tmp_path: Path) -> None:
         assert ran.err.splitlines()[-1].endswith("cannot be started: No such file or directory"), ran
         if kept:
             assert cases_of(folder)[0]["samples"]["latency"]
+        if line[0] == "tune":  # which goes on from what it found: --resume
+            (search,) = folder.glob("out/*/tune.json")
+            assert [found["settings"] for race in json.loads(search.read_text())["races"] for found in race] == [[]]
 
 
 @process
