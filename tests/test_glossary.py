@@ -134,7 +134,7 @@ def test_no_text_sends_a_reader_to_a_file_that_an_installed_package_lacks() -> N
     assert found == set(), "say 'ortbench explain --more PAGE' instead"
 
 
-_NO_TABLES = {Group.WORDS, Group.MODES, Group.METRICS, Group.VERDICTS, Group.WARNINGS, Group.OPERATORS, Group.COMMANDS}
+_NO_TABLES = {Group.WORDS, Group.MODES, Group.METRICS, Group.VERDICTS, Group.WARNINGS, Group.COMMANDS}
 TABLES = [*set(Group) - _NO_TABLES]
 METRIC_WORDS = {word for entry in entries() if entry.group is Group.METRICS for word in (entry.word, *entry.also)}
 

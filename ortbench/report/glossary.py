@@ -37,7 +37,6 @@ class Group(Enum):
     PLACES = "Columns of the memory of tensors", "a column of the memory of tensors"
     NODES = "Columns of nodes", "a column of the tables of nodes"
     WHY = "Columns of changes between nodes", "a column of changes between nodes"
-    OPERATORS = "Operators", "an operator"
     PROFILE = "Columns of a profiled session", "a column of a profiled session"
     PAGE = "Columns below the charts of a page", "a column below a chart"
     VERDICTS = "Verdicts", "a verdict"
