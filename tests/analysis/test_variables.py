@@ -24,7 +24,7 @@ def test_which_are_recorded() -> None:
         assert found == {name: ENVIRON[name] for name in names}
     _, remarks = recorded_variables(["SIMDEV_*", "NOWHERE", "NO_*"], ENVIRON)
     assert remarks == [
-        "--record-env: not recorded, because the name looks like that of a secret: SIMDEV_API_KEY, SIMDEV_Token; "
+        "--record-env: not recorded, because the name or the value looks like a secret: SIMDEV_API_KEY, SIMDEV_Token; "
         "one that is named without a wildcard is",
         "--record-env: no variable is set that is called NOWHERE or NO_*",
     ]
