@@ -168,11 +168,13 @@ def ortbench(
     text_encoding: str | None = None,
     **environment: str,
 ) -> Ran:
-    """Run `ortbench` to its end; what it prints is in `text_encoding`, else in the system's.
+    """Run `ortbench` to its end; what it prints is in `text_encoding`, else in the system's: whole reports, or with
+    the variable `SCREEN` set the default screens.
 
     It is a fork (`tests.forks`), but for what hangs on a process's own start: a prefix other than `env`, an encoding, and
     variables that Python and libraries read when they are loaded.
     """
+    arguments = arguments if SCREEN in environment else tuple(whole(arguments))
     if tuple(prefix[:1]) == ("env",):
         given = list(itertools.takewhile(lambda word: "=" in word, prefix[1:]))
         environment = {**dict(word.split("=", 1) for word in given), **environment}
@@ -196,8 +198,36 @@ def ortbench(
     return ran_of(code, out.decode(), err.decode())
 
 
+SCREEN = "ORTBENCH_TESTS_SCREEN"
+_REPORTING = {
+    "run",
+    "loop",
+    "chain",
+    "sweep",
+    "load",
+    "soak",
+    "start",
+    "compare",
+    "gate",
+    "suite",
+    "tune",
+    "bandwidth",
+    "profile",
+    "doctor",
+    "devices",
+    "inspect",
+}
+
+
+def whole(arguments: Sequence[object]) -> Sequence[object]:
+    """A command whose default is a screen, with the option that prints its whole report."""
+    asks = {"--verbose", "-v", "--help", "merge", "explain", "plan", "--"} & {*map(str, arguments)}
+    return arguments if asks or not arguments or arguments[0] not in _REPORTING else [*arguments, "--verbose"]
+
+
 def ortbench_here(*arguments: object, cwd: Path = ROOT, **environment: str) -> Ran:
     """The same inside this process, for tests that put something of their own in the place of a part of the program."""
+    arguments = arguments if SCREEN in environment else tuple(whole(arguments))
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with (
         contextlib.chdir(cwd),

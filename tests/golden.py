@@ -55,6 +55,7 @@ _LONGEST = 6  # items of a list of numbers that is written whole
 _TEXTS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"(ONNX Runtime|onnxruntime|Python)([ \n])\d+\.\d+[\w.]*"), r"\1\2VERSION"),
     (re.compile(r"(?<=CPUExecutionProvider )1\.\d+\.\d+ on [^,]*"), "VERSION on CPU"),
+    (re.compile(r"\d+ cores?(?=, ONNX Runtime)"), "CORES"),
     (re.compile(r"EP version: 1\.\d+\.\d+"), "EP version: VERSION"),
     (re.compile(r'(timestamp|time|hostname)="[^"]*"'), r'\1="…"'),
     (re.compile(r"(results )(?:of|from) [0-9-]{10}(?: to [0-9-]{10})?"), r"\1of DATE"),

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, cast
 from ortbench.analysis.bandwidth import copies, fail, put_samples
 from ortbench.analysis.comparing.series import Key, Series, value_of
 from ortbench.analysis.derive import derive, put_copies, put_growth
-from ortbench.analysis.findings.advice import findings
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
@@ -19,6 +18,8 @@ from ortbench.analysis.steps_and_stages import summarise_starts, summarise_steps
 from ortbench.analysis.sweep import best_of, merge, switched
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
+from ortbench.facts.fact import Fact, Quantity
+from ortbench.facts.findings import facts_of, findings
 from ortbench.model.metrics import figure
 from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, SECOND_INFERENCE, START_PARTS, STEP
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
@@ -62,6 +63,22 @@ def said(findings: Iterable[Finding]) -> list[str]:
 def sentences(result: Result) -> list[str]:
     """All that is said of a result, in lines, the weightiest first."""
     return said(findings(result))
+
+
+def keys(result: Result) -> list[tuple[str, str, str]]:
+    """Code, verdict and mode of all facts of a result, the weightiest first."""
+    return [(it.code, it.verdict, it.mode) for it in facts_of(result)]
+
+
+def fact(result: Result, code: str, mode: str | None = None) -> Fact:
+    """The one fact with a code, of a mode where several have it."""
+    (found,) = (it for it in facts_of(result) if it.code == code and mode in (None, it.mode))
+    return found
+
+
+def values(of: Fact) -> dict[str, Any]:
+    """The figures of a fact as numbers."""
+    return {name: it.value if isinstance(it, Quantity) else it for name, it in of.values.items()}
 
 
 MB = 1_000_000

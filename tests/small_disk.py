@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import Ran, lacking, ortbench
+from tests.conftest import Ran, lacking, ortbench, whole
 
 _LAST_TAG = {".html": "</html>", ".xml": "</testsuites>", ".svg": "</svg>"}
 PAGE = 4096  # what even the smallest file takes of it
@@ -43,7 +43,7 @@ class SmallDisk:
             environment: variables besides those that are there.
         """
         shutil.rmtree(self.kept, ignore_errors=True)
-        words = [self.place, self.kept, room + PAGE, meanwhile, *arguments]
+        words = [self.place, self.kept, room + PAGE, meanwhile, *whole(arguments)]
         return ortbench(*words, **environment, ORTBENCH_TESTS_MAIN=f"{__name__}:main")
 
     def files(self) -> set[str]:

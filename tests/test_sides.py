@@ -110,7 +110,7 @@ def test_only_a_run_takes_lists() -> None:
     }
     for command in {*SESSIONS} - {*SIDE_BY_SIDE, *SHAPED, TUNED}:  # of a sweep see tests/test_sweep_plan.py
         listed = {it.flag for it in options_of(*PLAN) if command in it.commands and it.of(command).lists}
-        assert listed == ({"shape", "dim", "sequence-tensors"} if command == "gate" else set())
+        assert listed == set()
 
 
 # Names

@@ -50,6 +50,13 @@ _KEYS = {
 }
 HELD = {HOST_GROWTH: "host_held", DEVICE_GROWTH: "device_held"}  # the metrics of what there is at the end
 
+_WHY = {
+    "slowing": "growth is slowing down",
+    "one-step": "most of the growth came in one step",
+    "late": "the growth came late",
+    "ups-and-downs": "memory goes up and down",
+}
+
 Readings = Sequence[tuple[float, float]]  # inferences, rising, and what there was after them
 
 
@@ -61,7 +68,7 @@ class Growth(NamedTuple):
     ci95: tuple[float, float]
     grew: float = 0  # from the first reading to the last ones
     until: int = 0  # inferences after which it is `STEADY`; of `NONE` those in which nearly all of what it grew came
-    why: str = ""  # of `UNCLEAR`, what is in the way
+    why: str = ""  # of `UNCLEAR`, a key of `_WHY`: what is in the way
 
 
 def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
@@ -92,14 +99,18 @@ def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
 
     if fit.low > 0 and fit.slope * count * (1 - start) > enough:
         if tail.high < min(middle.slope * _SLOWER, grew / count):
-            return found(UNCLEAR, tail, "growth is slowing down")
+            return found(UNCLEAR, tail, "slowing")
         if _largest_step(points) > _ONE_STEP:
-            return found(UNCLEAR, why="most of the growth came in one step")
+            return found(UNCLEAR, why="one-step")
         return found(GROWS)
     if grew > enough and until > points[n * 2 // 3][0]:
-        return found(UNCLEAR, tail, "the growth came late")
+        return found(UNCLEAR, tail, "late")
     if fit.high * count > max(2 * enough, _QUIET * readings[-1][1]):
-        return found(UNCLEAR, why="memory goes up and down")
+        return found(UNCLEAR, why="ups-and-downs")
+    if (
+        grew > tolerance and since(_REST * grew) > points[n * 2 // 3][0]
+    ):  # no less than it goes down again, and no less than a leak
+        return found(UNCLEAR, tail, "ups-and-downs")
     return found(STEADY if grew > enough else NONE)
 
 
@@ -139,7 +150,7 @@ class Grown:
         if found.verdict == STEADY:
             return f"grew in the first {found.until:,} inferences, steady since"
         if found.verdict == UNCLEAR:
-            return f"cannot tell yet, {found.why}"
+            return f"cannot tell yet, {_WHY[found.why]}"
         count = self.points[-1][0]
         since = f"next to none in the {count - found.until:,.0f} since"
         came = f": {self.show(found.grew)} came in the first {found.until:,} inferences, {since}" if found.until else ""
@@ -156,6 +167,11 @@ def grown(soak: Soak) -> list[Grown]:
         if points and metric not in found and all(held is not None for _, held in points):
             found[metric] = Grown(metric, title, points)
     return list(found.values())
+
+
+def verdicts(soak: Soak) -> list[tuple[str, str]]:
+    """What grows, or does not, and the verdict in words: of memory, and of what is counted where it grows."""
+    return [(it.title, it.text) for it in grown(soak) if it.is_memory or it.verdict == GROWS]
 
 
 class _Fit(NamedTuple):

@@ -13,13 +13,12 @@ from statistics import median
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import ROUNDS, by_round, duration_s, remedy
-from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.program import again
 from ortbench.analysis.loads.levels import block_figures
 from ortbench.core.stats import Value
-from ortbench.core.units import count, ratio, share
+from ortbench.core.units import count, share
 from ortbench.model.modes import LATENCY, THROUGHPUT
-from ortbench.model.result import OK, Case, Result
+from ortbench.model.result import Case, Result
 from ortbench.model.schema import MachineNoise
 
 # Of a block's time, and of time, from which on it waited: less is the system's own work.
@@ -119,6 +118,33 @@ def reasons(noise: MachineNoise) -> list[str]:
     return said
 
 
+def busy_reasons(noise: MachineNoise) -> list[str]:
+    """What made the machine a busy one, the first that matters most: ``stopped`` by a CPU limit, ``others`` used the CPU, ``stolen`` by the
+    hypervisor, blocks that ``waited``, the ``gpu`` was used; none of a quiet one."""
+    found = summary(noise)
+    others = found.others or 0.0
+    is_explained = found.others is None or others + found.stolen >= _SOME
+    taken = [
+        why
+        for why, is_so in (
+            ("stopped", found.stopped >= _STOPPED),
+            ("others", found.others is not None and others >= _OTHERS),
+            ("stolen", found.stolen >= _STOLEN),
+        )
+        if is_so
+    ]
+    matters = found.waits >= _WAITS or bool(taken)
+    if found.waited >= max(_FEWEST, _BLOCKS * found.blocks) and matters and is_explained:
+        taken.append("waited")
+    return [*taken, *(["gpu"] if found.gpu_processes else [])]
+
+
+def largest_difference(noise: MachineNoise, cases: Iterable[Case]) -> float | None:
+    """How many times as long noise can have made one case as another at most; None without a bound."""
+    most = max((_most(noise, _own_blocks(noise, case)) for case in cases), default=math.inf)
+    return most if math.isfinite(most) else None
+
+
 def used_by_others(noise: MachineNoise) -> str:
     """How much of the cores that the worker may use others used."""
     found = summary(noise)
@@ -135,20 +161,6 @@ def sentence(noise: MachineNoise | None) -> str | None:
     return f"{_BUSY}: {'; '.join(said)}." if said else None
 
 
-def busy_finding(result: Result) -> Finding | None:
-    """What a reader of a result's figures should know first, and the one command that mends it; None of a quiet machine."""
-    if result.noise is None or not (said := reasons(result.noise)):
-        return None
-    found = summary(result.noise)
-    if found.stopped >= _STOPPED:
-        mended = again(result, "--intra-op-threads", str(max(1, int(found.cores))))
-    elif waits := quieter(result):
-        mended = again(result, *waits)
-    else:
-        mended = "nvidia-smi" if found.gpu_processes else WHO
-    return Finding(_BUSY, "; ".join(said), mended, Weight.DOUBT, "unclear")
-
-
 def quieter(result: Result) -> tuple[str, ...]:
     """What a command that measures again on a busy machine has besides; nothing where it waited, or the machine was quiet."""
     has_waited = any(word.partition("=")[0] == "--wait-quiet" for word in result.command)
@@ -160,11 +172,6 @@ def more_rounds(result: Result, number: int, together: int = 1) -> str:
     if result.stopped is None or result.stopped["reason"] != "duration":
         return remedy(result, number, together)
     return again(result, "--duration", f"{duration_s(result, number, together)}s", *quieter(result))
-
-
-def cannot_tell(what: str) -> str:
-    """That noise leaves no answer."""
-    return f"The machine was too busy to tell {what}"
 
 
 # Rounds
@@ -179,38 +186,11 @@ def rounds(noise: MachineNoise) -> dict[int, bool]:
     return found
 
 
-class Quiet(NamedTuple):
-    """A case in the rounds that were quiet."""
-
-    case: Case
-    figure: float  # the median of its blocks' medians, ns, or of a load point the mean of its blocks, inferences/s
-    rounds: int
-
-
 def figures_of(case: Case) -> dict[int, float]:
     """The figure of each block, by its round: the median latency, of a closed load point its throughput."""
     if case.load_blocks is not None:
         return block_figures(case, THROUGHPUT)
     return {number: median(samples) for number, samples in by_round(case, LATENCY).items()}
-
-
-def quiet_cases(result: Result) -> list[Quiet]:
-    """The figures of the quiet rounds alone, of all cases that have some, and none that is worse than that of all rounds, as it would
-    say that noise makes inferences faster; nothing where all rounds were quiet."""
-    known = {} if result.noise is None else rounds(result.noise)
-    found = []
-    for case in result.cases:
-        values = [value for number, value in figures_of(case).items() if known.get(number)] if case.status == OK else []
-        if values and not all(known.values()) and not _is_worse(case, median(values)):
-            found.append(Quiet(case, median(values), len(values)))
-    return found
-
-
-def _is_worse(case: Case, figure: float) -> bool:
-    """Whether a figure of quiet rounds is worse than the one that the tables have of all."""
-    if case.load_blocks is not None:
-        return figure < (case.value(THROUGHPUT) or 0.0)
-    return figure > (case.median(LATENCY) or math.inf)
 
 
 # Claims
@@ -275,12 +255,6 @@ def _most(noise: MachineNoise, own: Sequence[Sequence[int]]) -> float:
     """How many times as long noise can have made these blocks at most."""
     kept = 1 - _lost(noise, own)
     return _alone(noise, own) * _SLOWED / kept if kept > 0 else math.inf
-
-
-def made_by_noise(noise: MachineNoise, cases: Iterable[Case]) -> str:
-    """What noise can have made of the differences between cases, in words."""
-    most = max((_most(noise, _own_blocks(noise, case)) for case in cases), default=math.inf)
-    return f"noise can make differences of {f'up to {ratio(most, 1)}×' if math.isfinite(most) else 'any size'} here"
 
 
 def _rounds_say(shown: Sequence[bool]) -> bool:

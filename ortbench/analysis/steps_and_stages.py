@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from ortbench.analysis.comparing.change_points import Shift, certain_steps, shift
 from ortbench.analysis.comparing.pairs import by_process, by_round, taken_blocks
 from ortbench.analysis.items import put_rates
-from ortbench.core.humps import Hump, two_humps
 from ortbench.core.resampling import FEW, by_processes
 from ortbench.core.stats import Value, summarise, t_quantile
 from ortbench.model.modes import (
@@ -82,19 +81,6 @@ def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[floa
     put_rates(case, {"prefill_tokens_per_s": batch * generation["prompt"]}, first)
     of_sequence = (count - 1) if batch > 1 else 0
     put_rates(case, {"decode_tokens_per_s": batch * (count - 1), "sequence_tokens_per_s": of_sequence}, decoding)
-
-
-def decode_humps(case: Case) -> tuple[str, Hump, Hump] | None:
-    """The two humps of the time per token, ns, and of what they are: of whole generations, or else of single steps, unless a jump
-    over depth explains these; None where there is one hump."""
-    samples, count = case.samples.get(STEP, []), len(case.steps_ns or ())
-    if count < 2:
-        return None
-    whole = [sum(samples[at + 1 : at + count]) / (count - 1) for at in range(0, len(samples), count)]
-    if found := two_humps(whole):
-        return "generations", *found
-    found = two_humps([ns for number, ns in enumerate(samples) if number % count])
-    return None if found is None or jumps(case, True) else ("steps", *found)
 
 
 def put_token_energy(case: Case, generation: Generation) -> None:

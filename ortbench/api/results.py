@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ortbench.analysis.bandwidth import gbps, measured, peak
-from ortbench.analysis.findings.advice import headline
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import visible
+from ortbench.facts.findings import headline
 from ortbench.gate import verdict as stored_verdict
 from ortbench.gate.limits import PASSED
 from ortbench.model import result as stored
@@ -202,7 +202,7 @@ class Verdict(stored_verdict.Verdict):
         return _markdown(self._report())
 
     def _report(self) -> Report:
-        from ortbench.report.comparison import build_gate
+        from ortbench.report.gate import build_gate
 
         return build_gate(self)
 

@@ -25,7 +25,7 @@ def doctor(
     check_values(target)
     from ortbench.jobs import look as job
 
-    raise SystemExit(job.doctor(not no_noise, target.python, given.get("json")))
+    raise SystemExit(job.doctor(not no_noise, target.python, given.get("json"), given.get("verbose", False)))
 
 
 @takes(Target, OutputOptions)
@@ -36,7 +36,9 @@ def devices(given: RawOptions) -> None:
     check_values(make(OutputOptions, given))
     from ortbench.jobs import look
 
-    sys.exit(look.devices(target.library, target.python, given.get("json"), given.get("check")))
+    sys.exit(
+        look.devices(target.library, target.python, given.get("json"), given.get("check"), given.get("verbose", False))
+    )
 
 
 @takes(Target, Inputs, OutputOptions)
@@ -45,7 +47,7 @@ def inspect(given: RawOptions, model: Model) -> None:
     plan, placed = inspection_of(model, given, command_line())
     from ortbench.jobs import look
 
-    look.inspect(plan, placed, given.get("json"))
+    look.inspect(plan, placed, given.get("json"), given.get("verbose", False))
 
 
 @takes()

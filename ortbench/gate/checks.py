@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.comparing.pairs import remedy
-from ortbench.analysis.findings.slo_advice import found_text, left_open, limit_text, requests_text, slo_text
 from ortbench.analysis.growth import UNCLEAR as CANNOT_TELL
 from ortbench.analysis.growth import grown
 from ortbench.analysis.loads.levels import (
@@ -20,6 +19,7 @@ from ortbench.analysis.loads.levels import (
     interval,
     is_full,
     latency_of,
+    limit_text,
     limited,
     meets,
     quotient,
@@ -33,6 +33,8 @@ from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result, w
 from ortbench.core import units
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput
+from ortbench.facts.findings import shown
+from ortbench.facts.slo import searched
 from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
 from ortbench.gate.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, SWEEP
@@ -260,14 +262,9 @@ def _of_load(result: Result, limits: Limits) -> Iterator[Check]:
 def _found(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
     """Whether any rate keeps an SLO that one was looked for: others that were tried on the way need not."""
     name = f"SLO of {mode}"
-    if found is not None:
-        text = f"{name}: meets {slo_text(asked)} {found_text(found)}; {requests_text(found, asked)}"
-        return Check(name, PASSED, text, metric=SLO_RATE, mode=mode)
-    verdict, said = FAILED, f"no rate that was tried meets {slo_text(asked)}"
-    if left_open(result, mode, asked):
-        said = f"too few requests to tell whether a rate meets {slo_text(asked)}; a longer --duration gives more"
-        verdict = UNCLEAR
-    return Check(name, verdict, f"{name}: {said}", metric=SLO_RATE, mode=mode)
+    fact = searched(result, mode, found, asked)
+    verdict = PASSED if found is not None else UNCLEAR if fact.verdict == "open" else FAILED
+    return Check(name, verdict, shown([fact])[0].what, metric=SLO_RATE, mode=mode)
 
 
 def _keeps(case: Case, stat: str, most: int) -> Check:

@@ -47,7 +47,7 @@ from ortbench.plan.plan import PLAN, Observer, Plan, check
 from ortbench.plan.plan_builder import held_modes, live, soak_of, weighing
 from ortbench.plan.soak_plan import Soak
 from ortbench.plan.target import Inputs
-from ortbench.report.comparison import build_gate, verdict_report
+from ortbench.report.gate import build_gate, gate_screen, verdict_report
 from ortbench.report.markdown import markdown
 from ortbench.report.why import told_in_lines, why_parts
 from ortbench.suite import chain_file
@@ -342,7 +342,14 @@ def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
     page = partial(
         page_of, verdict.results[::-1], verdict.names[::-1], (), why_parts(why) if why else (), verdict_report(verdict)
     )
-    publish(wanted, [build_gate(verdict)], partial(verdict_json, verdict), exports=exports, page=page)
+    publish(
+        wanted,
+        [build_gate(verdict)],
+        partial(verdict_json, verdict),
+        exports=exports,
+        page=page,
+        screens=[gate_screen(verdict)],
+    )
     for line in verdict.failed:
         complain(line)
     return verdict.code

@@ -181,7 +181,7 @@ def _of_runs(session: Callable[[], _Session], part: str, what: str, request: Map
     return Check(part=part, what=what, verdict=PASSED, how="")
 
 
-def devices(library: str | None, python: str | None, json_out: str | None, check: str | None) -> int:
+def devices(library: str | None, python: str | None, json_out: str | None, check: str | None, verbose: bool) -> int:
     """Show the installed EPs and their devices, with those of a library that is no package, or `check` a library; the exit
     code. `BenchmarkFailed` where ONNX Runtime does not load, or the library that is to be checked."""
     found = listed(library, python, check)
@@ -191,7 +191,7 @@ def devices(library: str | None, python: str | None, json_out: str | None, check
         return code
     from ortbench.report.terminal.listing import print_checks, print_devices
 
-    print_devices(found) if check is None else print_checks(found)
+    print_devices(found, verbose) if check is None else print_checks(found)
     return code
 
 
@@ -209,7 +209,7 @@ def listed(library: str | None, python: str | None, check: str | None = None) ->
     return found if check is None else checked(check, found, python)
 
 
-def inspect(plan: Plan, placed: bool, json_out: str | None) -> None:
+def inspect(plan: Plan, placed: bool, json_out: str | None, verbose: bool) -> None:
     """Show what a model takes, gives and consists of, and what looks like the state of a loop; where it is `placed`, also
     where the target would run its nodes. `BadInput` or `BenchmarkFailed` where it cannot be read, or opened on that EP."""
     found = inspected(plan, placed)
@@ -217,7 +217,7 @@ def inspect(plan: Plan, placed: bool, json_out: str | None) -> None:
         return
     from ortbench.report.terminal.listing import print_model
 
-    print_model(found)
+    print_model(found, verbose)
 
 
 def inspected(plan: Plan, placed: bool) -> Inspected:
@@ -244,7 +244,7 @@ def _ask(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any
         raise BenchmarkFailed(str(error)) from None
 
 
-def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:
+def doctor(with_noise: bool, python: str | None, json_out: str | None, verbose: bool) -> int:
     """Show what may be wrong on this machine with an interpreter's ONNX Runtime, with noise also how far apart two identical
     measurements are; the exit code. `BenchmarkFailed` where no worker can be started."""
     from ortbench.analysis.doctor import examine, usable, works
@@ -260,9 +260,11 @@ def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:
     findings = [{"section": section.title, **it._asdict()} for section in sections for it in section.findings]
     if not write_json({"works": works(facts), "findings": findings, "facts": facts}, json_out):
         from ortbench.report.chores import build_doctor
+        from ortbench.report.screens.brief import brief
         from ortbench.report.terminal.print import print_report
 
-        print_report(build_doctor(sections, usable(facts)))
+        report = build_doctor(sections, usable(facts))
+        print_report(report if verbose else brief(report))
         if wanted and facts["noise"] is None:
             print("ortbench: interrupted before the noise was measured", file=sys.stderr)
     if wanted and facts["noise"] is None:

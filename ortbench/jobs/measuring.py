@@ -233,9 +233,11 @@ def saves(folder: Path | None, name: str = "result.json") -> Save:
     """What saves a result in a folder, or notes that it could not be; without a folder it does nothing."""
 
     def kept(result: Result) -> None:
+        from ortbench.facts.findings import put_findings
         from ortbench.model.result_file import save
 
         if folder is not None:
+            put_findings(result)
             with files.noting(folder / name):
                 save(result, folder / name)
 

@@ -39,10 +39,12 @@ def publish(
     markdown: str | None = None,
     exports: Exports | None = None,
     page: Callable[[], str] | None = None,
+    screens: Sequence[Report] | None = None,
 ) -> None:
     """Write and print what a command came to, as far as that is wanted; a file that cannot be written is noted.
 
-    `json` and `page` give what ``--json`` and ``--html`` write; `markdown` is of the whole, by default of the reports.
+    `json` and `page` give what ``--json`` and ``--html`` write; `markdown` is of the whole, by default of the reports; without
+    ``--verbose`` `screens` are printed, by default the reports in brief.
     """
     if exports is not None:
         _write_exports(exports, wanted)
@@ -58,6 +60,10 @@ def publish(
     if not wanted.quiet and "-" not in (wanted.markdown, wanted.json, wanted.html):
         from ortbench.report.terminal.print import print_report
 
+        if not wanted.verbose:
+            from ortbench.report.screens.brief import HEIGHT, brief
+
+            reports = [brief(it, HEIGHT // len(reports)) for it in reports] if screens is None else screens
         for number, report in enumerate(reports):
             if number:
                 print()
@@ -86,8 +92,11 @@ def publish_results(
     markdown: str | None = None,
     labels: Sequence[str] = (),
     json: Callable[[], str] | None = None,
+    before: Sequence[Report] = (),
+    screens: Sequence[Report] | None = None,
 ) -> int:
-    """Publish what was measured on a model, whose file is called as it was typed; by default the one result. The exit code."""
+    """Publish what was measured on a model, whose file is called as it was typed; by default the one result, behind `before`.
+    The exit code."""
     from ortbench.model.result_file import result_json
     from ortbench.report.run import build
 
@@ -107,15 +116,23 @@ def publish_results(
 
     publish(
         wanted,
-        [build(found.result, str(found.folder))] if reports is None else reports,
+        [*before, build(found.result, str(found.folder))] if reports is None else reports,
         json or (lambda: result_json(found.result)),
         markdown=markdown,
         exports=Exports(f"ortbench {found.result.kind or 'run'}", outcomes, found.results, labels),
         page=page,
+        screens=screens if reports is not None else [*before, *_screens(found.result, str(found.folder))],
     )
     if wanted.trace is not None:
         _write_trace(found, labels, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
     return INTERRUPTED if found.interrupted else _exit_code(found)
+
+
+def _screens(result: Result, folder: str) -> list[Report]:
+    from ortbench.report.run import build
+    from ortbench.report.screens.screen import has_screen, screen
+
+    return [(screen if has_screen(result) else build)(result, folder)]
 
 
 def _exit_code(found: Measured) -> int:

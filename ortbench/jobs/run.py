@@ -45,15 +45,15 @@ def publish_sides(
     writes, by default the first result; `only` these metrics are compared, if any."""
     model = plans[0].model
     if len(plans) == 1:
-        from ortbench.report.run import build
+        return publish_results(found, model, wanted, before=before, json=json)
+    from ortbench.report.screens.brief import HEIGHT, brief
 
-        reports = [*before, build(found.result, str(found.folder))]
-        return publish_results(found, model, wanted, reports, json=json)
     by_ep = differ_by_ep(plans)
     reports, text = _side_by_side(found, by_ep, wanted.verbose, only)
     told_apart = by_ep and len({result.target["ep"] for result in found.results}) == len(found.results)
     labels = [] if told_apart else found.names  # an EP is in every label already
-    return publish_results(found, model, wanted, [*before, *reports], text, labels, json)
+    screens = [brief(it, HEIGHT // 4) for it in before] + [brief(reports[-1], HEIGHT * 3 // 4 if before else HEIGHT)]
+    return publish_results(found, model, wanted, [*before, *reports], text, labels, json, screens=screens)
 
 
 def measured(

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, Generic, TypeVar
 
 from ortbench.analysis.estimates import Row
-from ortbench.analysis.findings.growth_advice import verdicts
+from ortbench.analysis.growth import verdicts
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.stats import summarise
 from ortbench.measure.bench import Bench, Series

@@ -35,7 +35,6 @@ class Kind(NamedTuple):
     axes: tuple[Axis, ...] = ()  # that it gives its points itself; those of a sweep are the model's dimensions
     charts: tuple[str, ...] = ()  # of one result, in order
     charts_of_many: tuple[str, ...] = ("latencies", "bandwidth")  # of several results
-    advice: tuple[str, ...] = ()  # what is said below the table, in order
     checks: tuple[str, ...] = ()  # what a gate can check without a baseline, by its options
     live: bool = True  # a gate can measure candidate and baseline in turns
     derives_copies: bool = True  # the copies of CPU tensors follow from latency with and without them
@@ -54,7 +53,7 @@ class Kind(NamedTuple):
     target_keys: tuple[str, ...] = ()  # keys that the target has, whatever is there
     every_axis: bool = False  # its cases lie on all axes; those of others on one, or on none
     many_shapes: bool = False  # the cases have shapes of their own, in one session
-    replaced_warnings: tuple[str, ...] = ()  # codes of warnings of which the advice says as much
+    replaced_warnings: tuple[str, ...] = ()  # codes of warnings of which a fact says as much
     samples: str = ""  # the file that has its samples, where that is not the result file
 
     def view(self, axes: Collection[str] = ()) -> View:
@@ -94,7 +93,6 @@ RUN = Kind(
         ),
     ),),
     charts=("phases", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "modes", "humps", "sums", "host", "engine", "nodes"),
     checks=(*_ANYWHERE, "max-copy-share"),
     times_nodes=True,
 )  # fmt: skip
@@ -111,7 +109,6 @@ LOOP = Kind(
         ),
     ),),
     charts=("steps", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "loop", "humps", "sums", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
     on_device_needs="the host does not need the state between steps",
@@ -128,7 +125,6 @@ CHAIN = Kind(
         columns=(_tails("chain"), SPEEDUP, ("chain.n", "throughput", "copied/chain")),
     ),),
     charts=("stages", "links", "distribution", "drift", "bandwidth"),
-    advice=("placement", "places", "chain", "humps", "sums", "host", "engine", "nodes"),
     checks=_ANYWHERE,
     derives_copies=False,
     on_device_needs="the host does not need the intermediate tensors",
@@ -162,7 +158,6 @@ LOAD = Kind(
     axes=(CONCURRENCY, RATE),
     charts=("by_clients", "by_rate"),
     charts_of_many=("by_clients", "by_rate"),
-    advice=("placement", "places", "load", "idle", "engine", "nodes"),
     checks=("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "slo"),
     needed=(*RUN.needed, "load"),
     replaced_warnings=("gil-wait", "late-requests"),
@@ -175,7 +170,6 @@ SWEEP = RUN._replace(
         columns=(_tails(LATENCY), SPEEDUP, ("item_time", "item_throughput", "best"), ("copy_share", "SLO", "latency.n")),
     ),),
     charts=("rates_by_size", "times_by_size"),
-    advice=("placement", "sweep", "humps", "engine"),
     checks=(*RUN.checks, "slo"),
     live=False,
     times_nodes=False,
@@ -201,7 +195,6 @@ START = Kind(
     ),),
     charts=("starts", "distribution", "drift"),
     times_starts=True,
-    advice=("placement", "start", "engine"),
     checks=("require-mode", "max-cpu-nodes"),
     derives_copies=False,
     needed=(*RUN.needed, "start"),
@@ -213,7 +206,6 @@ SOAK = RUN._replace(
         columns=(_tails(LATENCY), ("inferences", "timed"), ("private memory at start", "at end"), _GROWTHS, ("verdict",)),
     ),),
     charts=("memory", "distribution", "drift"),
-    advice=("placement", "soak", "engine"),
     checks=("require-mode", "max-cpu-nodes", "max-growth"),
     live=False,
     times_nodes=False,

@@ -8,7 +8,8 @@ and sides; null where nothing was timed, absent from older files), ``warnings``,
 ``nodes`` (null without ``--measure-nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
 (null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), ``items``, null where nobody
 says how many a run has, ``throttled``, null where the GPU was not throttled, and ``noise``, what else the machine did, absent
-where that is not known; ``outputs``, how far they are from those of others, absent where they were compared with none;
+where that is not known; ``outputs``, how far they are from those of others, absent where they were compared with none; ``findings``, what the figures say
+(docs/actions.md), absent from older files;
 ``axes`` are what its cases differ in besides the mode.
 
 That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;
@@ -252,6 +253,7 @@ class Result:
     throttled: schema.Throttled | None = None
     noise: schema.MachineNoise | None = field(default=None, metadata=SOMETIMES)
     outputs: list[schema.OutputsCompared] | None = field(default=None, metadata=SOMETIMES)
+    findings: list[schema.Finding] | None = field(default=None, metadata=SOMETIMES)
     kind: str = RUN
     axes: list[schema.Axis] = field(default_factory=list)
     loop: schema.Loop | None = None

@@ -31,6 +31,26 @@ class Warned(TypedDict):
     message: str
 
 
+class Figure(TypedDict):
+    """A figure of a finding; ``unit`` is ``ns``, ``B``, ``×``, ``share`` (a part of 1), ``/s``, ``dB`` or ``1``."""
+
+    value: float
+    unit: str
+    ci95: list[float] | None
+    derived: bool  # it follows from other figures and was not measured
+
+
+class Finding(TypedDict):
+    """A fact: what a result says, with its figures; docs/actions.md has all codes with their verdicts."""
+
+    code: str
+    verdict: str
+    mode: str | None
+    point: dict[str, int | float | str]
+    values: dict[str, Figure | str | int | list[str]]
+    next: str | None  # a command to copy
+
+
 class Stopped(TypedDict):
     """Why a measurement ended, with the number that it went by: a share for ``precision``, seconds for ``duration``, counts for
     ``iterations`` and ``samples``, each ``per`` something; ``message``: of an error."""

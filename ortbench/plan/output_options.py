@@ -82,6 +82,6 @@ class OutputOptions:
         commands=(*_MEASURES, "suite", "suite merge"),
     )  # fmt: skip
     verbose: bool = _written(
-        "verbose", "", "Print all findings, not the first few lines.", kind=FLAG, default=False, short="v",
-        commands=("run", "loop", "chain", "load", "sweep", "start", "soak", "compare", "tune"),
+        "verbose", "", "Print the whole report, not one screen.", kind=FLAG, default=False, short="v",
+        commands=(*_MEASURES, "suite", "suite merge", "compare", "doctor", "devices", "inspect"), common=OFTEN,
     )  # fmt: skip

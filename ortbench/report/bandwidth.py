@@ -224,5 +224,5 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         model.SavedIn(folder),
     ]
     found = ([model.Title(table.title), table] for table in tables(result))
-    first: list[Sequence[model.Block]] = [[model.Heading(heading(result))], *noise_part(result)]
+    first: list[Sequence[model.Block]] = [[model.Heading(heading(result))], *noise_part([result])]
     return model.Report(f"ortbench bandwidth: {result.target['ep']}", (*first, *found, last))

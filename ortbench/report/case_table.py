@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ortbench.analysis.findings.speedups import is_on_host, kind_of, needs, stays_in_place
 from ortbench.analysis.nodes.node_shares import copies_inside
+from ortbench.analysis.residency import is_on_host, kind_of, needs, stays_in_place
 from ortbench.core import units
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile

@@ -9,18 +9,15 @@ from typing import Any
 from ortbench.analysis.comparing.comparable import FORCED
 from ortbench.analysis.comparing.compare import Row, are_one_run, in_both, lacks, only_in, ratio_findings, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
-from ortbench.analysis.findings.advice import FEW_RESULTS, side_findings, superseded
 from ortbench.analysis.findings.best_advice import Best, best_findings, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding, Weight
-from ortbench.analysis.nodes.node_shares import placed_findings
 from ortbench.analysis.outputs import called
 from ortbench.analysis.why.explain import Why
 from ortbench.core.resampling import FEW
-from ortbench.core.safe_text import capitalized, listed
+from ortbench.core.safe_text import listed
 from ortbench.core.stats import SAMPLES_FOR, percentile
-from ortbench.gate.limits import FAILED, PASSED, overall
-from ortbench.gate.limits import UNCLEAR as UNDECIDED
-from ortbench.gate.verdict import Verdict
+from ortbench.facts.findings import placed, shown, superseded
+from ortbench.facts.several import FEW_RESULTS, mode_facts
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
 from ortbench.model.modes import CPU_TIME, HOST_ACCESSIBLE, is_rate
 from ortbench.model.result import OK, Result
@@ -28,19 +25,12 @@ from ortbench.model.settings import OF_SESSION, typed
 from ortbench.report.case_table import IN_PLACE
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
-    BAD,
     EVERYWHERE,
     FILES,
-    GOOD,
     KEY,
-    MARKDOWN,
     NOTHING,
-    TERMINAL,
-    UNCLEAR,
     Block,
     Column,
-    Command,
-    Conclusion,
     Findings,
     Kind,
     Medium,
@@ -51,12 +41,11 @@ from ortbench.report.model import (
     SavedIn,
     SideBySide,
     Table,
-    Title,
     columns,
     filled,
     numbers,
 )
-from ortbench.report.noise import sides_part
+from ortbench.report.noise import noise_part
 from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.phrases import (
     best_note,
@@ -217,8 +206,8 @@ def build(
     """The report of a comparison; see `tables`. `remarks` say what the results differ in; `doubt_on` media it says which figures
     are doubtful, where nothing else does; `why` is of the first two; `best` says which is best for what."""
     figures = rows(results, only)
-    remarked = [_remarked(it) for it in [*remarks, *only_in(results, names, only.modes)]]
-    notes = [*why_missing(results, names), *remarked, *best_note(results, names, only.modes)]
+    told = [remarked(it) for it in [*remarks, *only_in(results, names, only.modes)]]
+    notes = [*why_missing(results, names), *told, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     explained = [
         Paragraph(legend(results, same, [it.key.metric for it in figures])),
@@ -227,7 +216,7 @@ def build(
     ]
     off = off_target(results, names)
     found = [*ep_findings(results), *best_findings(best)] or ratio_findings(results, names, figures, same)
-    found += side_findings(results, names) if len(results) <= FEW_RESULTS else []
+    found += shown(mode_facts(results, names)) if len(results) <= FEW_RESULTS else []
     few = lacks(results, names, figures)
     last: list[Block] = [
         *([Findings(found)] if found else []),
@@ -240,7 +229,7 @@ def build(
     return Report(title(names), (*before, [sides], *outputs_part(results, names), last, *after))
 
 
-def _remarked(text: str) -> Note:
+def remarked(text: str) -> Note:
     """What two results differ in; what makes them incomparable is to be borne in mind."""
     return remark(text) if text.startswith(FORCED) else Note(text)
 
@@ -357,7 +346,7 @@ def records(
 
 def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:
     """That most ran elsewhere than on the EP that was asked for, which stands before any figure; no block where it did not."""
-    found = _together(results, names, lambda result: [remark(it.text) for it in placed_findings(result) if _is_off(it)])
+    found = _together(results, names, lambda result: [remark(it.text) for it in placed(result) if _is_off(it)])
     return [Notes(found)] if found else []
 
 
@@ -365,8 +354,8 @@ def placed_and_warned(results: Sequence[Result], names: Sequence[str]) -> list[N
     """What is copied inside the graphs, and what the results warn of besides."""
 
     def said(result: Result) -> Iterable[Note]:
-        placed = [Note(it.text) for it in placed_findings(result) if not _is_off(it)]
-        return [*placed, *warnings(result, superseded(result))]
+        inside = [Note(it.text) for it in placed(result) if not _is_off(it)]
+        return [*inside, *warnings(result, superseded(result))]
 
     return _together(results, names, said)
 
@@ -402,99 +391,8 @@ def build_sides(
         doubt_on=FILES if folder is None else EVERYWHERE,
         best=bests(results, names),
     )
-    noise = sides_part(results, names)
+    noise = noise_part(results)
     if folder is None:
         return Report(compared.title, (*noise, *compared.parts))
     *parts, last = compared.parts
     return Report(compared.title, [*noise, *parts, [Notes(placed_and_warned(results, names)), *last, SavedIn(folder)]])
-
-
-# Gates
-
-_CHANGED = "baseline → candidate"
-
-_SIGNS = {PASSED: ("✓", GOOD), FAILED: ("✗", BAD), UNDECIDED: ("?", UNCLEAR)}
-
-
-_ONE_PROCESS = "Each side is one process: with other processes ratios can lie outside of the intervals below."
-
-
-def build_gate(verdict: Verdict) -> Report:
-    """The report of a gate: its verdict, its checks, and the figures of both sides.
-
-    A terminal ends with the verdict, right above the prompt; Markdown begins with it.
-    """
-    results, names = verdict.results[::-1], verdict.names[::-1]
-    told = Notes(_told(verdict), media=MARKDOWN)
-    sides = side_by_side(
-        results,
-        names,
-        judged=[(it.mode, figure(it.metric)) for it in verdict.checks if it.mode and it.metric and it.rounds],
-    )
-    tone = BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
-    last: list[Block] = [Notes(_checked(verdict), media=TERMINAL), Conclusion(verdict.sentence, "gate: ", tone)]
-    saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
-    why = [] if verdict.why is None else why_parts(verdict.why)
-    after: list[Sequence[Block]] = [*why, [saved]] if why else []
-    last += [] if why else [saved]
-    headline, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
-    noise = sides_part(results, names, of_gate=verdict.folder is not None)  # a stored gate has no folder
-    before: list[Sequence[Block]] = [*noise, *([off] if off else []), *doubt_part(results, names)]
-    moved = outputs_part(results, names)
-    if len(results) == 1:
-        return Report(headline, ([told], *before, [sides], *moved, last))
-    compared = Title(title(names), 1, media=MARKDOWN)
-    shown = filter(None, (sides.table, *sides.more))
-    has_ratios = any(column.name == "ratio" for table in shown for column in table.columns)
-    explained = [Paragraph(legend(results, None), media=MARKDOWN)] if has_ratios else []
-    explained += [] if verdict.folder is None else [Paragraph(_ONE_PROCESS)]  # a stored gate has no folder
-    missing = Notes(why_missing(results, names))
-    # No command: a gate's Markdown ends with the empty line that stands in its place.
-    return Report(
-        headline,
-        (
-            [told],
-            *before,
-            [compared, sides],
-            *moved,
-            [missing, *explained, Command(()), *last],
-            *after,
-        ),
-    )
-
-
-def verdict_report(verdict: Verdict) -> Report:
-    """The verdict and its checks alone, which stand first on a page."""
-    more = verdict.sentence.removeprefix(verdict.word).removeprefix(", ")
-    said = [Note(capitalized(more))] if more and more != verdict.sentence else []
-    own = [it for it in _remarks(verdict) if _CHANGED not in it.text]  # changes stand beside the results
-    return Report(f"Gate: {verdict.word}", [[Notes([*said, *_in_words(verdict), *own])]])
-
-
-def _told(verdict: Verdict) -> list[Note]:
-    return [*_in_words(verdict), *_remarks(verdict), *_warnings(verdict)]
-
-
-def _in_words(verdict: Verdict) -> list[Note]:
-    """The checks with their verdicts in words, for those who read them alone, and what failed."""
-    signs = {it: (f"{_SIGNS[it][0]} {it}: ", _SIGNS[it][1]) for it in _SIGNS}
-    checks = [Note(f"{signs[it.verdict][0]}{it.text}", tone=signs[it.verdict][1]) for it in verdict.checks]
-    return [*checks, *(Note(f"{_SIGNS[FAILED][0]} {line}", tone=BAD) for line in verdict.failed)]
-
-
-def _checked(verdict: Verdict) -> list[Note]:
-    """The checks stand last, right above the verdict."""
-    checks = [Note(check.text, *_SIGNS[check.verdict]) for check in verdict.checks]
-    return [*_remarks(verdict), *_warnings(verdict), *checks]
-
-
-def _warnings(verdict: Verdict) -> list[Note]:
-    """Of both sides, each once."""
-    return placed_and_warned(verdict.results[::-1], verdict.names[::-1])
-
-
-def _remarks(verdict: Verdict) -> list[Note]:
-    """What differs between the sides, unless it is said below, or that nothing does."""
-    below = () if verdict.why is None else tuple(verdict.why.others)
-    told = [text for text in verdict.remarks if not text.endswith(below)]
-    return [_remarked(text) for text in told]

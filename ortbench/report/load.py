@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ortbench.analysis.findings.advice import findings, superseded
-from ortbench.analysis.findings.load_advice import noisy_knee
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
@@ -35,6 +33,7 @@ from ortbench.core import units
 from ortbench.core.resampling import FEW
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.core.units import change
+from ortbench.facts.load import open_knee
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.modes import (
     ALL_SHAPES,
@@ -50,7 +49,7 @@ from ortbench.report import model
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
 from ortbench.report.composed import sparkline
 from ortbench.report.costs import cost_parts
-from ortbench.report.phrases import advice, hint, measured_report, not_measured, processes_in, told_once, warnings
+from ortbench.report.phrases import hint, measured_report, not_measured, processes_in, told_once
 from ortbench.report.placement import on_page, placement_parts, titled
 
 WHAT_A_LATENCY_IS = {
@@ -137,7 +136,7 @@ def _delay_cell(result: Result, case: Case) -> str:
 
 
 def _doubted(result: Result, cell: str) -> str:
-    """That an SLO is violated, or workers are saturated, with the doubt that findings have of it, see `busy_doubt`."""
+    """That an SLO is violated, or workers are saturated, with the doubt that findings have of it, which the facts have too."""
     return f"{cell}{model.DOUBTED if is_busy(result) else ''}"
 
 
@@ -213,7 +212,7 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
     by_clients, by_rate = measured(result, CONCURRENCY, mode), measured(result, RATE, mode)
     knee, peak, rate = knee_of(by_clients), most(by_clients), kept(result).get(mode)
     few = [_few(result, it) for it in by_rate if rate is not None and at(it).value == rate["violated_from"]]
-    is_noisy = noisy_knee(result, mode) is not None
+    is_noisy = open_knee(result, mode) is not None
     return (
         mode,
         CANNOT_TELL if is_noisy else model.NOTHING if knee is None else str(knee["concurrency"]),
@@ -263,11 +262,6 @@ _OPEN = (
 
 def build(result: Result, folder: str | None = None) -> model.Report:
     tables = load_tables(result)
-    said = [
-        model.Notes(level_failures(result)),
-        advice(findings(result)),
-        model.Notes(warnings(result, superseded(result))),
-    ]
     parts: list[Sequence[model.Block]] = [titled(table) if len(tables) > 1 else [table] for table in tables]
     if tables:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
@@ -285,7 +279,7 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
     further = on_page([*cost_parts(result), *placement_parts(result)])
-    return told_once([measured_report("ortbench load", result, parts, said, further, folder)])[0]
+    return told_once([measured_report("ortbench load", result, parts, level_failures(result), further, folder)])[0]
 
 
 def _sign(level: Case) -> tuple[str, str]:

@@ -9,14 +9,13 @@ from dataclasses import replace
 
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, Row, word
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight
-from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.analysis.items import best_of, dims_of, is_batch
-from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text
-from ortbench.analysis.noise import quieter
+from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text, slo_text
 from ortbench.analysis.variables import variables_line
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import first_of, shortened
+from ortbench.facts.findings import findings, superseded
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import known_or_plain
@@ -57,7 +56,6 @@ from ortbench.report.model import (
     Report,
     SavedIn,
 )
-from ortbench.report.noise import noise_part
 
 _PAIRS = 3  # that a heading names
 _RATES = 6  # that it names one by one
@@ -305,26 +303,22 @@ def measured_report(
     what: str,
     result: Result,
     parts: Iterable[Sequence[Block]],
-    said: Sequence[Block],
+    failures: Sequence[Note],
     further: Iterable[Sequence[Block]],
     folder: str | None,
 ) -> Report:
-    """The report of a result: its heading, its parts, what is said of it, the `further` parts, and last the command, for files, and
-    where it was saved."""
-    there = [
-        it
-        for it in said
-        if not ((isinstance(it, Notes) and not it.notes) or (isinstance(it, Findings) and not it.findings))
-    ]
-    last: list[Block] = [Command(result.command), SavedIn(folder)]
-    if folder is not None:
-        there = [_with_page(it, folder) if isinstance(it, Findings) else it for it in there]
+    """The report of a result: its heading, what makes its figures doubtful, its parts, what is said of it, the `further` parts, and last
+    the command, for files, and where it was saved."""
+    found = findings(result)
+    doubts = [it for it in found if it.weight is Weight.DOUBT]
+    rest = advice([it for it in found if it not in doubts], MOST_LINES - sum(len(it.lines) for it in doubts))
+    said: list[Block] = [Notes(failures)] if failures else []
+    said += [rest if folder is None else _with_page(rest, folder)] if rest.findings else []
+    warned = warnings(result, superseded(result))
+    said += [Notes(warned)] if warned else []
     title = f"{what}: {result_name(result) or result.model['path']}"
-    waits = shlex.join(quieter(result))
-    mended = bool(waits) and any(
-        waits in it.next for block in there if isinstance(block, Findings) for it in block.findings
-    )
-    return Report(title, [[Heading(heading(result))], *noise_part(result, mended), *parts, there, *further, last])
+    before: list[Sequence[Block]] = [[Heading(heading(result))], *([[Findings(doubts)]] if doubts else [])]
+    return Report(title, [*before, *parts, said, *further, [Command(result.command), SavedIn(folder)]])
 
 
 def _with_page(block: Findings, folder: str) -> Findings:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from ortbench.analysis.bandwidth import measured
-from ortbench.analysis.findings.advice import findings, superseded
-from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.findings.loop_advice import state_bytes
-from ortbench.analysis.findings.speedups import is_on_host
+from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
 from ortbench.core.files import write_or_note
+from ortbench.facts.loop import state_bytes
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
 from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, SWEEP, Case, Result
@@ -36,19 +34,16 @@ from ortbench.report.costs import cost_parts
 from ortbench.report.markdown import markdown
 from ortbench.report.model import (
     DERIVED,
-    MOST_LINES,
     NOTHING,
     TERMINAL,
     Bar,
     Block,
-    Findings,
-    Notes,
     Paragraph,
     Report,
     Table,
 )
 from ortbench.report.outputs import own_outputs
-from ortbench.report.phrases import advice, has_items, hint, measured_report, not_measured, warnings
+from ortbench.report.phrases import has_items, hint, measured_report, not_measured
 from ortbench.report.placement import placement_parts, titled
 from ortbench.report.records import records_csv
 
@@ -62,10 +57,11 @@ WHAT_A_GENERATION_IS = (
 )
 
 
-def mode_table(result: Result) -> Table:
-    """The table of a run, a loop or a chain: a row for each mode that was measured, of a run with a bar of its phases."""
+def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> Table:
+    """The table of a run, a loop or a chain: a row for each mode that was measured, of a run with a bar of its phases; `own` columns are
+    shown in their own way."""
     shown = measured_cases(result)
-    table = case_table(result, shown, own=_OWN.get(result.kind, _own)(result))
+    table = case_table(result, shown, own={**_OWN.get(result.kind, _own)(result), **(own or {})})
     bars = splits(result) if "phases" in KINDS[result.kind].charts else []
     if len(bars) == 1 and len(bars[0]) == 1:  # neither shared out nor beside another
         bars = []
@@ -135,22 +131,12 @@ def build(result: Result, folder: str | None = None) -> Report:
 
 def _build(result: Result, folder: str | None) -> Report:
     table = mode_table(result)
-    found = findings(result)
-    off = [it for it in found if it.weight is Weight.DOUBT and table.rows]
-    rest = [it for it in found if it not in off]
-    said = [
-        Notes(not_measured(result)),
-        advice(rest, MOST_LINES - sum(len(it.lines) for it in off)),
-        Notes(warnings(result, superseded(result))),
-    ]
     parts: list[Sequence[Block]] = []
-    if off:  # what the figures are of comes before them
-        parts.append([Findings(off)])
     if table.rows:
         parts += [[table], _explained(result, table)]
     parts += [[*titled(it), *_of_links(it)] for it in further_tables(result)]
     further = [*own_outputs(result), *cost_parts(result), *placement_parts(result)]
-    return measured_report("ortbench", result, parts, said, further, folder)
+    return measured_report("ortbench", result, parts, not_measured(result), further, folder)
 
 
 def _of_links(table: Table) -> list[Block]:
@@ -196,7 +182,7 @@ _MORE = {LOOP: {"steps.csv": steps_csv}}  # by kind, further files
 
 def write_run(result: Result, path: Path) -> None:
     """Write the tables of a finished result into its folder, or note that they could not be written."""
-    write_or_note(path / "table.md", markdown(build(result)))
+    write_or_note(path / "table.md", markdown(build(result), verbose=True))
     write_or_note(path / "table.csv", records_csv(result))
     for name, made in _MORE.get(result.kind, {}).items():
         write_or_note(path / name, made(result))

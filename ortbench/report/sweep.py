@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from ortbench.analysis.comparing.claims import UNKNOWN
-from ortbench.analysis.findings.advice import findings, superseded
-from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.sweep import ITEMS, failures, has_a_cost, is_noisy, keeps, mode_by_mode, ties
 from ortbench.core import units
 from ortbench.model.metrics import RATIO
@@ -19,7 +17,7 @@ from ortbench.report import model
 from ortbench.report.case_table import MODE, Own, case_table, legend
 from ortbench.report.costs import cost_parts
 from ortbench.report.outputs import own_outputs
-from ortbench.report.phrases import advice, hint, measured_report, warnings
+from ortbench.report.phrases import hint, measured_report
 from ortbench.report.placement import on_page, placement_parts, titled
 
 BEST, TIE, WORSE, SMALLER = "best", "as good", "worse", "smaller"
@@ -43,8 +41,8 @@ WHAT_SWITCHING_IS = (
 WHAT_BEST_IS = "best, worse: by ratios between shapes within rounds or processes, which tell more than the intervals of items/s, as noise of these cancels out."
 
 
-def mode_table(result: Result) -> model.Table:
-    """A row for each mode and shape that was measured; only columns that hold something."""
+def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Table:
+    """A row for each mode and shape that was measured; only columns that hold something; `own` columns are shown in their own way."""
     # A mode that failed keeps what was measured.
     found = [(case, shape.name) for shape, case in mode_by_mode(result) if case.stats(LATENCY) is not None]
     names = {id(case): shape for case, shape in found}
@@ -69,6 +67,7 @@ def mode_table(result: Result) -> model.Table:
         return names[id(case)]
 
     own = {
+        **(own or {}),
         "best": Own(mark, model.Kind.WORD),
         "SLO": Own(
             lambda case: model.NOTHING if slo is None or is_rate(case.mode, LATENCY) else _MET[keeps(case, slo)],
@@ -126,9 +125,7 @@ def not_measured(result: Result) -> list[model.Note]:
 
 def build(result: Result, folder: str | None = None) -> model.Report:
     table, shapes = mode_table(result), shape_table(result)
-    found = findings(result)
-    off = [it for it in found if it.weight is Weight.DOUBT and table.rows]
-    parts: list[Sequence[model.Block]] = [[model.Findings(off)]] if off else []
+    parts: list[Sequence[model.Block]] = []
     if table.rows:
         there = {column.name for it in (table, shapes) for column in it.columns}
         hinted: list[str] = [word for word in ("best", "copy share", "first vs later") if word in there]
@@ -139,9 +136,4 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     if (switching := switching_table(result)).rows:
         parts.append([*titled(switching), model.Paragraph(WHAT_SWITCHING_IS)])
     further = [*own_outputs(result), *cost_parts(result), *on_page(placement_parts(result))]
-    said = [
-        model.Notes(not_measured(result)),
-        advice([it for it in found if it not in off]),
-        model.Notes(warnings(result, superseded(result))),
-    ]
-    return measured_report("ortbench", result, parts, said, further, folder)
+    return measured_report("ortbench", result, parts, not_measured(result), further, folder)

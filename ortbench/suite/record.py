@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ortbench.analysis.findings.load_advice import noisy_knee
-from ortbench.analysis.findings.speedups import stays_in_place
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.items import item_bytes
 from ortbench.analysis.loads.levels import CONCURRENCY, at, best_level, kept, knee_of, measured, rate_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
 from ortbench.analysis.noise import sentence
 from ortbench.analysis.outputs import doubt_findings
+from ortbench.analysis.residency import stays_in_place
 from ortbench.analysis.sweep import ITEMS, point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.core.parts import keys_of
 from ortbench.core.units import seconds, times
+from ortbench.facts.load import open_knee
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
 from ortbench.model.kinds import KINDS, RUN
@@ -206,7 +206,7 @@ def _of_load(result: Result) -> Figures:
     best = best_level(result)
     if best is None:
         return found
-    knee = None if noisy_knee(result, best.mode) else knee_of(measured(result, CONCURRENCY, best.mode))
+    knee = None if open_knee(result, best.mode) else knee_of(measured(result, CONCURRENCY, best.mode))
     return {
         **found,
         "fastest": best.mode,

@@ -10,7 +10,7 @@ import pytest
 from ortbench.analysis import packages
 from ortbench.analysis.doctor import BAD, GOOD, KNOW, examine, usable, visible, works
 from ortbench.model.doctor_schema import Facts
-from tests.facts import SITE, card, ep, gpu_machine, hardware, quiet_machine
+from tests.machines import SITE, card, ep, gpu_machine, hardware, quiet_machine
 from tests.results import noise_of
 
 GPU_PACKAGE = "pip install 'onnxruntime-gpu[cuda,cudnn]'"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ortbench.analysis.derive import derive
-from ortbench.analysis.findings.advice import headline
 from ortbench.analysis.nodes.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on
 from ortbench.model.result import Result
 from tests.expect import there
-from tests.results import MS, US, measured, nvidia_result, sentences, steady
+from tests.results import MS, US, fact, keys, measured, nvidia_result, steady, values
 
 SHARED = {"kind": "ep-device", "default": None, "host_accessible": "Shared (HOST_ACCESSIBLE)"}
 
@@ -73,22 +74,17 @@ def test_copies_are_derived_only_from_a_difference_that_is_certain() -> None:
         assert ("copies" in made.cases[0].metrics) == shows
 
 
-def test_what_is_said() -> None:
-    times = "an inference takes 10.0 ms with arrays and 10.0 ms with tensors in the EP's memory; one copy in and out takes 4.00 ms."
+def test_facts() -> None:
     made = with_times(10 * MS, 10 * MS, 4 * MS)
-    assert sentences(made)[0] == (
-        f"ONNX Runtime passes arrays through without a copy, cpu-tensors is zero-copy on SomeExecutionProvider: {times}"
-    )
-    nothing = "cpu-tensors copies nothing; device-tensors is 5.00× as fast"
-    assert headline(made) == f"SomeExecutionProvider reads arrays in place: {nothing}"
-    doubtful = with_times(10 * MS, 10 * MS, 4 * MS, proved=False)
-    assert headline(doubtful) == f"ONNX Runtime passes arrays through: {nothing}"
-    assert sentences(doubtful)[0] == (
-        f"ONNX Runtime passes arrays through without a copy, SomeExecutionProvider may still copy them itself: {times}"
-    )
-    unclear = sentences(with_times(8 * US, 6 * US, 1 * US))
-    assert any(
-        it.startswith("Whether ONNX Runtime copies the arrays of cpu-tensors cannot be told from") for it in unclear
-    )
-    assert not any(it.startswith("Copies take") for it in unclear)
-    assert "take ≈29% of the latency of cpu-tensors" in sentences(with_times(14 * MS, 10 * MS, 4 * MS))[0]
+    assert keys(made)[0] == ("arrays", "in-place", "cpu-tensors")
+    assert values(fact(made, "arrays")) == {
+        "ep": "SomeExecutionProvider",
+        "with": 10 * MS,
+        "without": 10 * MS,
+        "copies": 4 * MS,
+    }
+    assert fact(with_times(10 * MS, 10 * MS, 4 * MS, proved=False), "arrays").verdict == "passed"
+    unclear = with_times(8 * US, 6 * US, 1 * US)
+    assert fact(unclear, "arrays").verdict == "unclear"
+    assert not any(code == "copies" for code, *_ in keys(unclear))
+    assert values(fact(with_times(14 * MS, 10 * MS, 4 * MS), "copies"))["share"] == pytest.approx(4 / 14)

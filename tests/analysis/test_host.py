@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.host import host_findings as findings
 from ortbench.analysis.nodes.gpu_activity import put_recorded
 from ortbench.core.ep_names import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Items
-from tests.results import MS, US, case, copied, following, hosted, measured, result_of, said, sentences, stats, steady
+from tests.results import (
+    MS,
+    US,
+    case,
+    copied,
+    fact,
+    following,
+    hosted,
+    keys,
+    measured,
+    result_of,
+    stats,
+    steady,
+    values,
+)
 
 BATCH: Items = {"count": 8, "dim": "batch"}
 
@@ -24,16 +39,16 @@ def resident(*submit: int, latency: int = 2 * MS, blocks: int = 6) -> Case:
     )
 
 
-def host_findings(result: Result) -> list[str]:
-    result.command = ["ortbench", "run", "m.onnx"]
-    return said(findings(result))
-
-
 def bound(*cases: Case, ep: str = "SomeExecutionProvider", items: Items | None = None, **target: object) -> Result:
     made = result_of(*cases, target__ep=ep)
     made.target.update(target)  # type: ignore[typeddict-item]
     made.items = items
+    made.command = ["ortbench", "run", "m.onnx"]
     return made
+
+
+def is_told(made: Result) -> bool:
+    return "host-bound" in [code for code, *_ in keys(made)]
 
 
 def test_host_bound_says_what_helps_as_far_as_it_is_there() -> None:
@@ -46,59 +61,57 @@ def test_host_bound_says_what_helps_as_far_as_it_is_there() -> None:
         (case("cpu-tensors", latency=100), None),
     ]:
         assert of.value("enqueue_share") == share
-    what = "device-resident is host-bound: enqueue takes 96% of an inference."
-    graph, batch = "Next: ortbench run m.onnx --cuda-graph", "Next: ortbench run m.onnx --dim batch=16"
+    graph, batch = "ortbench run m.onnx --cuda-graph", "ortbench run m.onnx --dim batch=16"
     late = resident(1920 * US)
-    assert host_findings(bound(late)) == [what]
-    assert host_findings(bound(late, ep=CUDA_EP)) == [what, graph]
-    assert host_findings(bound(late, ep=CUDA_EP, items=BATCH)) == [what, graph]
-    assert host_findings(bound(late, ep=CUDA_EP, items=BATCH, cuda_graph=True)) == [what, batch]
-    assert host_findings(bound(late, ep=CUDA_EP, items={"count": 8, "dim": None}, cuda_graph=True)) == [what]
-    assert what in sentences(bound(late))
+    for made, after in [
+        (bound(late), ""), (bound(late, ep=CUDA_EP), graph), (bound(late, ep=CUDA_EP, items=BATCH), graph),
+        (bound(late, ep=CUDA_EP, items=BATCH, cuda_graph=True), batch),
+        (bound(late, ep=CUDA_EP, items={"count": 8, "dim": None}, cuda_graph=True), ""),
+    ]:  # fmt: skip
+        told = fact(made, "host-bound")
+        assert (told.verdict, told.mode, told.next) == ("enqueues", "device-resident", after)
+        assert values(told)["share"] == pytest.approx(0.96)
     shared = following(measured("host-accessible", enqueue=steady([9900 * US] * 6), latency=steady([10 * MS] * 6)))
-    assert host_findings(bound(shared, ep=CUDA_EP)) == [
-        "host-accessible is host-bound: enqueue takes 99% of an inference."
-    ]
+    assert fact(bound(shared, ep=CUDA_EP), "host-bound").next == ""
     many = following(measured("device-resident-async", enqueue=steady([199 * US] * 6), latency=steady([200 * US] * 6)))
     many.inferences_per_sample = 100
-    assert host_findings(bound(resident(1920 * US), many)) == [
-        "device-resident-async is host-bound: enqueue takes 100% of an inference."
-    ]
+    assert fact(bound(resident(1920 * US), many), "host-bound").mode == "device-resident-async"
 
 
 def test_from_where_on_it_is_host_bound() -> None:
     for submit, is_bound in [(1799 * US, False), (1800 * US, True), (1979 * US, True), (1981 * US, False)]:
-        assert bool(host_findings(bound(resident(submit)))) is is_bound
+        assert is_told(bound(resident(submit))) is is_bound
     # By the interval over pairs of blocks: not of five of them, nor where one in four is below the share.
     late, early = 1920 * US, 1700 * US
-    assert host_findings(bound(resident(late, blocks=5))) == []
-    assert host_findings(bound(resident(late, late, late, early, blocks=8))) == []
-    assert host_findings(bound(resident(late, late, late, early, blocks=40)))
+    assert not is_told(bound(resident(late, blocks=5)))
+    assert not is_told(bound(resident(late, late, late, early, blocks=8)))
+    assert is_told(bound(resident(late, late, late, early, blocks=40)))
     blocks = {"enqueue": steady([910 * US] * 6), "inference": steady([MS] * 6), "latency": steady([MS] * 6)}
     sure = following(measured("device-tensors", **blocks))
-    assert host_findings(bound(resident(late, blocks=5), sure)) == [
-        "device-tensors is host-bound: enqueue takes 91% of an inference."
-    ]
+    assert fact(bound(resident(late, blocks=5), sure), "host-bound").mode == "device-tensors"
     # What is waited for behind it is then no more than the sync takes by itself.
     waits = resident(1138 * US, latency=1143 * US)
-    assert host_findings(bound(waits)) == []
+    assert not is_told(bound(waits))
     waits = resident(1120 * US, latency=1143 * US)
-    assert host_findings(bound(waits))
+    assert is_told(bound(waits))
     waits.sync = {"kind": "synchronize_outputs", "cost_ns": 1 * US, "how": "", "h2d": None, "d2h": None}
-    assert host_findings(bound(waits)) == []
+    assert not is_told(bound(waits))
 
 
 def test_a_device_that_waits_for_launches_is_known_by_its_kernels() -> None:
     """The run itself waits, so that nothing else tells how long it submits."""
-    for kernels, is_told in [(700 * US, True), (701 * US, False), (0, False)]:
+    for kernels, waits in [(700 * US, True), (701 * US, False), (0, False)]:
         case = measured("device-tensors", inference=steady([1 * MS] * 6), latency=steady([2 * MS] * 6))
         put_recorded(case, copied(1, 1, kernels))
-        expected = [
-            "The GPU computes for 70% of an inference with device-tensors, the rest it waits for the host: 700 µs of 1.00 ms, measured "
-            "by CUPTI.",
-            "Next: ortbench run m.onnx --cuda-graph",
-        ]
-        assert host_findings(bound(case, ep=CUDA_EP)) == expected * is_told
+        made = bound(case, ep=CUDA_EP)
+        assert is_told(made) is waits
+        if waits:
+            found = fact(made, "host-bound")
+            assert (found.verdict, found.next, values(found)["share"]) == (
+                "gpu-waits",
+                "ortbench run m.onnx --cuda-graph",
+                0.7,
+            )
 
 
 def test_the_eps_that_capture_are_those_of_the_worker() -> None:
@@ -129,33 +142,22 @@ def test_a_gpu_that_the_cpu_computes_for_is_none() -> None:
         one = hosted(case("device-resident", latency=1000), 10, 10_000, round(cores * 10_000))
         made = bound(one, ep=ep, device=device)
         made.placement["nodes"] = nodes
-        what = "The GPU seems to be a software renderer: the CPU computes with 1.92 cores during an inference"
-        more = " with device-resident, a host that waits for a GPU keeps one busy at most; the name above is of ONNX Runtime's list of devices."
-        assert host_findings(made) == ([f"{what}{more}"] if told else [])
+        assert (("software-gpu", "likely", "device-resident") in keys(made)) is told
 
 
 def test_how_much_of_the_cpu_time_is_spinning() -> None:
     cpu, device = spinning("cpu-tensors", 2 * MS, 500 * US), spinning("device-tensors", 2 * MS, 1 * MS)
     assert tuple(it.value("spin_share") for it in (cpu, device, resident(1))) == (0.75, 0.5, None)
-    assert host_findings(result_of(device, cpu)) == [
-        "Spinning threads of ONNX Runtime take ≈75% of the CPU time of cpu-tensors back to back: without spinning CPU time is 500 µs instead of "
-        "2.00 ms, latency 1.20 ms instead of 1.00 ms.",
-        "Next: ortbench run m.onnx --session-config session.intra_op.allow_spinning=0",
-    ]
+    made = result_of(device, cpu)
+    made.command = ["ortbench", "run", "m.onnx"]
+    burns = fact(made, "spinning")
+    assert (burns.verdict, burns.mode, values(burns)["share"]) == ("burns", "cpu-tensors", 0.75)
+    assert burns.next == "ortbench run m.onnx --session-config session.intra_op.allow_spinning=0"
     known, few, unknown = (spinning("cpu-tensors", 2 * MS, 500 * US) for _ in range(3))
     few.metrics["cpu_time"] = stats(2 * MS, n=5)
     unknown.put("cpu_time_spin_off", 500 * US)
-    cannot_tell = [
-        "Too few blocks to tell how much CPU time threads spend spinning.",
-        "Next: measure again; a measurement now takes 9 rounds or more",
-    ]
-    assert host_findings(result_of(few)) == host_findings(result_of(unknown)) == cannot_tell
-    assert host_findings(result_of(few, known))[0].startswith(
-        "Spinning threads of ONNX Runtime take ≈75% of the CPU time"
-    )
+    for case_, verdict in ((few, "few-samples"), (known, "burns")):
+        assert fact(result_of(case_), "spinning").verdict == verdict
+    assert fact(result_of(few, known), "spinning").verdict == "burns"
     for off, within in [(3 * MS, 0), (2 * MS, 0), (1950 * US, 30 * US)]:
-        made = result_of(spinning("cpu-tensors", 2 * MS, off, within))
-        assert host_findings(made) == [
-            "Back to back, spinning threads of ONNX Runtime take no measurable part of the CPU time: ortbench load --rate measures what they "
-            "take between requests."
-        ]
+        assert fact(result_of(spinning("cpu-tensors", 2 * MS, off, within)), "spinning").verdict == "none"

@@ -10,10 +10,11 @@ import pytest
 
 from ortbench.analysis.comparing.compare import LESS, MORE, SAME, rows, word
 from ortbench.analysis.comparing.series import Selection
-from ortbench.analysis.host import idle_findings
 from ortbench.analysis.loads.cpu_parts import CpuPart, cpu_marks, cpu_parts
 from ortbench.analysis.loads.levels import LoadPoint
 from ortbench.analysis.loads.load_levels import LoadSamples, Requests, case_of
+from ortbench.facts.fact import Fact
+from ortbench.facts.findings import facts_of
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.gate.live import LiveLoadGate
 from ortbench.gate.stored import check_stored
@@ -22,7 +23,7 @@ from ortbench.model.result import Case, Result
 from tests.expect import there
 from tests.gate.test_metrics import limits
 from tests.queues import MS, served, steady
-from tests.results import load_result
+from tests.results import load_result, values
 
 RATE = 6.0
 AT = LoadPoint("rate", RATE)
@@ -115,23 +116,23 @@ def test_a_live_gate() -> None:
     assert both.least_runs("cpu-tensors", AT) == 20
 
 
-def spinning(result: Result, **target: Any) -> list[str]:
+def spinning(result: Result, **target: Any) -> Fact | None:
     """What is said of threads that spin, on a machine where the process may use 4 cores."""
     result.target.update(target)  # type: ignore[typeddict-item]
     result.placement["nodes"] = {result.target["ep"]: 3}
-    return [line for it in idle_findings(result) for line in it.lines]
+    return next((it for it in facts_of(result) if it.code == "idle-spinning"), None)
 
 
-def test_threads_that_spin_between_requests_are_told_with_what_ends_it() -> None:
+def test_threads_that_spin_between_requests_are_a_fact_with_what_ends_it() -> None:
     cpu: dict[str, Any] = {"ep": "CPUExecutionProvider"}
-    assert spinning(result(SPINS), **cpu) == [
-        "Threads of ONNX Runtime spin between requests: 0.145 cores busy at 0.246% utilisation: with cpu-tensors at 6 requests/s, whose "
-        "inferences take 0.0108 cores at most.",
-        "Next: ortbench load m.onnx --ep some --session-config session.intra_op.allow_spinning=0",
-    ]
+    found = there(spinning(result(SPINS), **cpu))
+    assert found.next == "ortbench load m.onnx --ep some --session-config session.intra_op.allow_spinning=0"
+    assert {name: round(it, 5) for name, it in values(found).items() if name != "where"} == {
+        "cores": 0.14475, "utilisation": 0.00246, "most": 0.0108,
+    }  # fmt: skip
     tried = result(SPINS, 5)
     tried.command += ["--session-config", "session.intra_op.allow_spinning=0"]
-    assert len(spinning(tried, **cpu)) == 1  # side by side with it
+    assert there(spinning(tried, **cpu)).next == ""  # side by side with it
     for quiet, target in [
         (result(SLEEPS), cpu),  # its four threads may take as much for as long as an inference lasts
         (result(SPINS[:2], 2), cpu),  # no interval
@@ -140,7 +141,7 @@ def test_threads_that_spin_between_requests_are_told_with_what_ends_it() -> None
         (result(SPINS), {**cpu, "intra_op_threads": 1}),
         (result(SPINS), {**cpu, "session_config": {"session.intra_op.allow_spinning": "0"}}),
     ]:
-        assert spinning(quiet, **target) == []
+        assert spinning(quiet, **target) is None
 
 
 def test_results_without_it_have_none() -> None:

@@ -8,27 +8,28 @@ import pytest
 
 from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, over
 from ortbench.analysis.derive import derive
-from ortbench.analysis.findings.advice import findings, headline, headline_of_many, side_findings
 from ortbench.analysis.noise import (
     allows,
-    busy_finding,
     joined,
     leaves,
-    quiet_cases,
     rounds,
     sentence,
     summary,
 )
 from ortbench.analysis.sweep import is_noisy
 from ortbench.core.stats import Value
+from ortbench.facts.findings import facts_of
+from ortbench.facts.sentences import large_figures
+from ortbench.facts.several import headline_of_many, mode_facts
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.schema import MachineNoise
-from ortbench.report.page.facts import facts
 from tests.results import (
     MS,
     US,
     chain,
+    fact,
+    keys,
     loop_of,
     loop_result,
     measured,
@@ -87,21 +88,29 @@ RUN = ("ortbench", "run", "m.onnx")
 
 
 @pytest.mark.parametrize(
-    ("noise", "command", "mended"),
+    ("noise", "command", "verdict", "mended"),
     [
-        (noise_of(2, 1.0), RUN, "ortbench run m.onnx --wait-quiet 60s"),
-        (noise_of(2, 1.0), ("ortbench", "gate", "m.onnx"), "measure again with --wait-quiet 60s"),
-        (noise_of(2, 1.0), (*RUN, "--wait-quiet=60s"), "ps -eo pcpu,pid,comm --sort=-pcpu | head"),
-        (noise_of(2, 1.0, gpu_processes=1), (*RUN, "--wait-quiet", "60s"), "nvidia-smi"),
-        (noise_of(4, 0.0, throttled_ns=400 * MS, limit=2.5), RUN, "ortbench run m.onnx --intra-op-threads 2"),
+        (noise_of(2, 1.0), RUN, "others", "ortbench run m.onnx --wait-quiet 60s"),
+        (noise_of(2, 1.0), ("ortbench", "gate", "m.onnx"), "others", "measure again with --wait-quiet 60s"),
+        (noise_of(2, 1.0), (*RUN, "--wait-quiet=60s"), "others", "ps -eo pcpu,pid,comm --sort=-pcpu | head"),
+        (noise_of(2, 0.0, gpu_processes=1), (*RUN, "--wait-quiet", "60s"), "gpu", "nvidia-smi"),
+        (
+            noise_of(4, 0.0, throttled_ns=400 * MS, limit=2.5),
+            RUN,
+            "stopped",
+            "ortbench run m.onnx --intra-op-threads 2",
+        ),
+        (noise_of(4, 0.0, stolen=1.0), RUN, "stolen", "ortbench run m.onnx --wait-quiet 60s"),
+        (noise_of(2, 0.06, HALF), RUN, "waited", "ortbench run m.onnx --wait-quiet 60s"),
     ],
 )
-def test_one_command_mends_it(noise: MachineNoise, command: tuple[str, ...], mended: str) -> None:
+def test_the_fact_and_one_command_that_mends_it(
+    noise: MachineNoise, command: tuple[str, ...], verdict: str, mended: str
+) -> None:
     result = result_of(measured(CPU, latency=steady([1])))
     result.noise, result.command = noise, [*command]
-    found = busy_finding(result)
-    assert found is not None
-    assert (found.text, found.next) == (sentence(noise), mended)
+    found = fact(result, "busy-machine")
+    assert (found.verdict, found.next) == (verdict, mended)
 
 
 def of_two(noise: MachineNoise, quick: float = 0.5, times: int = 16, busy_ns: int = 0) -> Result:
@@ -124,14 +133,11 @@ def test_a_round_is_quiet_if_all_its_blocks_were() -> None:
     assert rounds(noise) == {0: False, 1: True, 2: False, 3: True}
 
 
-def test_figures_of_the_quiet_rounds() -> None:
-    found = quiet_cases(of_two(noise_of(2, 1.0, HALF), busy_ns=900 * US))
-    assert [(it.case.mode, it.figure, it.rounds) for it in found] == [(CPU, 100 * US, 8), (RESIDENT, 50 * US, 8)]
-    assert quiet_cases(of_two(noise_of(2, 1.0, [0.0] * 16))) == []
-    assert (
-        quiet_cases(of_two(noise_of(2, 1.0, HALF), busy_ns=-50 * US)) == []
-    )  # they are slower than all rounds, which would mislead
-    assert quiet_cases(result_of(measured(CPU, latency=steady([1])))) == []
+def test_how_many_rounds_were_quiet() -> None:
+    some = fact(of_two(noise_of(2, 1.0, HALF), busy_ns=900 * US), "quiet-rounds")
+    assert (some.verdict, some.values["quiet"], some.values["rounds"]) == ("some", 8, 16)
+    assert "quiet-rounds" not in [code for code, *_ in keys(of_two(noise_of(2, 1.0, [0.0] * 16)))]
+    assert fact(of_two(noise_of(2, 1.0, [0.5] * 16)), "quiet-rounds").verdict == "none"
 
 
 ALL, MOST, FEW = [0.5] * 40, [0.0] * 20 + [0.5] * 20, [0.0] * 8 + [0.5] * 32
@@ -216,24 +222,14 @@ def noisy(quick: float = 0.98) -> Result:
     return result
 
 
-def texts(result: Result) -> list[str]:
-    return [it.text for it in findings(result)]
-
-
 def test_which_mode_is_faster_and_what_copies_take_cannot_be_told() -> None:
     result = noisy()
-    assert texts(result)[:1] == [
-        "The machine was too busy to tell whether device-resident is faster than cpu-tensors: device-resident is 1.0204× as fast as "
-        "cpu-tensors (95% CI 1.0204 to 1.0204), if tensors never cross the link between inferences; noise can make differences of up to 2.5× here.",
-    ]
-    assert (
-        headline(result)
-        == "An inference takes 100 µs with cpu-tensors; the machine was too busy to tell what copies take"
-    )
+    assert ("residency", "noise", RESIDENT) in keys(result)
+    assert "copies" not in [code for code, *_ in keys(result)]
     assert headline_of_many([result, result]) == "2 results side by side"
     result.noise = noise_of(2)
     derive(result)
-    assert not any("annot tell" in it for it in [headline(result), *texts(result)])
+    assert not any(verdict == "noise" for _, verdict, _ in keys(result))
 
 
 @pytest.mark.parametrize(("quick", "said"), [(0.98, NOISY), (1.0, ALIKE), (1.02, NOISY), (1.5, SLOWER), (0.5, FASTER)])
@@ -257,60 +253,36 @@ def test_a_mode_that_noise_may_have_made_slower_is_a_tie() -> None:
     assert (best.mode, best.claim, best.ties) == (RESIDENT, FASTER, (DEVICE,))
 
 
-def test_on_the_host() -> None:
-    result = noisy()
-    result.target["memory"]["kind"] = "host"
-    assert headline(result).startswith(
-        "An inference takes 100 µs with cpu-tensors; the machine was too busy to tell whether a mode is faster"
-    )
-
-
 def test_a_loop_and_a_chain() -> None:
     loop, linked = loop_result(*noisy().cases, loop=loop_of(3)), chain()
     linked.cases = noisy().cases
-    for result, what in ((loop, "device-resident is faster"), (linked, "links on the device make it faster")):
+    for result in (loop, linked):
         result.noise = BUSY
         derive(result)
-        assert headline(result).endswith(f"; the machine was too busy to tell whether {what}")
-        assert any(
-            it.startswith("The machine was too busy to tell whether device-resident is faster than cpu-tensors")
-            for it in texts(result)
-        )
+        assert ("residency", "noise", RESIDENT) in keys(result)
 
 
-def test_the_page_and_several_side_by_side() -> None:
+def test_large_figures_and_several_side_by_side() -> None:
     result = noisy()
-    (fact,) = [it for it in facts(result) if it.name == "Tensors on the device"]
-    assert fact.value == "cannot tell"
-    assert fact.note.startswith("the machine was too busy to tell: device-resident is 1.0204× as fast as cpu-tensors")
-    assert "Copies" not in [it.name for it in facts(result)]
-    (side,) = side_findings([result], ["a"])
-    assert side.text == (
-        "Tensors on the device: the machine was too busy to tell whether device-resident is faster than cpu-tensors."
-    )
+    names = [it.name for it in large_figures(facts_of(result))]
+    assert "Tensors on the device" not in names
+    assert "Copies" not in names
+    assert mode_facts([result], ["a"]) == []
 
 
 def test_which_shape_is_the_best_cannot_be_told() -> None:
     result = sweep_result({CPU: {1: 100, 8: 780}})
     assert not is_noisy(result, CPU)
-    assert headline(result).startswith("Most items/s")
     result.noise = BUSY
     assert is_noisy(result, CPU)
-    assert headline(result) == "The machine was too busy to tell which shape has the most items/s"
-    said = "The machine was too busy to tell which shape has the most items/s with cpu-tensors: by the figures batch=8 with cpu-tensors (10.3k); noise "
-    assert any(it.startswith(said) for it in texts(result))
+    assert ("best-shape", "noise", CPU) in keys(result)
     result.command = ["ortbench", "sweep", "m.onnx", "--dim", "batch=1,8", "--wait-quiet", "60s"]
     result.stopped = {"reason": "duration", "value": 2.0, "per": "shape and mode"}
-    assert "ortbench sweep m.onnx --dim batch=1,8 --wait-quiet 60s --duration 8s" in [
-        it.next for it in findings(result)
-    ]
+    assert fact(result, "best-shape").next == "ortbench sweep m.onnx --dim batch=1,8 --wait-quiet 60s --duration 8s"
 
 
 def test_which_mode_completes_most_cannot_be_told() -> None:
     result = serving()
-    assert not any("annot tell" in it for it in texts(result))
+    assert not any(verdict == "noise" for _, verdict, _ in keys(result))
     result.noise = BUSY
-    assert (
-        "The machine was too busy to tell which mode completes the most inferences/s: by the figures cpu-tensors 400 with 8 clients, device-tensors 390 with 4 clients."
-        in texts(result)
-    )
+    assert ("peak", "noise", CPU) in keys(result)

@@ -6,7 +6,6 @@ import pytest
 
 from ortbench.analysis.comparing.comparable import mismatches
 from ortbench.analysis.comparing.compare import rows
-from ortbench.analysis.findings.advice import headline
 from ortbench.analysis.sweep import best_of, failures, has_a_cost, merge, point_as_result, split, summarise_switching
 from ortbench.model.modes import CPU
 from ortbench.model.result import FAILED, OK, RUN, Case, Result
@@ -19,15 +18,17 @@ from tests.results import (
     MS,
     US,
     USUAL,
+    fact,
+    keys,
     measured,
     noise_of,
     nvidia_result,
     of_batch,
     passed,
-    sentences,
     steady,
     sweep_result,
     turns,
+    values,
     with_bytes,
     without,
 )  # fmt: skip
@@ -55,22 +56,21 @@ def test_the_best_shape_gets_most_items_done() -> None:
     }
     result = sweep_result({"cpu-tensors": {1: 1000, 2: 2000, 4: 4000, 8: 9000}})
     assert best(result, "cpu-tensors") == ("batch=1", ["batch=2", "batch=4"])
-    assert "batch=1 has the most items/s: cpu-tensors 1.00k (95% CI 1.00k to 1.00k), batch=2 and batch=4 as good." in (
-        sentences(result)
-    )
+    told = fact(result, "best-shape", "cpu-tensors")
+    assert (told.verdict, told.values["shape"], told.values["ties"]) == ("tied", "batch=1", ["batch=2", "batch=4"])
 
 
 @pytest.mark.parametrize(
-    ("rounds", "slower", "ties", "said"),
+    ("rounds", "slower", "ties", "verdict"),
     [
-        (4, [6000, 5900, 6200, 5800], [], ""),  # three times as long an item: four rounds of one inference tell
-        (4, [2010, 2050, 1990, 2000], ["batch=2"], ", batch=2 as good"),
-        (4, [2000, 2900, 1700, 2300], ["batch=2"], ", cannot tell whether batch=2 is worse"),
-        (2, [2010, 2040], ["batch=2"], ", cannot tell whether batch=2 is worse"),
+        (4, [6000, 5900, 6200, 5800], [], "known"),  # three times as long an item: four rounds of one inference tell
+        (4, [2010, 2050, 1990, 2000], ["batch=2"], "tied"),
+        (4, [2000, 2900, 1700, 2300], ["batch=2"], "open"),
+        (2, [2010, 2040], ["batch=2"], "open"),
     ],
 )
 def test_a_few_rounds_tell_what_is_far_apart_and_no_more(
-    rounds: int, slower: list[int], ties: list[str], said: str
+    rounds: int, slower: list[int], ties: list[str], verdict: str
 ) -> None:
     times = {1: [1000, 1020, 990, 1010][:rounds], 2: slower}
     shapes = [
@@ -82,10 +82,8 @@ def test_a_few_rounds_tell_what_is_far_apart_and_no_more(
     ]
     result = merge(shapes, made, [None, None], None, [])
     assert best(result, CPU) == ("batch=1", ties)
-    (found,) = [it for it in sentences(result) if "most items/s" in it]
-    assert found.startswith("batch=1 has the most items/s: cpu-tensors ")
-    assert found.endswith(f"{said}.")
-    assert ("batch=2" in found) == bool(said)
+    found = fact(result, "best-shape")
+    assert (found.verdict, found.values["shape"], list(values(found).get("ties", []))) == (verdict, "batch=1", ties)
 
 
 def test_a_limit_leaves_out_what_does_not_keep_it() -> None:
@@ -93,16 +91,10 @@ def test_a_limit_leaves_out_what_does_not_keep_it() -> None:
     assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (("batch=2", []), ("batch=2", []))
     result = sweep_result(slo=Slo("latency", 700 * US))
     assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (None, ("batch=2", []))
-    assert "No shape meets latency ≤ 700 µs with cpu-tensors." in sentences(result)
-    most = "3.33k with device-resident at batch=2 if tensors never cross the link between inferences"
-    assert headline(result) == f"Most items/s with latency ≤ 700 µs: {most}"
+    assert keys(result)[:2] == [("slo-shape", "none", "cpu-tensors"), ("best-shape", "known", "device-resident")]
     result = sweep_result(slo=Slo("p99", 10 * MS), rounds=10)
     assert best(result, "cpu-tensors") is None
-    found = sentences(result)
-    at = found.index("Whether a shape meets p99 ≤ 10.0 ms with cpu-tensors and device-resident cannot be told.")
-    assert (
-        found[at + 1] == "Next: a p99 takes 299 samples, more where it is close to the limit: give a longer --duration"
-    )
+    assert ("slo-shape", "open", "cpu-tensors") in keys(result)
 
 
 def test_without_items_nothing_is_best_and_the_largest_keeps_a_limit() -> None:
@@ -135,24 +127,18 @@ def test_what_switching_costs_is_by_turn_and_by_shape() -> None:
     assert (has_a_cost(wide), has_a_cost(narrow)) == (None, False)  # type: ignore[arg-type]
 
 
-def test_what_is_said_of_a_sweep() -> None:
-    assert headline(sweep_result()) == (
-        "Most items/s: 2.50k with cpu-tensors at batch=4, 3.33k with device-resident at batch=2 if tensors never cross the link between inferences"
-    )
-    assert sentences(sweep_result()) == [
-        "batch=4 has the most items/s and is the largest that was tried, so a larger one may have more: cpu-tensors 2.50k (95% CI 2.50k to 2.50k).",
-        "Next: ortbench sweep m.onnx --dim batch=4,8,16",
-        "batch=2 has the most items/s: device-resident 3.33k (95% CI 3.33k to 3.33k) if tensors never cross the link between inferences.",
-        "Switching shapes makes an inference 2.00× as long (95% CI 2.00 to 2.00) with cpu-tensors: 1.27 ms more, most with batch=1 (2.00×).",
-        "Next: pad inputs to one shape, or use a session for each shape",
-        "After the first shape, the first inference of each takes up to 12.5× as long as later ones: 20.0 ms with batch=4, in cpu-tensors.",
-        "Switching shapes has no measurable cost: an inference of another shape than the last, compared with one shape: device-resident 1.00× (95% CI 1.000 to 1.000); in one process, and in another one such ratios can differ by a tenth.",
-    ]
+def test_the_facts_of_a_sweep() -> None:
+    result = sweep_result()
+    assert keys(result) == [
+        ("best-shape", "largest", "cpu-tensors"), ("best-shape", "known", "device-resident"), ("switching", "dear", "cpu-tensors"),
+        ("first-of-shape", "slow", "cpu-tensors"), ("switching", "free", "device-resident"),
+    ]  # fmt: skip
+    assert fact(result, "best-shape", "cpu-tensors").next == "ortbench sweep m.onnx --dim batch=4,8,16"
+    assert values(fact(result, "first-of-shape"))["ratio"] == 12.5
     busy = sweep_result()
     busy.noise = noise_of(2, 1.0, [0.5] * 12)
-    assert not any("first inference" in it for it in sentences(busy))
-    nothing = sweep_result(failed={1: "no", 2: "no"}, switching=[])
-    assert headline(nothing) == "1 shape in one session"
+    assert "first-of-shape" not in [code for code, *_ in keys(busy)]
+    assert keys(sweep_result(failed={1: "no", 2: "no"}, switching=[])) == []
 
 
 def test_a_shape_that_fails_is_said_and_the_others_go_on() -> None:

@@ -10,7 +10,7 @@ from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.gate.stored import check_stored
 from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
-from ortbench.report.comparison import build_gate
+from ortbench.report.gate import build_gate
 from ortbench.report.markdown import markdown
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts

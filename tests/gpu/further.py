@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from ortbench.analysis.findings.growth_advice import verdicts
+from ortbench.analysis.growth import verdicts
 from ortbench.core.stats import sign_test_interval
 from ortbench.core.units import duration, energy, rate, size
 from tests.gpu import checks

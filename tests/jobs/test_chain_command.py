@@ -238,7 +238,7 @@ def test_links_stay_on_the_device_and_cross_with_cpu(tmp_path: Path, library: Pa
 def test_what_cannot_stay_is_copied_and_said(tmp_path: Path, library: Path) -> None:
     stages = re.sub('("(?:first|last).onnx")', r'\1\nep = "cpu"', STAGES)
     text = defaults(library) + stages + linked("first.y > middle.state", "first.y > last.v", "middle.next > last.u")
-    result, ran = run(tmp_path, text, *ONCE, COLUMNS="200")
+    result, ran = run(tmp_path, text, *ONCE, "--verbose", COLUMNS="200")
     found = links(result)
     assert {name: (it["stays"], it["downloads"], it["uploads"]) for name, it in found.items()} == {
         "first.y > middle.state": (False, 0, 1), "first.y > last.v": (True, 0, 0), "middle.next > last.u": (False, 1, 0),

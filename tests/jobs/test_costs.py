@@ -48,7 +48,7 @@ def measure(library: Path, folder: Path, *arguments: object, **knobs: Any) -> tu
 
 
 def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> None:
-    costly, out = measure(library, tmp_path / "costly", *LINE, honesty="async")
+    costly, _ = measure(library, tmp_path / "costly", *LINE, honesty="async")
     plain, _ = measure(library, tmp_path / "plain", *LINE, honesty="async", submit_us=0, busy_us=0)
     for case, free in zip(costly.cases, plain.cases, strict=True):
         runs = sum(n for _, n, _ in case.blocks[LATENCY]) * case.inferences(LATENCY)
@@ -74,7 +74,6 @@ def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> 
         shown = case.stats("inference") or case.stats(LATENCY)
         assert shown is not None
         assert enqueue.n == shown.n == sum(n for _, n, _ in case.blocks[ENQUEUE])
-    assert "Resource usage: host CPU per inference\n" in out
     (table,) = tmp_path.glob("costly/out/*/table.csv")
     assert {"enqueue_median_ns", "cpu_time_median_ns", "cpu_cores", "cpu_time_spin_off_ns"} <= {
         *table.read_text().partition("\n")[0].split(",")
@@ -89,7 +88,7 @@ def test_where_the_run_waits_there_is_no_submit(library: Path, tmp_path: Path) -
     assert "of inference" not in out
 
 
-@pytest.mark.parametrize(("submit_us", "said"), [(50_000, "is host-bound: enqueue takes 98%"), (500, None)])
+@pytest.mark.parametrize(("submit_us", "said"), [(50_000, "is host-bound: the host enqueues for 98"), (500, None)])
 def test_host_bound_is_said_where_the_call_is_nearly_all_of_an_inference(
     submit_us: int, said: str | None, library: Path, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.loads.levels import at, latency_of, load_cases, processes_of
+from ortbench.analysis.loads.levels import at, latency_of, load_cases
 from ortbench.core.profiler import DOMAIN
 from ortbench.core.resampling import of_processes
 from ortbench.core.units import duration
@@ -22,6 +22,7 @@ from tests import nvtx
 from tests.conftest import MODELS, ROOT, Ran, ortbench
 from tests.expect import there
 from tests.refdevice import Config, Trace
+from tests.results import fact, keys, values
 from tests.truth import relu_model
 
 pytestmark = pytest.mark.process
@@ -292,12 +293,19 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     violated = {rate for rate, it in levels.items() if it.checks["slo"]["verdict"] == "failed"}
     only_violated = (rate for rate in violated if {it for it in levels if it >= rate} <= violated)
     assert found["violated_from"] == min(only_violated, default=None)
-    said, count = " ".join(ran.out.split()), processes_of(level)
-    several = f" in {count} processes" if count > 1 else ""
-    assert (
-        f"• device-resident meets p99 ≤ 20 ms up to {found['rate']:g} requests/s if tensors never cross the link between inferences: p99 "
-        f"{duration(latency_of(level).p99)} of {found['requests']:,} requests{several} at that rate"
-    ) in said
+    told = fact(result, "slo-rate")
+    assert (told.mode, told.values["slo"], told.values["requests"]) == (
+        "device-resident",
+        "p99 ≤ 20 ms",
+        f"{found['requests']:,}",
+    )
+    assert told.verdict in (
+        ("met", "met-busy") if found["violated_from"] is not None else ("met-highest", "met-at-least")
+    )
+    assert (values(told)["rate"], values(told)["latency"]) == (found["rate"], latency_of(level).p99)
+    assert values(told).get("violated_from") == found["violated_from"]
+    said = f"• device-resident meets p99 ≤ 20 ms up to {found['rate']:g} requests/s"
+    assert re.search(rf"{re.escape(said)}[:.,a-z ]* p99 {duration(latency_of(level).p99)}\.", " ".join(ran.out.split()))
     assert there(result.took_ns) <= forecast_ns(ran)
 
 
@@ -307,7 +315,9 @@ def test_a_search_with_too_little_time_claims_no_rate(library: Path, tmp_path: P
     assert ran.code == 0, ran.err
     assert there(result.slo)["found"] == {"device-resident": None}
     said = " ".join(ran.out.split())
-    assert "Whether device-resident meets p99 ≤ 20 ms at any rate cannot be told: too few requests at " in said
+    assert keys(result)[0] == ("slo-rate", "open", "device-resident")
+    assert str(fact(result, "slo-rate").values["why"]).startswith("too few requests")
+    assert "Cannot tell whether device-resident meets p99 ≤ 20 ms at any rate: too few requests" in said
     assert re.search(r"Next: ortbench load .* --duration \d+s", said)
 
 
@@ -343,13 +353,20 @@ def test_more_requests_than_can_be_served_are_cut_off_and_said(library: Path, tm
     assert warning.endswith(" of 978 served with device-resident at 2000 requests/s")
 
 
-@pytest.mark.parametrize(("limit", "verdict", "said"), [("25ms", "passed", "meets"), ("5ms", "failed", "violates")])
+@pytest.mark.parametrize(
+    ("limit", "verdict", "said"),
+    [
+        ("25ms", "passed", "meets p99 ≤ 25 ms with up to 1 client."),
+        ("5ms", "failed", "violates p99 ≤ 5 ms with 1 client: p99 10.0 ms with 1 client."),
+    ],
+)
 def test_whether_clients_meet_an_slo(library: Path, tmp_path: Path, limit: str, verdict: str, said: str) -> None:
     line = ("--mode", "device-resident", "--concurrency", 1, "--slo", f"p99={limit}", "--duration", 4, "--processes", 1)
     ran, result = on_device(library, tmp_path, *line, compute_us=10_000)
     assert ran.code == 0, ran.err
     assert [it.checks["slo"]["verdict"] for it in load_cases(result)] == [verdict]
-    assert f"device-resident {said} p99 ≤ {limit.removesuffix('ms')} ms with 1 client" in ran.out
+    assert fact(result, "slo").verdict == {"passed": "met", "failed": "violated"}[verdict]
+    assert f"• device-resident {said}" in ran.out
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")

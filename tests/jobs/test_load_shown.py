@@ -44,7 +44,7 @@ def test_the_report_of_a_load_is_shown_and_saved(ran: tuple[Ran, Path]) -> None:
     assert (
         sum(line.startswith("cpu-tensors ") for line in lines) == 2 + 2 + 1
     )  # clients, back to back and the rate, the mode
-    assert "• cpu-tensors meets max ≤ 10 s at 200 requests/s." in lines
+    assert "• cpu-tensors meets max ≤ 10 s with up to 200 requests/s." in lines
     assert lines[-1] == f"Saved in {folder}"
     result = load(folder / "result.json")
     assert result.knee is not None

@@ -23,6 +23,7 @@ ATTEMPTS = 3  # what else goes on on the machine adds to times and takes from no
 # In virtual time, with one client: a call of a run and its end, and what the host does from the end of a request to the
 # beginning of the next one that waits.
 SERVICE_NS, BETWEEN_NS = 2 * CALL_NS, 4 * CALL_NS
+CPU_PARTS = 8  # of a load point, of each of which the CPU time is read
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,9 @@ def test_every_wait_is_the_one_of_lindleys_recursion(library: Path, tmp_path: Pa
         assert set(record.end - record.start) == {4_000_000 + SERVICE_NS}
         # The next one that waits begins at once, and else the clock is read until one is due.
         waiting = record.free + BETWEEN_NS > record.due + CALL_NS
-        assert set((record.start - record.free)[waiting]) == {BETWEEN_NS}
+        gaps = (record.start - record.free)[waiting]
+        assert set(gaps) <= {BETWEEN_NS, BETWEEN_NS + CALL_NS}
+        assert np.count_nonzero(gaps != BETWEEN_NS) <= CPU_PARTS  # where the clock is read for a part's CPU time too
         assert set((record.start - record.due)[~waiting] // CALL_NS) == {1}
         service = record.end - record.start + BETWEEN_NS
         assert disagreements(record, service, record.due) == []

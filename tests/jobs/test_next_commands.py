@@ -13,8 +13,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ortbench.analysis.findings.advice import findings
 from ortbench.analysis.findings.program import again, command, how_to_write, inspection, lever, node_times, step_nodes
+from ortbench.facts.findings import findings
 from ortbench.model.result import OK, Result
 from ortbench.model.result_file import load
 from tests.conftest import MODEL_NAMES, MODELS, ONCE, ortbench
@@ -217,7 +217,8 @@ def test_a_case_of_a_suite(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SUITE)
     ran = ortbench("suite", "s.toml", "--out", "of", cwd=tmp_path)
     assert ran.code == 0, ran.err
-    found = [it for path in (tmp_path / "of").rglob("table.md") for it in re.findall(r"Next: `(.+)`", path.read_text())]
+    (path,) = (tmp_path / "of").rglob("result.json")
+    found = [it.next for it in findings(load(path)) if it.is_command]
     assert "--dim 'input[1]=576' --range input:-1,1" in " ".join(found)
     for it in found:
         carried_out(it, tmp_path)

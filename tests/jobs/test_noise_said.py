@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.facts.findings import facts_of
 from ortbench.model.result import Result
 from ortbench.plan.option_types import parse_time
 from ortbench.report.page.page import build_page
@@ -17,6 +18,7 @@ from tests.jobs.test_suite_run import suite
 from tests.jobs.test_sweep_command import batched
 from tests.loop_truth import FED, loop_model
 from tests.refdevice import Config
+from tests.results import fact, keys, values
 from tests.truth import relu_model, run_on_device
 from tests.virtual import Clock
 from tests.virtual.machine import VARIABLE
@@ -52,38 +54,39 @@ TWO = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 200
 
 
 @pytest.mark.parametrize(
-    ("command", "line", "said"),
+    ("command", "line", "waited", "quiet", "rounds"),
     [
-        ("run", TWO, [
-            f"{OTHERS}; this process waited for a CPU in 14% of blocks.",
-            "Figures of the quiet rounds (9 of 11): cpu-tensors 1.03 ms, device-resident 1.00 ms."]),
-        ("loop", (*FED, *TWO), [
-            f"{OTHERS}.", "Figures of the quiet rounds (65 of 67): cpu-tensors 25.7 ms, device-resident 17.2 ms."]),
-        ("sweep", ("--dim", "batch=1,4", *TWO), [
-            f"{OTHERS}.",
-            "Figures of the quiet rounds (10 of 11): cpu-tensors at batch=1 1.03 ms, device-resident at batch=1 1.00 ms, cpu-tensors at batch=4 1.03 ms, "
-            "device-resident at batch=4 1.00 ms."]),
-        ("load", ("--mode", "device-resident", "--concurrency", 1, "--duration", 1), [
-            f"{OTHERS}; this process waited for a CPU in 19% of blocks.",
-            "Figures of the quiet rounds (6 of 8): device-resident 1.00 ms, device-resident with 1 client 997 inferences/s."]),
+        ("run", TWO, 0.14, 9, 11),
+        ("loop", (*FED, *TWO), 0.02, 65, 67),
+        ("sweep", ("--dim", "batch=1,4", *TWO), 0.07, 10, 11),
+        ("load", ("--mode", "device-resident", "--concurrency", 1, "--duration", 1), 0.19, 6, 8),
     ],
-)  # fmt: skip
+)
 def test_what_is_said_first(
-    command: str, line: tuple[object, ...], said: list[str], library: Path, tmp_path: Path
+    command: str, line: tuple[object, ...], waited: float, quiet: int, rounds: int, library: Path, tmp_path: Path
 ) -> None:
     result, out = run(library, tmp_path, *line, command=command, **BUSY)
     first, again, *rest = first_words(out)
-    assert [first, *rest] == said
+    said = f"{OTHERS}."
+    assert [first, *rest] == [said]
     assert re.fullmatch(rf"ortbench {command} .+ --wait-quiet 60s", again)
+    assert facts_of(result)[0] == fact(result, "busy-machine")
+    found = values(fact(result, "busy-machine"))
+    assert (found["others"], found["cores"]) == (pytest.approx(0.61), 2)
+    assert found["waited"] == pytest.approx(waited, abs=0.005)
+    of_rounds = values(fact(result, "quiet-rounds"))
+    assert (of_rounds["quiet"], of_rounds["rounds"]) == (quiet, rounds)
+    assert f"{quiet} of {rounds} rounds were quiet." in " ".join(out.split())
     (table,) = (tmp_path / "out").glob("*/table.md")
-    assert f"- {said[0]}\n  - Next: `{again}`\n" in table.read_text()
-    assert said[0] in build_page([result], [command]).replace("&#39;", "'")
+    assert f"- {said}\n  - Next: `{again}`\n" in table.read_text()
+    assert said in build_page([result], [command]).replace("&#39;", "'")
 
 
 def test_a_quiet_machine_is_not_mentioned(library: Path, tmp_path: Path) -> None:
     result, out = run(library, tmp_path, *TWO)
     assert "Busy" not in out
-    assert "quiet rounds" not in out
+    assert "rounds were quiet" not in out
+    assert not {"busy-machine", "quiet-rounds"} & {code for code, *_ in keys(result)}
     assert result.noise is not None
     assert {block[3] for block in result.noise["blocks"]} == {0}
     assert [block[1] for block in result.noise["blocks"]] == sorted(
@@ -132,8 +135,9 @@ def test_a_gates_verdict_is_the_same_and_says_what_noise_did(
     clock.restart()
     busy = gated(library, tmp_path, factor, **machine(others=[1.22]))
     assert (quiet.code, busy.code) == (code, code)
-    effect = 'The gate\'s verdict holds nevertheless: noise only makes a gate take longer or end with "cannot tell".'
-    assert f"! {OTHERS}. {effect}\n" in busy.out
+    effect = 'The verdict holds: noise only makes a gate take longer or end with "cannot tell".'
+    assert f"! {OTHERS}.\n• {effect}\n" in busy.out
+    assert effect not in quiet.out
     assert "Busy" not in quiet.out
     assert busy.out.splitlines()[-2].split(" ")[:2] == quiet.out.splitlines()[-2].split(" ")[:2]
 

@@ -15,6 +15,7 @@ import pytest
 from ortbench.model.result import Result
 from tests.conftest import ONCE, device_library, ortbench
 from tests.refdevice import Config, Trace
+from tests.results import fact, keys, values
 from tests.truth import in_fork, run_on_device
 from tests.virtual import Clock
 
@@ -93,12 +94,16 @@ def test_an_output_of_a_node_on_the_cpu(image: Path, clock: Clock, tmp_path: Pat
     assert pipelined is not None
     assert pipelined.value("copies") == pipelined.median("h2d")
     said = " ".join(out.split())
-    copies = "• 1 Memcpy node copies 49.2 kB to the host in each inference, in every mode: 1 of 3 nodes is on"
-    assert copies in said
-    assert (
-        "Output adjusted is bound in pageable host memory, not on the device: made by Clip on the CPU; on the device it"
-        in said
-    )
+    memcpy = values(fact(result, "memcpy"))
+    assert {name: memcpy[name] for name in ("nodes", "cpu_nodes", "bytes")} == {
+        "nodes": 1,
+        "cpu_nodes": 1,
+        "bytes": SIZE,
+    }
+    assert "1 Memcpy node inside the graph: 49.2 kB copied in each inference." in said
+    assert "Outputs bound in host memory: adjusted (made by Clip on the CPU)." in said
+    assert "tensors-elsewhere" in [code for code, verdict, _ in keys(result) if verdict == "outputs"]
+    assert ("tensors-elsewhere", "inputs", "") not in keys(result)
     assert "warning" not in said
 
 
@@ -152,7 +157,7 @@ def test_nothing_on_the_ep_that_was_asked_for(image: Path, clock: Clock, tmp_pat
     code, result, out, _ = run_on_device(device_library(operators=("Relu",)), image, Config(), tmp_path, *ONCE)
     assert code == 0
     lines = [line for line in out.splitlines() if line]
-    said = "! Nothing ran on RefDeviceExecutionProvider: all 3 nodes are on the CPU (Mul, Add, Clip)."
+    said = "! Nothing ran on RefDeviceExecutionProvider: all 3 nodes ran on the CPU."
     assert lines.index(said) < next(number for number, line in enumerate(lines) if line.startswith("mode "))
     device, cpu, shared = (result.case(mode) for mode in ("device-tensors", "cpu-tensors", "host-accessible"))
     assert device is not None

@@ -84,7 +84,11 @@ def test_a_leak_of_each_session_is_found_where_sessions_end(library: Path, tmp_p
 @pytest.mark.wide
 def test_handles_that_stay_open_are_found(library: Path, tmp_path: Path) -> None:
     out, result = soaked(tmp_path, TINY, *device(library, leak_handles=0.05), "--iterations", 2000)
-    assert "Open handles (" in out
+    growth = {it["values"]["what"]: it for it in result["findings"] if it["code"] == "growth"}
+    (handles,) = [it for what, it in growth.items() if what.startswith("open handles")]
+    assert handles["verdict"] == "grows"
+    assert handles["values"]["each"]["value"] == pytest.approx(50, rel=0.1)
+    assert "Growth: open handles" in out
     assert result["cases"][0]["metrics"]["handle_growth"]["value"] == pytest.approx(50, rel=0.1)
 
 
@@ -144,7 +148,7 @@ def test_noise_is_no_matter_of_a_gate_of_growth(library: Path, tmp_path: Path) -
     line = ("gate", "--model", TINY, *device(library, leak_bytes=1000), "--duration", 0.5, "--max-growth", "2MB")
     ran = ortbench(*line, "--out", tmp_path, **{VARIABLE: json.dumps({"others": [1.0]})})
     assert (ran.code, ran.err) == (0, "")
-    assert "verdict holds nevertheless: noise is in times, not in the growth of memory." in " ".join(ran.out.split())
+    assert "The verdict holds: noise is in times, not in the growth of memory." in " ".join(ran.out.split())
 
 
 @pytest.mark.process
@@ -281,6 +285,9 @@ def test_device_memory_is_read_by_nvml(software_cuda: tuple[str, ...], by_proces
     prefix = with_knobs(software_cuda, Config(used=tmp_path / "used", processes=by_process, leak_bytes=8192))
     ran = ortbench("soak", TINY, "--ep", "cuda", "--iterations", 30, "--out", tmp_path / "out", prefix=prefix)
     assert ran.code == 0, ran.err
-    assert "Device memory (" in ran.out
     (file,) = (tmp_path / "out").glob("*/result.json")
-    assert json.loads(file.read_text())["soak"]["readings"][-1]["device"] >= 30 * 8192
+    result = json.loads(file.read_text())
+    assert result["soak"]["readings"][-1]["device"] >= 30 * 8192
+    told = [it["values"]["what"] for it in result["findings"] if it["code"] == "growth"]
+    assert "device memory" in told
+    assert "device memory" in ran.out

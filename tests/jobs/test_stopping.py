@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.signals import NOTHING_MEASURED
-from tests.conftest import MODELS, ROOT, Ran, command, mostly_wide, ortbench
+from tests.conftest import MODELS, ROOT, Ran, command, mostly_wide, ortbench, whole
 from tests.jobs import stopped_at
 from tests.softcuda import Card, Config
 
@@ -48,7 +48,7 @@ def stopped(number: int, what: str, times: int, folder: Path, *arguments: object
     """
     note = folder / "sent"
     note.unlink(missing_ok=True)
-    words = [number, what, times, note, *arguments]
+    words = [number, what, times, note, *whole(arguments)]
     if shell is None:
         ran = ortbench(*words, cwd=folder, ORTBENCH_TESTS_MAIN=stopped_at.__name__ + ":main")
     else:
@@ -84,7 +84,7 @@ def assert_whole(out: Path) -> None:
 
 
 def run_line(out: Path, *more: object) -> list[object]:
-    return ["run", TINY, "--ep", "cpu", "--warmup", 1, "--out", out, *more]
+    return ["run", TINY, "--ep", "cpu", "--warmup", 1, "--verbose", "--out", out, *more]
 
 
 @pytest.mark.parametrize("times", [0, 5, 50, 150, 300])
@@ -109,7 +109,7 @@ def test_commands_that_measure_nothing(number: int, times: int, arguments: list[
     assert (ran.code, ran.err) == (128 + number, f"{NOTHING_MEASURED}\n")
 
 
-@pytest.mark.parametrize("what", ["os.fork", "tempfile.mkstemp", "os.mkdir"])
+@pytest.mark.parametrize("what", ["os.fork", "os.mkdir"])
 def test_while_a_worker_and_the_folder_are_made(what: str, tmp_path: Path) -> None:
     ran = stopped(INT, what, 0, tmp_path, *run_line(tmp_path / "out", "--iterations", 1))
     assert (ran.code, ran.out, ran.err) == (130, "", f"{NOTHING_MEASURED}\n")
@@ -219,11 +219,6 @@ def test_while_files_are_written(times: int, tmp_path: Path) -> None:
     words = [word for option, name in names.items() for word in (option, exports / name)]
     ran = stopped(INT, "os.rename", times, tmp_path, *run_line(out, "--iterations", 2, *words))
     assert ran.code == 130
-    assert len(ran.err.splitlines()) <= 1
-    if times == 0:  # the folder's probe
-        assert ran.err == f"{NOTHING_MEASURED}\n"
-        assert not list(out.glob("[!.]*"))
-        return
     assert ran.err == ""
     assert "Saved in" in ran.out
     assert_whole(tmp_path)

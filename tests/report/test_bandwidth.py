@@ -35,6 +35,7 @@ from ortbench.analysis.bandwidth import (
 from ortbench.analysis.bandwidth import measured as copies_measured
 from ortbench.analysis.derive import derive, put_copies
 from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.facts.findings import facts_of
 from ortbench.measure.bandwidth import CopyBench
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
@@ -54,12 +55,13 @@ from tests.results import (
     Copied,
     add_copied,
     curve_of,
+    keys,
     measured,
     nvidia_result,
     result_of,
-    sentences,
     steady,
     tensor,
+    values,
     with_bytes,
 )
 
@@ -455,12 +457,16 @@ def test_a_run_gets_the_curves_and_the_shares(tmp_path: Path) -> None:
     assert link["shares"]["device-tensors"]["d2h"]["sweep_ns"] == down
     both = link["shares"]["cpu-tensors"]["both"]
     assert (both["bytes"], both["copies"], both["took_ns"], both["sweep_ns"]) == (16 * MB, 2, 10**7, up + down)
-    assert sentences(result)[-1] == (
-        "H2D copies of 8.00 MB run at 3.20 GB/s (80% of the bandwidth curve, 40% of the link's peak); "
-        "D2H copies of 8.00 MB run at 1.60 GB/s (80% of the bandwidth curve, 80% of the link's peak); "
-        "copies inside an inference with cpu-tensors (and what else session.run does) run at ≈1.60 GB/s (≈60% of the bandwidth curve, ≈50% of the link's peak): compared with "
-        f"single copies of that size and with the peak of the bandwidth curve in {link['from']}, measured on 2026-01-02."
-    )
+    assert [values(it) for it in facts_of(result) if it.code == "link"] == [
+        {"way": "H2D", "bytes": 8 * MB, "rate": 3.2e9, "of_curve": 0.804, "of_peak": pytest.approx(0.401, abs=1e-3)},
+        {
+            "way": "D2H",
+            "bytes": 8 * MB,
+            "rate": 1.6e9,
+            "of_curve": pytest.approx(0.804),
+            "of_peak": pytest.approx(0.8, abs=0.01),
+        },
+    ]
 
 
 def test_no_rate_is_told_that_the_link_cannot_do(tmp_path: Path) -> None:
@@ -509,7 +515,6 @@ def test_several_tensors_are_held_against_a_copy_each(tmp_path: Path) -> None:
     upload = linked(result, usual(), tmp_path)["shares"]["device-tensors"]["h2d"]
     assert (upload["copies"], upload["bytes"]) == (3, 8_001_000)
     assert upload["sweep_ns"] == 2 * (10_000 + 4 * MB / 4) + 11_000  # a small one takes as long as the smallest
-    assert sentences(result)[-1].startswith("H2D copies of 3 tensors, 8.00 MB in all, run at 3.20 GB/s (")
     result = run_of()
     result.model["inputs"].append(tensor("shape", [4], 32))  # which stays in host memory
     upload = linked(result, usual(), tmp_path / "b")["shares"]["device-tensors"]["h2d"]
@@ -521,7 +526,7 @@ def test_what_failed_was_not_copied_or_is_not_known_has_no_share(tmp_path: Path)
     result.cases[1].status = FAILED
     result.cases[0].put("copies", None)
     assert linked(result, usual(), tmp_path)["shares"] == {}
-    assert not any("curve" in sentence for sentence in sentences(result))
+    assert "link" not in [code for code, *_ in keys(result)]
     other = run_of()
     other.cases[0].put("copies", -5)
     other.cases[1].put("bytes_h2d", 0)
@@ -529,9 +534,7 @@ def test_what_failed_was_not_copied_or_is_not_known_has_no_share(tmp_path: Path)
     assert (list(shares["device-tensors"]), shares["cpu-tensors"]) == (["d2h"], {})
     result = run_of(h2d=1_000_000)  # much faster than the sweep
     linked(result, usual(), tmp_path / "c")
-    *_, found, again = sentences(result)
-    assert "(201% of the bandwidth curve, " in found
-    assert again == "Next: measure the bandwidth curve again, copies are faster than it: ortbench bandwidth"
+    assert ("link", "stale", "device-tensors") in keys(result)
 
 
 def test_the_newest_sweep_that_fits_is_taken(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from ortbench.analysis.doctor import examine, usable
 from ortbench.report.chores import build_doctor
 from ortbench.report.terminal.print import print_report
-from tests.facts import gpu_machine
+from tests.machines import gpu_machine
 
 
 def test_the_page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

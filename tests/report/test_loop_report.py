@@ -193,23 +193,13 @@ def test_ci_systems_read_of_loops_and_steps() -> None:
 def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
     found = Page(page_of("loop"))
     assert found.text("h1") == [
-        "device-resident runs the loop 2.07× as fast as cpu-tensors with its state on the device"
+        "device-resident is 2.07× (2.00–2.10) as fast as cpu-tensors if the host does not need the state between steps"
     ]
     assert found.text("h2") == [
         "Time of each step", "Distribution of the time per loop", "Time per loop during the measurement", "By mode", "Placement", "Environment", "Command",
         "Words",
     ]  # fmt: skip
-    assert dict(
-        zip(found.text("dt"), zip(found.text("dd")[::2], found.text("dd")[1::2], strict=True), strict=True)
-    ) == {
-        "Tensors on the device": (
-            "2.07×",
-            "device-resident, 2.07× as fast as cpu-tensors (95% CI 2.00 to 2.10) if the host does not need the state between steps",
-        ),
-        "One step": ("500 µs", "device-resident, median of all steps"),
-        "Whole loop": ("5.50 ms", "device-resident, 8 steps, 1.45k steps/s"),
-        "State copied per step": ("23.0 kB", "both ways, with cpu-tensors, on average, as it grows"),
-    }
+    assert (found.text("dt"), found.text("dd")[::2]) == (["Tensors on the device"], ["2.07×"])
     assert (
         "Medians of a step: cpu-tensors 2.00 ms for the first, then 1.04 ms (from 1.01 ms to 1.07 ms), +10.0 µs with each step; "
         "device-resident 2.00 ms for the first, then 500 µs."

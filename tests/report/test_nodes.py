@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.findings import node_advice
-from ortbench.analysis.findings.finding import Weight
 from ortbench.core.ep_names import CPU_EP
 from ortbench.model import result_file
 from ortbench.model.result import Result
@@ -17,7 +15,18 @@ from ortbench.report import placement, run
 from ortbench.report.markdown import markdown
 from ortbench.report.terminal.print import NARROW
 from tests.report.test_terminal import shown
-from tests.results import DET, EP, island, measured, memcpy_node, profiled, result_of, said, sentences, steady
+from tests.results import (
+    DET,
+    EP,
+    fact,
+    island,
+    keys,
+    measured,
+    memcpy_node,
+    profiled,
+    result_of,
+    steady,
+)
 
 
 def with_nodes(**changed: Any) -> Result:
@@ -117,106 +126,33 @@ def test_the_heading_says_what_the_times_are() -> None:
     )
 
 
-USE = f"use an operator or an opset that {EP} has a kernel for"
-
-
-def told(result: Result) -> list[str]:
-    return said(node_advice.node_findings(result))
-
-
 @pytest.mark.parametrize(
-    ("changed", "expected"),
+    ("changed", "verdict", "position"),
     [
-        (
-            {},
-            ["A CPU fallback subgraph takes up to ≈18% of an inference: Det on the CPU forces 2 Memcpy nodes that move 4.00 kB ("
-             "80.0 µs in copies, which can include waiting for the device, 100 µs in the node).", f"Next: {USE}"],
-        ),
-        (
-            {"islands": [island("Sqrt", 2, "double[8]")]},
-            ["A CPU fallback subgraph takes up to ≈18% of an inference: 2 Sqrt on the CPU force 2 Memcpy nodes that move 4.00 kB ("
-             "80.0 µs in copies, which can include waiting for the device, 100 µs in nodes).",
-             f"Next: cast to a type that {EP} computes with, if precision allows: Sqrt reads double"],
-        ),
-        (
-            {"islands": [island(to_host=0, position="start", bytes=2000, memcpy_ns=400)]},
-            ["A CPU fallback subgraph takes ≈18% of an inference: Det on the CPU forces 1 Memcpy node that moves 2.00 kB (400 ns in "
-             "copies, 100 µs in the node).",
-             f"Next: compute it before the model: it needs nothing from the device; or {USE}"],
-        ),
-        (
-            {"islands": [island(from_host=0, position="end", bytes=None, share=0.004)]},
-            ["A CPU fallback subgraph takes less than 1% of an inference: Det on the CPU forces 1 Memcpy node (80.0 µs in copies, which can include waiting for the device, "
-             "100 µs in the node)."],
-        ),
+        ({}, "much", "inside"),
+        ({"islands": [island("Sqrt", 2, "double[8]", share=0.05)]}, "some", "inside"),
+        ({"islands": [island(to_host=0, position="start", bytes=2000, memcpy_ns=400)]}, "much", "at the start"),
+        ({"islands": [island(from_host=0, position="end", bytes=None, share=0.004)]}, "little", "at the end"),
     ],
-    ids=["operator", "dtype", "start", "little"],
-)  # fmt: skip
-def test_an_island_gets_a_finding_that_says_what_to_do(changed: dict[str, Any], expected: list[str]) -> None:
-    assert told(with_nodes(**changed)) == expected
+)
+def test_an_island_is_a_fact_by_what_it_costs(changed: dict[str, Any], verdict: str, position: str) -> None:
+    found = fact(with_nodes(**changed), "cpu-fallback")
+    assert (found.verdict, found.values["position"]) == (verdict, position)
+    assert ("bytes" in found.values) is (changed.get("islands", [island()])[0]["bytes"] is not None)
 
 
-def test_of_many_islands_the_costliest_get_sentences_and_the_others_one() -> None:
+def test_islands_without_copies_cost_nothing() -> None:
     quiet = island(to_host=0, from_host=0)
-    found = node_advice.node_findings(
-        with_nodes(islands=[*[island()] * 3, quiet, *[island("Sqrt", 2, share=0.05)] * 3])
-    )
-    assert [it.what for it in found] == [
-        *(f"CPU fallback {number} takes up to ≈18% of an inference" for number in (1, 2, 3)),
-        "3 more CPU fallback subgraphs take up to ≈15% of an inference",
-    ]
-    assert (found[-1].evidence, found[-1].next) == (
-        "6 Sqrt on the CPU force 6 Memcpy nodes that move 12.0 kB (240 µs in copies, which can include waiting for the device, 300 µs in nodes)",
-        USE,
-    )
-
-
-def test_islands_that_are_little_each_are_judged_together() -> None:
-    kinds = [island(op, share=0.01) for op in ("A", "B", "C", "D", "E", "F", "A")]
-    (found,) = node_advice.node_findings(with_nodes(islands=kinds))
-    assert found.text.startswith(
-        "7 CPU fallback subgraphs take up to ≈7% of an inference: 2 A, B, C, D, E, 1 more on the CPU force 14 Memcpy"
-    )
-    assert (found.next, found.weight) == (USE, Weight.GAIN)
-    (little,) = node_advice.node_findings(with_nodes(islands=[island(share=0.001)] * 2))
-    assert (little.next, little.weight) == ("", Weight.DETAIL)
-    alone = told(with_nodes(islands=[island(), island(share=0.001)]))
-    assert alone[2].startswith("CPU fallback 2 takes less than 1% of an inference: ")
-
-
-def test_no_hidden_copies() -> None:
-    none: dict[str, Any] = {"memcpy": [], "islands": []}
-    one_ep = {"eps": [{"ep": EP, "nodes": 7, "ns": 1, "share": 1.0}]}
-    nothing = "No Memcpy node copies between CPU and device"
-    assert told(with_nodes(**none, **one_ep)) == [f"{nothing}: all 7 nodes that ran are on {EP}."]
-    one_ep["eps"][0]["nodes"] = 1
-    assert told(with_nodes(**none, **one_ep)) == [f"{nothing}: the one node that ran is on {EP}."]
-    assert told(with_nodes(**none)) == [f"{nothing}: 1 node of {EP}'s graph ran on the CPU."]
-
-
-def test_copies_that_no_island_forces() -> None:
-    reshape = {"name": "r", "op": "Reshape", "ep": EP}
-    apart = [
-        memcpy_node("s", "to host", forced_by=[reshape], island=None),
-        memcpy_node(None, "to host", forced_by=None, island=None),
-    ]
-    assert told(with_nodes(memcpy=apart, islands=[], problem="the graph is secret")) == [
-        f"1 Memcpy node is forced by Reshape on {EP} itself: it keeps shapes and indices, for example, in host memory.",
-        "Which nodes force 1 Memcpy node is not known: the graph is secret.",
-    ]
+    made = with_nodes(islands=[*[island()] * 3, quiet, *[island("Sqrt", 2, share=0.05)] * 3])
+    assert [verdict for code, verdict, _ in keys(made) if code == "cpu-fallback"] == ["much"] * 3 + ["some"] * 3
 
 
 def test_on_the_cpu_ep_it_is_the_operators_that_take_most() -> None:
     on_cpu = with_nodes()
     on_cpu.target["ep"] = CPU_EP
-    (found,) = told(on_cpu)
-    assert found.startswith("Conv (4 nodes) takes ≈")
-    assert told(result_of()) == []
-
-
-def test_the_advice_has_the_nodes() -> None:
-    found = with_nodes()
-    assert {*told(found)} <= {*sentences(found)}
+    found = fact(on_cpu, "operator")
+    assert (found.values["operator"], found.values["nodes"]) == ("Conv", 4)
+    assert "operator" not in [code for code, *_ in keys(result_of())]
 
 
 def test_nodes_survive_the_result_file() -> None:
@@ -234,7 +170,7 @@ def test_markdown_has_the_tables() -> None:
         in text
     )
     assert "\n| matrices | to host | 2.00 kB | 40.0 µs | /head/Det_7 | 1 |\n" in text
-    assert "- A CPU fallback subgraph takes up to ≈18% of an inference: " in text
+    assert "- A CPU fallback (Det; inside) takes up to ≈18% of an inference: " in text
     assert "operator" not in markdown(run.build(result_of(measured("cpu-tensors", latency=steady([900_000])))))
 
 

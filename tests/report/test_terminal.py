@@ -26,8 +26,9 @@ from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
-from ortbench.report import comparison, profile, run, suite
+from ortbench.report import comparison, gate, profile, run, suite
 from ortbench.report.model import Report
+from ortbench.report.screens.screen import screen as default_screen
 from ortbench.report.terminal.console import Screen, shortened, wrapped
 from ortbench.report.terminal.listing import print_devices, print_model
 from ortbench.report.terminal.print import print_report
@@ -88,67 +89,26 @@ def shown(
 def test_a_run_at_80_columns() -> None:
     made = published()
     made.warn("cpu-nodes", "1 node stays on the CPU: Det")
-    assert shown(run.build, made, "reports/some", width=80) == [
+    assert shown(default_screen, made, "reports/some", width=80) == [
         "m.onnx (x: 1x3, s: scalar)",
-        "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0",
-        "synchronization: synchronize_outputs() after each inference (verified), which",
-        "takes 2.30 µs by itself; memory of the EP: Some and SomeShared; done: every",
-        "median known to ±1 %",
+        "Some EP on GPU Some GPU, 4 cores, ONNX Runtime 1.28.0",
         "",
-        "mode             breakdown             latency   p95   p99  speedup       95% CI",
-        "                                            ms    ms    ms",
-        "cpu-tensors      ≈≈≈≈≈≈≈≈≈≈≈███████       7.20  7.92  8.64    1.00×            –",
-        "device-tensors   ░░░░░░████████▒▒▒▒▒▒     8.00  8.80  9.60   0.900×  0.880–0.920",
-        "host-accessible  ██████████               4.00  4.40  4.80    1.80×    1.75–1.85",
+        "mode             breakdown      latency   p95   p99       speedup  copies  inf/s",
+        "                                     ms    ms    ms                    ms",
+        "cpu-tensors      ≈≈≈≈≈≈≈█████      7.20  7.92  8.64         1.00×   ≈4.20    139",
+        "device-tensors   ░░░░█████▒▒▒▒     8.00  8.80  9.60  0.900× ±2.2%   ≈4.20    125",
+        "host-accessible  ██████            4.00  4.40  4.80   1.80× ±2.8%       –    250",
         "tensors stay on the device ─────────────────────────────────────────────────────",
-        "device-resident  ████████                 3.00  3.30  3.60    2.40×    2.30–2.50",
+        "device-resident  █████             3.00  3.30  3.60   2.40× ±4.2%       –    333",
         "",
-        "mode             samples   H2D  inference   D2H  copies",
-        "                            ms         ms    ms      ms",
-        "cpu-tensors          200     –      ≈3.00     –   ≈4.20",
-        "device-tensors       200  2.10       3.10  2.10   ≈4.20",
-        "host-accessible      200     –       4.00     –       –",
-        "tensors stay on the device ────────────────────────────",
-        "device-resident      200     –       3.00     –       –",
-        "",
-        "mode             inf/s  copied/inf   copy rate",
-        "cpu-tensors        139    ≈50.0 MB  ≈11.9 GB/s",
-        "device-tensors     125     50.0 MB  ≈11.9 GB/s",
-        "host-accessible    250           0           –",
-        "tensors stay on the device ───────────────────",
-        "device-resident    333           0           –",
-        "",
-        "breakdown: latency in the proportions of its parts, which are timed apart (one",
-        "character at least): ░ H2D, █ inference, ▒ D2H, ≈ copies (H2D and D2H).",
-        "speedup: how many times as fast as cpu-tensors.",
-        "tensors stay on the device: usable only if tensors never cross the link between",
-        "inferences.",
-        "host-accessible: the host writes inputs and reads outputs in the bound tensors,",
-        "which is not timed.",
-        "copies: of cpu-tensors the latency less that of device-resident, so with what",
-        "else session.run does; of device-tensors H2D and D2H, timed apart.",
-        "Figures are of one process; in another one times and ratios can differ.",
-        "Times are medians; parts are timed apart, each with its own wait, so they need",
-        "not add up; ≈ derived from other figures, not measured.",
-        "ortbench explain WORD explains sync, breakdown, ≈, …",
-        "",
-        "• Copies take ≈58% of the latency of cpu-tensors: ≈4.20 ms of 7.20 ms, the",
-        "  latency less that of device-resident.",
-        "• host-accessible is 1.80× as fast as cpu-tensors (95% CI 1.75 to 1.85) with new",
-        "  inputs and outputs in each inference, whose writing and reading in place is",
-        "  not timed: 4.00 ms instead of 7.20 ms.",
+        "• Copies take ≈58% of the latency of cpu-tensors: ≈4.20 ms (4.07–4.32 ms) of",
+        "  7.20 ms.",
+        "• host-accessible is 1.80× (1.75–1.85) as fast as cpu-tensors with new inputs",
+        "  and outputs in each inference.",
         "  Next: ortbench code m.onnx --mode host-accessible",
-        "• device-resident is 2.40× as fast as cpu-tensors and 1.33× as fast as",
-        "  host-accessible, if tensors never cross the link between inferences: 3.00 ms",
-        "  instead of 7.20 ms.",
-        "  Next: ortbench code m.onnx --mode device-resident",
-        "• device-resident pays off from inference 2 on at the latest: copying in before",
-        "  the first inference and out after the last takes 4.20 ms (timed once), in each",
-        "  inference of cpu-tensors ≈4.20 ms.",
-        "• host-accessible is verified as zero-copy: the outputs are at the bound",
-        "  addresses.",
-        "! warning: 1 node stays on the CPU: Det",
         "",
+        "Checked: synchronize_outputs() waits, equal outputs in 4 modes, host-accessible",
+        "zero-copy. -v prints more.",
         "Saved in reports/some",
     ]
 
@@ -218,40 +178,24 @@ def test_one_mode_on_host_memory_has_no_empty_column_and_nothing_on_other_modes(
         sync={"kind": "run", "cost_ns": 0, "how": "seen"},
     )
     made.stopped, made.took_ns = {"reason": "iterations", "value": 9, "per": "mode"}, 150 * MS
-    assert shown(run.build, made, "reports/some", width=80) == [
+    assert shown(default_screen, made, "reports/some", width=80) == [
         "m.onnx (x: 1x3, s: scalar)",
-        "CPUExecutionProvider on Some CPU, ONNX Runtime 1.28.0",
-        "synchronization: session.run returns when the device has finished (verified);",
-        "memory: host memory; done after 0.15 s: 9 iterations per mode",
+        "CPU EP on Some CPU, 4 cores, ONNX Runtime 1.28.0",
         "",
-        "mode         latency  samples  inf/s",
+        "mode         latency  inf/s",
         "                  ms",
-        "cpu-tensors     2.00        9    500",
+        "cpu-tensors     2.00    500",
         "",
-        "Figures are of one process; in another one times and ratios can differ.",
-        "Times are medians.",
-        "ortbench explain WORD explains sync, …",
-        "",
-        "• An inference takes 2.00 ms with cpu-tensors on CPUExecutionProvider:",
-        "  500 inferences/s.",
-        "  Next: ortbench run m.onnx --ep some --intra-op-threads 1,2,4",
-        "",
+        "Checked: session.run waits. Measured in 0.15 s; -v prints more.",
         "Saved in reports/some",
     ]
 
 
 def test_the_first_example_of_the_readme_is_what_is_printed() -> None:
-    """Parts of it, in their order; what is left out between them is a line of its own, `…`."""
     folder = "reports/copy_bound-cuda-h100"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     example = readme.partition("```text\n$ ortbench run")[2].partition("\n```")[0].partition("\n")[2]
-    printed = "\n".join(shown(run.build, load(ROOT / folder / "result.json"), folder, width=80))
-    begins, *parts = example.split("\n…\n")
-    assert printed.startswith(f"{begins}\n")
-    at = len(begins)
-    for part in parts:
-        assert (at := printed.find(f"\n{part}", at)) >= 0, part
-    assert printed.endswith(parts[-1])
+    assert example.splitlines() == shown(default_screen, load(ROOT / folder / "result.json"), folder, width=80)
 
 
 def test_nothing_measured_is_no_table() -> None:
@@ -336,7 +280,7 @@ def test_a_gate_at_80_columns() -> None:
     checks = [Check("a", PASSED, "fine"), Check("b", UNCLEAR, "who knows"), Check("c", CHECK_FAILED, "too slow")]
     after, before = two()[::-1]
     after.warn("w", "beware")
-    assert shown(comparison.build_gate, Verdict([after, before], checks, ["a remark"]), width=80)[3:] == [
+    assert shown(gate.build_gate, Verdict([after, before], checks, ["a remark"]), width=80)[3:] == [
         "",
         "mode         metric   baseline  candidate  ratio     95% CI",
         "                            ms         ms",
@@ -523,8 +467,8 @@ SCREENS: dict[str, tuple[Any, ...]] = {
     "compare": (print_report, comparison.build(two(), ["before", "after"], 0.02, True)),
     "compare extremes": (print_report, comparison.build([extreme(), extreme()], LONG[:2], 0.02, False)),
     "trend": (print_report, comparison.build([*two(), two()[0]], LONG, 0.02, True)),
-    "gate": (print_report, comparison.build_gate(extreme_verdict())),
-    "gate alone": (print_report, comparison.build_gate(Verdict([extreme()], [Check("a", PASSED, "fine")]))),
+    "gate": (print_report, gate.build_gate(extreme_verdict())),
+    "gate alone": (print_report, gate.build_gate(Verdict([extreme()], [Check("a", PASSED, "fine")]))),
     "suite": (print_report, suite.build("nightly", extreme_summary(), "reports/" + "nightly/" * 20)),
     "devices": (print_devices, listed()),
     "inspect": (print_model, inspected()),
@@ -690,7 +634,7 @@ def in_a_terminal(write: Callable[[int], None], columns: int) -> str:
     return b"".join(written).decode().replace("\r\n", "\n")
 
 
-GATED = comparison.build_gate(Verdict([load(REPORT / "result.json")] * 2, [Check("a", PASSED, "fine " * 30)]))
+GATED = gate.build_gate(Verdict([load(REPORT / "result.json")] * 2, [Check("a", PASSED, "fine " * 30)]))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.facts.findings import facts_of
 from ortbench.model.modes import READBACK, RESIDENT, RUN, SYNCHRONIZE
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.bound import BoundMode
@@ -20,6 +21,7 @@ from tests import virtual
 from tests.benchmarks.fences import prove
 from tests.conftest import Ran, ortbench
 from tests.refdevice import HONESTY, Config, Honesty
+from tests.results import values
 from tests.truth import in_fork, relu_model, run_on_device
 from tests.virtual import CALL_NS, Clock
 
@@ -207,6 +209,9 @@ def test_host_bound_is_said_beside_noise_and_only_where_it_is(library: Path, clo
         clock.restart(busy(1, 30_000))
         model, line = relu_model(folder / "relu.onnx", 1 << 12), ("--mode", RESIDENT, "--iterations", 30, "--warmup", 1)
         config = Config(honesty="async", compute_us=300, submit_us=submit_us)
-        code, _, out, errors = run_on_device(library, model, config, folder, *line)
+        code, result, out, errors = run_on_device(library, model, config, folder, *line)
         assert code == 0, errors
-        assert ("• device-resident is host-bound: enqueue takes 9" in out) is (submit_us == 20_000), out
+        bound = [it for it in facts_of(result) if it.code == "host-bound"]
+        assert [(it.verdict, it.mode) for it in bound] == [("enqueues", RESIDENT)] * (submit_us == 20_000), out
+        assert all(0.9 <= values(it)["share"] < 1 for it in bound)
+        assert ("device-resident is host-bound: the host enqueues for 9" in out) is (submit_us == 20_000), out

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.stats import Value
+from ortbench.facts.findings import facts_of
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
@@ -18,7 +19,7 @@ from ortbench.report.run import mode_table
 from ortbench.suite.record import figures
 from tests.conftest import MODELS, cases, measure
 from tests.refdevice import Config, Events, Trace
-from tests.results import measured, result_of, sentences, steady
+from tests.results import fact, measured, result_of, sentences, steady, values
 from tests.truth import relu_model, run_on_device
 
 ASYNC = "device-resident-async"
@@ -130,12 +131,12 @@ def test_throughput_is_never_taken_for_latency() -> None:
     columns = mode_table(result).headings
     assert [rows[ASYNC][columns.index(f"{name} (ms)")] for name in ("p95", "p99")] == ["–", "–"]
     assert "–" not in [rows["device-resident"][columns.index(f"{name} (ms)")] for name in ("p95", "p99")]
-    said = " ".join(sentences(result))
-    assert "device-resident is 2.00× as fast as cpu-tensors" in said
-    assert (
-        "device-resident-async completes 1.00k inferences/s if tensors never cross the link between inferences: one synchronization per 20 inferences, where "
-        "device-resident with one per inference completes 500; this is throughput, not latency."
-    ) in said
+    resident = fact(result, "residency")
+    assert (resident.verdict, resident.mode, values(resident)["speedup"]) == ("faster", "device-resident", 2.0)
+    burst = fact(result, "burst")
+    assert (burst.mode, values(burst)) == (ASYNC, {"rate": 1000, "inferences": 20})
+    assert [it.code for it in facts_of(result) if it.mode == ASYNC] == ["burst"]  # it is compared with no latency
+    assert "device-resident-async completes 1.00k inferences/s with one wait for 20 inferences." in sentences(result)
     assert (figures(result)["fastest"], figures(result)["resident"]) == ("cpu-tensors", "device-resident")
     texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
     assert "median of 120 bursts of 20 inferences, time per inference" in texts[ASYNC]

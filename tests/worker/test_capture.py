@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.facts.findings import facts_of
 from tests.conftest import MODELS, ROOT, cases, measure, ortbench
 from tests.results import measured, result_of, sentences, steady
 
@@ -98,6 +99,10 @@ def test_what_is_said() -> None:
     one, two = measured("device-tensors", latency=steady([100])), measured("device-resident", latency=steady([90]))
     one.checks["graph"] = {"id": 1, "verdict": "passed", "how": FOLLOWED}
     two.checks["graph"] = {"id": 2, "verdict": "unclear", "how": "why not"}
-    said = sentences(result_of(one, two))
-    assert "2 modes replayed captured graphs: device-tensors, device-resident; the others ran without." in said
-    assert "Replays are not verified to read new inputs in device-resident: why not." in said
+    three = measured("cpu-tensors", latency=steady([120]))
+    result = result_of(three, one, two)
+    found = {it.mode: it.verdict for it in facts_of(result) if it.code == "graph"}
+    assert found == {"device-tensors": "verified", "device-resident": "not-verified"}
+    said = sentences(result)
+    assert f"device-tensors replays a captured graph: {FOLLOWED}." in said
+    assert "Replays of device-resident are not verified to read new inputs: why not." in said

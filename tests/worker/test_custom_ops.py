@@ -106,7 +106,7 @@ def test_a_package_is_that_of_the_interpreter(model: Path, packages: Path, tmp_p
         ("", "--custom-ops: is empty"),
         ("./no.so", "--custom-ops: no such file: ./no.so"),
         ("no.so", "--custom-ops: no such file: no.so"),
-        ("/", "--custom-ops: no such file: /"),
+        ("/", "--custom-ops: / is a folder: name a file"),
         ("no-such-package", "no such package: name a library by its path, or pip install no-such-package"),
         ("no.such", "--custom-ops no.such: no such package: name a library by its path"),
         ("a b", "--custom-ops a b: no such package: name a library by its path"),

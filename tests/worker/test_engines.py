@@ -14,10 +14,10 @@ import pytest
 
 from ortbench.analysis import engines
 from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
-from ortbench.analysis.findings.start_advice import engine_findings
 from ortbench.core import files
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.facts.shared import engine_facts
 from ortbench.gate.baseline import baseline_of
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.measure.configuration import Configuration
@@ -29,7 +29,7 @@ from ortbench.worker.session import engine_cache, libraries, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.worker import Worker
 from tests.conftest import MODELS, lacking, ortbench
-from tests.results import result_of, said
+from tests.results import fact, result_of, values
 
 TINY = str(MODELS / "tiny.onnx")
 
@@ -205,20 +205,18 @@ def test_the_watch_sees_what_is_built(tmp_path: Path) -> None:
     assert engine_cache.Watch(TINY, target).found() == {"path": str(own), "warm": True}
 
 
-def test_what_is_said() -> None:
+def test_its_facts() -> None:
     times: dict[str, Any] = {"setup__session_ns": 42_000_000_000, "setup__first_inference_ns": 310_000_000}
     trt: dict[str, Any] = {"target__ep": TENSORRT, **times}
-    then = "the first inference took 310 ms"
-
-    def told(cache: dict[str, Any] | None) -> list[str]:
-        return said(engine_findings(result_of(**trt, setup__engine_cache=cache)))
-
-    assert told(None) == [f"The engine was built in 42.0 s: {then}.", "Next: measure again with --engine-cache DIR"]
-    assert told({"path": "c", "warm": False}) == [
-        f"The engine was built in 42.0 s: cold cache, {then}; the next session loads it."
-    ]
-    assert told({"path": "c", "warm": True}) == [f"The engine was loaded from the cache in 42.0 s: {then}."]
-    assert engine_findings(result_of(**times)) == []
+    for cache, verdict, after in [
+        (None, "built", "measure again with --engine-cache DIR"),
+        ({"path": "c", "warm": False}, "cold", ""),
+        ({"path": "c", "warm": True}, "loaded", ""),
+    ]:
+        found = fact(result_of(**trt, setup__engine_cache=cache), "engine")
+        assert (found.verdict, found.next) == (verdict, after)
+        assert values(found) == {"session": 42_000_000_000, "first": 310_000_000}
+    assert list(engine_facts(result_of(**times))) == []
 
 
 def test_a_side_has_its_session_end_in_order_where_an_engine_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import MODELS, cases, measure, ortbench
 from tests.refdevice import Config, Honesty, Trace
 from tests.refdevice.refdevice import MEMORIES
-from tests.results import measured, result_of, sentences, steady
+from tests.results import fact, keys, measured, result_of, sentences, steady, values
 from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
 
 SIZE = 1 << 16
@@ -152,6 +152,10 @@ def test_what_is_said_of_copies_from_pinned_memory() -> None:
     taken = {"inference": steady([100]), "latency": steady([900])}
     plain = measured("device-tensors", h2d=steady([600_000]), d2h=steady([300_000]), **taken)
     pinned = measured("device-tensors-pinned", h2d=steady([200_000]), d2h=steady([100_000]), **taken)
-    said = "Copies from and to pinned memory take 300 µs, from and to pageable memory 900 µs: pinned is 3.00× as fast."
-    assert said in sentences(result_of(plain, pinned))
-    assert said not in sentences(result_of(plain))
+    found = fact(result_of(plain, pinned), "pinned")
+    assert (found.verdict, found.mode) == ("faster", "device-tensors-pinned")
+    assert values(found) == {"pinned": 300_000, "pageable": 900_000}
+    assert "Copies from and to pinned memory take 300 µs, pageable 900 µs." in sentences(result_of(plain, pinned))
+    assert "pinned" not in [code for code, *_ in keys(result_of(plain))]
+    slow = measured("device-tensors-pinned", h2d=steady([600_000]), d2h=steady([295_000]), **taken)
+    assert fact(result_of(plain, slow), "pinned").verdict == "same"

@@ -11,6 +11,7 @@ import pytest
 from ortbench.model.result import Result
 from tests.conftest import MODELS, ONCE, cases, measure, ortbench
 from tests.refdevice import Config, Trace
+from tests.results import fact, keys, values
 from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
 from tests.virtual import CALL_NS
 
@@ -98,11 +99,11 @@ def test_arrays_that_are_handed_on_are_the_finding(library: Path, tmp_path: Path
     how = "the outputs are at the bound addresses and the outputs followed inputs that were written in place; in a short check before the measurement an inference took"
     assert found["host-accessible"].checks["zero_copy"]["how"].startswith(how)
     assert found["cpu-tensors"].value("copies") is None
-    assert (
-        "ONNX Runtime passes arrays through without a copy, cpu-tensors is zero-copy on RefDeviceExecutionProvider: an inference takes"
-        in said
-    )
-    assert "computes in host memory" not in said
+    arrays = fact(result, "arrays")
+    assert arrays.verdict == "in-place"
+    taken = values(arrays)
+    assert taken["with"] == found["cpu-tensors"].median("latency")
+    assert "RefDeviceExecutionProvider reads arrays in place: cpu-tensors copies nothing." in said
 
 
 def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: Path) -> None:
@@ -114,8 +115,9 @@ def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: 
         "but a copy inside the EP cannot be excluded; in a short check before the measurement an inference took"
         in shared.checks["zero_copy"]["how"]
     )
-    assert "passes arrays through without a copy, RefDeviceExecutionProvider may still copy them itself" in said
-    assert "cpu-tensors is zero-copy" not in said
+    assert fact(result, "arrays").verdict == "passed"
+    assert "ONNX Runtime passes arrays through; RefDeviceExecutionProvider may copy them itself." in said
+    assert "in place: cpu-tensors copies nothing" not in said
 
 
 def test_copies_that_onnx_runtime_makes_show_in_the_times(library: Path, tmp_path: Path) -> None:
@@ -126,8 +128,11 @@ def test_copies_that_onnx_runtime_makes_show_in_the_times(library: Path, tmp_pat
     assert found["cpu-tensors"].bytes_h2d is None
     assert found["cpu-tensors"].value("copies") is not None
     assert found["cpu-tensors"].value("copies") == 20_000_000 + SIZE // 4 + CALL_NS
-    assert "Copies take ≈99% of the latency of cpu-tensors: ≈20.3 ms of 20.6 ms" in said
-    assert "passes arrays through" not in said
+    copies = fact(result, "copies")
+    assert (copies.verdict, copies.mode) == ("measured", "cpu-tensors")
+    assert values(copies)["copies"] == found["cpu-tensors"].value("copies")
+    assert "Copies take ≈99% of the latency of cpu-tensors: ≈20.3 ms" in said
+    assert [code for code, *_ in keys(result) if code == "arrays"] == []
 
 
 def test_outputs_that_onnx_runtime_allocates(library: Path, tmp_path: Path) -> None:
@@ -163,7 +168,7 @@ def test_devices_shows_the_memory_and_what_can_be_done_with_it(library: Path, tm
     (device,) = ep["devices"]
     assert device["memory"] == MEMORY
     assert {mode for mode, why in device["modes"].items() if why} == {"pipelined"}
-    printed = ortbench("devices", "--ep-library", library, **variables()).out
+    printed = ortbench("devices", "--ep-library", library, "--verbose", **variables()).out
     assert f"memory no DEFAULT; {SHARED}" in " ".join(printed.split())
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ortbench.analysis.comparing.naming import natural
-from ortbench.analysis.findings.slo_advice import slo_text
-from ortbench.analysis.loads.levels import asked_of, has_rates
+from ortbench.analysis.loads.levels import asked_of, has_rates, slo_text
 from ortbench.analysis.variables import differing_variables
 from ortbench.core.errors import NotComparable
 from ortbench.core.safe_text import first_of

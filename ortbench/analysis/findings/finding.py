@@ -50,15 +50,6 @@ class Finding(NamedTuple):
         return [self.text, *([f"Next: {self.next}"] if self.next else [])]
 
 
-def by_weight(findings: Iterable[Finding]) -> list[Finding]:
-    """Each finding once, the weightiest first, else in the order given; what to do next once too."""
-    found, told = [], set[str]()
-    for it in sorted(dict.fromkeys(findings), key=lambda it: -it.weight):
-        found.append(it._replace(next="") if it.next in told else it)
-        told.add(it.next)
-    return found
-
-
 def first_lines(findings: Sequence[Finding], most: int) -> list[Finding]:
     """The first findings that fit so many lines; where some do not, a line is left to say so."""
     if sum(len(it.lines) for it in findings) <= most:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ortbench.core import units
 from ortbench.core.stats import Value
-from ortbench.core.units import digits, ends, ratio
+from ortbench.core.units import ends, ratio
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import OK, Case, Result
 
@@ -27,11 +27,6 @@ def placed(case: Case) -> str:
 def times(speedup: Value | float) -> str:
     """A speedup: ``4.09×``."""
     return units.times(speedup.value, speedup.ci95) if isinstance(speedup, Value) else units.times(speedup)
-
-
-def times_as_fast(speedup: Value, other: str) -> str:
-    """How many times as fast as another mode one is, and where that lies."""
-    return f"{times(speedup)} as fast as {other}{within(speedup.ci95, digits)}"
 
 
 def quickest(result: Result) -> tuple[Case, float] | None:

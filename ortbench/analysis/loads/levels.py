@@ -395,3 +395,14 @@ def has_rates(result: Result) -> bool:
 def places(result: Result) -> list[tuple[str, LoadPoint]]:
     """The modes and load points of all that was measured, closed loops before open ones."""
     return [(case.mode, at(case)) for kind in (CONCURRENCY, RATE) for case in measured(result, kind)]
+
+
+def slo_text(asked: Mapping[str, int]) -> str:
+    """An SLO in words: ``p99 ≤ 20 ms``."""
+    return " and ".join(f"{stat} ≤ {limit_text(ns_)}" for stat, ns_ in asked.items())
+
+
+def limit_text(limit_ns: int) -> str:
+    """A duration without noughts that say nothing."""
+    number, unit = units.duration(limit_ns).split(" ")
+    return f"{float(number):g} {unit}"

@@ -6,11 +6,8 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Final, NamedTuple
 
-from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.core.units import duration, share
-from ortbench.model.modes import COPY_TIME, MODES
-from ortbench.model.result import Case, Result
+from ortbench.model.result import Case
 from ortbench.model.schema import CaseCheck, Copied, Direction, HostEnd, Measured
 
 H2D: Final = "h2d"
@@ -108,44 +105,8 @@ def put_recorded(case: Case, found: Measured) -> None:
         case.checks["zero_copy"] = zero_copy(claim, found)
 
 
-def cupti_findings(result: Result) -> list[Finding]:
-    """What CUPTI measured beside what is derived or timed; empty where nothing was measured."""
-    recorded = [
-        (mode, case) for name, mode in MODES.items() if (case := result.case(name)) is not None and case.recorded
-    ]
-    return [
-        _of_cpu_tensors(case) if mode.of_cpu_tensors else _of_timed_copies(case)
-        for mode, case in recorded
-        if mode.of_cpu_tensors or mode.times_copies
-    ]
-
-
-def _of_cpu_tensors(case: Case) -> Finding:
-    total, up, down = case.median("latency"), *_gpu_copies(case)
-    assert total is not None
-    copies = case.value(COPY_TIME)
-    what = f"CUPTI measured {share((up + down) / total)} of the latency of {case.mode} as copies"
-    evidence = f"H2D {duration(up)}{_how(case, H2D)} and D2H {duration(down)}{_how(case, D2H)} of {duration(total)}"
-    derived = "" if copies is None else f"; ≈{share(max(copies, 0) / total)} derived, the host's part included"
-    return Finding(what, f"{evidence}{derived}", weight=Weight.DETAIL)
-
-
-def _of_timed_copies(case: Case) -> Finding:
-    up, down = case.median(H2D), case.median(D2H)
-    theirs = "H2D {} and D2H {}".format(*map(duration, _gpu_copies(case)))
-    timed = f"ortbench timed {duration(up)} and {duration(down)}, " if up is not None and down is not None else ""
-    evidence = f"{timed}the host's part of a copy included" if timed else ""
-    return Finding(f"CUPTI measured {theirs} with {case.mode}", evidence, weight=Weight.DETAIL)
-
-
-def _gpu_copies(case: Case) -> tuple[float, float]:
+def gpu_copies(case: Case) -> tuple[float, float]:
     return case.value(f"gpu_{H2D}") or 0, case.value(f"gpu_{D2H}") or 0
-
-
-def _how(case: Case, what: Direction) -> str:
-    assert case.recorded is not None
-    memory = case.recorded[what]["memory"]
-    return f" ({memory})" if memory else ""
 
 
 def zero_copy(claim: CaseCheck, found: Measured) -> CaseCheck:

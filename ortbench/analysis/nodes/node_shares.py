@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from ortbench.analysis.findings.finding import Finding, Weight
-from ortbench.analysis.findings.node_advice import MOST_KINDS, listed, node_findings
-from ortbench.analysis.findings.program import inspection, node_times
 from ortbench.core.ep_names import CPU_EP
-from ortbench.core.units import share, size
+from ortbench.core.units import size
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import Result
 
@@ -16,36 +11,19 @@ _FEW = 0.1  # of the nodes: nearly nothing
 _MOST = 0.5
 
 
-def missed(result: Result) -> str | None:
-    """That (nearly) nothing ran on the EP that was asked for, in a few words; None where more did, or nobody can tell."""
+def fell_back(result: Result) -> str | None:
+    """How much of the model did not run on the EP that was asked for: ``all``, ``nearly-all`` or ``most``; None where less did, or nobody
+    can tell. Where nodes were profiled their times count, else their number does."""
     nodes, ep = result.placement["nodes"], result.target["ep"]
     if not nodes or ep == CPU_EP or KINDS[result.kind].of_stages:  # the stages of a chain may each have another EP
         return None
     there, whole = nodes.get(ep, 0), sum(nodes.values())
-    where = "the CPU" if nodes.keys() <= {ep, CPU_EP} else "other EPs"
-    if there == 0:
-        return f"Nothing ran on {ep}: {f'all {whole} nodes are' if whole > 1 else 'the one node is'} on {where}"
-    return (
-        f"Nearly nothing ran on {ep}: {whole - there} of {whole} nodes are on {where}"
-        if there <= _FEW * whole
-        else None
-    )
-
-
-def mostly_on_cpu(result: Result) -> str | None:
-    """That most of the model runs on the CPU, though the EP has its part, in a few words; else None.
-
-    Where nodes were profiled their times count: what is on the CPU is timed there in full. Else their number does.
-    """
-    nodes, ep = result.placement["nodes"], result.target["ep"]
-    if not nodes or ep == CPU_EP or KINDS[result.kind].of_stages or missed(result) is not None:
-        return None
-    there, whole = nodes.get(CPU_EP, 0), sum(nodes.values())
-    counted = f"{there} of {whole} nodes"
+    if there <= _FEW * whole:
+        return "nearly-all" if there else "all"
+    part = nodes.get(CPU_EP, 0) / whole
     if result.nodes is not None:
         part = sum(row["share"] for row in result.nodes["eps"] if row["ep"] == CPU_EP)
-        return f"Most of an inference is on the CPU, not on {ep}: ≈{share(part)}, {counted}" if part > _MOST else None
-    return f"Most of the model is on the CPU, not on {ep}: {counted}" if there > _MOST * whole else None
+    return "most" if part > _MOST else None
 
 
 def nodes_stay(count: int) -> str:
@@ -78,46 +56,8 @@ def bytes_inside(result: Result) -> int | None:
     return sum(count or 0 for count in ways) if ways and None not in ways else None
 
 
-def placed_findings(result: Result) -> list[Finding]:
-    """What to say first where nodes are not where they were asked for, or copies are inside the graph."""
-    off = missed(result) or mostly_on_cpu(result)
-    operators = _operators(result)
-    found = [] if off is None else [Finding(f"{off}{operators}", "", inspection(result), Weight.DOUBT, "unclear")]
-    if copies_inside(result) and result.nodes is not None:
-        found += node_findings(result)  # what they cost, and which nodes force them
-    elif copies_inside(result):
-        cause = _cause(result, "" if off else operators)
-        evidence = "; ".join(filter(None, (cause, "counted as inference, not as copies")))
-        weight = Weight.ANSWER if _is_much(result) else Weight.GAIN
-        of = (
-            f" of {'its' if result.placement['memcpy_nodes'] == 1 else 'their'} stage"
-            if "stages" in (result.part or {})
-            else ""
-        )
-        found.append(
-            Finding(
-                f"{moved_inside(result)} in each inference{of}, in every mode", evidence, node_times(result), weight
-            )
-        )
-    return found
-
-
-def _is_much(result: Result) -> bool:
+def is_much_inside(result: Result) -> bool:
     """Whether more is copied inside the graph than in and out of it, or nobody knows."""
     inside = bytes_inside(result)
     sizes = [tensor["bytes"] for tensor in (*result.model["inputs"], *result.model["outputs"])]
     return inside is None or inside >= sum(size or 0 for size in sizes)
-
-
-def _cause(result: Result, operators: str) -> str:
-    nodes = result.placement["nodes"] or {}
-    count, whole = nodes.get(CPU_EP, 0), sum(nodes.values())
-    if not count:
-        return ""
-    return f"{count} of {whole} nodes {'is' if count == 1 else 'are'} on the CPU{operators}"
-
-
-def _operators(result: Result) -> str:
-    """The operators that stay on the CPU, in brackets."""
-    operators = Counter(result.placement.get("cpu_operators") or {})
-    return f" ({listed(operators, MOST_KINDS)})" if operators else ""

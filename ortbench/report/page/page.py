@@ -11,12 +11,14 @@ from hashlib import sha256
 
 from markupsafe import Markup
 
-from ortbench.analysis.findings.advice import headline, headline_of_many
 from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.outputs import called
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.version import __version__
+from ortbench.facts.findings import facts_of, headline
+from ortbench.facts.sentences import LargeFigure, large_figures
+from ortbench.facts.several import headline_of_many
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, SWEEP, Result
 from ortbench.model.result_file import result_json
@@ -25,7 +27,7 @@ from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, Block, Note, Report, Table
 from ortbench.report.page.chart_svg.draw import draw
 from ortbench.report.page.chart_svg.sheet import WIDE
-from ortbench.report.page.facts import Fact, facts, overview
+from ortbench.report.page.overview import overview
 from ortbench.report.page.parts import Drawn, Section, charts_of, drawn, filled_in, notes, sections, tables
 from ortbench.report.phrases import heading, longest_once, remark, result_name
 from ortbench.report.run import build
@@ -38,7 +40,7 @@ class Part:
     anchor: str
     headline: str
     heading: list[str]
-    facts: list[Fact]
+    facts: list[LargeFigure]
     notes: list[Note | Finding]
     pictures: list[Drawn]
     sections: list[Section]
@@ -159,7 +161,7 @@ def _part(result: Result, report: Report, name: str, number: int) -> Part:
         anchor=f"result-{number}",
         headline=headline(result),
         heading=heading(result),
-        facts=list(facts(result)),
+        facts=large_figures(facts_of(result)),
         notes=[*[remark("interrupted: what was measured until then is shown")] * interrupted, *notes(report)],
         pictures=[drawn(chart, f"{number} {at}") for at, chart in enumerate(charts_of(result))],
         sections=sections(report.parts),
@@ -183,7 +185,7 @@ class FirstPart:
 
     headline: str
     heading: Sequence[str] = ()
-    facts: Sequence[Fact] = ()
+    facts: Sequence[LargeFigure] = ()
     notes: Sequence[Note | Finding] = ()
     picture: Markup | None = None
     label: str = ""
@@ -193,7 +195,7 @@ class FirstPart:
 
 def of_result(result: Result) -> str:
     """The first part of the page of a result, as HTML."""
-    part = FirstPart(headline(result), heading(result), list(facts(result)), notes(build(result)))
+    part = FirstPart(headline(result), heading(result), large_figures(facts_of(result)), notes(build(result)))
     for first in charts_of(result)[:1]:
         # Other results of a notebook have ids too.
         salt = sha256(result_json(result).encode(errors="replace")).hexdigest()[:12]

@@ -10,25 +10,33 @@ from ortbench.analysis.items import dims_of
 from ortbench.analysis.unshaped import DECLARED, INPUT, VALUES
 from ortbench.core import units
 from ortbench.core.ep_names import NO_DEVICE
-from ortbench.core.safe_text import shortened, visible
+from ortbench.core.safe_text import first_of, shortened, visible
 from ortbench.model.hardware_names import vendor_name
-from ortbench.model.protocol import EpDevice, Inspected, Listed
+from ortbench.model.protocol import EpDevice, Inspected, Listed, ListedEp
 from ortbench.model.schema import Device, Memory, SuggestedLoop, Tensor
 from ortbench.report.phrases import sequence
 from ortbench.report.placement import outline
 from ortbench.report.terminal.console import Screen, padded
 from ortbench.report.terminal.print import print_table
 
+_FIRST = 4  # tensors of a kind, where not all are shown
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
 
 
-def print_devices(found: Listed) -> None:
-    """Print what `ortbench.worker.looks.devices.list_devices` found, an EP a paragraph."""
+def print_devices(found: Listed, verbose: bool = True) -> None:
+    """Print what `ortbench.worker.looks.devices.list_devices` found: an EP a line, or a paragraph."""
     screen = Screen()
     runtime = found["runtime"]
     screen.text(f"ONNX Runtime {runtime['onnxruntime']}, Python {runtime['python']}")
     for warning in found.get("warnings", ()):
         screen.text(warning["message"], label="warning: ", label_style="bad")
+    if not verbose:
+        screen.blank()
+        for ep in found["eps"]:
+            _print_ep(screen, ep)
+        screen.blank()
+        screen.text("-v prints libraries, memory and modes.")
+        return
     for label, there in (("  its API has    ", True), ("  its API lacks  ", False)):
         listed = [
             it["what"] + ("" if there else f" (from {it['since']} on)")
@@ -49,6 +57,18 @@ def print_devices(found: Listed) -> None:
             screen.text(NO_DEVICE, label="  ", style="unclear")
         for index, device in enumerate(ep["devices"]):
             _print_device(screen, index, device)
+
+
+def _print_ep(screen: Screen, ep: ListedEp) -> None:
+    name = f"{ep['name']} {ep['version'] or ''}".rstrip()
+    if ep["problem"]:
+        screen.text(f"{name} does not load: {ep['problem']}", label="✗ ", label_style="bad")
+    elif not ep["devices"]:
+        screen.text(f"{name} {NO_DEVICE}", label="– ", label_style="unclear")
+    for number, device in enumerate(ep["devices"]):
+        on_host = device["memory"]["kind"] == "host"
+        where = f", device {number}" if len(ep["devices"]) > 1 else ""
+        screen.text(f"{name}{where}: {_hardware(device['hardware'], on_host)}", label="✓ ", label_style="good")
 
 
 def print_checks(found: Listed) -> None:
@@ -102,15 +122,18 @@ def _hardware(hardware: Device, on_host: bool) -> str:
     return f"{hardware['type']} {ids}{details}"
 
 
-def print_model(found: Inspected) -> None:
-    """Print what `ortbench.worker.looks.model.inspect` found."""
+def print_model(found: Inspected, verbose: bool = True) -> None:
+    """Print what `ortbench.worker.looks.model.inspect` found; of much, where it is not `verbose`, the first."""
     screen = Screen()
+    most = len(found["inputs"]) + len(found["outputs"]) if verbose else _FIRST
     screen.text(found["path"], style="heading")
     tensors = [*found["inputs"], *found["outputs"]]
     widths = [min(_WIDEST, max((len(tensor[key]) for tensor in tensors), default=0)) for key in ("name", "type")]
     for kind in ("inputs", "outputs"):
-        for number, tensor in enumerate(found[kind]):
-            screen.text(_tensor(tensor, *widths), label=f"  {kind[:-1] if number == 0 else '':8}")
+        for number, tensor in enumerate(found[kind][:most]):
+            screen.text(_tensor(tensor, widths, verbose), label=f"  {kind[:-1] if number == 0 else '':8}")
+        if (left := len(found[kind]) - most) > 0:
+            screen.text(f"{units.count(left, f'more {kind[:-1]}')}: -v", label=" " * 10)
     sizes = ["unknown" if size is None else units.size(size) for size in (found["bytes_in"], found["bytes_out"])]
     screen.text(f"{sizes[0]} in, {sizes[1]} out per inference", label="  bytes   ")
     if found["not_run"] is not None:
@@ -121,12 +144,12 @@ def print_model(found: Inspected) -> None:
         screen.text(f"with {guessed} set to 1 (--dim, --shape)", label=" " * 10, style="unclear")
     operators, opsets, weights = found["operators"], found["opsets"], found["parameters_bytes"]
     if operators is not None and opsets is not None and weights is not None:
-        screen.text(f"{sum(operators.values())}: {_counted(operators)}", label="  nodes   ")
+        screen.text(f"{sum(operators.values())}: {_counted(operators, verbose)}", label="  nodes   ")
         screen.text(", ".join(f"{domain} {version}" for domain, version in opsets.items()), label="  opset   ")
         screen.text(units.size(weights), label="  weights ")
     _print_loop(screen, found.get("loop"), runs=found["not_run"] is None)
     if "placement" in found:
-        _print_placement(screen, found)
+        _print_placement(screen, found, verbose)
     for warning in found.get("warnings", ()):
         screen.text(f"warning: {warning['message']}", label="! ", label_style="unclear")
 
@@ -141,19 +164,20 @@ def _print_loop(screen: Screen, loop: SuggestedLoop | None, runs: bool) -> None:
     screen.command(visible(loop["command"]), label=" " * 10)
 
 
-def _print_placement(screen: Screen, found: Inspected) -> None:
+def _print_placement(screen: Screen, found: Inspected, verbose: bool) -> None:
     where = found["placement"]
     screen.blank()
     screen.text(f"on {found['ep']}, after graph optimisation", style="heading")
     _print_memory(screen, found["memory"], "  memory  ")
-    _print_modes(screen, found["modes"], "  modes   ")
+    if verbose:
+        _print_modes(screen, found["modes"], "  modes   ")
     if where["nodes"] is None:
         screen.text("placement is not known: this ONNX Runtime or model format does not report it", label="  ")
         return
     for name, count in where["nodes"].items():
         screen.text(f"node{'' if count == 1 else 's'} on {name}", label=f"  {count:5} ")
     if where["cpu_operators"]:
-        screen.text(_counted(where["cpu_operators"]), label="        on the CPU: ", label_style="unclear")
+        screen.text(_counted(where["cpu_operators"], verbose), label="        on the CPU: ", label_style="unclear")
     memcpy = where["memcpy_nodes"]
     if memcpy != 0 or len(where["nodes"]) > 1:
         screen.text(
@@ -161,7 +185,7 @@ def _print_placement(screen: Screen, found: Inspected) -> None:
         )
     copies = found["copies"]
     assert copies is not None  # where the placement is known
-    for table in outline(copies):
+    for table in outline(copies) if verbose else ():
         screen.blank()
         screen.text(table.title, style="heading")
         print_table(screen, table)
@@ -170,19 +194,19 @@ def _print_placement(screen: Screen, found: Inspected) -> None:
         screen.text(sentence)
 
 
-def _tensor(tensor: Tensor, name_width: int, type_width: int) -> str:
+def _tensor(tensor: Tensor, widths: Sequence[int], verbose: bool) -> str:
     dims = [str(dim) for dim in dims_of(tensor)]
     fixed = all(isinstance(dim, int) for dim in tensor["model_shape"])
     model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"
     shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
     with_sizes = f" as {shape}" if shape is not None and shape != model else ""
-    kinds = _kinds_of(tensor["model_shape"])
+    kinds = _kinds_of(tensor["model_shape"]) if verbose else ""
     said = "; ".join(filter(None, (kinds, _UNSHAPED.get(tensor.get("unshaped", "")))))
     told = f" ({said})" if said else ""
     if tensor["type"].startswith(("seq(", "optional(seq(")):
         with_sizes = " each" + (f", {sequence(tensor['tensors'])}" if "tensors" in tensor else "")
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
-    return f"{padded(visible(shortened(tensor['name'])), name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}{told}"
+    return f"{padded(visible(shortened(tensor['name'])), widths[0])}  {padded(tensor['type'], widths[1])}  {model}{with_sizes}{size}{told}"
 
 
 def _kinds_of(shape: Sequence[int | str | None]) -> str:
@@ -203,5 +227,6 @@ _UNSHAPED = {
 }
 
 
-def _counted(operators: dict[str, int]) -> str:
-    return ", ".join(name if count == 1 else f"{name} ({count})" for name, count in operators.items())
+def _counted(operators: dict[str, int], verbose: bool) -> str:
+    counted = [name if count == 1 else f"{name} ({count})" for name, count in operators.items()]
+    return first_of(counted, len(counted) if verbose else 2 * _FIRST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import TypeVar
 
@@ -64,6 +65,12 @@ class Grid:
             self._lay_out(table, NARROW)
             if self._width([*self._cells]) > screen.width and all(column.group != model.KEY for column in long):
                 self._lay_out(table, model.WIDE)  # in parts, in which there is room
+
+        is_one_piece = max(column.group for column in table.columns) <= 1
+        if table.bars and is_one_piece and self._width([*self._cells]) > screen.width:
+            self._lay_out(replace(table, bars=()), model.WIDE)
+            if self._width([*self._cells]) > screen.width:
+                self._lay_out(table, model.WIDE)  # in parts, the first of which has room
 
     def _lay_out(self, table: model.Table, longest: int) -> None:
         """Its cells and their widths, with so many characters of long names at most."""
@@ -259,6 +266,8 @@ def _print_side_by_side(screen: Screen, block: model.SideBySide) -> None:
     if grid is not None and block.table is not None and block.table.rows:
         screen.blank()
         grid.print()
+        if block.table.rest:
+            screen.text(block.table.rest)
     for table in more:
         screen.blank()
         screen.text(table.title, style="heading")

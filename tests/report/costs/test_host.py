@@ -72,7 +72,7 @@ def test_the_terminal() -> None:
         "mode         spinning  latency, no spin  CPU time, no spin\n"
         "cpu-tensors    ≈75.0%           9.00 ms            3.00 ms\n" in out
     )
-    assert "• Spinning threads of ONNX Runtime take ≈75% of the CPU time of cpu-tensors" in out
+    assert "• Spinning threads burn ≈75% of the CPU time of cpu-tensors" in out
 
 
 def test_markdown() -> None:

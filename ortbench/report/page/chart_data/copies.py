@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ortbench.analysis.bandwidth import TITLES, gbps, measured, size_of
-from ortbench.analysis.findings.speedups import is_on_host
+from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
 from ortbench.model.modes import COPY_RATE, COPY_TIME, D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY, mode_of
 from ortbench.model.result import Case, Result

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import NamedTuple
 
-from ortbench.analysis.findings.load_advice import noisy_knee
-from ortbench.analysis.findings.slo_advice import slo_text
 from ortbench.analysis.loads import levels
+from ortbench.analysis.loads.levels import slo_text
 from ortbench.analysis.sweep import differing_dims, is_noisy
 from ortbench.core import units
 from ortbench.core.stats import Value
+from ortbench.facts.load import open_knee
 from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, THROUGHPUT, is_rate
 from ortbench.model.result import LOAD, Case, Result
 from ortbench.model.slo import Slo, slo_of
@@ -57,7 +57,7 @@ def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load |
     for number, (name, result) in enumerate(zip(names, results, strict=True)):
         for mode in levels.modes_of(result):
             if len(points := levels.measured(result, kind, mode)) > 1:
-                is_told = kind == levels.CONCURRENCY and noisy_knee(result, mode) is None
+                is_told = kind == levels.CONCURRENCY and open_knee(result, mode) is None
                 knee = levels.knee_of(points) if is_told else None
                 called = f"{name}: {mode}" if len(results) > 1 else mode
                 curves.append(_Curve(called, mode, number, result, points, knee and knee["concurrency"]))

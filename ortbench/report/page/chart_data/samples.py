@@ -8,8 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench.analysis.findings.growth_advice import verdicts
-from ortbench.analysis.growth import TOLERANCE, Grown, grown
+from ortbench.analysis.growth import TOLERANCE, Grown, grown, verdicts
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats
 from ortbench.model.modes import LATENCY

@@ -1,0 +1,35 @@
+"""The facts of chains: what keeping links on the device brings, the slowest stage, links that are copied in every mode. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ortbench.facts.fact import Fact, bytes_of, latency, ns, share
+from ortbench.facts.speedups import speedup_facts
+from ortbench.model.modes import LATENCY
+from ortbench.model.result import OK, Result
+from ortbench.model.schema import Chain
+
+
+def chain_facts(result: Result) -> Iterator[Fact]:
+    chain: Chain = result.part
+    yield from speedup_facts(result)
+    measured = [case for case in result.cases if case.status == OK and len(case.stages) > 1]
+    if measured:
+        case = min(measured, key=lambda it: it.median(LATENCY) or 0)
+        name, stats = max(case.stages.items(), key=lambda item: item[1].median)
+        part = share(stats.median / (case.median(LATENCY) or 1))
+        yield Fact(
+            "stage",
+            "slowest",
+            case.mode,
+            {"stage": name, "share": part, "time": ns(stats.median), "chain": latency(case)},
+        )
+    for link in chain["links"]:
+        if not link["stays"]:
+            yield Fact(
+                "chain-link",
+                "copied",
+                "",
+                {"from": link["from"], "to": link["to"], "bytes": bytes_of(link["bytes"]), "why": str(link["why"])},
+            )

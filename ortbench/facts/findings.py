@@ -1,0 +1,82 @@
+"""All facts of a result, by its kind, and what people see of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.findings.phrases import NOTHING
+from ortbench.facts import shared
+from ortbench.facts.chain import chain_facts
+from ortbench.facts.fact import Fact, record
+from ortbench.facts.load import load_facts
+from ortbench.facts.loop import loop_facts
+from ortbench.facts.run import run_facts
+from ortbench.facts.sentences import SENTENCES, in_order, sentence
+from ortbench.facts.soak import soak_facts
+from ortbench.facts.start import start_facts
+from ortbench.facts.sweep import sweep_facts
+from ortbench.model.kinds import KINDS
+from ortbench.model.modes import LATENCY
+from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, SOAK, START, SWEEP, Result
+
+Rule = Callable[[Result], Iterator[Fact]]
+
+_EACH: tuple[Rule, ...] = (shared.noise_facts, shared.doubt_facts, shared.placement_facts, shared.node_facts)
+# The rules of each kind's own figures.
+_OF_INFERENCES: tuple[Rule, ...] = (shared.tensor_facts, shared.host_facts, shared.cupti_facts)
+_OF_KINDS: dict[str, tuple[Rule, ...]] = {
+    RUN: (run_facts, *_OF_INFERENCES),
+    LOOP: (loop_facts, *_OF_INFERENCES),
+    CHAIN: (chain_facts, *_OF_INFERENCES),
+    START: (start_facts,),
+    SOAK: (soak_facts,),
+    SWEEP: (sweep_facts,),
+    LOAD: (load_facts, shared.tensor_facts),
+}
+
+
+def put_findings(result: Result) -> None:
+    """Put the facts of a result into it, as its file has them."""
+    result.findings = [record(it) for it in facts_of(result)] if result.kind in _OF_KINDS else None
+
+
+def facts_of(result: Result) -> list[Fact]:
+    """What a result says, the weightiest first; of one in which nothing was measured what is known all the same."""
+    rules: tuple[Rule, ...] = (shared.engine_facts, shared.node_facts)
+    if any(case.median(LATENCY) is not None for case in result.cases):
+        rules = (*_EACH, *_OF_KINDS[result.kind], shared.engine_facts)
+    return in_order([fact for rule in rules for fact in rule(result)])
+
+
+def findings(result: Result) -> list[Finding]:
+    """The facts of a result with their sentences, the weightiest first."""
+    return shown(facts_of(result))
+
+
+def headline(result: Result) -> str:
+    """What there is to say first: the sentence of the weightiest fact."""
+    facts = [it for it in facts_of(result) if it.code != "busy-machine"]
+    return sentence(facts[0]).removesuffix(".") if facts else NOTHING
+
+
+def placed(result: Result) -> list[Finding]:
+    """Where nodes are and what Memcpy nodes copy, of a result beside others."""
+    return shown(
+        in_order(
+            [*shared.placement_facts(result), *(it for it in shared.node_facts(result) if it.code == "cpu-fallback")]
+        )
+    )
+
+
+def superseded(result: Result) -> set[str]:
+    """The codes of warnings of which the facts say as much."""
+    return {*KINDS[result.kind].replaced_warnings, *(["cpu-nodes"] if any(shared.placement_facts(result)) else [])}
+
+
+def shown(facts: Sequence[Fact]) -> list[Finding]:
+    """Facts with their sentences, for reports."""
+    return [
+        Finding(sentence(it).removesuffix("."), "", it.next, SENTENCES[it.key].weight, SENTENCES[it.key].tone)
+        for it in facts
+    ]

@@ -1,0 +1,308 @@
+"""The facts of loads by clients and by rate: the peak, the knee, mixes, the GIL, idle machines, saturation. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations, takewhile
+from operator import itemgetter
+
+from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
+from ortbench.analysis.findings.program import again, how_to_write
+from ortbench.analysis.host import STILL, spins_between_requests
+from ortbench.analysis.loads.levels import (
+    CONCURRENCY,
+    RATE,
+    at,
+    by_name,
+    interval,
+    is_full,
+    knee_is_open,
+    knee_of,
+    latency_of,
+    measured,
+    modes_of,
+    most,
+    quotient,
+    rate_of,
+    tail_of,
+)
+from ortbench.analysis.loads.load_levels import LOCK_MATTERS
+from ortbench.analysis.noise import allows_within, is_busy
+from ortbench.analysis.residency import needs
+from ortbench.core.stats import Value
+from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
+from ortbench.facts.slo import points, slo_facts
+from ortbench.facts.speedups import MORE_PROCESSES
+from ortbench.model.modes import (
+    ALL_SHAPES,
+    CPU,
+    FAIRNESS,
+    GENERATOR_LAG,
+    GIL_WAIT,
+    LATE_SHARE,
+    LATENCY,
+    MIXING,
+    SERVICE_TIME,
+    SM_CLOCK,
+    THROUGHPUT,
+    UTILISATION,
+    mode_of,
+)
+from ortbench.model.result import Case, Result
+from ortbench.model.schema import PROCESS
+
+_UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
+_STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
+_UNEVEN = 1.25  # how many times as long as at another rate it must take to be told
+_LOADED = 0.8  # the utilisation of a worker that is not idle
+_FALLEN = 0.95  # below which part of the clock back to back one has fallen
+_LATE = 0.001  # from which share of late requests on they are told
+_GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
+
+
+def load_facts(result: Result) -> Iterator[Fact]:
+    yield from slo_facts(result)
+    yield from _peak(result)
+    for mode in modes_of(result):
+        yield from _knee(result, mode)
+    for mode in modes_of(result):
+        yield from _mixing(result, mode)
+        yield from _gil(result, mode)
+        yield from _unfair(result, mode)
+        yield from _saturated(result, mode)
+    yield from [*_uneven(result)] or _stretched(result)
+    yield from _late(result)
+    yield from _spinning(result)
+
+
+def _with(levels: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
+    """The load points that have a metric, each with its figure."""
+    return [(found, level) for level in levels if (found := level.value(metric)) is not None]
+
+
+# Closed loops
+
+
+def peaks(result: Result) -> dict[str, Case]:
+    """The load point of closed loops with most inferences/s, by mode."""
+    found = {mode: most(measured(result, CONCURRENCY, mode)) for mode in modes_of(result)}
+    return {mode: level for mode, level in found.items() if level is not None}
+
+
+def base_of(found: Mapping[str, Case]) -> str | None:
+    """The mode that others are compared with: `cpu-tensors`, else the first one."""
+    return CPU if CPU in found else next(iter(found), None)
+
+
+def _rate(level: Case) -> Quantity:
+    return per_s(rate_of(level), interval(level, THROUGHPUT))
+
+
+def _over(base: Case, level: Case) -> Value:
+    """How many times as many inferences a load point completes as another."""
+    found = quotient(rate_of(level), rate_of(base), interval(level, THROUGHPUT), interval(base, THROUGHPUT))
+    return Value(found.ratio, found.ci95)
+
+
+def _claim(result: Result, base: Case, level: Case) -> Claim:
+    return claim_between(result, base, level, _over(base, level))
+
+
+def _peak(result: Result) -> Iterator[Fact]:
+    """Which mode completes most compared with `cpu-tensors`, of both groups; that itself where none completes more."""
+    found = peaks(result)
+    base = base_of(found)
+    if base is None:
+        return
+    values: Values = {
+        "base": base,
+        "base_rate": _rate(found[base]),
+        "base_where": at(found[base]).phrase,
+    }
+    if len(found) == 1:
+        yield Fact("peak", "alone", base, values)
+        return
+    claims = {mode: _claim(result, found[base], it) for mode, it in found.items() if mode != base}
+    best: float = 0
+    for on_device in (False, True):
+        group = [mode for mode, it in claims.items() if it == FASTER and mode_of(mode).on_device is on_device]
+        mode = max(group, key=lambda it: rate_of(found[it]), default=None)
+        if mode is not None and rate_of(found[mode]) > best:
+            best = rate_of(found[mode])
+            more: Values = {
+                "rate": _rate(found[mode]),
+                "where": at(found[mode]).phrase,
+                "speedup": times(_over(found[base], found[mode])),
+                "needs": needs(result),
+            }
+            yield Fact("peak", "more-if" if on_device else "more", mode, {**values, **more}, how_to_write(result, mode))
+    if not best:
+        yield Fact("peak", "noise" if NOISY in claims.values() else "none-more", base, values)
+
+
+def knee_case(levels: Sequence[Case]) -> Case | None:
+    """The load point of the knee; None where there is none."""
+    knee = knee_of(levels)
+    return None if knee is None else next(it for it in levels if at(it).value == knee["concurrency"])
+
+
+def open_knee(result: Result, mode: str) -> Case | None:
+    """The knee of a mode that noise of the machine may have made, or that intervals leave open, which is then none."""
+    levels = measured(result, CONCURRENCY, mode)
+    bend = knee_case(levels)
+    if bend is None:
+        return None
+    before = levels.index(bend) - 1
+    is_noise = before >= 0 and is_busy(result) and _claim(result, levels[before], bend) != FASTER
+    return bend if is_noise or knee_is_open(levels, bend) else None
+
+
+def _knee(result: Result, mode: str) -> Iterator[Fact]:
+    """How many clients are worth it, and what becomes of latency beyond."""
+    levels = measured(result, CONCURRENCY, mode)
+    bend = knee_case(levels)
+    if bend is None:
+        return
+    last, highest = levels[-1], max(map(rate_of, levels))
+    values: Values = {
+        "clients": int(at(bend).value), "share": share(rate_of(bend) / highest if highest else 1.0), "rate": _rate(bend),
+    }  # fmt: skip
+    if open_knee(result, mode) is not None:
+        busy = is_busy(result)
+        yield Fact(
+            "knee",
+            "noise" if busy else "open",
+            mode,
+            values,
+            "" if busy else again(result, "--processes", str(MORE_PROCESSES)),
+        )
+        return
+    if bend is last:
+        tried = ",".join(f"{at(last).value * scale:g}" for scale in (1, 2, 4))
+        more: Values = {
+            "more": share(rate_of(last) / max(map(rate_of, levels[:-1])) - 1),
+            "fewer": int(at(levels[-2]).value),
+        }
+        yield Fact("knee", "beyond", mode, {**values, **more}, again(result, "--concurrency", tried))
+        return
+    stat = tail_of(bend, last)
+    there, then = by_name(latency_of(bend), stat), by_name(latency_of(last), stat)
+    values |= {"stat": stat, "latency": ns(there), "last_latency": ns(then), "last": int(at(last).value)}
+    yield Fact("knee", "latency" if then > there * _GROWN else "flat", mode, values)
+
+
+def _mixing(result: Result, mode: str) -> Iterator[Fact]:
+    """What a mix of shapes does to the p99, of all shapes or of one, where it surely does most; that it does nothing only where no interval
+    leaves more open."""
+    levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
+    names = (ALL_SHAPES, *result.part.get("shapes", ()))
+    known = [
+        (it, name, level)
+        for level in levels
+        for name in names
+        if isinstance(it := level.metrics.get(f"{MIXING}.{name}"), Value)
+    ]
+    if not known:
+        return
+    longer = [(it, name, level) for it, name, level in known if it.ci95 is not None and it.ci95[0] > 1]
+    overall = [it for it in longer if it[1] == ALL_SHAPES]
+    found, name, level = max(overall or longer or known, key=lambda it: it[0].value)
+    values: Values = {"ratio": times(found), "where": at(level).phrase, "shape": name}
+    if longer:
+        yield Fact("mixing", "longer" if overall else "longer-for-shape", mode, values)
+    else:
+        is_none = all(it.ci95 is not None and it.ci95[1] <= _GROWN for it, *_ in known)
+        yield Fact("mixing", "none" if is_none else "open", mode, values)
+
+
+def _gil(result: Result, mode: str) -> Iterator[Fact]:
+    """How much of the clients' time went into waiting for the GIL, at the load point where it is most."""
+    levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
+    waited, level = max(_with(levels, GIL_WAIT), key=itemgetter(0), default=(0.0, None))
+    if level is not None and waited > LOCK_MATTERS:
+        is_apart = result.part["sessions"] == PROCESS
+        after = "" if is_apart else again(result, "--sessions", PROCESS)
+        yield Fact("gil", "waits", mode, {"share": share(waited), "where": at(level).phrase}, after)
+
+
+def _unfair(result: Result, mode: str) -> Iterator[Fact]:
+    """Clients that are not served alike, at the load point where it is worst."""
+    fair, level = min(_with(measured(result, CONCURRENCY, mode), FAIRNESS), key=itemgetter(0), default=(1.0, None))
+    if level is not None and fair < _UNFAIR:
+        yield Fact("fairness", "unequal", mode, {"index": Quantity(fair, "1"), "where": at(level).phrase})
+
+
+# Open loops
+
+
+def _stretched(result: Result) -> Iterator[Fact]:
+    """How much longer an inference takes at the lowest rate than back to back; not where chance or noise of the machine may have made it.
+
+    At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
+    """
+    for mode in modes_of(result):
+        levels, alone = measured(result, RATE, mode), result.case(mode)
+        before = None if alone is None else alone.stats(LATENCY)
+        after = levels[0].stats(SERVICE_TIME) if levels else None
+        if alone is None or before is None or after is None or after.median < _STRETCHED * before.median:
+            continue
+        clocks = alone.value(SM_CLOCK), levels[0].value(SM_CLOCK)
+        has_fallen = clocks[0] is not None and clocks[1] is not None and clocks[1] < _FALLEN * clocks[0]
+        least = after.ci95[0] / max(before.ci95[1], 1)
+        if least > 1 and (has_fallen or allows_within(result, levels[0], least, {})):
+            values: Values = {
+                "where": at(levels[0]).phrase, "time": ns(after.median), "back_to_back": ns(before.median),
+                "ratio": times(after.median / max(before.median, 1)),
+            }  # fmt: skip
+            if has_fallen:
+                values |= {"clock": Quantity(clocks[1] or 0, "MHz"), "clock_before": Quantity(clocks[0] or 0, "MHz")}
+            yield Fact("paced", "clock-falls" if has_fallen else "slower", mode, values)
+
+
+def _uneven(result: Result) -> Iterator[Fact]:
+    """How much longer an inference takes at one rate than at another, where one worker serves all and that is not idle, as at a lower
+    rate: the rate does not make it."""
+    setup = result.load
+    if setup is None or setup["workers"] != 1:
+        return
+    found: list[tuple[float, str, Values]] = []
+    for mode in modes_of(result):
+        taken = [(took, it) for it in measured(result, RATE, mode) if (took := it.stats(SERVICE_TIME))]
+        for (short, quick), (long, slow) in permutations(taken, 2):
+            is_idle = at(slow).value < at(quick).value and (slow.value(UTILISATION) or 0.0) < _LOADED
+            if short.ci95[1] < long.ci95[0] and not is_idle:
+                ratio = long.median / max(short.median, 1)
+                values: Values = {
+                    "ratio": times(ratio), "slow": ns(long.median), "slow_where": at(slow).phrase, "quick": ns(short.median),
+                    "quick_where": at(quick).phrase,
+                }  # fmt: skip
+                found.append((ratio, mode, values))
+    if found and (most_ := max(found, key=itemgetter(0)))[0] >= _UNEVEN:
+        yield Fact("machine-speed", "changed", most_[1], most_[2])
+
+
+def _saturated(result: Result, mode: str) -> Iterator[Fact]:
+    """The rates that saturate the workers, from the highest down: at a rate below one that is served it is the machine's doing."""
+    levels = [*takewhile(is_full, reversed(measured(result, RATE, mode)))][::-1]
+    if levels:
+        yield Fact("saturated", "busy" if is_busy(result) else "saturated", mode, {"where": points(levels)})
+
+
+def _spinning(result: Result) -> Iterator[Fact]:
+    """That threads spin between requests."""
+    if (found := spins_between_requests(result)) is not None:
+        values: Values = {
+            "cores": Quantity(found.cores.value, "1", found.cores.ci95), "utilisation": share(found.utilisation), "where": at(found.case).phrase,
+            "most": Quantity(found.most, "1"),
+        }  # fmt: skip
+        after = "" if any(STILL[1] in word for word in result.command) else again(result, *STILL)
+        yield Fact("idle-spinning", "burns", found.case.mode, values, after)
+
+
+def _late(result: Result) -> Iterator[Fact]:
+    """Requests that the generator itself issued late, at the load point where most were."""
+    late, level = max(_with(measured(result, RATE), LATE_SHARE), key=itemgetter(0), default=(0.0, None))
+    if level is not None and late >= _LATE:
+        lag = level.stats(GENERATOR_LAG)
+        values: Values = {"share": share(late), "lag": ns(0 if lag is None else lag.max), "where": at(level).phrase}
+        yield Fact("generator", "late", level.mode, values)

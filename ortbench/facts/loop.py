@@ -1,0 +1,144 @@
+"""The facts of loops and of decoders that generate: tokens, what keeping the state brings, growth and jumps over depth. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ortbench.analysis.comparing.claims import MARGIN, claim_between, fastest, over
+from ortbench.analysis.findings.phrases import quickest
+from ortbench.analysis.findings.program import both_steps, lever, step_nodes
+from ortbench.analysis.noise import allows_within, is_busy
+from ortbench.analysis.residency import is_on_host
+from ortbench.analysis.steps_and_stages import Jump, depth_of, growth_ns, is_first_apart, jumps, rounds_that_jump
+from ortbench.core.stats import Value
+from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, times
+from ortbench.facts.speedups import VERDICTS, residency_verdict, speedup_facts
+from ortbench.model.modes import CPU, SHARED, mode_of
+from ortbench.model.result import OK, Case, Result
+from ortbench.model.schema import Generation, Loop
+
+_ENOUGH_STEPS = 3  # so many tell whether steps get longer
+RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
+
+
+def loop_facts(result: Result) -> Iterator[Fact]:
+    loop: Loop = result.part
+    case = told_case(result)
+    if case is None:
+        return
+    if result.generation:
+        yield from _tokens(result, loop, case, result.generation)
+    elif is_on_host(result) and (rate := case.value("step_throughput")) is not None:
+        values: Values = {"rate": Quantity(rate, "steps/s"), "latency": latency(case)}
+        yield Fact("steps", "known", case.mode, values, lever(result))
+    yield from speedup_facts(result)
+    yield from _shared(result)
+    if not result.generation:
+        yield from _beside_state(result)
+    if loop["grows"]:
+        yield from _growth(result)
+    yield from _jumps(result, loop)
+
+
+def told_case(result: Result) -> Case | None:
+    """The mode whose rates are told: the fastest one where the figures say so, else `cpu-tensors`; of those that can replace it unless
+    keeping the state on the device makes it faster still."""
+    best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
+    if best is not None and kept is not None and best.is_faster:
+        more = over(best.case, kept.case)
+        if more is None or residency_verdict(result, kept, best, more) != "faster-on-top":
+            return best.case
+    first = fastest(result)
+    if first is not None and first.is_faster:
+        return first.case
+    found = quickest(result)
+    return result.case(CPU) or (None if found is None else found[0])
+
+
+def _tokens(result: Result, loop: Loop, case: Case, made: Generation) -> Iterator[Fact]:
+    """What llama-bench prints of a mode, and the first token; what tells more is on a device what takes the time of a step."""
+    prefill, decode = (_rate(case, f"{it}_tokens_per_s") for it in ("prefill", "decode"))
+    ttft, choosing = case.median("time_to_first_token"), case.value("next_token")
+    if prefill is None or decode is None or ttft is None:
+        return
+    values: Values = {
+        "prefill": prefill, "decode": decode, "first_token": ns(ttft), "prompt": made["prompt"], "tokens": made["tokens"],
+        "depth": made.get("context", 0),
+    }  # fmt: skip
+    if choosing is not None:
+        values["choosing"] = ns(choosing)
+    yield Fact("tokens", "known", case.mode, values, lever(result) if is_on_host(result) else step_nodes(result, loop))
+
+
+def _rate(case: Case, key: str) -> Quantity | None:
+    found = case.metrics.get(key)
+    return Quantity(found.value, "tokens/s", found.ci95) if isinstance(found, Value) else None
+
+
+def _beside_state(result: Result) -> Iterator[Fact]:
+    """What is copied in a step though the state stays."""
+    resident = result.case(RESIDENT)
+    if resident is None or is_on_host(result) or not resident.steps_ns:
+        return
+    there, back = _mean(resident.step_copies("step_h2d")) or 0, _mean(resident.step_copies("step_d2h")) or 0
+    if there or back:
+        verdict = "both" if there and back else "inputs" if there else "outputs"
+        yield Fact("beside-state", verdict, RESIDENT or "", {"h2d": bytes_of(there), "d2h": bytes_of(back)})
+
+
+def state_bytes(case: Case) -> float | None:
+    """What is copied both ways in a step because of the state, on average, bytes; None where not known."""
+    means = [_mean(value) for value in (case.step_copies("state_h2d"), case.step_copies("state_d2h"))]
+    known = [value for value in means if value is not None]
+    return sum(known) if len(known) == len(means) else None
+
+
+def _mean(value: int | Sequence[int] | None) -> float | None:
+    return value if value is None or isinstance(value, int) else sum(value) / len(value)
+
+
+def _growth(result: Result) -> Iterator[Fact]:
+    """By how much a step takes longer with each step, where the state grows and the steps do not jump."""
+    apart = is_first_apart(result)
+    for case in result.cases:
+        if case.status == OK and case.steps_ns and len(case.steps_ns) - apart >= _ENOUGH_STEPS:
+            each = None if jumps(case, apart) else growth_ns(case)
+            if each is not None:
+                yield Fact("step-growth", "longer", case.mode, {"each": ns(each), "last": ns(case.steps_ns[-1])})
+
+
+def _jumps(result: Result, loop: Loop) -> Iterator[Fact]:
+    """Where steps take longer or shorter at once, over depth, and what shows why, of the greatest."""
+    made, apart = result.generation, is_first_apart(result)
+    found = [(case, it) for case in result.cases if case.status == OK for it in jumps(case, apart)]
+    certain = [
+        (max(it.size.ratio, 1 / it.size.ratio), at)
+        for at, (case, it) in enumerate(found)
+        if _is_certain(result, case, it)
+    ]
+    greatest = max(certain, default=(0.0, -1))[1]
+    for at, (case, it) in enumerate(found):
+        step = it.step if made is None else depth_of(made, it.step)
+        size = Quantity(it.size.ratio, "×", None if it.size.ci95 is None else (it.size.ci95[0], it.size.ci95[1]))
+        at_what = "step" if made is None else "depth"
+        values: Values = {"before": ns(it.before), "after": ns(it.after), "ratio": size, "at": at_what, "step": step}
+        verdict = ("longer" if it.after > it.before else "shorter") if _is_certain(result, case, it) else "noise"
+        after = (both_steps(result, loop, it.step) or "ortbench explain jump") if at == greatest else ""
+        yield Fact("jump", verdict, case.mode, values, after)
+
+
+def _is_certain(result: Result, case: Case, jump: Jump) -> bool:
+    """Whether noise of the machine cannot have made a jump."""
+    if not is_busy(result):
+        return True
+    low, high = jump.size.ci95 or (1.0, 1.0)
+    shown = rounds_that_jump(case, is_first_apart(result), jump)
+    return allows_within(result, case, max(low, 1 / high), shown)
+
+
+def _shared(result: Result) -> Iterator[Fact]:
+    """What one buffer for past and present brings over two in turns."""
+    case, other = result.case(SHARED.name), result.case(mode_of(SHARED.name).like)
+    if case is not None and other is not None and (found := over(other, case)) is not None:
+        verdict = VERDICTS[claim_between(result, other, case, found, MARGIN)]
+        yield Fact("one-buffer", verdict, case.mode, {"other": other.mode, "speedup": times(found)})

@@ -1,0 +1,263 @@
+"""The facts of single inferences: copies, the two speedups, the other modes, how modes were checked. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+from ortbench.analysis.comparing.claims import (
+    FASTER,
+    MARGIN,
+    UNKNOWN,
+    claim_between,
+    claim_of,
+    fastest,
+    is_faster,
+    other_work,
+    over,
+    part_saved,
+    seems_faster,
+)
+from ortbench.analysis.feedback_pairs import suggested
+from ortbench.analysis.findings.program import carried_out, how_to_write, lever, loop_command
+from ortbench.analysis.nodes.handing_on import COPIED, UNCLEAR, handing_on, once_ns
+from ortbench.analysis.residency import is_on_host, stays_in_place
+from ortbench.core.stats import Value
+from ortbench.facts.fact import Fact, Values, bytes_of, latency, ns, per_s, share, times
+from ortbench.facts.speedups import VERDICTS, is_open, residency_verdict, speedup_facts
+from ortbench.model.modes import (
+    COPY_SHARE,
+    COPY_TIME,
+    CPU,
+    DEVICE,
+    HIDDEN_SHARE,
+    HOST_ACCESSIBLE,
+    LATENCY,
+    MODES,
+    PER_ITEM,
+    PER_RUN,
+    PIPELINE_SPEEDUP,
+    THROUGHPUT,
+    mode_of,
+)
+from ortbench.model.result import OK, Case, Result
+
+
+def run_facts(result: Result) -> Iterator[Fact]:
+    if is_on_host(result):
+        yield from _latency(result)
+    else:
+        yield from _arrays(result)
+        yield from copy_facts(result)
+    yield from speedup_facts(result)
+    yield from _break_even(result)
+    yield from _slower(result)
+    yield from _pinned(result)
+    yield from _pipeline(result)
+    yield from _bursts(result)
+    yield from _checks(result)
+    if not is_on_host(result):
+        yield from _link(result)
+    yield from _step(result)
+
+
+def _latency(result: Result) -> Iterator[Fact]:
+    """What an inference takes where nothing crosses a link, and the next thing to try."""
+    case = result.case(CPU)
+    if case is not None and case.status == OK and case.stats(LATENCY) is not None:
+        rate = per_s(case.value(THROUGHPUT) or 0)
+        yield Fact("latency", "known", CPU, {"latency": latency(case), "rate": rate}, lever(result))
+
+
+def _arrays(result: Result) -> Iterator[Fact]:
+    """Whether ONNX Runtime copies arrays at all, of an EP whose memory the host reaches."""
+    found = handing_on(result)
+    if found is not None and found.verdict != COPIED:
+        values: Values = {
+            "ep": result.target["ep"],
+            "with": ns(found.with_arrays),
+            "without": ns(found.without),
+            "copies": ns(found.copies),
+        }
+        verdict = "unclear" if found.verdict == UNCLEAR else "in-place" if found.proved else "passed"
+        yield Fact("arrays", verdict, CPU, values)
+
+
+# Copies
+
+
+def copy_share(result: Result) -> float | None:
+    """Which share of the latency of `cpu-tensors` is copies: 0 where they cannot be measured, None where nobody can tell."""
+    cpu, resident = _with_and_without_copies(result)
+    copied = None if cpu is None or resident is None else cpu.value(COPY_SHARE)
+    if copied is None or resident is None or resident.noisy:
+        return None
+    if claim_of(resident) == UNKNOWN and not is_faster(resident):
+        return None
+    return copied if seems_faster(resident.speedup) else 0.0
+
+
+def copy_facts(result: Result) -> Iterator[Fact]:
+    copied = copy_share(result)
+    cpu, resident = _with_and_without_copies(result)
+    if copied is None or cpu is None or resident is None:
+        return
+    copies, total = cpu.value(COPY_TIME), cpu.median(LATENCY)
+    if not copied and is_open([resident]):
+        return  # which the speedups say
+    if not copied or copies is None or not total:
+        yield Fact("copies", "none", CPU, {"latency": latency(cpu)})
+        return
+    ends = None if resident.speedup is None else resident.speedup.ci95
+    interval = None if ends is None else (total * part_saved(ends[0]), total * part_saved(ends[1]))
+    mixed = resident.is_read_back or other_work(result, copies) is not None
+    values: Values = {
+        "share": share(copies / total, derived=True),
+        "copies": ns(copies, interval, derived=True),
+        "latency": ns(total),
+    }
+    yield Fact("copies", "mixed" if mixed else "measured", CPU, values)
+
+
+def _with_and_without_copies(result: Result) -> tuple[Case | None, Case | None]:
+    """The mode that all are compared with, and the one whose latency is this one's without its copies."""
+    return result.case(CPU), result.case(MODES[CPU].without_copies)
+
+
+def _break_even(result: Result) -> Iterator[Fact]:
+    """From which inference on one copy in and out has paid off; nothing where a mode that can replace `cpu-tensors` is as fast."""
+    cpu, resident = _with_and_without_copies(result)
+    once = None if resident is None else once_ns(resident)
+    kept, best = fastest(result, on_device=True), fastest(result, on_device=False)
+    if cpu is None or resident is None or kept is None or not once or claim_of(resident) != FASTER:
+        return
+    if best is not None and best.claim == FASTER:
+        more = over(best.case, kept.case)
+        if more is None or residency_verdict(result, kept, best, more) != "faster-on-top":
+            return
+    saved, total, ends = cpu.value(COPY_TIME) or 0, cpu.median(LATENCY) or 0, resident.speedup and resident.speedup.ci95
+    sure = saved if not ends else min(saved, total * part_saved(ends[0]))  # by the lower end of the speedup
+    if sure <= 0:
+        return
+    # One inference with both copies is `device-tensors`: where that was measured and is not faster, the first does not pay.
+    one = result.case(DEVICE)
+    least = 2 if one is not None and one.speedup is not None and not is_faster(one) else 1
+    first = max(least, math.floor((once + MARGIN * total) / sure) + 1)  # what is less than the margin is no gain
+    yield Fact("pays-off", "from", resident.mode, {"first": first, "once": ns(once), "saved": ns(saved, derived=True)})
+
+
+# Other modes
+
+_SLOWER = 0.9  # times as fast, from which down a mode that saves copies, or their time, is told of
+
+
+def _slower(result: Result) -> Iterator[Fact]:
+    """The modes that are to be faster than another one, without its copies or with pinned memory, and are slower."""
+    for case in result.at_point():
+        mode = mode_of(case.mode)
+        base = result.case(mode.like if mode.pinned else CPU)
+        if case.status != OK or base is None or base is case or not (mode.pinned or mode.only):
+            continue
+        speedup, verdict = case.speedup, claim_of(case)
+        if base.mode != CPU:
+            speedup = over(base, case)
+            verdict = claim_between(result, base, case, speedup)
+        if VERDICTS[verdict] == "slower" and speedup is not None and speedup.value <= _SLOWER:
+            over_link = case.mode == HOST_ACCESSIBLE and not stays_in_place(result)
+            values: Values = {
+                "base": base.mode,
+                "speedup": times(speedup),
+                "latency": latency(case),
+                "base_latency": latency(base),
+            }
+            yield Fact("slower-mode", "over-link" if over_link else "slower", case.mode, values)
+
+
+def _of_figure(result: Result, figure: str) -> Iterator[Case]:
+    """The modes with a figure of a kind that are ok and were measured."""
+    for name, mode in MODES.items():
+        if mode.figure == figure and (case := result.case(name)) is not None and case.value(THROUGHPUT) is not None:
+            yield case
+
+
+def _pipeline(result: Result) -> Iterator[Fact]:
+    for case in _of_figure(result, PER_ITEM):
+        if case.pipeline is None:
+            continue
+        values: Values = {"rate": per_s(case.value(THROUGHPUT) or 0), "depth": case.pipeline["depth"]}
+        hidden = case.metrics.get(HIDDEN_SHARE)
+        if isinstance(hidden, Value) and hidden.ci95 is not None:
+            values["hidden"] = share(hidden.value, derived=True)._replace(ci95=hidden.ci95)
+        like, against = result.case(mode_of(case.mode).like), case.metrics.get(PIPELINE_SPEEDUP)
+        if like is None or not isinstance(against, Value):
+            yield Fact("pipeline", "alone", case.mode, values)
+            continue
+        verdict = VERDICTS[claim_between(result, like, case, against, MARGIN)]
+        values |= {"speedup": times(against), "base": like.mode}
+        yield Fact(
+            "pipeline", verdict, case.mode, values, how_to_write(result, case.mode) if verdict == "faster" else ""
+        )
+
+
+def _bursts(result: Result) -> Iterator[Fact]:
+    for case in _of_figure(result, PER_RUN):
+        values: Values = {"rate": per_s(case.value(THROUGHPUT) or 0), "inferences": case.inferences_per_sample or 1}
+        yield Fact("burst", "known", case.mode, values)
+
+
+def _pinned(result: Result) -> Iterator[Fact]:
+    for mode in MODES.values():
+        both = (result.case(mode.like), result.case(mode.name)) if mode.pinned and mode.times_copies else ()
+        taken, pinned = [None if case is None else case.copy_ns() for case in both] or (None, None)
+        if taken is not None and pinned is not None:
+            pays = pinned * (1 + MARGIN) <= taken
+            values: Values = {"pinned": ns(pinned), "pageable": ns(taken)}
+            yield Fact(
+                "pinned",
+                "faster" if pays else "same",
+                mode.name,
+                values,
+                how_to_write(result, mode.name) if pays else "",
+            )
+
+
+# How modes were checked
+
+
+def _checks(result: Result) -> Iterator[Fact]:
+    """What was checked of a mode and could not be verified; what could is in the table of checks."""
+    for case in result.cases:
+        for name in ("zero_copy", "external", "graph"):
+            check = case.checks.get(name)
+            if case.status == OK and check is not None and case.median(LATENCY) is not None:
+                verdict = "verified" if check["verdict"] == "passed" else "not-verified"
+                yield Fact(name.replace("_", "-"), verdict, case.mode, {"how": str(check.get("how"))})
+
+
+# The link
+
+_STALE = 1.2  # copies this much faster than a bandwidth curve's say that it no longer holds
+
+
+def _link(result: Result) -> Iterator[Fact]:
+    """How near to the link's limit the copies that were timed are, where a bandwidth curve says what that is."""
+    if result.link is None:
+        return
+    for mode, ways in result.link.get("shares", {}).items():
+        for way, it in ways.items():
+            if way == "both":  # of `cpu-tensors`: derived, with what else session.run does
+                continue
+            values: Values = {
+                "way": way.upper(), "bytes": bytes_of(it["bytes"]), "rate": bytes_of(it["bytes"] / it["took_ns"] * 1e9),
+                "of_curve": share(it["of_sweep"]), "of_peak": share(it["of_peak"]),
+            }  # fmt: skip
+            yield Fact("link", "stale" if it["of_sweep"] > _STALE else "known", mode, values)
+
+
+def _step(result: Result) -> Iterator[Fact]:
+    """That the model looks like a step of a loop, whose state other commands feed back."""
+    found = suggested(result.model["inputs"], result.model["outputs"], partial(loop_command, carried_out(result)))
+    if found is not None and found["sure"]:
+        feedback = [" → ".join(it) for it in found["patterns"]]
+        yield Fact("step-of-a-loop", "likely", "", {"feedback": feedback}, found["command"])

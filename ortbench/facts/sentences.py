@@ -1,0 +1,312 @@
+"""The one table: for each fact its sentence, what a reader does about it, and how much it matters. No sentence is joined or rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from string import Formatter
+from typing import Any, NamedTuple
+
+from ortbench.analysis.findings.finding import Weight
+from ortbench.analysis.loads.levels import rate_text
+from ortbench.core import units
+from ortbench.core.safe_text import first_of, shortened
+from ortbench.facts.fact import Fact, Quantity
+
+_MOST_FIGURES = 5  # of a page
+_MOST_NAMES = 3  # of a list that a sentence has
+
+_UNITS: dict[str, Callable[[float], str]] = {
+    "ns": units.duration,
+    "B": units.size,
+    "×": units.times,
+    "share": units.share,
+    "inferences/s": lambda value: f"{units.rate(value)} inferences/s",
+    "items/s": lambda value: f"{units.rate(value)} items/s",
+    "tokens/s": lambda value: f"{units.rate(value)} tokens/s",
+    "steps/s": lambda value: f"{units.rate(value)} steps/s",
+    "requests/s": lambda value: f"{rate_text(value)} requests/s",
+    "MHz": lambda value: f"{value:g} MHz",
+    "dB": lambda value: f"{units.digits(value)} dB",
+    "1": lambda value: f"{value:g}" if value == int(value) else units.digits(value),
+}
+# How both ends of an interval are shown, where that is not how one figure is.
+_ENDS: dict[str, Callable[[float], str]] = {
+    "×": units.digits,
+    **dict.fromkeys(("inferences/s", "items/s", "tokens/s"), units.rate),
+}
+
+
+class Sentence(NamedTuple):
+    text: str  # a template over the mode and the values of the fact
+    action: str  # what a reader does about it
+    weight: Weight = Weight.DETAIL
+    tone: str = ""  # "good", "bad", "unclear"
+    page: str = ""  # of the documentation
+    figure: tuple[str, str] = (
+        "",
+        "",
+    )  # of a page's large figures: what it is called, and the value of the fact that is shown
+
+
+class _Words(Formatter):
+    """Shows figures in their units, with ``:ci`` behind their interval; with a noun as the format a number of such things."""
+
+    def format_field(self, value: Any, spec: str) -> str:
+        if isinstance(value, Quantity):
+            return _figure(value) + (_interval(value) if spec == "ci" else "")
+        if isinstance(value, int):
+            return units.count(value, spec) if spec else str(value)
+        if isinstance(value, str):
+            return shortened(value)
+        return first_of([shortened(it) for it in value], _MOST_NAMES)
+
+
+_WORDS = _Words()
+
+
+def _figure(value: Quantity) -> str:
+    if value.unit == "×":
+        return units.times(value.value, value.ci95)
+    return f"{'≈' * value.derived}{_UNITS[value.unit](value.value)}"
+
+
+def _interval(value: Quantity) -> str:
+    """Both ends in brackets, with one unit; nothing where they do not read otherwise than the figure."""
+    if value.ci95 is None:
+        return ""
+    low, high = units.ends(value.ci95, _ENDS.get(value.unit, _UNITS[value.unit]))
+    if low == high:
+        return ""
+    number, _, unit = low.partition(" ")
+    return f" ({number if unit and high.endswith(f' {unit}') else low}–{high})"
+
+
+def sentence(fact: Fact) -> str:
+    """The sentence of a fact, with its figures."""
+    return _WORDS.format(SENTENCES[fact.key].text, mode=fact.mode, **fact.values)
+
+
+class LargeFigure(NamedTuple):
+    """One of the figures that a page begins with."""
+
+    name: str
+    value: str
+    note: str
+
+
+def large_figures(facts: Sequence[Fact]) -> list[LargeFigure]:
+    """The figures that a page begins with, a few, each of another name."""
+    found: dict[str, LargeFigure] = {}
+    for fact in facts:
+        name, key = SENTENCES[fact.key].figure
+        if name and name not in found:
+            value = fact.values[key]
+            shown = _figure(value) if isinstance(value, Quantity) else str(value)
+            found[name] = LargeFigure(name, shown, sentence(fact))
+    return [*found.values()][:_MOST_FIGURES]
+
+
+def in_order(facts: Sequence[Fact]) -> list[Fact]:
+    """The facts that matter most first, else in the order given; each command once."""
+    found, commands = [], set[str]()
+    for fact in sorted(facts, key=lambda it: -SENTENCES[it.key].weight):
+        found.append(fact._replace(next="") if fact.next in commands else fact)
+        commands.add(fact.next)
+    return found
+
+
+_DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
+_WAIT = "measure again on a quiet machine: --wait-quiet 60s"
+_LONGER = "measure longer: --duration"
+_PROGRAM = "take the program that ortbench code writes"
+_FALLBACK = "use an operator, type or opset that the EP has a kernel for; compute what is at the start or the end outside of the model"
+_NODES = "--measure-nodes shows which nodes take the time"
+
+SENTENCES: dict[tuple[str, str], Sentence] = {
+    # the machine
+    ("busy-machine", "stopped"): Sentence("Busy machine: a CPU limit stopped this process for {stopped} of the time.", "use as many threads as the limit allows", _DOUBT, "unclear", "noise"),
+    ("busy-machine", "others"): Sentence("Busy machine: other processes used {others} of {cores} cores.", _WAIT, _DOUBT, "unclear", "noise"),
+    ("busy-machine", "stolen"): Sentence("Busy machine: the hypervisor took {stolen} of {cores} cores.", _WAIT, _DOUBT, "unclear", "noise"),
+    ("busy-machine", "waited"): Sentence("Busy machine: this process waited for a CPU in {waited} of blocks.", _WAIT, _DOUBT, "unclear", "noise"),
+    ("busy-machine", "gpu"): Sentence("Busy machine: {gpu_processes:other process} computed on the GPU.", "end them, or measure later", _DOUBT, "unclear", "noise"),
+    ("quiet-rounds", "some"): Sentence("{quiet} of {rounds:round} were quiet.", "rely on ratios, not on single figures", _DETAIL, "unclear", "noise"),
+    ("quiet-rounds", "none"): Sentence("No round of {rounds} was quiet.", _WAIT, _COST, "unclear", "noise"),
+    ("software-gpu", "likely"): Sentence("The GPU is a software renderer: the CPU computes with {cores} cores during an inference.", "install the GPU's driver, or use --ep cpu", _DOUBT, "unclear", "choose-ep"),
+    ("precision", "lower"): Sentence("{ep} is likely to compute in a lower precision: the outputs differ from {against} by up to {error}. No ratio or gate uses these figures.", "set the option that Next names, or allow the difference with --rtol", _DOUBT, "unclear", "validation"),
+    # where nodes are
+    ("fallback", "all"): Sentence("Nothing ran on {ep}: all {of:node} ran on {where}.", "see why: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
+    ("fallback", "nearly-all"): Sentence("Nearly nothing ran on {ep}: {nodes} of {of:node} ran on {where}.", "see which: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
+    ("fallback", "most"): Sentence("Most of the model ran on the CPU, not on {ep}: {nodes} of {of:node}.", "see which: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
+    ("memcpy", "much"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _ANSWER, "", "cpu-fallback"),
+    ("memcpy", "some"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _GAIN, "", "cpu-fallback"),
+    ("memcpy", "unknown"): Sentence("{nodes:Memcpy node} inside the graph: copies in each inference.", _NODES, _ANSWER, "", "cpu-fallback"),
+    ("cpu-fallback", "much"): Sentence("A CPU fallback ({operators}; {position}) takes up to {share} of an inference: {memcpy} in {copies:Memcpy node}, {nodes_time} in nodes.", _FALLBACK, _ANSWER, "", "cpu-fallback"),
+    ("cpu-fallback", "some"): Sentence("A CPU fallback ({operators}; {position}) takes up to {share} of an inference: {memcpy} in {copies:Memcpy node}, {nodes_time} in nodes.", _FALLBACK, _GAIN, "", "cpu-fallback"),
+    ("cpu-fallback", "little"): Sentence("A CPU fallback ({operators}) takes {share} of an inference.", "nothing: it costs too little", _DETAIL, "", "cpu-fallback"),
+    ("operator", "most"): Sentence("{operator} ({nodes:node}) takes {share} of an inference under the profiler.", "begin there: another type, opset or EP for it", _GAIN, "", "why"),
+    ("tensors-elsewhere", "inputs"): Sentence("Inputs bound in {memory}: {tensors} ({why}).", "nothing: on the device each would cost another copy", _COST, "", "modes"),
+    ("tensors-elsewhere", "outputs"): Sentence("Outputs bound in {memory}: {tensors} ({why}).", "nothing: on the device each would cost another copy", _COST, "", "modes"),
+    # copies
+    ("copies", "measured"): Sentence("Copies take {share} of the latency of {mode}: {copies:ci} of {latency}.", "use the mode that the next finding names", _ANSWER, "", "modes", figure=("Copies", "share")),
+    ("copies", "mixed"): Sentence("Copies and other work of session.run take {share} of the latency of {mode}: {copies:ci} of {latency}.", "use the mode that the next finding names", _ANSWER, "", "modes", figure=("Copies", "share")),
+    ("copies", "none"): Sentence("Copies take no measurable part of the latency of {mode}, {latency}.", _NODES, _ANSWER, "", "modes"),
+    ("arrays", "in-place"): Sentence("{ep} reads arrays in place: {mode} copies nothing.", "keep session.run", _ANSWER, "", "modes"),
+    ("arrays", "passed"): Sentence("ONNX Runtime passes arrays through; {ep} may copy them itself.", "keep session.run", _ANSWER, "", "modes"),
+    ("arrays", "unclear"): Sentence("Times do not tell whether ONNX Runtime copies the arrays of {mode}.", _LONGER, _COST, "unclear", "modes"),
+    ("latency", "known"): Sentence("An inference takes {latency} with {mode}.", "try settings: ortbench tune", _COST, "", "tune", figure=("One inference", "latency")),
+    # the two speedups
+    ("modes", "same"): Sentence("No gain from device tensors: all modes are the same within {margin}.", _NODES, _ANSWER, "", "choose-mode"),
+    ("modes", "none-faster"): Sentence("No mode is measurably faster than cpu-tensors: at most {most}.", _NODES, _ANSWER, "", "choose-mode"),
+    ("modes", "open"): Sentence("Cannot tell whether a mode is faster than cpu-tensors: at most {most}.", _LONGER, _ANSWER, "unclear", "noise"),
+    ("replacement", "faster"): Sentence("{mode} is {speedup:ci} as fast as cpu-tensors with {takes}.", _PROGRAM, _ANSWER, "good", "choose-mode", figure=("Fastest mode", "speedup")),
+    ("replacement", "tied"): Sentence("{mode} is {speedup:ci} as fast as cpu-tensors with {takes}, the same as {ties}.", _PROGRAM, _ANSWER, "good", "choose-mode", figure=("Fastest mode", "speedup")),
+    ("replacement", "none"): Sentence("No mode with {takes} is measurably faster than cpu-tensors: {mode} {speedup:ci}.", "keep session.run", _ANSWER, "", "choose-mode"),
+    ("replacement", "open"): Sentence("Cannot tell whether {mode} is faster than cpu-tensors: {speedup:ci}.", _LONGER, _ANSWER, "unclear", "noise"),
+    ("replacement", "few-samples"): Sentence("Too few blocks to tell whether {mode} is faster than cpu-tensors: {speedup}.", _LONGER, _ANSWER, "unclear", "noise"),
+    ("replacement", "noise"): Sentence("The machine was too busy to tell whether {mode} is faster than cpu-tensors.", _WAIT, _ANSWER, "unclear", "noise"),
+    ("residency", "faster"): Sentence("{mode} is {speedup:ci} as fast as cpu-tensors if {needs}.", _PROGRAM, _ANSWER, "good", "loops", figure=("Tensors on the device", "speedup")),
+    ("residency", "faster-on-top"): Sentence("{mode} is {on_top:ci} as fast as {other} if {needs}.", _PROGRAM, _ANSWER, "good", "loops", figure=("Tensors on the device", "on_top")),
+    ("residency", "same-as-other"): Sentence("{mode} is not faster than {other}.", "nothing: tensors need not stay", _COST, "", "choose-mode"),
+    ("residency", "slower-than-other"): Sentence("{mode} is slower than {other}.", "nothing: tensors need not stay", _COST, "", "choose-mode"),
+    ("residency", "none"): Sentence("{mode} is not faster than cpu-tensors, even if {needs}.", "nothing: tensors need not stay", _COST, "", "choose-mode"),
+    ("residency", "few-samples"): Sentence("Too few blocks to tell whether {mode} is faster than cpu-tensors: {speedup}.", _LONGER, _ANSWER, "unclear", "noise"),
+    ("residency", "noise"): Sentence("The machine was too busy to tell whether {mode} is faster than cpu-tensors.", _WAIT, _ANSWER, "unclear", "noise"),
+    ("pays-off", "from"): Sentence("{mode} pays off from inference {first} on at the latest: one copy in and out takes {once}, each inference saves {saved}.", "keep tensors for at least so many inferences", _COST, "", "modes"),
+    # other modes
+    ("slower-mode", "slower"): Sentence("{mode} is slower than {base}: {speedup:ci}.", "use the other mode", _GAIN, "bad", "choose-mode"),
+    ("slower-mode", "over-link"): Sentence("{mode} is slower than {base}: {speedup:ci}. Kernels may read host memory over the link.", "use the other mode", _GAIN, "bad", "choose-mode"),
+    ("pinned", "faster"): Sentence("Copies from and to pinned memory take {pinned}, pageable {pageable}.", "allocate inputs and outputs in pinned memory", _GAIN, "good", "modes"),
+    ("pinned", "same"): Sentence("Pinned memory does not make copies faster: {pinned}, pageable {pageable}.", "keep pageable memory", _COST, "", "modes"),
+    ("pipeline", "faster"): Sentence("{mode} ({depth} in flight) completes {rate}, {speedup:ci} as many as {base}.", "keep several inferences in flight", _GAIN, "good", "modes"),
+    ("pipeline", "same"): Sentence("{mode} ({depth} in flight) completes as many as {base}: {speedup:ci}.", "keep one inference at a time", _COST, "", "modes"),
+    ("pipeline", "slower"): Sentence("{mode} ({depth} in flight) completes fewer than {base}: {speedup:ci}.", "keep one inference at a time", _COST, "bad", "modes"),
+    ("pipeline", "few-samples"): Sentence("{mode} ({depth} in flight) completes {rate}, {speedup} as many as {base}; too few blocks to tell.", _LONGER, _COST, "unclear", "modes"),
+    ("pipeline", "noise"): Sentence("{mode} ({depth} in flight) completes {rate}; the machine was too busy to compare it.", _WAIT, _COST, "unclear", "modes"),
+    ("pipeline", "alone"): Sentence("{mode} ({depth} in flight) completes {rate}.", "measure device-tensors too", _COST, "", "modes"),
+    ("burst", "known"): Sentence("{mode} completes {rate} with one wait for {inferences:inference}.", "wait less often, where nobody reads each output", _COST, "", "modes"),
+    # checks
+    ("zero-copy", "verified"): Sentence("{mode} is verified as zero-copy: {how}.", "nothing", _DETAIL, "", "validation"),
+    ("zero-copy", "not-verified"): Sentence("{mode} is not verified as zero-copy: {how}.", "do not rely on zero-copy", _COST, "unclear", "validation"),
+    ("external", "verified"): Sentence("{mode} binds another library's memory without a copy: {how}.", "nothing", _DETAIL, "", "inputs"),
+    ("external", "not-verified"): Sentence("{mode} may copy another library's memory: {how}.", "do not rely on zero-copy", _COST, "unclear", "inputs"),
+    ("graph", "verified"): Sentence("{mode} replays a captured graph: {how}.", "nothing", _DETAIL, "", "settings"),
+    ("graph", "not-verified"): Sentence("Replays of {mode} are not verified to read new inputs: {how}.", "check outputs before you use --cuda-graph", _COST, "unclear", "settings"),
+    # the link and the GPU
+    ("link", "known"): Sentence("{way} copies of {bytes} in {mode} run at {rate} per s: {of_curve} of the bandwidth curve.", "nothing", _DETAIL, "", "bandwidth"),
+    ("link", "stale"): Sentence("{way} copies in {mode} are faster than the bandwidth curve: {of_curve}.", "ortbench bandwidth measures a new one", _DETAIL, "unclear", "bandwidth"),
+    ("gpu-copies", "measured"): Sentence("CUPTI measured copies of {h2d} H2D and {d2h} D2H with {mode}, {share} of the latency.", "nothing", _DETAIL, "", "timelines"),
+    # the host
+    ("host-bound", "gpu-waits"): Sentence("The GPU computes for {share} of an inference with {mode}; the rest it waits for the host.", "--cuda-graph, or a larger batch", _GAIN, "", "cpu-time"),
+    ("host-bound", "enqueues"): Sentence("{mode} is host-bound: the host enqueues for {share} of an inference.", "--cuda-graph, or a larger batch", _GAIN, "", "cpu-time"),
+    ("spinning", "burns"): Sentence("Spinning threads burn {share} of the CPU time of {mode}: {cpu_time}, {without} without.", "session.intra_op.allow_spinning=0, if the latency allows", _COST, "", "cpu-time"),
+    ("spinning", "none"): Sentence("Spinning threads take no measurable CPU time back to back.", "measure at your rate: ortbench load --rate", _DETAIL, "", "cpu-time"),
+    ("spinning", "few-samples"): Sentence("Too few blocks to tell how much CPU time threads spend spinning.", _LONGER, _DETAIL, "unclear", "cpu-time"),
+    # engines
+    ("engine", "built"): Sentence("The engine was built in {session}; the first inference took {first}.", "keep it: --engine-cache DIR", _COST, "", "engines"),
+    ("engine", "cold"): Sentence("The engine was built in {session}; the next session loads it.", "nothing", _DETAIL, "", "engines"),
+    ("engine", "loaded"): Sentence("The engine was loaded from the cache in {session}.", "nothing", _DETAIL, "", "engines"),
+    # loops and chains
+    ("steps", "known"): Sentence("A loop takes {latency} with {mode}: {rate}.", "try settings: ortbench tune", _COST, "", "tune", figure=("One loop", "latency")),
+    ("tokens", "known"): Sentence("{mode}: prefill {prefill}, decode {decode:ci}, first token after {first_token}.", "leave the cache on the device: mode shared or device-resident", _ANSWER, "", "generate", figure=("Decode", "decode")),
+    ("beside-state", "both"): Sentence("A step of {mode} still copies {h2d} of inputs and {d2h} of outputs.", "--resident IN for an input that stays the same, --keep OUT for an output that is needed at the end", _COST, "", "loops"),
+    ("beside-state", "inputs"): Sentence("A step of {mode} still copies {h2d} of inputs.", "--resident IN for an input that stays the same", _COST, "", "loops"),
+    ("beside-state", "outputs"): Sentence("A step of {mode} still copies {d2h} of outputs.", "--keep OUT for an output that is needed at the end", _COST, "", "loops"),
+    ("step-growth", "longer"): Sentence("Each step of {mode} takes {each} longer than the one before.", "keep the depth small, or a cache of fixed length", _COST, "", "loops"),
+    ("jump", "longer"): Sentence("Steps of {mode} jump from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),
+    ("jump", "shorter"): Sentence("Steps of {mode} drop from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),
+    ("jump", "noise"): Sentence("The machine was too busy to tell whether steps of {mode} change at {at} {step}.", _WAIT, _COST, "unclear", "noise"),
+    ("one-buffer", "faster"): Sentence("{mode} (one buffer for past and present) is {speedup:ci} as fast as {other} (two in turns).", "bind one buffer for past and present", _GAIN, "good", "loops"),
+    ("one-buffer", "slower"): Sentence("{mode} (one buffer for past and present) is slower than {other} (two in turns): {speedup:ci}.", "keep two buffers", _COST, "", "loops"),
+    ("one-buffer", "same"): Sentence("{mode} (one buffer for past and present) is as fast as {other} (two in turns).", "either", _DETAIL, "", "loops"),
+    ("one-buffer", "few-samples"): Sentence("Too few blocks to compare {mode} with {other}.", _LONGER, _DETAIL, "unclear", "loops"),
+    ("one-buffer", "noise"): Sentence("The machine was too busy to compare {mode} with {other}.", _WAIT, _DETAIL, "unclear", "loops"),
+    ("stage", "slowest"): Sentence("Stage {stage} takes {share} of the chain with {mode}: {time} of {chain}.", "begin there: another EP, type or settings for it", _GAIN, "", "chains", figure=("Slowest stage", "share")),
+    ("chain-link", "copied"): Sentence("{from} → {to} ({bytes}) is copied in every mode: {why}.", "change the stage that the reason names", _COST, "", "chains"),
+    ("step-of-a-loop", "likely"): Sentence("The model looks like a step of a loop: {feedback}.", "measure the loop: ortbench loop", _COST, "", "loops"),
+    # starts
+    ("ready", "known"): Sentence("Ready {time} after the start of the process.", "look at the longest part", _COST, "", "start", figure=("One start", "time")),
+    ("start-part", "interpreter"): Sentence("Starting the interpreter takes {share} of the time to ready: {time} of {whole}.", "keep the process alive", _ANSWER, "", "start"),
+    ("start-part", "import"): Sentence("Importing onnxruntime takes {share} of the time to ready: {time} of {whole}.", "keep the process alive, or start it before it is needed", _ANSWER, "", "start"),
+    ("start-part", "ep_load"): Sentence("Loading the EP takes {share} of the time to ready: {time} of {whole}.", "keep the process alive", _ANSWER, "", "start"),
+    ("start-part", "inputs"): Sentence("Making the inputs takes {share} of the time to ready: {time} of {whole}.", "smaller inputs", _ANSWER, "", "start"),
+    ("start-part", "session"): Sentence("Creating the session takes {share} of the time to ready: {time} of {whole}.", "keep the optimized model or the EP's engine: --optimized-model, --engine-cache", _ANSWER, "", "start"),
+    ("start-part", "first_inference"): Sentence("The first inference takes {share} of the time to ready: {time} of {whole}.", "warm up before traffic comes", _ANSWER, "", "start"),
+    ("first-inference", "slow"): Sentence("The first inference takes {first}, the second {second}.", "warm up before traffic comes", _GAIN, "", "start"),
+    # soaks
+    ("growth", "none"): Sentence("No growth of {what}: {least} per 1,000 inferences would show.", "nothing", _ANSWER, "good", "soak"),
+    ("growth", "steady"): Sentence("Steady: {what} grew from {start} to {end} in the first {until} inferences and not since.", "nothing", _ANSWER, "good", "soak"),
+    ("growth", "grows"): Sentence("Growth: {what} grows by {each:ci} per 1,000 inferences, from {start} to {end}.", "try smaller arenas: --try arena; report a leak to the EP's authors", _ANSWER, "bad", "soak", figure=("Growth per 1,000", "each")),
+    ("growth", "slowing"): Sentence("Cannot tell yet whether {what} grows: growth is slowing down ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
+    ("growth", "one-step"): Sentence("Cannot tell yet whether {what} grows: most came in one step ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
+    ("growth", "late"): Sentence("Cannot tell yet whether {what} grows: it came late ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
+    ("growth", "ups-and-downs"): Sentence("Cannot tell yet whether {what} grows: it goes up and down ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
+    ("growth", "few-readings"): Sentence("Cannot tell yet whether {what} grows: too few readings ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
+    # sweeps
+    ("best-shape", "known"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}.", "batch to this shape", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
+    ("best-shape", "largest"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}. A larger one may have more.", "try larger shapes", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
+    ("best-shape", "tied"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}, the same as {ties}.", "take the smallest of them", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
+    ("best-shape", "open"): Sentence("Cannot tell whether {shape} or {ties} has the most items/s with {mode}: {rate:ci}.", _LONGER, _ANSWER, "unclear", "sweeps"),
+    ("best-shape", "noise"): Sentence("The machine was too busy to tell which shape has the most items/s with {mode}.", _WAIT, _ANSWER, "unclear", "noise"),
+    ("best-shape", "other-mode"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}.", "batch to this shape", _DETAIL, "", "sweeps"),
+    ("best-shape", "largest-other-mode"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}. A larger one may have more.", "try larger shapes", _DETAIL, "", "sweeps"),
+    ("best-shape", "tied-other-mode"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}, the same as {ties}.", "take the smallest of them", _DETAIL, "", "sweeps"),
+    ("slo-shape", "largest"): Sentence("{shape} is the largest shape that meets {slo} with {mode}.", "pad to no more than this shape", _ANSWER, "good", "sweeps"),
+    ("slo-shape", "none"): Sentence("No shape meets {slo} with {mode}.", "smaller shapes, a faster mode or EP", _ANSWER, "bad", "sweeps"),
+    ("slo-shape", "open"): Sentence("Cannot tell whether a shape meets {slo} with {mode}: too few samples.", _LONGER, _ANSWER, "unclear", "sweeps"),
+    ("items", "unknown"): Sentence("No shape is the best: how many items an inference has is not known.", "--items DIM, the dimension that counts them, or --items N", _GAIN, "", "sweeps"),
+    ("switching", "costs"): Sentence("Switching shapes makes an inference {ratio:ci} as long with {mode}, most with {worst} ({worst_ratio}).", "group requests by shape", _GAIN, "", "sweeps", figure=("Switching shapes", "ratio")),
+    ("switching", "dear"): Sentence("Switching shapes makes an inference {ratio:ci} as long with {mode}, most with {worst} ({worst_ratio}).", "pad inputs to one shape, or use a session for each shape", _ANSWER, "bad", "sweeps", figure=("Switching shapes", "ratio")),
+    ("switching", "free"): Sentence("Switching shapes has no measurable cost with {mode}: {ratio:ci}.", "nothing", _DETAIL, "", "sweeps"),
+    ("switching", "open"): Sentence("Cannot tell what switching shapes costs with {mode}: {ratio:ci}.", _LONGER, _DETAIL, "unclear", "sweeps"),
+    ("first-of-shape", "slow"): Sentence("The first inference of a shape takes up to {ratio} as long as later ones: {first} with {shape}.", "run each shape once at start-up", _GAIN, "", "sweeps"),
+    # loads
+    ("idle-spinning", "burns"): Sentence("Threads of ONNX Runtime spin between requests: {cores} cores busy at {utilisation} utilisation {where}.", "session.intra_op.allow_spinning=0, or --intra-op-threads 1", _GAIN, "bad", "cpu-time"),
+    ("slo-rate", "met"): Sentence("{mode} meets {slo} up to {rate}: {stat} {latency}. Violated from {violated_from} on.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
+    ("slo-rate", "met-busy"): Sentence("{mode} meets {slo} up to {rate}: {stat} {latency}. Above, the busy machine may be the reason.", _WAIT, _ANSWER, "unclear", "load", figure=("Highest rate", "rate")),
+    ("slo-rate", "met-highest"): Sentence("{mode} meets {slo} up to {rate}, about its throughput back to back: {stat} {latency}.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
+    ("slo-rate", "met-at-least"): Sentence("{mode} meets {slo} up to {rate} at least: {stat} {latency}.", _LONGER, _ANSWER, "good", "load", figure=("Highest rate", "rate")),
+    ("slo-rate", "none"): Sentence("{mode} meets {slo} at no rate that was tried: {stat} {latency} {first}.", "more workers, a faster mode or EP", _ANSWER, "bad", "load"),
+    ("slo-rate", "noise"): Sentence("{mode} meets {slo} at no rate that was tried; the busy machine may be the reason.", _WAIT, _ANSWER, "unclear", "load"),
+    ("slo-rate", "open"): Sentence("Cannot tell whether {mode} meets {slo} at any rate: {why}.", _LONGER, _ANSWER, "unclear", "load"),
+    ("slo", "met"): Sentence("{mode} meets {slo} with up to {where}.", "allow no more", _ANSWER, "good", "load"),
+    ("slo", "violated"): Sentence("{mode} violates {slo} {where}: {stat} {latency} {first}.", "fewer clients or requests, more workers, a faster mode", _ANSWER, "bad", "load"),
+    ("slo", "saturated"): Sentence("{mode} violates {slo} {where}: the workers are saturated.", "fewer requests, more workers, a faster mode", _ANSWER, "bad", "load"),
+    ("slo", "busy"): Sentence("{mode} violates {slo} {where}; the busy machine may be the reason.", _WAIT, _ANSWER, "unclear", "load"),
+    ("slo", "open"): Sentence("Cannot tell whether {mode} meets {slo} {where}: {why}.", _LONGER, _ANSWER, "unclear", "load"),
+    ("peak", "alone"): Sentence("{mode} completes {base_rate:ci} {base_where}.", "nothing", _COST, "", "load", figure=("Most inferences/s", "base_rate")),
+    ("peak", "more"): Sentence("{mode} completes {rate} {where}, {speedup:ci} those of {base}.", _PROGRAM, _ANSWER, "good", "load", figure=("Most inferences/s", "rate")),
+    ("peak", "more-if"): Sentence("{mode} completes {rate} {where}, {speedup:ci} those of {base}, if {needs}.", _PROGRAM, _ANSWER, "good", "load"),
+    ("peak", "none-more"): Sentence("No mode completes more inferences than {base}: {base_rate} {base_where}.", "keep session.run", _ANSWER, "", "load", figure=("Most inferences/s", "base_rate")),
+    ("peak", "noise"): Sentence("The machine was too busy to tell which mode completes the most inferences.", _WAIT, _ANSWER, "unclear", "noise"),
+    ("knee", "latency"): Sentence("{clients:client} reach {share} of the peak with {mode}: more clients add latency ({stat} {latency} to {last_latency} with {last}).", "use no more clients per session", _ANSWER, "", "load", figure=("Knee", "clients")),
+    ("knee", "flat"): Sentence("{clients:client} reach {share} of the peak with {mode}: more clients complete no more.", "use no more clients per session", _ANSWER, "", "load", figure=("Knee", "clients")),
+    ("knee", "beyond"): Sentence("The peak of {mode} may lie beyond {clients:client}: they complete {more} more than {fewer}.", "try more clients", _ANSWER, "", "load"),
+    ("knee", "open"): Sentence("Cannot tell how many clients reach the peak with {mode}: intervals overlap.", "more processes or a longer --duration", _ANSWER, "unclear", "load"),
+    ("knee", "noise"): Sentence("The machine was too busy to tell how many clients reach the peak with {mode}.", _WAIT, _ANSWER, "unclear", "noise"),
+    ("mixing", "longer"): Sentence("Mixed shapes make the p99 {ratio:ci} as long {where}.", "group requests by shape, or pad", _ANSWER, "", "load"),
+    ("mixing", "longer-for-shape"): Sentence("Mixed shapes make the p99 of {shape} {ratio:ci} as long {where}.", "group requests by shape, or pad", _ANSWER, "", "load"),
+    ("mixing", "none"): Sentence("Mixed shapes do not make the p99 longer: at most {ratio:ci}.", "nothing", _ANSWER, "", "load"),
+    ("mixing", "open"): Sentence("Cannot tell whether mixed shapes make the p99 longer: {ratio:ci} {where}.", _LONGER, _ANSWER, "unclear", "load"),
+    ("gil", "waits"): Sentence("Clients of {mode} wait for the GIL {share} of the time {where}.", "a process for each client: --sessions process", _GAIN, "", "load"),
+    ("fairness", "unequal"): Sentence("Clients of {mode} are not served equally {where}: Jain's fairness index {index}.", "fewer clients per session", _GAIN, "bad", "load"),
+    ("paced", "slower"): Sentence("An inference of {mode} takes {ratio} as long {where} as back to back: {time}, {back_to_back}.", "clocks fall and threads sleep between requests: --lock-clocks, or spin", _GAIN, "", "load"),
+    ("paced", "clock-falls"): Sentence("An inference of {mode} takes {ratio} as long {where} as back to back: the SM clock falls from {clock_before} to {clock}.", "lock the clocks", _GAIN, "", "load"),
+    ("machine-speed", "changed"): Sentence("The machine's speed changed: an inference of {mode} takes {slow} {slow_where} and {quick} {quick_where}.", _WAIT, _GAIN, "unclear", "noise"),
+    ("saturated", "saturated"): Sentence("{mode} is saturated {where}: queue delay depends on how long the load lasts.", "fewer requests, more workers", _GAIN, "", "load"),
+    ("saturated", "busy"): Sentence("{mode} is saturated {where}; the busy machine may be the reason.", _WAIT, _GAIN, "unclear", "load"),
+    ("generator", "late"): Sentence("The generator issued {share} of the requests late {where}, by up to {lag}.", "fewer workers, or more cores", _GAIN, "unclear", "load"),
+    # several results
+    ("gate-noise", "holds"): Sentence("The verdict holds: noise only makes a gate take longer or end with \"cannot tell\".", "nothing", _DETAIL, "", "gates"),
+    ("gate-noise", "growth"): Sentence("The verdict holds: noise is in times, not in the growth of memory.", "nothing", _DETAIL, "", "gates"),
+    ("gate-noise", "unequal"): Sentence("Noise hits configurations with other threads or EPs unequally: the verdict is of a machine as busy as this.", _WAIT, _COST, "unclear", "gates"),
+    ("several", "fallback"): Sentence("In {off} of {results} results most of the model did not run on the EP that was asked for.", "see which: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
+    ("several", "copies"): Sentence("Copies take {least} to {most} of the latency of cpu-tensors in {results} results.", "use the mode that each result names", _ANSWER, "", "modes"),
+    ("several", "side-by-side"): Sentence("{results} results side by side.", "nothing", _DETAIL, "", "compare"),
+    ("fastest-mode", "faster"): Sentence("{configuration}: {mode} is {speedup:ci} as fast as cpu-tensors, {latency}.", _PROGRAM, _ANSWER, "", "choose-mode"),
+    ("fastest-mode", "on-device"): Sentence("{configuration}: {mode} is {speedup:ci} as fast as cpu-tensors, {latency}, if {needs}.", _PROGRAM, _ANSWER, "", "choose-mode"),
+    ("fastest-mode", "none"): Sentence("{configuration}: no mode with {takes} is faster than cpu-tensors.", "keep session.run", _ANSWER, "", "choose-mode"),
+    ("fastest-mode", "few-samples"): Sentence("{configuration}: too few blocks to tell whether {mode} is faster than cpu-tensors.", _LONGER, _ANSWER, "unclear", "noise"),
+    ("fastest-mode", "noise"): Sentence("{configuration}: the machine was too busy to tell whether {mode} is faster than cpu-tensors.", _WAIT, _ANSWER, "unclear", "noise"),
+    ("ends-with", "memory"): Sentence("{configuration} ends with {end} of {what}.", "nothing", _ANSWER, "", "soak"),
+    ("ends-with", "grows"): Sentence("{configuration} ends with {end} of {what} and grows by {each:ci} per 1,000 inferences.", "try smaller arenas: --try arena", _ANSWER, "bad", "soak"),
+}  # fmt: skip

@@ -1,0 +1,64 @@
+"""What there is to say of several results together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, fastest
+from ortbench.analysis.growth import GROWS, grown
+from ortbench.analysis.residency import needs, takes
+from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, share, times
+from ortbench.facts.findings import facts_of
+from ortbench.facts.run import copy_share
+from ortbench.facts.sentences import sentence
+from ortbench.facts.speedups import VERDICTS
+from ortbench.model.result import SOAK, Result
+
+FEW_RESULTS = 6  # of which each mode that is the fastest is named
+
+
+def headline_of_many(results: Sequence[Result]) -> str:
+    """What there is to say first of several results, in a few words."""
+    off = [it for result in results for it in facts_of(result) if it.code == "fallback"]
+    shares = sorted(copied for result in results if (copied := copy_share(result)))
+    values: Values = {"results": len(results), "off": len(off)}
+    if off:
+        return _said(Fact("several", "fallback", "", values))
+    if not shares:
+        return _said(Fact("several", "side-by-side", "", values))
+    values |= {"least": share(shares[0], derived=True), "most": share(shares[-1], derived=True)}
+    return _said(Fact("several", "copies", "", values))
+
+
+def _said(fact: Fact) -> str:
+    return sentence(fact).removesuffix(".")
+
+
+def mode_facts(results: Sequence[Result], names: Sequence[str]) -> list[Fact]:
+    """The two speedups of results side by side: the fastest mode of each that takes new inputs in each inference, and what it brings to
+    keep tensors on the device; of soaks what each ends with."""
+    if results[0].kind == SOAK:
+        return [fact for result, name in zip(results, names, strict=True) for fact in _soaked(result, name)]
+    found = []
+    for result, name in zip(results, names, strict=True):
+        for on_device in (False, True):
+            best = None if result.axes else fastest(result, on_device)
+            if best is None or (on_device and best.claim != FASTER):
+                continue
+            values: Values = {
+                "configuration": name, "speedup": times(best.speedup), "latency": latency(best.case), "takes": takes(result), "needs": needs(result),
+            }  # fmt: skip
+            verdict = VERDICTS[best.claim] if best.claim in (FASTER, NOISY, UNKNOWN) else "none"
+            found.append(Fact("fastest-mode", "on-device" if on_device else verdict, best.mode, values))
+    return found
+
+
+def _soaked(result: Result, name: str) -> list[Fact]:
+    found = []
+    for it in grown(result.part):
+        if it.is_memory:
+            values: Values = {"configuration": name, "what": it.title, "end": bytes_of(it.points[-1][1])}
+            if it.growth is not None:
+                values["each"] = Quantity(it.growth.slope, "B", it.growth.ci95)
+            found.append(Fact("ends-with", "grows" if it.verdict == GROWS else "memory", result.cases[0].mode, values))
+    return found

@@ -1,0 +1,217 @@
+"""The facts that results of several kinds have: a busy machine, doubtful outputs, where nodes and tensors are, the host, engines. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ortbench.analysis.comparing.pairs import PAIRS
+from ortbench.analysis.engines import BUILDERS
+from ortbench.analysis.findings.program import again, inspection, node_times
+from ortbench.analysis.host import (
+    COMPUTES,
+    STILL,
+    cpu_time_ns,
+    is_host_bound,
+    is_software_gpu,
+    is_spinning,
+    what_helps,
+)
+from ortbench.analysis.nodes.gpu_activity import gpu_copies
+from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, fell_back, is_much_inside
+from ortbench.analysis.noise import WHO, busy_reasons, largest_difference, more_rounds, quieter, rounds, summary
+from ortbench.analysis.outputs import told_of, worst
+from ortbench.analysis.tensor_memory import elsewhere
+from ortbench.core.ep_names import CPU_EP
+from ortbench.core.stats import FEWEST
+from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, ns, share, times
+from ortbench.model.modes import CPU_CORES, CPU_TIME, ENQUEUE_SHARE, LATENCY, NO_SPIN, SPIN_SHARE, mode_of
+from ortbench.model.result import OK, Result
+from ortbench.model.schema import Island
+
+# The machine
+
+
+def noise_facts(result: Result) -> Iterator[Fact]:
+    """What a reader of the figures should know first, and how many rounds were quiet."""
+    if result.noise is None or not (found := busy_reasons(result.noise)):
+        return
+    of = summary(result.noise)
+    values: Values = {
+        "cores": Quantity(of.cores, "1"), "others": share(of.others or 0.0), "stolen": share(of.stolen), "stopped": share(of.stopped),
+        "waited": share(of.waited / of.blocks if of.blocks else 0.0), "gpu_processes": of.gpu_processes,
+    }  # fmt: skip
+    yield Fact("busy-machine", found[0], "", values, _quieter(result, found[0]))
+    known = rounds(result.noise)
+    if known and not all(known.values()):
+        quiet = sum(known.values())
+        values = {"quiet": quiet, "rounds": len(known)}
+        if (most := largest_difference(result.noise, [it for it in result.cases if it.status == OK])) is not None:
+            values["most"] = times(most)
+        yield Fact("quiet-rounds", "some" if quiet else "none", "", values)
+
+
+def _quieter(result: Result, why: str) -> str:
+    if why == "stopped":
+        assert result.noise is not None
+        return again(result, "--intra-op-threads", str(max(1, int(summary(result.noise).cores))))
+    if waits := quieter(result):
+        return again(result, *waits)
+    return "nvidia-smi" if why == "gpu" else WHO
+
+
+def doubt_facts(result: Result) -> Iterator[Fact]:
+    """That the figures are of other outputs than the model's, by a precision that the EP chose; at most one."""
+    for it in result.outputs or ():
+        if it["doubt"] is not None:
+            found = worst(it["distances"])
+            values: Values = {
+                "ep": it["doubt"]["ep"],
+                "against": told_of(it),
+                "error": f"{found['max_error']:.3g}",
+            }
+            if "sqnr" in found:
+                values["sqnr"] = Quantity(found["sqnr"], "dB")
+            yield Fact("precision", "lower", "", values, it["doubt"]["mends"])
+            return
+
+
+# Where nodes are
+
+
+def placement_facts(result: Result) -> Iterator[Fact]:
+    """That nodes are not where they were asked for, or that copies are inside the graph."""
+    operators = [
+        f"{count} {op}" if count > 1 else op
+        for op, count in Counter(result.placement.get("cpu_operators") or {}).most_common()
+    ]
+    nodes, ep = result.placement["nodes"] or {}, result.target["ep"]
+    if (off := fell_back(result)) is not None:
+        where = "the CPU" if nodes.keys() <= {ep, CPU_EP} else "other EPs"
+        count, whole = sum(nodes.values()) - nodes.get(ep, 0), sum(nodes.values())
+        values: Values = {"ep": ep, "nodes": count, "of": whole, "where": where, "operators": operators}
+        yield Fact("fallback", off, "", values, inspection(result))
+    if copies_inside(result) and result.nodes is None:
+        moved, count = bytes_inside(result), result.placement["memcpy_nodes"] or 0
+        values = {"nodes": count, "cpu_nodes": nodes.get(CPU_EP, 0), "operators": operators}
+        if moved is not None:
+            values["bytes"] = bytes_of(moved)
+        much = "much" if is_much_inside(result) else "some"
+        yield Fact("memcpy", much if moved is not None else "unknown", "", values, node_times(result))
+
+
+_POSITIONS = {"start": "at the start", "end": "at the end", "apart": "apart from the device"}
+_LITTLE, _MUCH = 0.02, 0.1  # of an inference: not worth a change to a model, and what comes before all else
+
+
+def node_facts(result: Result) -> Iterator[Fact]:
+    """What nodes on the CPU cost inside the graph of another EP; on the CPU EP which operator takes most."""
+    nodes = result.nodes
+    if nodes is None:
+        return
+    if result.target["ep"] == CPU_EP:
+        rows = sorted(nodes["operators"], key=lambda row: -row["share"])
+        if rows:
+            values: Values = {
+                "operator": rows[0]["op"],
+                "nodes": rows[0]["nodes"],
+                "share": share(rows[0]["share"], derived=True),
+            }
+            yield Fact("operator", "most", "", values)
+        return
+    for island in nodes["islands"]:
+        if island["to_host"] + island["from_host"] and island["share"] is not None:
+            yield _island(island, result.target["ep"])
+
+
+def _island(island: Island, ep: str) -> Fact:
+    part = island["share"] or 0.0
+    operators = [
+        f"{count} {op}" if count > 1 else op
+        for op, count in Counter(node["op"] for node in island["nodes"]).most_common()
+    ]
+    values: Values = {
+        "ep": ep, "operators": operators, "copies": island["to_host"] + island["from_host"], "share": share(part, derived=True),
+        "memcpy": ns(island["memcpy_ns"] or 0), "nodes_time": ns(island["node_ns"] or 0), "position": _POSITIONS.get(island["position"] or "", "inside"),
+    }  # fmt: skip
+    if island["bytes"] is not None:
+        values["bytes"] = bytes_of(island["bytes"])
+    return Fact("cpu-fallback", "little" if part < _LITTLE else "much" if part >= _MUCH else "some", "", values)
+
+
+def tensor_facts(result: Result) -> Iterator[Fact]:
+    """Which tensors are not in the memory that a mode is about, and why."""
+    for held in elsewhere(result):
+        values: Values = {"tensors": held.names, "memory": held.memory, "why": held.why, "modes": held.modes}
+        yield Fact("tensors-elsewhere", held.side, "", values)
+
+
+# The host
+
+
+def host_facts(result: Result) -> Iterator[Fact]:
+    if (case := is_software_gpu(result)) is not None:
+        yield Fact("software-gpu", "likely", case.mode, {"cores": Quantity(case.value(CPU_CORES) or 0, "1")})
+    yield from _waits_for_host(result)
+    asked = [it for it in result.cases if it.status == OK and f"{CPU_TIME}_{NO_SPIN}" in it.metrics]
+    sure = [it for it in asked if is_spinning(it) and it.value(SPIN_SHARE) is not None]
+    if sure:
+        most = max(sure, key=lambda it: it.value(SPIN_SHARE) or 0)
+        values: Values = {
+            "share": share(most.value(SPIN_SHARE) or 0, derived=True), "cpu_time": ns(cpu_time_ns(most) or 0),
+            "without": ns(most.value(f"{CPU_TIME}_{NO_SPIN}") or 0), "latency": ns(most.median(LATENCY) or 0),
+            "latency_without": ns(most.value(f"{LATENCY}_{NO_SPIN}") or 0),
+        }  # fmt: skip
+        yield Fact(
+            "spinning",
+            "burns",
+            most.mode,
+            values,
+            again(result, *STILL),
+        )
+    elif asked:
+        spent = [it.stats(CPU_TIME) for it in asked]
+        known = any(it is not None and it.n >= FEWEST for it in spent)
+        yield Fact("spinning", "none" if known else "few-samples", "", {}, "" if known else more_rounds(result, PAIRS))
+
+
+def _waits_for_host(result: Result) -> Iterator[Fact]:
+    """That the device waits for its host: by CUPTI's records of kernels, else by how long the host enqueues."""
+    for case in result.cases:
+        whole = case.median("inference") if mode_of(case.mode).times_copies else None
+        busy = case.value("gpu_kernels")
+        if case.status == OK and busy and whole and busy <= COMPUTES * whole:
+            yield Fact(
+                "host-bound",
+                "gpu-waits",
+                case.mode,
+                {"share": share(busy / whole), "kernels": ns(busy)},
+                what_helps(result, case),
+            )
+            return
+    bound = [case for case in result.cases if case.status == OK and is_host_bound(case)]
+    if bound:
+        most = max(bound, key=lambda it: it.value(ENQUEUE_SHARE) or 0)
+        values = {"share": share(min(most.value(ENQUEUE_SHARE) or 0, 1.0))}
+        yield Fact("host-bound", "enqueues", most.mode, values, what_helps(result, most))
+
+
+def cupti_facts(result: Result) -> Iterator[Fact]:
+    """What CUPTI measured of copies, beside what is derived or timed."""
+    for case in result.at_point():
+        if case.recorded and (mode_of(case.mode).of_cpu_tensors or mode_of(case.mode).times_copies):
+            up, down = gpu_copies(case)
+            part = (up + down) / (case.median(LATENCY) or 1)
+            yield Fact("gpu-copies", "measured", case.mode, {"share": share(part), "h2d": ns(up), "d2h": ns(down)})
+
+
+# Engines
+
+
+def engine_facts(result: Result) -> Iterator[Fact]:
+    """How long the engine took, of EPs that build one."""
+    if result.target["ep"] in BUILDERS:
+        cache = result.setup.get("engine_cache")
+        values = {"session": ns(result.setup["session_ns"]), "first": ns(result.setup["first_inference_ns"])}
+        verdict = "built" if cache is None else "loaded" if cache["warm"] else "cold"
+        yield Fact("engine", verdict, "", values, again(result, "--engine-cache", "DIR") if cache is None else "")

@@ -1,0 +1,176 @@
+"""The facts of an SLO: up to which rate or how many clients a mode meets it, violates it, or that this cannot be told. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+
+from ortbench.analysis.findings.program import again
+from ortbench.analysis.loads.levels import (
+    RATE,
+    asked_of,
+    at,
+    block_figures,
+    by_name,
+    is_full,
+    latency_of,
+    limited,
+    longer,
+    measured,
+    meets,
+    modes_of,
+    processes_of,
+    rate_text,
+    slo_text,
+    too_few,
+)
+from ortbench.analysis.loads.queueing import LEAST
+from ortbench.analysis.noise import is_busy, quieter
+from ortbench.core.resampling import FEW
+from ortbench.core.safe_text import listed
+from ortbench.facts.fact import Fact, Quantity, Values, ns
+from ortbench.model.result import Case, Result
+from ortbench.model.schema import SloRate
+
+_MOST_TIMES = 30.0  # as long to measure is worth a line; beyond that a figure is as good as its limit
+_TRIES = 4  # that a search has for one rate, for certain
+Asked = Mapping[str, int]
+
+
+def slo_facts(result: Result) -> Iterator[Fact]:
+    asked = asked_of(result)
+    if not asked:
+        return
+    if result.slo is not None and (found := result.slo["found"]):
+        order = sorted(found, key=lambda mode: -(found[mode] or {"rate": 0})["rate"])
+        for mode in order:
+            yield searched(result, mode, found[mode], asked)
+        return
+    for mode in modes_of(result):
+        yield from _of_points(result, mode, asked)
+
+
+def points(levels: Sequence[Case]) -> str:
+    """Load points of one kind in words: ``at 10, 20 and 30 requests/s``, ``with 1 and 2 clients``."""
+    if len(levels) < 2:
+        return "".join(at(level).phrase for level in levels)
+    preposition, _, unit = at(levels[-1]).phrase.split(" ", 2)
+    return f"{preposition} {listed([rate_text(at(level).value) for level in levels])} {unit}"
+
+
+def _rate(value: float) -> Quantity:
+    return Quantity(value, "requests/s")
+
+
+def searched(result: Result, mode: str, found: SloRate | None, asked: Asked) -> Fact:
+    """The highest rate at which a mode meets an SLO; or that none does, or that the time was too short to tell."""
+    values: Values = {"slo": slo_text(asked)}
+    levels = measured(result, RATE, mode)
+    if found is None:
+        unclear = [*takewhile(lambda it: keeps(it, asked) is None, levels)]
+        if unclear:
+            most = max(unclear, key=lambda it: latency_of(it).n)
+            return Fact(
+                "slo-rate", "open", mode, {**values, **_why_open(most, asked)}, _longer_search(result, most, asked)
+            )
+        lowest = levels[0] if levels else None
+        return Fact(
+            "slo-rate",
+            "noise" if is_busy(result) else "none",
+            mode,
+            values | ({} if lowest is None else _figures(lowest, asked)),
+        )
+    stat = next(iter(asked))
+    values |= {
+        "rate": _rate(found["rate"]),
+        "requests": f"{found['requests']:,}",
+        "stat": stat,
+        "latency": ns(found["latency"].get(stat, 0)),
+    }
+    beyond = [it for it in levels if at(it).value > found["rate"] and keeps(it, asked) is None]
+    after = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
+    if found["violated_from"] is not None:
+        values["violated_from"] = _rate(found["violated_from"])
+        return Fact("slo-rate", "met-busy" if is_busy(result) else "met", mode, values, after)
+    is_highest = found["rate"] >= max((at(it).value for it in levels), default=0.0)
+    return Fact("slo-rate", "met-highest" if is_highest else "met-at-least", mode, values, after)
+
+
+def _of_points(result: Result, mode: str, asked: Asked) -> Iterator[Fact]:
+    """Which of the load points that were asked for meet the SLO."""
+    told = [(level, keeps(level, asked)) for level in limited(result, mode)]
+    good, broken = ([level for level, is_met in told if is_met is it] for it in (True, False))
+    most = max((at(it).value for it in good), default=0.0)
+    unknown = [
+        level for level, is_met in told if is_met is None and at(level).value > most
+    ]  # what meets it with more does so with less
+    values: Values = {"slo": slo_text(asked)}
+    if good:
+        yield Fact("slo", "met", mode, {**values, "where": at(max(good, key=lambda it: at(it).value)).text})
+    if broken:
+        verdict = "busy" if is_busy(result) else "saturated" if is_full(broken[0]) else "violated"
+        yield Fact("slo", verdict, mode, {**values, "where": points(broken), **_figures(broken[0], asked)})
+    if unknown:
+        yield Fact(
+            "slo",
+            "open",
+            mode,
+            {**values, "where": points(unknown), **_why_open(unknown[0], asked)},
+            _longer(result, asked),
+        )
+
+
+def _figures(level: Case, asked: Asked) -> Values:
+    """The statistic of an SLO that a load point violates, and where."""
+    stat = next((it for it, most in asked.items() if by_name(latency_of(level), it) > most), next(iter(asked)))
+    return {"stat": stat, "latency": ns(by_name(latency_of(level), stat)), "first": at(level).phrase}
+
+
+def _why_open(level: Case, asked: Asked) -> Values:
+    few = too_few(level, asked)
+    if _differs(level, asked):
+        return {"why": "some processes meet it, some do not"}
+    return {"why": f"too few requests, a {few[0]} takes {LEAST[few[0]]}" if few else "too close to the limit"}
+
+
+def _differs(level: Case, asked: Asked) -> bool:
+    """Whether some of the processes of a load point meet an SLO by their figures, and some do not."""
+    of_each = ([*block_figures(level, stat).values(), most] for stat, most in asked.items())
+    return processes_of(level) >= FEW and any(min(it) < it[-1] < max(it) for it in of_each)
+
+
+def _longer(result: Result, asked: Asked) -> str:
+    """The command that measures for so long that load points tell, of which that is open; nothing where none would in a time that
+    is worth it."""
+    unknown = [it for mode in modes_of(result) for it in limited(result, mode) if keeps(it, asked) is None]
+    return _with_duration(result, [result.part["duration_s"] * many for it in unknown if (many := _many(it, asked))])
+
+
+def _longer_search(result: Result, level: Case, asked: Asked) -> str:
+    """The same of a search: so long that a few tries tell of a rate."""
+    seconds = latency_of(level).n / at(level).value * (_many(level, asked) or 1.0) / _TRIES
+    return _with_duration(result, [max(2 * result.part["duration_s"], seconds)])
+
+
+def _many(level: Case, asked: Asked) -> float | None:
+    """How many times as many requests would tell; None where a figure is as good as its limit. How many independent ones a few requests
+    are worth is known badly: one of four is taken at least."""
+    found, few = longer(level, asked), too_few(level, asked)
+    if few:
+        least = max(LEAST[stat] for stat in few) / latency_of(level).n
+        return min(found, 4 * least) if least > 1 else found
+    return found if found <= _MOST_TIMES else None
+
+
+def _with_duration(result: Result, seconds: Sequence[float]) -> str:
+    is_replayed = result.part["file"] is not None  # as long as the file is
+    if is_replayed or not seconds:
+        return ""
+    return again(result, "--duration", f"{math.ceil(max(seconds))}s", *quieter(result))
+
+
+def keeps(level: Case, asked: Asked) -> bool | None:
+    """Whether a load point meets an SLO; None where that cannot be told."""
+    check = level.checks.get("slo")
+    return meets(level, asked) if check is None else {"passed": True, "failed": False}.get(check["verdict"])

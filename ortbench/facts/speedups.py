@@ -1,0 +1,144 @@
+"""The two speedups, never mixed: of modes that can replace each other, and of those whose tensors stay on the device. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from ortbench.analysis.comparing.claims import (
+    ALIKE,
+    FASTER,
+    MARGIN,
+    NOISY,
+    SLOWER,
+    UNKNOWN,
+    Claim,
+    Fastest,
+    claim_between,
+    claim_of,
+    compared,
+    fastest,
+    over,
+    seems_faster,
+)
+from ortbench.analysis.comparing.pairs import PAIRS
+from ortbench.analysis.findings.program import again, how_to_write, inside
+from ortbench.analysis.noise import more_rounds
+from ortbench.analysis.residency import is_on_host, needs, takes
+from ortbench.core.resampling import FEW
+from ortbench.core.stats import Value
+from ortbench.facts.fact import Fact, Values, latency, ns, times
+from ortbench.model.modes import CPU, LATENCY
+from ortbench.model.result import Case, Result
+
+# What the one function that decides says, as verdicts of facts.
+VERDICTS: dict[Claim, str] = {
+    FASTER: "faster",
+    SLOWER: "slower",
+    ALIKE: "same",
+    UNKNOWN: "few-samples",
+    NOISY: "noise",
+}
+_FAR, _TIMES_LONGER = 1.1, 4  # from where on an interval leaves much open; as long makes it half as wide
+MORE_PROCESSES = 15  # whose figures have half the interval of those of five
+
+
+def speedup_facts(result: Result) -> Iterator[Fact]:
+    """First the fastest of the modes that can replace each other, then what keeping tensors on the device brings, against `cpu-tensors`
+    and that one."""
+    cases = compared(result)
+    if cases and all(claim_of(it) in (ALIKE, SLOWER) for it in cases):
+        yield _none_faster(result, cases)
+        return
+    best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
+    if best is not None:
+        yield _replacement(result, best)
+    if kept is not None:
+        yield _residency(result, kept, best)
+
+
+def _none_faster(result: Result, cases: Sequence[Case]) -> Fact:
+    """That no mode is faster than `cpu-tensors`, that all are the same, or that the intervals are too wide to tell."""
+    tops = [it.speedup.ci95[1] for it in cases if it.speedup is not None and it.speedup.ci95 is not None]
+    values: Values = {"margin": f"{MARGIN:.0%}", "most": times(max(tops, default=1.0))}
+    if is_open(cases):
+        return Fact("modes", "open", "", values, _to_tell(result, cases))
+    medians = [ns_ for it in (result.case(CPU), *cases) if it is not None and (ns_ := it.median(LATENCY)) is not None]
+    if len(cases) > 1 and all(map(_is_the_same, cases)) and max(medians) <= (1 + MARGIN) * min(medians):
+        return Fact("modes", "same", "", {**values, "least": ns(min(medians)), "longest": ns(max(medians))})
+    return Fact("modes", "none-faster", "", values, "" if is_on_host(result) else inside(result))
+
+
+def is_open(cases: Sequence[Case]) -> bool:
+    """Whether intervals reach so far that a mode may be much faster than `cpu-tensors`."""
+    return any(it.speedup.ci95[1] > _FAR for it in cases if it.speedup is not None and it.speedup.ci95 is not None)
+
+
+def _to_tell(result: Result, cases: Sequence[Case]) -> str:
+    """The command that tells more; none where time was not the end."""
+    if result.stopped is None or result.stopped["reason"] != "duration":
+        return ""
+    # Of several processes each is one observation of the interval.
+    if FEW <= max(len(it.first_rounds) for it in cases) < MORE_PROCESSES:
+        return again(result, "--processes", str(MORE_PROCESSES))
+    return again(result, "--duration", f"{math.ceil(_TIMES_LONGER * result.stopped.get('value', 1.0))}s")
+
+
+def _is_the_same(case: Case) -> bool:
+    """Whether a mode is as fast as `cpu-tensors` for certain, within `MARGIN`."""
+    ends = None if case.speedup is None else case.speedup.ci95
+    return claim_of(case) == ALIKE and ends is not None and ends[0] * (1 + MARGIN) >= 1 and ends[1] <= 1 + MARGIN
+
+
+def _values(result: Result, found: Fastest) -> Values:
+    return {
+        "speedup": times(found.speedup),
+        "latency": latency(found.case),
+        "base_latency": latency(result.case(CPU)),
+        "takes": takes(result),
+        "needs": needs(result),
+    }
+
+
+def _replacement(result: Result, best: Fastest) -> Fact:
+    """The fastest of the modes that take new inputs and return outputs in each unit of work."""
+    values = _values(result, best)
+    if best.claim == FASTER:
+        program = how_to_write(result, best.mode)
+        if best.ties:
+            values["ties"] = best.ties
+            return Fact("replacement", "tied", best.mode, values, program)
+        return Fact("replacement", "faster", best.mode, values, program)
+    if best.claim in (UNKNOWN, NOISY):
+        return Fact("replacement", VERDICTS[best.claim], best.mode, values, _more(result, best.claim))
+    if is_open(cases := compared(result, on_device=False)):
+        return Fact("replacement", "open", best.mode, values, _to_tell(result, cases))
+    return Fact("replacement", "none", best.mode, values)
+
+
+def _residency(result: Result, kept: Fastest, best: Fastest | None) -> Fact:
+    """What keeping tensors on the device brings."""
+    values = _values(result, kept)
+    if kept.claim in (UNKNOWN, NOISY):
+        return Fact("residency", VERDICTS[kept.claim], kept.mode, values, _more(result, kept.claim))
+    if kept.claim != FASTER:
+        return Fact("residency", "none", kept.mode, values)
+    program = how_to_write(result, kept.mode)
+    more = None if best is None or best.claim != FASTER else over(best.case, kept.case)
+    if best is None or more is None:
+        return Fact("residency", "faster", kept.mode, values, program)
+    values |= {"other": best.mode, "on_top": times(more)}
+    verdict = residency_verdict(result, kept, best, more)
+    return Fact("residency", verdict, kept.mode, values, program if verdict == "faster-on-top" else "")
+
+
+def residency_verdict(result: Result, kept: Fastest, best: Fastest, more: Value) -> str:
+    """What tensors on the device bring on top of the best mode that can replace `cpu-tensors`."""
+    found = claim_between(result, best.case, kept.case, more, MARGIN)
+    if found != NOISY and seems_faster(more, MARGIN):
+        return "faster-on-top"
+    return "slower-than-other" if found == SLOWER else "same-as-other"
+
+
+def _more(result: Result, claim: Claim) -> str:
+    return more_rounds(result, PAIRS) if claim == UNKNOWN else ""

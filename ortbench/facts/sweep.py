@@ -1,0 +1,136 @@
+"""The facts of sweeps: the best shape, shapes and an SLO, what switching shapes costs, first inferences of shapes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ortbench.analysis.findings.program import again
+from ortbench.analysis.noise import is_busy, quieter
+from ortbench.analysis.residency import needs
+from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps, ties
+from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, times
+from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
+from ortbench.model.result import Result
+from ortbench.model.schema import BestShape
+from ortbench.model.slo import slo_of
+
+_LONGER = 4  # times as long as a sweep in which noise hides the best shape
+_OFTEN = 2.0  # so many times a later inference must the first one of a shape take to be worth a word
+
+
+def sweep_facts(result: Result) -> Iterator[Fact]:
+    yield from _best(result)
+    yield from _switching(result)
+    yield from _first_inferences(result)
+
+
+def best_shapes(result: Result) -> list[tuple[str, BestShape]]:
+    """The modes in which most items are done, with their best shapes, where noise leaves these: first of those that take new inputs
+    in each inference, then, where it does more, of those whose tensors stay on the device."""
+    of_modes = {} if result.best is None else result.best["modes"]
+    known = [
+        (mode, it)
+        for mode, it in of_modes.items()
+        if it is not None and it["by"] == ITEMS and not is_noisy(result, mode)
+    ]
+    found: list[tuple[str, BestShape]] = []
+    for on_device in (False, True):
+        there = [(mode, it) for mode, it in known if mode_of(mode).on_device is on_device]
+        best = max(there, key=lambda it: it[1]["items_per_s"] or 0, default=None)
+        if best is not None and (not found or (best[1]["items_per_s"] or 0) > (found[0][1]["items_per_s"] or 0)):
+            found.append(best)
+    return found
+
+
+def _best(result: Result) -> Iterator[Fact]:
+    slo = slo_of(result.sweep)
+    text = "" if slo is None else str(slo)
+    first = [mode for mode, _ in best_shapes(result)]
+    for mode, it in ({} if result.best is None else result.best["modes"]).items():
+        if it is None:
+            if slo is not None and not is_rate(mode, LATENCY):
+                is_known = None not in [keeps(case, slo) for _, case in cases_of(result, mode)]
+                after = "" if is_known else _longer(result)
+                yield Fact("slo-shape", "none" if is_known else "open", mode, {"slo": text}, after)
+        elif it["by"] != ITEMS:
+            yield Fact("slo-shape", "largest", mode, {"slo": text, "shape": it["shape"]})
+        elif is_noisy(result, mode):
+            yield Fact("best-shape", "noise", mode, {"shape": it["shape"]}, _longer(result))
+        else:
+            yield _best_shape(result, mode, it, is_first=mode in first)
+    if differing_dims(result.shapes) and not any(it.items for it in result.shapes):
+        yield Fact("items", "unknown", "", {})
+
+
+def _best_shape(result: Result, mode: str, best: BestShape, is_first: bool) -> Fact:
+    ends = best["ci95"]
+    values: Values = {
+        "shape": best["shape"],
+        "rate": per_s(best["items_per_s"] or 0, None if ends is None else (ends[0], ends[1]), "items"),
+        "needs": needs(result),
+    }
+    alike, unknown = ties(result, mode)
+    if unknown:
+        return Fact("best-shape", "open", mode, {**values, "ties": unknown}, _longer(result))
+    if alike:
+        return Fact("best-shape", "tied" if is_first else "tied-other-mode", mode, {**values, "ties": alike})
+    if _has_most(result, best["shape"]):
+        return Fact(
+            "best-shape", "largest" if is_first else "largest-other-mode", mode, values, _larger(result, best["shape"])
+        )
+    return Fact("best-shape", "known" if is_first else "other-mode", mode, values)
+
+
+def _has_most(result: Result, name: str) -> bool:
+    """Whether a shape has the most items of several."""
+    counts = {it.name: it.items["count"] for it in result.shapes if it.items is not None}
+    return len(set(counts.values())) > 1 and counts.get(name) == max(counts.values())
+
+
+def _larger(result: Result, name: str) -> str:
+    """The command that tries larger shapes, where they differ by one `--dim` alone."""
+    dims, options = differing_dims(result.shapes), [word.partition("=")[0] for word in result.command]
+    if len(dims) != 1 or options.count("--dim") != 1:
+        return ""
+    size = next(it.shape[dims[0]] for it in result.shapes if it.name == name)
+    return again(result, "--dim", f"{dims[0]}={size},{2 * size},{4 * size}")
+
+
+def _longer(result: Result) -> str:
+    """What tells more: a quiet machine, else more rounds."""
+    stopped = result.stopped
+    if waits := quieter(result):
+        return again(result, *waits)
+    if stopped is None or stopped["reason"] != "duration":
+        return ""
+    return again(result, "--duration", f"{_LONGER * stopped['value']:g}s")
+
+
+def _switching(result: Result) -> Iterator[Fact]:
+    for it in result.switching or []:
+        worst = max(it["shapes"], key=lambda shape: shape["ratio"])
+        ends = it["ci95"]
+        ratio = Quantity(it["ratio"], "×", None if ends is None else (ends[0], ends[1]))
+        values: Values = {
+            "ratio": ratio,
+            "cost": ns(it["cost_ns"]),
+            "worst": worst["shape"],
+            "worst_ratio": times(worst["ratio"]),
+        }
+        costs = has_a_cost(it)
+        verdict = "open" if costs is None else "free" if not costs else "dear" if it["ratio"] >= _OFTEN else "costs"
+        yield Fact("switching", verdict, it["mode"], values)
+
+
+def _first_inferences(result: Result) -> Iterator[Fact]:
+    """What the first inference of a shape takes beside later ones; nothing on a busy machine, of which one inference tells nothing."""
+    slow = [
+        (shape.name, shape.first_inference_ns, later)
+        for shape, case in cases_of(result, CPU)
+        if shape.first_inference_ns and (later := case.median(LATENCY))
+    ][1:]  # the first one warms the session itself up
+    if slow and not is_busy(result):
+        name, first, later = max(slow, key=lambda it: it[1] / it[2])
+        if first >= _OFTEN * later:
+            values: Values = {"shape": name, "first": ns(first), "later": ns(later), "ratio": times(first / later)}
+            yield Fact("first-of-shape", "slow", CPU, values)

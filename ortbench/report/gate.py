@@ -1,0 +1,192 @@
+"""The reports of a gate: the whole one, the default screen, and the verdict with its checks alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ortbench.analysis.comparing.compare import Row, rows
+from ortbench.analysis.comparing.series import Point
+from ortbench.core.safe_text import capitalized
+from ortbench.gate.limits import FAILED, PASSED, Check, overall
+from ortbench.gate.limits import UNCLEAR as UNDECIDED
+from ortbench.gate.verdict import Verdict
+from ortbench.model.metrics import Figure, figure
+from ortbench.report.comparison import legend, off_target, placed_and_warned, remarked, side_by_side, title, why_missing
+from ortbench.report.model import (
+    BAD,
+    GOOD,
+    KEY,
+    MARKDOWN,
+    NOTHING,
+    TERMINAL,
+    UNCLEAR,
+    Block,
+    Cell,
+    Column,
+    Command,
+    Conclusion,
+    Kind,
+    Note,
+    Notes,
+    Paragraph,
+    Report,
+    SavedIn,
+    Table,
+    Title,
+    between,
+    columns,
+    filled,
+    maybe,
+)
+from ortbench.report.noise import noise_part
+from ortbench.report.outputs import doubt_part, outputs_part
+from ortbench.report.screens.brief import brief
+from ortbench.report.why import why_parts
+
+_CHANGED = "baseline → candidate"
+
+_SIGNS = {PASSED: ("✓", GOOD), FAILED: ("✗", BAD), UNDECIDED: ("?", UNCLEAR)}
+
+
+_ONE_PROCESS = "Each side is one process: with other processes ratios can lie outside of the intervals below."
+
+
+def build_gate(verdict: Verdict) -> Report:
+    """The report of a gate: its verdict, its checks, and the figures of both sides.
+
+    A terminal ends with the verdict, right above the prompt; Markdown begins with it.
+    """
+    results, names = verdict.results[::-1], verdict.names[::-1]
+    told = Notes(_told(verdict), media=MARKDOWN)
+    sides = side_by_side(
+        results,
+        names,
+        judged=[(it.mode, figure(it.metric)) for it in verdict.checks if it.mode and it.metric and it.rounds],
+    )
+    tone = BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
+    last: list[Block] = [Notes(_checked(verdict), media=TERMINAL), Conclusion(verdict.sentence, "gate: ", tone)]
+    saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
+    why = [] if verdict.why is None else why_parts(verdict.why)
+    after: list[Sequence[Block]] = [*why, [saved]] if why else []
+    last += [] if why else [saved]
+    headline, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
+    noise = noise_part(results, of_gate=verdict.folder is not None)  # a stored gate has no folder
+    before: list[Sequence[Block]] = [*noise, *([off] if off else []), *doubt_part(results, names)]
+    moved = outputs_part(results, names)
+    if len(results) == 1:
+        return Report(headline, ([told], *before, [sides], *moved, last))
+    compared = Title(title(names), 1, media=MARKDOWN)
+    shown = filter(None, (sides.table, *sides.more))
+    has_ratios = any(column.name == "ratio" for table in shown for column in table.columns)
+    explained = [Paragraph(legend(results, None), media=MARKDOWN)] if has_ratios else []
+    explained += [] if verdict.folder is None else [Paragraph(_ONE_PROCESS)]  # a stored gate has no folder
+    missing = Notes(why_missing(results, names))
+    # No command: a gate's Markdown ends with the empty line that stands in its place.
+    return Report(
+        headline,
+        (
+            [told],
+            *before,
+            [compared, sides],
+            *moved,
+            [missing, *explained, Command(()), *last],
+            *after,
+        ),
+    )
+
+
+def verdict_report(verdict: Verdict) -> Report:
+    """The verdict and its checks alone, which stand first on a page."""
+    more = verdict.sentence.removeprefix(verdict.word).removeprefix(", ")
+    said = [Note(capitalized(more))] if more and more != verdict.sentence else []
+    own = [it for it in _remarks(verdict) if _CHANGED not in it.text]  # changes stand beside the results
+    return Report(f"Gate: {verdict.word}", [[Notes([*said, *_in_words(verdict), *own])]])
+
+
+def _told(verdict: Verdict) -> list[Note]:
+    return [*_in_words(verdict), *_remarks(verdict), *_warnings(verdict)]
+
+
+def _in_words(verdict: Verdict) -> list[Note]:
+    """The checks with their verdicts in words, for those who read them alone, and what failed."""
+    signs = {it: (f"{_SIGNS[it][0]} {it}: ", _SIGNS[it][1]) for it in _SIGNS}
+    checks = [Note(f"{signs[it.verdict][0]}{it.text}", tone=signs[it.verdict][1]) for it in verdict.checks]
+    return [*checks, *(Note(f"{_SIGNS[FAILED][0]} {line}", tone=BAD) for line in verdict.failed)]
+
+
+def _checked(verdict: Verdict) -> list[Note]:
+    """The checks stand last, right above the verdict."""
+    checks = [Note(check.text, *_SIGNS[check.verdict]) for check in verdict.checks]
+    return [*_remarks(verdict), *_warnings(verdict), *checks]
+
+
+def _warnings(verdict: Verdict) -> list[Note]:
+    """Of both sides, each once."""
+    return placed_and_warned(verdict.results[::-1], verdict.names[::-1])
+
+
+def _remarks(verdict: Verdict) -> list[Note]:
+    """What differs between the sides, unless it is said below, or that nothing does."""
+    below = () if verdict.why is None else tuple(verdict.why.others)
+    told = [text for text in verdict.remarks if not text.endswith(below)]
+    return [remarked(text) for text in told]
+
+
+# The default screen
+
+_COLUMNS = (
+    Column("check", Kind.NAME, KEY),
+    *columns(Kind.NUMBER, "baseline", "candidate", "ratio", "interval", "limit"),
+)
+_ROWS = (FAILED, UNDECIDED, PASSED)  # the order in which checks stand
+
+
+def gate_screen(verdict: Verdict) -> Report:
+    """What was checked, a row each, what makes the candidate slower, and the verdict: 80 × 24."""
+    results, names = verdict.results[::-1], verdict.names[::-1]
+    found = {(it.key.mode, it.key.point, it.key.figure): it for it in rows(results)} if len(results) > 1 else {}
+    compared = [it for it in verdict.checks if _row_of(it, found) and it.ratio is not None and it.limit is not None]
+    compared.sort(key=lambda it: _ROWS.index(it.verdict))
+    rest = [Note(it.text, *_SIGNS[it.verdict]) for it in verdict.checks if it not in compared]
+    table = Table(_COLUMNS, tuple(_row(it, found) for it in compared))
+    why = (
+        []
+        if verdict.why is None
+        else [note for it in why_parts(verdict.why)[0] if isinstance(it, Notes) for note in it.notes]
+    )
+    sides = side_by_side(results, names)
+    tone = BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
+    saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
+    notes = [*why, *rest, *why_missing(results, names), *map(remarked, verdict.remarks), *_warnings(verdict)]
+    off = off_target(results, names)
+    return brief(
+        Report(
+            f"ortbench gate: {verdict.sentence}",
+            (
+                [replace(sides, table=None)],
+                *noise_part(results, of_gate=verdict.folder is not None),
+                [filled(table), *off, Notes(notes)],
+                [Conclusion(verdict.sentence, "gate: ", tone), saved],
+            ),
+        )
+    )
+
+
+def _row(it: Check, found: Mapping[tuple[str, Point, Figure], Row]) -> tuple[str, ...]:
+    sign, tone = _SIGNS[it.verdict]
+    row = _row_of(it, found)
+    values = [NOTHING] * 2 if row is None else [maybe(value, row.key.metric.unit.text) for value in row.values]
+    ends = None if it.low is None or it.high is None else (it.low, it.high)
+    return (
+        Cell(f"{sign} {it.name}", tone),
+        *values,
+        f"{it.ratio:.3f}",
+        between(ends, "{:.3f}".format),
+        f"{it.limit:g}",
+    )
+
+
+def _row_of(it: Check, found: Mapping[tuple[str, Point, Figure], Row]) -> Row | None:
+    """The figures of both sides that a check compares, where it does."""
+    return found.get((it.mode, tuple(it.point.items()), figure(it.metric))) if it.metric and it.mode else None

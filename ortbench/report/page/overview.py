@@ -1,0 +1,198 @@
+"""Several results side by side on a page: a row for each, pictures of all, and those that may be compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ortbench.analysis.comparing.claims import (
+    BY_MARGIN,
+    MARGIN,
+    NOISY,
+    UNKNOWN,
+    fastest,
+)
+from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
+from ortbench.analysis.comparing.compare import CANNOT_TELL, lacks, ratio_findings, rows
+from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
+from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.findings.node_advice import short
+from ortbench.analysis.findings.phrases import times
+from ortbench.analysis.items import best_mode
+from ortbench.analysis.loads import levels
+from ortbench.core import units
+from ortbench.facts.findings import shown
+from ortbench.facts.run import copy_share
+from ortbench.facts.several import FEW_RESULTS, mode_facts
+from ortbench.model.modes import ALL_MODES, LATENCY
+from ortbench.model.result import LOAD, OK, Case, Result
+from ortbench.report import model
+from ortbench.report.comparison import legend, setting_notes
+from ortbench.report.comparison import tables as side_by_side
+from ortbench.report.outputs import doubt_part, outputs_part
+from ortbench.report.page.parts import Drawn, Section, charts_of_many, drawn, sections
+from ortbench.report.phrases import best_note, has_items, heading
+
+# Several results
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Several results side by side: a row for each, pictures of all, or of each model in a column of its own, and those that may be
+    compared."""
+
+    table: model.Table
+    notes: list[model.Note | Finding]
+    pictures: list[list[Drawn]]
+    sections: list[Section]
+
+
+def overview(results: Sequence[Result], names: Sequence[str], judged: bool = False) -> Overview:
+    """Several results; where a verdict on them stands above, none of them is called the best."""
+    modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
+    groups = alike_but_for_ep(results)
+    compared, said = _compared(results, names, groups)
+    best = [] if judged else bests(results, names)
+    told = [
+        *ep_findings(results),
+        *(best_findings(best) if len(groups) == 1 or judged else best_of_models(results, names)),
+    ]
+    if len(groups) == 1:
+        told = told if told or judged else ratio_findings(results, names, rows(results), MARGIN)
+        told += shown(mode_facts(results, names)) if len(results) <= FEW_RESULTS else []
+    said[:0] = told
+    if len(groups) > 1:
+        said.append(model.Note(_why_apart(results, groups)))
+    said += [*setting_notes(results, names, best), *best_note(results, names)]
+    pictures = _multiples(results, names, len(groups) > 1)
+    if {result.kind for result in results} == {LOAD}:
+        return Overview(_loads(results, names), said, pictures, compared)
+    headed = (
+        model.Column("result", model.Kind.NAME),
+        model.Column("EP", model.Kind.WORD),
+        *model.columns(
+            model.Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "speedup on device", *modes
+        ),
+    )
+    lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
+    if has_items(results):
+        headed = (*headed, model.Column("best items/s"))
+        best_of = (best_mode(result, "") for result in results)
+        cells = (model.maybe(it and it.items_per_s, units.rate) for it in best_of)
+        lines = tuple((*row, cell) for row, cell in zip(lines, cells, strict=True))
+    return Overview(model.filled(model.Table(headed, lines)), said, pictures, compared)
+
+
+def _compared(
+    results: Sequence[Result], names: Sequence[str], groups: Sequence[Sequence[int]]
+) -> tuple[list[Section], list[model.Note | Finding]]:
+    """The tables of results that may be compared, a group a model or shape, and what there is to say of them."""
+    made: list[Section] = []
+    said: list[model.Note | Finding] = []
+    several = len(groups) > 1
+    for numbers in groups:
+        own, called = [results[number] for number in numbers], [names[number] for number in numbers]
+        for part in doubt_part(own, called):
+            said += [finding for block in part if isinstance(block, model.Findings) for finding in block.findings]
+        if len(own) < 2:
+            continue
+        tables = side_by_side(own, called, MARGIN, in_order=False)
+        parts: list[Sequence[model.Block]] = [[it] for it in tables[:-1]]
+        parts += [[it, model.Paragraph(legend(own, MARGIN))] for it in tables[-1:]]
+        titled = sections([*parts, *outputs_part(own, called)])
+        made += [replace(it, title=f"{it.title}: {_about(own[0])}") for it in titled] if several else titled
+        said += [
+            model.Note(f"{called[0]} → {name}: {'; '.join(changed)}")
+            for name, result in zip(called[1:], own[1:], strict=True)
+            if (changed := changes(own[0], result))
+        ]
+        said += lacks(own, called, rows(own))
+    return made, said
+
+
+def _why_apart(results: Sequence[Result], groups: Sequence[Sequence[int]]) -> str:
+    """What ratios are of, and why there are none between groups."""
+    apart = (
+        name for numbers in groups[1:] for name, *_ in unlike(results[0], results[numbers[0]]) if name not in OF_EP
+    )
+    alike = ", and results of one model and work" if len(groups) < len(results) else ""
+    return f"ratios compare modes of one result{alike}; other results differ in {', '.join(dict.fromkeys(apart))}"
+
+
+def _about(result: Result) -> str:
+    """What a group of results is of: the first line of their headings, without a note."""
+    return heading(replace(result, note=None))[0]
+
+
+def _multiples(results: Sequence[Result], names: Sequence[str], apart: bool) -> list[list[Drawn]]:
+    """The charts of all results; of several models that are not compared with each other small ones, one a model: each has a scale of
+    its own."""
+    models: dict[tuple[str, str], list[int]] = {}
+    for number, result in enumerate(results):
+        key = (result.model["path"], result.model["sha256"]) if apart else ("", "")
+        models.setdefault(key, []).append(number)
+    files = Counter(Path(path).name for path, _ in models)
+    kinds: dict[str, list[Drawn]] = {}
+    for count, ((path, _), numbers) in enumerate(models.items()):
+        own = charts_of_many([results[number] for number in numbers], [names[number] for number in numbers])
+        for chart in own:
+            name = Path(path).name if files[Path(path).name] == 1 else path
+            title = chart.title if len(models) == 1 else f"{chart.title}: {name}"
+            kinds.setdefault(chart.title, []).append(drawn(replace(chart, title=title), f"0 {count} {chart.title}"))
+    return [*kinds.values()]
+
+
+def _loads(results: Sequence[Result], names: Sequence[str]) -> model.Table:
+    """A row for each load: the most runs/s, with which mode and how many clients, and the highest rate that keeps the SLO."""
+    headed = (
+        model.Column("result", model.Kind.NAME),
+        model.Column("EP", model.Kind.WORD),
+        *model.columns(model.Kind.NUMBER, "peak inf/s", "mode", "clients", "highest rate in SLO"),
+    )
+    rows = []
+    for name, result in zip(names, results, strict=True):
+        best, rates = levels.best_level(result), levels.kept(result)
+        most = (
+            (model.NOTHING,) * 3
+            if best is None
+            else (units.rate(levels.rate_of(best)), best.mode, f"{levels.at(best).value:g}")
+        )
+        rate = max((it["rate"] for it in rates.values()), default=None)
+        rows.append(
+            (name, short(result.target["ep"]), *most, model.NOTHING if rate is None else f"{units.rate(rate)}/s")
+        )
+    return model.filled(model.Table(headed, tuple(rows)))
+
+
+def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
+    by_mode = {case.mode: case for case in result.at_point()}
+    share = copy_share(result)
+    return (
+        name,
+        short(result.target["ep"]),
+        model.NOTHING if share is None else f"{model.DERIVED}{units.share(share)}",
+        *(cell for on_device in (False, True) for cell in _fastest_cells(result, on_device)),
+        *(_median_cell(by_mode.get(mode)) for mode in modes),
+    )
+
+
+def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
+    best = fastest(result, on_device)
+    if best is None:
+        return model.NOTHING, model.NOTHING
+    if best.claim in (NOISY, UNKNOWN):
+        return CANNOT_TELL, f"{times(best.speedup)} ({best.mode})"
+    if not best.is_faster:
+        return f"none {BY_MARGIN} faster", f"{times(best.speedup)} ({best.mode})"
+    return best.mode, times(best.speedup)
+
+
+def _median_cell(case: Case | None) -> str:
+    if case is None:
+        return model.NOTHING
+    if case.status != OK:
+        return case.status
+    median = case.median(LATENCY)
+    return model.maybe(median, units.duration)

@@ -1,0 +1,1 @@
+"""Default screens, 80 × 24: of a result, and of any other report."""

@@ -1,0 +1,106 @@
+"""The one table of sentences: every fact that a rule can make has one, each fits the figures that it is given, and a screen holds them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+from ortbench.facts.fact import Fact, Quantity, Values, record
+from ortbench.facts.findings import facts_of
+from ortbench.facts.sentences import SENTENCES, sentence
+from ortbench.facts.speedups import VERDICTS
+from ortbench.model.result import Result
+from ortbench.model.result_file import load
+from ortbench.report.screens.screen import has_screen, screen
+from tests import results
+from tests.actions import page
+from tests.conftest import ROOT
+from tests.report.test_terminal import shown
+from tests.sources import PACKAGE
+
+STORED = sorted((ROOT / "reports").rglob("result.json"))
+SCRIPTED: dict[str, Callable[[], Result]] = {
+    "published": results.published, "serving": results.serving, "paced": results.paced, "decoding": results.decoding,
+    "generating": results.generating, "chain": results.chain, "sweep": results.sweep_result,
+}  # fmt: skip
+
+
+def constants(node: ast.expr) -> Iterator[str]:
+    """The texts that an expression can be, as far as they stand in it."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from (*constants(node.body), *constants(node.orelse))
+
+
+def made() -> set[tuple[str, str]]:
+    """Codes and verdicts that stand in the rules."""
+    found = set()
+    for path in (PACKAGE / "facts").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Fact" and len(node.args) > 1:
+                found |= {(code, verdict) for code in constants(node.args[0]) for verdict in constants(node.args[1])}
+    return found
+
+
+def test_every_fact_has_a_sentence() -> None:
+    assert len(made()) > 80
+    assert made() <= SENTENCES.keys()
+    for code in ("replacement", "residency", "pipeline", "one-buffer"):
+        needed = set(VERDICTS.values()) - ({"slower", "same"} if code in ("replacement", "residency") else set())
+        assert {(code, verdict) for verdict in needed} <= SENTENCES.keys()
+
+
+def test_the_page_of_actions_is_made_from_the_table() -> None:
+    assert (ROOT / "docs" / "actions.md").read_text(encoding="utf-8") == page()
+    pages = {it.page for it in SENTENCES.values() if it.page}
+    assert pages <= {path.stem for path in (ROOT / "docs").glob("*.md")}
+
+
+def test_figures_stand_in_their_units_with_their_intervals() -> None:
+    values: Values = {
+        "speedup": Quantity(4.17, "×", (4.05, 4.28)),
+        "takes": "new inputs",
+        "latency": Quantity(1e6, "ns"),
+    }
+    assert (
+        sentence(Fact("replacement", "faster", "m", values))
+        == "m is 4.17× (4.05–4.28) as fast as cpu-tensors with new inputs."
+    )
+    copies: Values = {
+        "share": Quantity(0.98, "share", None, True),
+        "copies": Quantity(4.12e6, "ns", (4.1e6, 4.15e6), True),
+        "latency": Quantity(4.2e6, "ns"),
+    }
+    assert (
+        sentence(Fact("copies", "measured", "m", copies))
+        == "Copies take ≈98% of the latency of m: ≈4.12 ms (4.10–4.15 ms) of 4.20 ms."
+    )
+    assert record(Fact("copies", "measured", "m", copies))["values"]["copies"] == {
+        "value": 4.12e6, "unit": "ns", "ci95": [4.1e6, 4.15e6], "derived": True,
+    }  # fmt: skip
+
+
+def check(result: Result) -> None:
+    for fact in facts_of(result):
+        fields = {name for _, name, *_ in Formatter().parse(SENTENCES[fact.key].text) if name}
+        assert fields <= {"mode", *fact.values}, fact
+        assert sentence(fact).endswith(".")
+    if has_screen(result):
+        lines = shown(screen, result, "reports/some-folder", width=80)
+        assert len(lines) <= 24, "\n".join(lines)
+        assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_scripted_results_fit_a_screen(name: str) -> None:
+    check(SCRIPTED[name]())
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_stored_results_fit_a_screen(path: Path) -> None:
+    check(load(path))
