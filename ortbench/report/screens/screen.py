@@ -61,8 +61,9 @@ def screen(result: Result, folder: str | None) -> Report:
     next_ = next((it.next for it in doubts or told if it.next), "")
     fixed = [next_, *head, *(sentence(it) for it in doubts), *(it.text for it in notes), last, folder or ""]
     room = _HEIGHT - _lines(fixed) - sum(len(it.rows) + len(it.groups) + _HEADINGS for it in tables) - _SPACES
+    kept = next((it for it in told if it.next), None)  # what can be done
     while len(told) > 1 and _lines(map(sentence, told)) > room:
-        told.pop()
+        told.remove(told[-1] if told[-1] is not kept else told[-2])
     commands = doubts or told
     parts: list[Sequence[Block]] = [
         [Heading(head)],
