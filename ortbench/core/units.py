@@ -164,9 +164,9 @@ def size(count: float) -> str:
 
 
 def count(number: float, noun: str) -> str:
-    """How many there are of something, for example ``1 core`` or ``2 cores``."""
+    """How many there are of something, for example ``1 core``, ``2 cores`` or ``2 processes``."""
     many = f"{number:g}" if isinstance(number, float) else number
-    return f"{many} {noun}{'' if number == 1 else 's'}"
+    return f"{many} {noun}{'' if number == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
 def rate(per_second: float) -> str:

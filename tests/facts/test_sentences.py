@@ -104,3 +104,8 @@ def test_scripted_results_fit_a_screen(name: str) -> None:
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
 def test_stored_results_fit_a_screen(path: Path) -> None:
     check(load(path))
+
+
+def test_several_processes_are_processes() -> None:
+    values: Values = {"gpu_processes": 2}
+    assert sentence(Fact("busy-machine", "gpu", "", values)) == "Busy machine: 2 other processes computed on the GPU."
