@@ -100,22 +100,16 @@ def waiting(noise: MachineNoise) -> Callable[[Sequence[int]], bool]:
 
 def reasons(noise: MachineNoise) -> list[str]:
     """What made the machine a busy one, in words; nothing of a quiet one."""
-    found, said = summary(noise), []
-    cores = count(found.cores, "core")
-    others = found.others or 0.0
-    if found.others is not None and others >= _OTHERS:
-        said.append(used_by_others(noise))
-    if found.stolen >= _STOLEN:
-        said.append(f"the hypervisor took {share(found.stolen)} of {cores}")
-    if found.stopped >= _STOPPED:
-        said.append(f"a CPU limit stopped this process for {share(found.stopped)} of the time")
-    explained = found.others is None or others + found.stolen >= _SOME
-    matter = found.waits >= _WAITS or bool(said)
-    if found.waited >= max(_FEWEST, _BLOCKS * found.blocks) and matter and explained:
-        said.append(f"this process waited for a CPU in {share(found.waited / found.blocks)} of blocks")
-    if computing := found.gpu_processes:
-        said.append(f"{computing} other process{'' if computing == 1 else 'es'} computed on the GPU")
-    return said
+    found, why = summary(noise), busy_reasons(noise)
+    waited = share(found.waited / max(found.blocks, 1))
+    words = {
+        "others": used_by_others(noise),
+        "stolen": f"the hypervisor took {share(found.stolen)} of {count(found.cores, 'core')}",
+        "stopped": f"a CPU limit stopped this process for {share(found.stopped)} of the time",
+        "waited": f"this process waited for a CPU in {waited} of blocks",
+        "gpu": f"{count(found.gpu_processes, 'other process')} computed on the GPU",
+    }
+    return [text for it, text in words.items() if it in why]
 
 
 def busy_reasons(noise: MachineNoise) -> list[str]:

@@ -79,12 +79,13 @@ def doubt_facts(result: Result) -> Iterator[Fact]:
 # Where nodes are
 
 
+def _counted(operators: Counter[str]) -> list[str]:
+    return [f"{count} {op}" if count > 1 else op for op, count in operators.most_common()]
+
+
 def placement_facts(result: Result) -> Iterator[Fact]:
     """That nodes are not where they were asked for, or that copies are inside the graph."""
-    operators = [
-        f"{count} {op}" if count > 1 else op
-        for op, count in Counter(result.placement.get("cpu_operators") or {}).most_common()
-    ]
+    operators = _counted(Counter(result.placement.get("cpu_operators") or {}))
     nodes, ep = result.placement["nodes"] or {}, result.target["ep"]
     if (off := fell_back(result)) is not None:
         where = "the CPU" if nodes.keys() <= {ep, CPU_EP} else "other EPs"
@@ -126,10 +127,7 @@ def node_facts(result: Result) -> Iterator[Fact]:
 
 def _island(island: Island, ep: str) -> Fact:
     part = island["share"] or 0.0
-    operators = [
-        f"{count} {op}" if count > 1 else op
-        for op, count in Counter(node["op"] for node in island["nodes"]).most_common()
-    ]
+    operators = _counted(Counter(node["op"] for node in island["nodes"]))
     values: Values = {
         "ep": ep, "operators": operators, "copies": island["to_host"] + island["from_host"], "share": share(part, derived=True),
         "memcpy": ns(island["memcpy_ns"] or 0), "nodes_time": ns(island["node_ns"] or 0), "position": _POSITIONS.get(island["position"] or "", "inside"),

@@ -99,6 +99,7 @@ def publish_results(
     The exit code."""
     from ortbench.model.result_file import result_json
     from ortbench.report.run import build
+    from ortbench.report.screens.screen import screen
 
     labels = labels or [""] * len(found.results)
 
@@ -121,18 +122,11 @@ def publish_results(
         markdown=markdown,
         exports=Exports(f"ortbench {found.result.kind or 'run'}", outcomes, found.results, labels),
         page=page,
-        screens=screens if reports is not None else [*before, *_screens(found.result, str(found.folder))],
+        screens=screens if reports is not None else [*before, screen(found.result, str(found.folder))],
     )
     if wanted.trace is not None:
         _write_trace(found, labels, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
     return INTERRUPTED if found.interrupted else _exit_code(found)
-
-
-def _screens(result: Result, folder: str) -> list[Report]:
-    from ortbench.report.run import build
-    from ortbench.report.screens.screen import has_screen, screen
-
-    return [(screen if has_screen(result) else build)(result, folder)]
 
 
 def _exit_code(found: Measured) -> int:

@@ -34,7 +34,7 @@ BEHIND_A_SIGN = 74  # characters of a line
 FINDINGS = 3  # with one command
 _LEAST_ROWS = 3
 _SPACES, _TABLE = 5, 3  # empty lines with the prompt; lines of a table's heading with what was left out
-_GAP, _BAR = 2, 12  # between columns; the shortest bar
+GAP, _BAR = 2, 12  # between columns; the shortest bar
 _TAILS = ("p99", "p95")
 _WITH_INTERVALS = ("ratio", "vs first")
 _ORDER = {BAD: 0, UNCLEAR: 1, GOOD: 3}  # of notes; those without a tone stand between
@@ -58,12 +58,12 @@ def brief(report: Report, height: int = HEIGHT) -> Report:
 
     texts = [line for it in heads for line in it.lines] + _heads(sides)
     texts += [it.text if isinstance(it, Conclusion) else f"Saved in {it.folder}" for it in last]
-    room = height - _SPACES - _lines(texts) - (_TABLE if rows else 0)
+    room = height - _SPACES - lines_behind_signs(texts) - (_TABLE if rows else 0)
     findings = one_command([it for block in blocks if isinstance(block, Findings) for it in block.findings])
     findings = _fitting(findings, room - least, bool(findings))
-    room -= _lines(it.text for it in findings) + any(it.next for it in findings)
+    room -= lines_behind_signs(it.text for it in findings) + any(it.next for it in findings)
     said = _fitting(urgent, room - least, bool(urgent))
-    room -= _lines(it.text for it in said)
+    room -= lines_behind_signs(it.text for it in said)
     most = max(room, least)
     room -= min(rows, most)
     if len(said) == len(urgent):
@@ -88,7 +88,8 @@ def _heads(sides: Sequence[SideBySide]) -> list[str]:
     return [line for it in sides for line in (*it.shared, *(" ".join(lines) for lines in it.headings))]
 
 
-def _lines(texts: Iterable[str]) -> int:
+def lines_behind_signs(texts: Iterable[str]) -> int:
+    """How many lines of a screen texts take, each behind a sign."""
     return sum(max(1, len(wrap(text, BEHIND_A_SIGN))) for text in texts)
 
 
@@ -96,7 +97,7 @@ def _fitting(items: Sequence[Item], room: int, one: bool) -> list[Item]:
     """The first items whose texts fit so many lines; with `one` the first in any case."""
     kept: list[Item] = []
     for item in items:
-        room -= _lines([item.text])
+        room -= lines_behind_signs([item.text])
         if room < 0 and not (one and not kept):
             break
         kept.append(item)
@@ -156,10 +157,10 @@ def _columns(table: Table) -> list[int]:
         for it, column in zip(table.columns, cells, strict=True)
     ]
     kept = [*range(len(widths))]
-    bars = _BAR + _GAP if table.bars else 0
+    bars = _BAR + GAP if table.bars else 0
 
     def is_wide() -> bool:
-        return bool(sum(widths[at] + _GAP for at in kept) - _GAP + bars > WIDTH)
+        return bool(sum(widths[at] + GAP for at in kept) - GAP + bars > WIDTH)
 
     for tail in _TAILS:
         if is_wide():

@@ -5,12 +5,12 @@ Everything else is in the whole report, which ``--verbose`` prints and ``table.m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from textwrap import wrap
+from collections.abc import Callable, Iterator, Sequence
 
 from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.loads.levels import asked_of, slo_text
+from ortbench.analysis.noise import is_busy
 from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, listed, shortened
@@ -34,11 +34,10 @@ from ortbench.report.model import (
     SavedIn,
 )
 from ortbench.report.phrases import device_name, eps, processes_in, result_name
+from ortbench.report.screens.brief import FINDINGS, HEIGHT, lines_behind_signs
 from ortbench.report.screens.tables import TABLES
 
-_HEIGHT, _WIDTH = 24, 74  # lines of a screen; characters of a line behind a sign
 _HEADINGS, _SPACES = 2, 6  # lines of a heading; empty ones and the prompt
-_FACTS = 3  # that are shown, and one command
 _NOTES = 2  # warnings, and modes without figures
 _SYNC = {
     "run": "session.run waits",
@@ -48,39 +47,36 @@ _SYNC = {
 
 
 def has_screen(result: Result) -> bool:
-    """Whether a result has a screen of its own; others print their whole report."""
+    """Whether a result has a screen of its own; a bandwidth curve is shown in brief."""
     return result.kind in TABLES
 
 
 def screen(result: Result, folder: str | None) -> Report:
     facts = facts_of(result)
     doubts = [it for it in facts if SENTENCES[it.key].weight is Weight.DOUBT][:1]
-    told = [it for it in facts if SENTENCES[it.key].weight in (Weight.GAIN, Weight.ANSWER)][:_FACTS]
+    told = [it for it in facts if SENTENCES[it.key].weight in (Weight.GAIN, Weight.ANSWER)][:FINDINGS]
     notes = [*_unmeasured(result), *_warnings(result)]
     tables, head, last = TABLES[result.kind](result), heading(result), _checked(result)
     next_ = next((it.next for it in doubts or told if it.next), "")
     fixed = [next_, *head, *(sentence(it) for it in doubts), *(it.text for it in notes), last, folder or ""]
-    room = _HEIGHT - _lines(fixed) - sum(len(it.rows) + len(it.groups) + _HEADINGS for it in tables) - _SPACES
+    room = (
+        HEIGHT - lines_behind_signs(fixed) - sum(len(it.rows) + len(it.groups) + _HEADINGS for it in tables) - _SPACES
+    )
     kept = next((it for it in told if it.next), None)  # what can be done
-    while len(told) > 1 and _lines(map(sentence, told)) > room:
+    while len(told) > 1 and lines_behind_signs(map(sentence, told)) > room:
         told.remove(told[-1] if told[-1] is not kept else told[-2])
     commands = doubts or told
     parts: list[Sequence[Block]] = [
         [Heading(head)],
-        [Findings(shown(_one_command(doubts)), most=_HEIGHT)] if doubts else [],
+        [Findings(shown(_one_command(doubts)), most=HEIGHT)] if doubts else [],
         *([it] for it in tables),
         [
-            Findings(shown(_one_command(told) if commands is told else _without_commands(told)), most=_HEIGHT),
+            Findings(shown(_one_command(told) if commands is told else _without_commands(told)), most=HEIGHT),
             Notes(notes),
         ],
         [Paragraph(last), SavedIn(folder)],
     ]
     return Report(result_name(result) or result.model["path"], [part for part in parts if part])
-
-
-def _lines(texts: Iterable[str]) -> int:
-    """How many lines texts take, each behind a sign."""
-    return sum(max(1, len(wrap(text, _WIDTH))) for text in texts)
 
 
 def _one_command(facts: Sequence[Fact]) -> list[Fact]:
@@ -99,7 +95,7 @@ def heading(result: Result) -> list[str]:
     target, threads = result.target, result.target.get("intra_op_threads")
     cores = result.environment["cpu"].get("usable_cores")
     where = units.count(threads, "thread") if threads else units.count(cores, "core") if cores else ""
-    noise = "" if result.noise is None else "busy machine" if _is_busy(result) else "quiet machine"
+    noise = "" if result.noise is None else "busy machine" if is_busy(result) else "quiet machine"
     ep = " and ".join(eps(result)) or f"{short(target['ep'])} EP on {device_name(result)}"
     said = (ep, where, f"ONNX Runtime {result.environment['onnxruntime']}", noise)
     of = _OF_KINDS.get(result.kind, _inputs)(result)
@@ -107,7 +103,7 @@ def heading(result: Result) -> list[str]:
 
 
 def _inputs(result: Result) -> str:
-    return first_of([f"{shortened(it['name'])}: {_shape(it['shape'])}" for it in result.model["inputs"]], _FACTS)
+    return first_of([f"{shortened(it['name'])}: {_shape(it['shape'])}" for it in result.model["inputs"]], FINDINGS)
 
 
 def _of_loop(result: Result) -> str:
@@ -123,7 +119,7 @@ def _of_loop(result: Result) -> str:
 def _of_chain(result: Result) -> str:
     chain: Chain = result.part
     stages = [it["name"] if it["repeat"] == 1 else f"{it['name']} ×{it['repeat']}" for it in chain["stages"]]
-    return f"chain of {first_of(stages, _FACTS)}"
+    return f"chain of {first_of(stages, FINDINGS)}"
 
 
 def _of_load(result: Result) -> str:
@@ -139,14 +135,10 @@ def _of_load(result: Result) -> str:
 
 
 def _of_sweep(result: Result) -> str:
-    return f"{first_of([it.name for it in result.shapes], _FACTS)}"
+    return f"{first_of([it.name for it in result.shapes], FINDINGS)}"
 
 
 _OF_KINDS: dict[str, Callable[[Result], str]] = {LOOP: _of_loop, CHAIN: _of_chain, LOAD: _of_load, SWEEP: _of_sweep}
-
-
-def _is_busy(result: Result) -> bool:
-    return any(it.code == "busy-machine" for it in facts_of(result))
 
 
 def _shape(shape: list[int] | None) -> str:

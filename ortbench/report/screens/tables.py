@@ -15,9 +15,9 @@ from ortbench.report import load, sweep
 from ortbench.report.case_table import Own
 from ortbench.report.model import KEY, NOTHING, Table
 from ortbench.report.run import mode_table
+from ortbench.report.screens.brief import GAP, WIDTH
 
 _MOST_ROWS = 8
-_WIDTH, _GAP = 80, 2
 _PLACES = 1  # of a per cent, of what an interval reaches
 # The columns of a table of modes, by kind; those of a loop that generates are others.
 _COLUMNS = {
@@ -38,7 +38,7 @@ def _only(table: Table, names: Sequence[str]) -> Table:
     at_name = {it.name: at for at, it in reversed(list(enumerate(table.columns)))}
     key = [at for at, it in enumerate(table.columns) if it.group == KEY]
     wanted = [at_name[name] for name in names if name in at_name]
-    while wanted and _width(table, [*key, *wanted]) > _WIDTH:
+    while wanted and _width(table, [*key, *wanted]) > WIDTH:
         wanted.pop()
     kept = sorted([*key, *wanted])
     rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
@@ -48,7 +48,7 @@ def _only(table: Table, names: Sequence[str]) -> Table:
 
 def _width(table: Table, columns: Sequence[int]) -> int:
     cells = [max([len(table.columns[at].name), *(len(row[at]) for row in table.rows)]) for at in columns]
-    return sum(cells) + _GAP * (len(cells) - 1)
+    return sum(cells) + GAP * (len(cells) - 1)
 
 
 def _few_rows(table: Table, keep: Callable[[tuple[str, ...]], bool]) -> Table:
