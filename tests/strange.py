@@ -198,7 +198,7 @@ def hanging() -> None:
     from ortbench.__main__ import main
     from ortbench.measure import process
 
-    trace, ahead, last = Path(sys.argv.pop()), 0.0, time.monotonic()
+    trace, ahead, last = Path(os.environ["REFDEVICE_TRACE"]), 0.0, time.monotonic()
     hung: list[int] = []
 
     def monotonic() -> float:
@@ -295,7 +295,7 @@ def run(ep: Strange, command: str, files: Files, folder: Path) -> Cell:
     line = lines(ep, command, files, library, out)
     if ep.hangs:
         environment = Config(compute_us=COMPUTE_US, trace=trace, trace_records=100_000, **ep.knobs).environ()
-        ran = ortbench(*line, trace, **environment, **{forks.MAIN: "tests.strange:hanging"})
+        ran = ortbench(*line, **environment, **{forks.MAIN: "tests.strange:hanging"})
     else:
         environment = Config(compute_us=COMPUTE_US, **ep.knobs).environ()
         ran = ortbench(*line, **environment)

@@ -57,7 +57,7 @@ def check(name: str, command: str, get: Get) -> Cell:
         _plain[command] = get("plain", command)
     cell = _plain[command] if name == "plain" else get(name, command)
     lines = cell.ran.err.splitlines()
-    assert "Traceback" not in cell.ran.out + cell.ran.err
+    assert "Traceback" not in (said := cell.ran.out + cell.ran.err), said
     assert [line for line in lines if not line.startswith("ortbench: ")] == []
     assert len({*lines}) == len(lines)
     assert cell.ran.code == (BENCHMARK_FAILED if lines else DONE)

@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ortbench.cli import COMMANDS, HELP_ALL, SENTENCES
 from ortbench.core.errors import BadInput
+from ortbench.core.paths import may
 from ortbench.model.modes import ALL_MODES, CHAIN_MODES, EVERY, LOAD_MODES, LOOP_MODES, MODES, USUAL
 from ortbench.plan.option_types import FLAG, SWITCH
 from ortbench.plan.options import BASELINE_SET, OTHERS, PANELS, Option, Owner, RawOptions, given_by, options_of
@@ -133,7 +134,7 @@ _TO_READ = object()  # what in_full has to read
 
 def _path(word: str) -> Path:
     """A path; a ValueError where it is there and cannot be read, which Typer has a message for."""
-    if os.path.exists(word) and not os.access(word, os.R_OK):
+    if os.path.exists(word) and not may(word, os.R_OK):
         raise ValueError
     return Path(word)
 

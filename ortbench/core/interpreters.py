@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from ortbench.core.errors import BadInput
+from ortbench.core.paths import may
 
 _IN_ENVIRONMENT = ("bin/python", "bin/python3", "Scripts/python.exe", "python.exe")  # of venv, conda and their like
 _SITES = ("lib/python3*/site-packages", "lib/site-packages", "Lib/site-packages")
@@ -43,7 +44,7 @@ def is_interpreter(path: str, option: str) -> None:
         raise BadInput(f"{option}: no interpreter in that folder, such as bin/python: {path}", option)
     if not os.path.exists(found):
         raise BadInput(f"{option}: no such interpreter: {path}", option)
-    if not os.access(found, os.X_OK):
+    if not may(found, os.X_OK):
         raise BadInput(f"{option}: not an interpreter, it cannot be run: {path}", option)
 
 

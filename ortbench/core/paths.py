@@ -58,8 +58,13 @@ def check_readable(path: str | Path, option: str | None = None, wanted: str = "f
         raise BadInput(f"{begins}{path} is a folder: name a file", option)
     if kind in (Kind.PIPE, Kind.DEVICE) or _is_of_this_process(path):
         raise BadInput(f"{begins}{path} cannot be read by other processes: name a file", option)
-    if not os.access(path, os.R_OK | (os.X_OK if kind is Kind.FOLDER else 0)):
+    if not may(path, os.R_OK | (os.X_OK if kind is Kind.FOLDER else 0)):
         raise BadInput(f"{begins}{path} may not be read", option)
+
+
+def may(path: str | Path, what: int) -> bool:
+    """`os.access` for what this process may do: where it can, that of the real user leaves out capabilities that the process has."""
+    return os.access(path, what, effective_ids=os.access in os.supports_effective_ids)
 
 
 def is_same_file(path: str | Path) -> Callable[[str | Path], bool]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core import files, safe_text
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
-from ortbench.core.paths import Kind, check_readable, is_folder, kind_of
+from ortbench.core.paths import Kind, check_readable, is_folder, kind_of, may
 from ortbench.core.safe_text import complain
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def check_place(path: str | None, option: str) -> None:
         raise BadInput(f"{option} {path}: name a file")
     if not is_folder(file.parent, option):
         raise BadInput(f"{option} {path}: there is no folder {file.parent}")
-    if not _is_special(file) and not os.access(file.parent, os.W_OK):
+    if not _is_special(file) and not may(file.parent, os.W_OK):
         raise BadInput(f"{option} {path}: the folder {file.parent} cannot be written")
 
 

@@ -210,13 +210,15 @@ def test_a_limit_of_processes_is_told(tmp_path: Path) -> None:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         lacking("root, and setpriv, to run as a user without other processes")
     tmp_path.chmod(0o777)
+    model = Path(shutil.copy(TINY, tmp_path))
+    model.chmod(0o600)
     capabilities = "-all,+dac_override,+dac_read_search"  # all files are read as before
     user = ("setpriv", "--reuid=54321", f"--inh-caps={capabilities}", f"--ambient-caps={capabilities}")
     for most, line in (
-        (0, ("run", TINY, *SHORT)),
-        (2, ("inspect", TINY)),
-        (3, ("run", TINY, *SHORT)),
-        (5, ("load", TINY, "--ep", "cpu", "--concurrency", 9, "--duration", 0.1)),
+        (0, ("run", model, *SHORT)),
+        (2, ("inspect", model)),
+        (3, ("run", model, *SHORT)),
+        (5, ("load", model, "--ep", "cpu", "--concurrency", 9, "--duration", 0.1)),
     ):
         prefix = (*user, "bash", "-c", f'ulimit -u {most}; exec "$@"', "bash")
         ran = ortbench(

@@ -1,7 +1,8 @@
-"""What looking at a model's graph takes grows with the model, not with its square; counted in CPU time of one size and four times that."""
+"""What looking at a model's graph takes grows with the model, not with its square; counted in CPU time of two sizes."""
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from ortbench.analysis.nodes.node_times import Timed
 from ortbench.worker.looks import graph as looks_graph
 
 _value, _node, FLOAT = helper.make_tensor_value_info, helper.make_node, TensorProto.FLOAT
-SMALL, TIMES = 3_000, 4
+SMALL, TIMES = 1_500, 8
 
 
 def chained(count: int) -> onnx.GraphProto:
@@ -48,6 +49,8 @@ def branching(count: int) -> onnx.GraphProto:
 def cpu_time(graph: onnx.GraphProto) -> float:
     """Of all that is done with the nodes of a graph, every third of which another EP has."""
     model = helper.make_model(graph)
+    gc.collect()
+    gc.disable()  # what it takes depends on what other tests left
     start = time.process_time()
     nodes, _ = looks_graph.nodes_of(model, ())
     looks_graph.content(model)
@@ -55,11 +58,13 @@ def cpu_time(graph: onnx.GraphProto) -> float:
     layout(placed)
     timed = [Timed(it.name, it.op, "EP", at, it.inside, (1,), 4, (), ()) for at, it in enumerate(nodes)]
     each_node(timed, nodes, nodes, [[0]])
-    return time.process_time() - start
+    took = time.process_time() - start
+    gc.enable()
+    return took
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("make", [chained, gathered, branching])
 def test_time_grows_with_the_number_of_nodes(make: Callable[[int], onnx.GraphProto]) -> None:
     small, large = (min(cpu_time(make(count)) for _ in range(2)) for count in (SMALL, SMALL * TIMES))
-    assert large < 2 * TIMES * small  # of its square it would be four times `TIMES`
+    assert large < TIMES**1.5 * small  # half-way, on a scale of factors, between its size and its square

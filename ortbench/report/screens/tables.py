@@ -85,8 +85,8 @@ def _of_shapes(result: Result) -> list[Table]:
 def _of_load(result: Result) -> list[Table]:
     """By clients and by rate; of many rows those of the first mode."""
     tables = [(load.closed_table(result), _OF_CLIENTS), (load.open_table(result), _OF_RATES)]
-    first = modes_of(result)[0]
-    return [_few_rows(_only(table, names), lambda row: row[0] == first) for table, names in tables if table.rows]
+    first = modes_of(result)[:1]
+    return [_few_rows(_only(table, names), lambda row: row[0] in first) for table, names in tables if table.rows]
 
 
 TABLES: dict[str, Callable[[Result], list[Table]]] = {
