@@ -38,7 +38,7 @@ def noise_facts(result: Result) -> Iterator[Fact]:
         return
     of = summary(result.noise)
     values: Values = {
-        "cores": Quantity(of.cores, "1"), "others": share(of.others or 0.0), "stolen": share(of.stolen), "stopped": share(of.stopped),
+        "reasons": found, "cores": Quantity(of.cores, "1"), "others": share(of.others or 0.0), "stolen": share(of.stolen), "stopped": share(of.stopped),
         "waited": share(of.waited / of.blocks if of.blocks else 0.0), "gpu_processes": of.gpu_processes,
     }  # fmt: skip
     yield Fact("busy-machine", found[0], "", values, _quieter(result, found[0]))
@@ -68,7 +68,7 @@ def doubt_facts(result: Result) -> Iterator[Fact]:
             values: Values = {
                 "ep": it["doubt"]["ep"],
                 "against": told_of(it),
-                "error": f"{found['max_error']:.3g}",
+                "error": Quantity(found["max_error"], "1"),
             }
             if "sqnr" in found:
                 values["sqnr"] = Quantity(found["sqnr"], "dB")

@@ -27,9 +27,11 @@ from ortbench.analysis.loads.levels import (
 )
 from ortbench.analysis.loads.queueing import LEAST
 from ortbench.analysis.noise import is_busy, quieter
+from ortbench.analysis.residency import needs
 from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import listed
 from ortbench.facts.fact import Fact, Quantity, Values, ns
+from ortbench.model.modes import mode_of
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import SloRate
 
@@ -65,7 +67,7 @@ def _rate(value: float) -> Quantity:
 
 def searched(result: Result, mode: str, found: SloRate | None, asked: Asked) -> Fact:
     """The highest rate at which a mode meets an SLO; or that none does, or that the time was too short to tell."""
-    values: Values = {"slo": slo_text(asked)}
+    values = _asked_values(result, asked)
     levels = measured(result, RATE, mode)
     if found is None:
         unclear = [*takewhile(lambda it: keeps(it, asked) is None, levels)]
@@ -84,7 +86,7 @@ def searched(result: Result, mode: str, found: SloRate | None, asked: Asked) -> 
     stat = next(iter(asked))
     values |= {
         "rate": _rate(found["rate"]),
-        "requests": f"{found['requests']:,}",
+        "requests": found["requests"],
         "stat": stat,
         "latency": ns(found["latency"].get(stat, 0)),
     }
@@ -92,9 +94,20 @@ def searched(result: Result, mode: str, found: SloRate | None, asked: Asked) -> 
     after = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
     if found["violated_from"] is not None:
         values["violated_from"] = _rate(found["violated_from"])
-        return Fact("slo-rate", "met-busy" if is_busy(result) else "met", mode, values, after)
+        return Fact("slo-rate", _met(mode, "met-busy" if is_busy(result) else "met"), mode, values, after)
     is_highest = found["rate"] >= max((at(it).value for it in levels), default=0.0)
-    return Fact("slo-rate", "met-highest" if is_highest else "met-at-least", mode, values, after)
+    return Fact("slo-rate", _met(mode, "met-highest" if is_highest else "met-at-least"), mode, values, after)
+
+
+def _asked_values(result: Result, asked: Asked) -> Values:
+    """The SLO, its limits as figures, and what has to hold for modes that keep tensors on the device."""
+    limits: Values = {f"{stat}_limit": ns(most) for stat, most in asked.items()}
+    return {"slo": slo_text(asked), **limits, "needs": needs(result)}
+
+
+def _met(mode: str, verdict: str) -> str:
+    """The verdict on a mode that meets an SLO; of one that keeps tensors on the device the same on a condition."""
+    return f"{verdict}-if" if mode_of(mode).on_device else verdict
 
 
 def _of_points(result: Result, mode: str, asked: Asked) -> Iterator[Fact]:
@@ -105,11 +118,12 @@ def _of_points(result: Result, mode: str, asked: Asked) -> Iterator[Fact]:
     unknown = [
         level for level, is_met in told if is_met is None and at(level).value > most
     ]  # what meets it with more does so with less
-    values: Values = {"slo": slo_text(asked)}
+    values = _asked_values(result, asked)
     if good:
-        yield Fact("slo", "met", mode, {**values, "where": at(max(good, key=lambda it: at(it).value)).text})
+        yield Fact("slo", _met(mode, "met"), mode, {**values, "where": at(max(good, key=lambda it: at(it).value)).text})
     if broken:
-        verdict = "busy" if is_busy(result) else "saturated" if is_full(broken[0]) else "violated"
+        violated = "violated" if len(broken) == 1 else "violated-at-several"
+        verdict = "busy" if is_busy(result) else "saturated" if is_full(broken[0]) else violated
         yield Fact("slo", verdict, mode, {**values, "where": points(broken), **_figures(broken[0], asked)})
     if unknown:
         yield Fact(

@@ -12,7 +12,10 @@ from ortbench.analysis import sweep
 from ortbench.analysis.loads.levels import at, load_cases
 from ortbench.core import units
 from ortbench.core.errors import BENCHMARK_FAILED
-from ortbench.gate.limits import CODES, CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, between, overall
+from ortbench.facts.fact import Fact
+from ortbench.facts.gate import gate_fact
+from ortbench.facts.sentences import sentence
+from ortbench.gate.limits import CODES, CONFIDENCE, FAILED, UNCLEAR, Check, between, overall
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Result, not_ok
@@ -22,11 +25,6 @@ if TYPE_CHECKING:
 
 SIDES = ("candidate", "baseline")
 AGAIN = "again"  # the folder of what was measured once more
-_SAID = {
-    PASSED: "passed",
-    FAILED: "failed",
-    UNCLEAR: "cannot tell, too noisy for a verdict. Next: {}a longer --duration or a quieter machine{}",
-}
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,7 @@ class Verdict:
     folder: Path | None = None  # where it was saved, if it was
     alike: bool = False  # nothing that was recorded differs between the two, as its remark says
     why: Why | None = None  # what makes the candidate slower, where that was looked for
+    not_confirmed: str = ""  # why a regression could not be measured once more
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,19 +61,21 @@ class Verdict:
         return "benchmark failed" if self.failed else overall(self.checks)
 
     @property
+    def fact(self) -> Fact:
+        """What it came to."""
+        kind, has_baseline = KINDS[self.results[0].kind], bool(self.results[1:])
+        return gate_fact(
+            overall(self.checks),
+            is_broken=bool(self.failed),
+            # What has no interval is not noisy: its check says what it lacks.
+            is_lacking=all(check.low is None for check in self.checks if check.verdict == UNCLEAR),
+            not_confirmed=self.not_confirmed,
+            is_stored=kind.live and has_baseline and self.folder is None,
+        )
+
+    @property
     def sentence(self) -> str:
-        if self.failed:
-            return "the benchmark failed"
-        found = overall(self.checks)
-        # What has no interval is not noisy: its check says what it lacks.
-        lacking = found == UNCLEAR and all(check.low is None for check in self.checks if check.verdict == UNCLEAR)
-        if lacking:
-            return "cannot tell, the checks say what is lacking"
-        kind = KINDS[self.results[0].kind]
-        explains = kind.times_nodes and self.results[1:] and self.why is None and not self.alike
-        also = "; --why shows which nodes differ" if explains else ""
-        models = "--model and --baseline-model" if self.results[1:] else "--model"
-        return _SAID[found].format(f"a live gate ({models}), " if kind.live and self.folder is None else "", also)
+        return sentence(self.fact).removesuffix(".")
 
     @property
     def code(self) -> int:

@@ -215,13 +215,14 @@ def gate_live(
     folder = held.folders[0] if held.folders else None
     if folder is not None and results[1:]:
         folder = folder.parent
+    not_confirmed = ""
     if held.regressions:
         again = _hold_again(asked, held, quiet, observer, folder)
         if again is None:
             return None
-        checks = again
+        checks, not_confirmed = again
     slower = [it.mode for it in checks if it.verdict == FAILED and it.name in held.regressions and it.mode]
-    verdict = Verdict(results, checks, remarks, folder, alike)
+    verdict = Verdict(results, checks, remarks, folder, alike, not_confirmed=not_confirmed)
     can_tell = bool(results[1:]) and KINDS[results[0].kind].times_nodes and not verdict.failed
     if can_tell and (bool(slower) if asked.why is None else asked.why):
         verdict = _explained(verdict, asked, held, slower, quiet, observer)
@@ -290,15 +291,16 @@ def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place
 
 def _hold_again(
     asked: AskedGate, held: _Held, quiet: bool, observer: Observer | None, folder: Path | None
-) -> Sequence[Check] | None:
-    """The checks, with what another time with fresh workers came to, which is kept beside the first; None if it was interrupted."""
+) -> tuple[Sequence[Check], str] | None:
+    """The checks, with what another time with fresh workers came to, which is kept beside the first, and why that failed, if it did; None
+    if it was interrupted."""
     observer = observer or _line(quiet, "confirming with fresh workers")
     try:
         again = _hold(asked, quiet, observer, None if folder is None else lambda: make_folder(folder / AGAIN))
         held.check_models()
     except (OrtbenchError, OSError) as error:
-        return confirmed(held.checks, held.regressions, [], f"it failed: {error}")
-    return None if again is None else confirmed(held.checks, held.regressions, again.checks)
+        return confirmed(held.checks, held.regressions, [], f"it failed: {error}"), str(error)
+    return None if again is None else (confirmed(held.checks, held.regressions, again.checks), "")
 
 
 def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str], bool]:

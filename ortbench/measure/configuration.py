@@ -18,7 +18,7 @@ from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.schedule import Block, add_host_time, by_stage, by_token, streams
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, READBACK, RUN, SYNCS
 from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
-from ortbench.model.result import FAILED, OK, UNSUPPORTED, Case, Result
+from ortbench.model.result import FAILED, NOT_MEASURED, OK, UNSUPPORTED, Case, Result
 from ortbench.model.schema import CaseCheck, CaseSync, Machine, Stopped
 from ortbench.model.timeline import Failure, Span, TimedBlock, Timeline
 from ortbench.plan.plan import Plan
@@ -458,6 +458,9 @@ class Configuration:
         self.result.environment["load_average"]["end"] = load_average()
         for case in self.cases.values():
             if case.status == OK and not case.samples:
+                if why is not None and why["reason"] == "interrupted":
+                    case.status, case.reason = NOT_MEASURED, "interrupted before its first block"
+                    continue
                 elsewhere = "not measured, because it failed in another configuration"
                 case.status = FAILED
                 case.reason = elsewhere if case.mode in lost else "the run ended before it was measured"

@@ -39,7 +39,7 @@ Status = Literal["ok", "unsupported", "failed", "not_measured"]
 OK: Final = "ok"
 UNSUPPORTED: Final = "unsupported"
 FAILED: Final = "failed"
-NOT_MEASURED: Final = "not_measured"  # a load point of a load that was ended before its turn came
+NOT_MEASURED: Final = "not_measured"  # the measurement was ended before its turn came
 # Kinds: of single inferences, of a loop, a chain, a load, a sweep, a bandwidth curve, starts, a soak.
 RUN, LOOP, CHAIN, LOAD = "run", "loop", "chain", "load"
 SWEEP, BANDWIDTH, START, SOAK = "sweep", "bandwidth", "start", "soak"

@@ -104,6 +104,8 @@ def next_command(done: CarriedOut, name: str, *changes: str, without: Collection
     given = [it for it in given if it.option.panel != WRITTEN and it.flag != _WRITES]
     if not is_same:
         given = [it for it in given if it.option.panel in _ELSEWHERE]
+    if len(changed) < sum(it.startswith("--") for it in changes):  # an option that the command has not
+        return ""
     lists = prod(it.several for it in changed)
     if not is_same and name not in _FROM_INPUTS:
         return ""  # what else it takes is known from the command alone
@@ -120,10 +122,10 @@ def next_command(done: CarriedOut, name: str, *changes: str, without: Collection
     return " ".join([*(f"{key}={shlex.quote(text)}" for key, text in done.variables.items()), shlex.join(words)])
 
 
-def is_of(command: Sequence[str], name: str) -> bool:
-    """Whether a command that was typed is that of this name."""
-    _, source, words = _typed(command)
-    return bool(words) and source == name
+def name_of(command: Sequence[str]) -> str:
+    """The name of a command that was typed; empty where nobody typed one."""
+    _, name, words = _typed(command)
+    return name if words else ""
 
 
 @cache

@@ -98,8 +98,7 @@ def build_gate(verdict: Verdict) -> Report:
 
 def verdict_report(verdict: Verdict) -> Report:
     """The verdict and its checks alone, which stand first on a page."""
-    more = verdict.sentence.removeprefix(verdict.word).removeprefix(", ")
-    said = [Note(capitalized(more))] if more and more != verdict.sentence else []
+    said = [] if verdict.sentence == verdict.word else [Note(capitalized(verdict.sentence))]
     own = [it for it in _remarks(verdict) if _CHANGED not in it.text]  # changes stand beside the results
     return Report(f"Gate: {verdict.word}", [[Notes([*said, *_in_words(verdict), *own])]])
 

@@ -10,6 +10,7 @@ import pytest
 from ortbench.analysis.loads.levels import slo_text
 from ortbench.facts.findings import headline
 from ortbench.facts.load import open_knee
+from ortbench.facts.sentences import sentence
 from ortbench.model.result import Case, Result
 from ortbench.report.load import mode_curves
 from tests.expect import there
@@ -208,13 +209,37 @@ def test_longer_inferences_at_a_higher_rate_are_the_machines(workers: int, p50_m
 def test_clients_with_which_an_slo_is_met() -> None:
     levels = [closed(CPU, count, 100.0, 5.0 * count) for count in (1, 2, 4, 8)]
     result = load_result(*levels, slo={"p50": 12 * MS})
-    assert keys(result)[:2] == [("slo", "met", CPU), ("slo", "violated", CPU)]
+    assert keys(result)[:2] == [("slo", "met", CPU), ("slo", "violated-at-several", CPU)]
     met, violated = [it for it in facts(result) if it.code == "slo"]
     assert (met.values["where"], violated.values["where"], violated.values["first"]) == (
         "2 clients",
         "with 4 and 8 clients",
         "with 4 clients",
     )
+
+
+def test_a_violated_slo_names_its_load_point_once() -> None:
+    levels = [closed(CPU, count, 100.0, 5.0 * count) for count in (1, 2)]
+    (found,) = (it for it in facts(load_result(levels[0], slo={"p50": 1 * MS})) if it.code == "slo")
+    assert sentence(found) == "cpu-tensors violates p50 ≤ 1 ms with 1 client: p50 5.00 ms."
+    (found,) = (it for it in facts(load_result(*levels, slo={"p50": 1 * MS})) if it.code == "slo")
+    assert sentence(found).count("with 1 client") == 1
+    assert values(found)["p50_limit"] == MS
+
+
+def test_an_slo_met_by_tensors_on_the_device_is_met_on_their_condition() -> None:
+    """By clients, by rates and by a search; other modes meet it without one."""
+    by_clients = load_result(*(closed(mode, 1, 100.0, 5.0) for mode in (CPU, RESIDENT)), slo={"p50": 12 * MS})
+    by_search = rated(
+        **{RESIDENT: slo_rate(210.0, 216.0), DEVICE: slo_rate(200.0, None), "pipelined": slo_rate(190.0, 200.0)}
+    )
+    by_rate = load_result(opened(RESIDENT, 10, 5.0), opened(DEVICE, 10, 5.0), slo=SLO)
+    for result in (by_clients, by_search, by_rate):
+        told = [it for it in facts(result) if it.code in ("slo", "slo-rate")]
+        assert len(told) > 1
+        for it in told:
+            assert it.verdict.endswith("-if") is (it.mode == RESIDENT)
+            assert sentence(it).startswith("If tensors never cross") is (it.mode == RESIDENT)
 
 
 def facts(result: Result) -> list[Any]:
@@ -231,7 +256,7 @@ def test_the_highest_rate_that_meets_the_slo() -> None:
     result = rated(**{CPU: None, DEVICE: slo_rate(210.0, 216.0)})
     assert keys(result)[:2] == [("slo-rate", "met", DEVICE), ("slo-rate", "none", CPU)]
     met = values(fact(result, "slo-rate", DEVICE))
-    assert (met["rate"], met["latency"], met["violated_from"], met["requests"]) == (210, 18 * MS, 216, "1,240")
+    assert (met["rate"], met["latency"], met["violated_from"], met["requests"]) == (210, 18 * MS, 216, 1240)
     assert fact(rated(**{DEVICE: slo_rate(210.0, None)}), "slo-rate", DEVICE).verdict == "met-highest"
     result.noise = noise_of(2, 1.2, [0.5] * 12)
     assert [it.verdict for it in facts(result) if it.code == "slo-rate"] == ["met-busy", "noise"]
@@ -241,7 +266,7 @@ def test_an_slo_that_no_rate_meets_and_one_that_all_do() -> None:
     levels = [opened(CPU, rate, 5.0, 30.0) for rate in (10, 20, 30)]
     none = fact(load_result(*levels, slo=SLO), "slo")
     assert (none.verdict, none.values["where"], values(none)["latency"]) == (
-        "violated",
+        "violated-at-several",
         "at 10, 20 and 30 requests/s",
         30 * MS,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
-from ortbench.gate.verdict import confirmed
+from ortbench.gate.verdict import Verdict, confirmed
+from tests.results import result_of
 
 FIRST = Check("cpu-tensors latency median", FAILED, "cpu-tensors: ratio 1.95", 1.95, 1.83, 5.16, 1.05, 9)
 
@@ -36,6 +37,8 @@ def test_a_regression_takes_two_that_say_so() -> None:
         check.text
         == "cpu-tensors: ratio 1.95; again with fresh workers: it failed: the worker was ended by SIGSEGV, so the regression is not confirmed"
     )
+    unclear = Verdict([result_of(), result_of()], [check], not_confirmed="m.onnx was changed")
+    assert unclear.sentence == "cannot tell, the regression could not be measured again: m.onnx was changed"
     others = [
         Check("mode device-tensors", FAILED, "device-tensors is failed"),
         Check("device-tensors latency median", PASSED, "fine", 1.0),

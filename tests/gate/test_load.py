@@ -119,7 +119,7 @@ def test_a_latency_without_blocks_cannot_be_told_and_says_why() -> None:
     noisy = gate_stored(serving(1.05), serving(), limits("throughput@concurrency=2"), force=False)
     assert (
         noisy.sentence
-        == "cannot tell, too noisy for a verdict. Next: a live gate (--model and --baseline-model), a longer --duration or a quieter machine"
+        == "cannot tell, too noisy for a verdict: measure both sides in turns, with --model and --baseline-model"
     )
 
 

@@ -171,7 +171,10 @@ def test_a_model_that_is_replaced_after_a_verdict(start: int, reason: str, tmp_p
         "--duration", 2, "--max-regression", "10%",
     )  # fmt: skip
     assert ran.code == (4 if start == 3 else 3)
-    assert f"{reason}{slow} {CHANGED}" in " ".join(ran.out.split())
+    told = " ".join(ran.out.split())
+    assert f"{reason}{slow} {CHANGED}" in told
+    assert "too noisy" not in told
+    assert (f"gate: cannot tell, the regression could not be measured again: {slow} {CHANGED}" in told) is (start == 3)
 
 
 def products(path: Path, number: int) -> Path:

@@ -136,7 +136,9 @@ def test_in_every_stage(number: int, stage: str, tmp_path: Path) -> None:
     (result,) = out.glob("*/result.json")
     # What comes after the last check adds nothing to what was measured.
     complete = stage.startswith(("close-up", "profiling"))
-    assert (json.loads(result.read_text())["stopped"] == {"reason": "interrupted"}) != complete
+    left = json.loads(result.read_text())
+    assert (left["stopped"] == {"reason": "interrupted"}) != complete
+    assert all(case["status"] == ("ok" if case["samples"] else "not_measured") for case in left["cases"])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+from ortbench.analysis.findings.program import again
 from ortbench.facts.shared import noise_facts
 from ortbench.model.result import Result
 from ortbench.model.schema import MachineNoise
@@ -58,3 +59,22 @@ def test_what_noise_means_to_the_verdict_of_a_gate() -> None:
         "Noise hits configurations with other threads or EPs unequally"
     )
     assert [it.verdict for it in noise_facts(busy)] == ["others"]
+
+
+def test_the_fact_has_every_reason() -> None:
+    waited, *_ = noise_facts(one(noise_of(2, 1.0, HALF)))
+    assert waited.values["reasons"] == ["others", "waited"]
+    stopped, *_ = noise_facts(one(noise_of(2, 1.0, HALF, gpu_processes=1)))
+    assert stopped.values["reasons"] == ["others", "waited", "gpu"]
+
+
+def test_the_command_of_a_search_is_the_whole_one_that_was_typed() -> None:
+    """Of `tune`, whose results are runs; of what takes no such option, and of what nobody typed, it is words."""
+    searched = one(noise_of(2, 1.0))
+    searched.command = ["ortbench", "tune", "m.onnx", "--ep", "cpu", "--max-time", "20s", "--set", "mem-pattern=on"]
+    fact, *_ = noise_facts(searched)
+    assert fact.next == "ortbench tune m.onnx --ep cpu --max-time 20s --wait-quiet 60s"
+    assert again(searched, "--max-time", "9s") == "ortbench tune m.onnx --ep cpu --max-time 9s"
+    assert again(searched, "--concurrency", "9") == "measure again with --concurrency 9"
+    searched.command = ["pytest"]
+    assert again(searched, "--duration", "9s") == "measure again with --duration 9s"

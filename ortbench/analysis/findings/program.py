@@ -13,7 +13,7 @@ from ortbench.model.modes import CPU
 from ortbench.model.result import LOOP, Result
 from ortbench.model.schema import Loop
 from ortbench.model.settings import OF_SESSION, typed
-from ortbench.plan.next_command import CarriedOut, is_of, next_command
+from ortbench.plan.next_command import CarriedOut, name_of, next_command
 
 # What no program is written with, by the settings of a result.
 _NOT_WRITTEN = ("policy",)
@@ -21,6 +21,7 @@ _NOT_WRITTEN = ("policy",)
 _SEARCHED = ("intra-op-threads", "inter-op-threads", "execution-mode", "cpu-mem-arena", "mem-pattern", "opt-level")
 _OF_INFERENCES = ("expect", "input", "shape", "dim", "sequence-tensors", "range")  # what a decoder finds by itself
 _MOST_THREADS = 64
+_SEARCH = "tune"  # whose results are runs
 
 
 def command(result: Result, name: str, *changes: str, without: Collection[str] = ()) -> str:
@@ -54,8 +55,9 @@ def program_command(result: Result, mode: str) -> str:
 
 
 def again(result: Result, *more: str) -> str:
-    """The command that measures the same again with something more; in words where the result is of no such command."""
-    found = command(result, result.kind, *more) if is_of(result.command, result.kind) else ""
+    """The command that was typed, with something more; in words where the result is of none that measures the same again."""
+    name = name_of(result.command)
+    found = command(result, name, *more) if name in (result.kind, _SEARCH) else ""
     return found or f"measure again with {shlex.join(more)}"
 
 
