@@ -9,14 +9,14 @@ HEAD = """\
 # Words
 
 What the words of reports mean. `ortbench explain` says the same: of one word, as in `ortbench explain sync`, or of several;
-without any it lists them. This page is made from its entries: `python -m tests.glossary > docs/words.md`.
+without any it lists them. Findings are in [actions.md](actions.md). This page is made from its entries: `python -m tests.glossary > docs/words.md`.
 """
 
 
 def document() -> str:
     """The page."""
     parts = [HEAD]
-    for group in (group for group in Group if group is not Group.COMMANDS):
+    for group in (group for group in Group if group not in (Group.FINDINGS, Group.COMMANDS)):
         parts += [f"## {group.title}\n", "| word | meaning |\n|---|---|"]
         parts += [f"| {_cell(entry.word)} | {_meaning(entry)} |" for entry in entries() if entry.group is group]
         parts.append("")

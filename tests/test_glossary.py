@@ -6,7 +6,6 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -192,9 +191,9 @@ def test_every_verdict_has_an_entry() -> None:
 
 # What findings, headings and rows say that is neither a column nor a verdict.
 NOUNS = (
-    "CI", "prediction interval", "disturbed", "bimodal", "depth", "in flight", "jump", "drop", "pageable memory", "pinned memory",
+    "prediction interval", "disturbed", "bimodal", "depth", "in flight", "pageable memory", "pinned memory",
     "link's peak", "outside of nodes", "private memory", "busy machine", "quiet", "verified", "precision", "time is up", "too few blocks",
-    "EP device", "symbolic", "good", "note", "bad", "first token", "replayed", "tensors stay in place", "Tensors in place",
+    "EP device", "good", "note", "bad", "first token", "tensors stay in place", "Tensors in place",
     "the state stays in place", "intermediate tensors stay in place", "remainder", "knee", "KV cache", "resource usage",
 )  # fmt: skip
 
@@ -202,8 +201,6 @@ NOUNS = (
 def test_every_noun_of_findings_has_an_entry() -> None:
     known = {name.casefold() for entry in entries() for name in (entry.word, *entry.also)}
     all_known({noun.casefold() for noun in NOUNS}, known)
-    for word in ("pp512", "tg64"):
-        assert any(fnmatch(word, name) for name in known if "*" in name)
 
 
 def test_every_warning_has_an_entry_and_no_entry_is_of_none() -> None:

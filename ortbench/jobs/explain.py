@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 
 from ortbench.core.errors import BadInput
 from ortbench.report.glossary import Entry, Group, entries
@@ -15,6 +14,7 @@ from ortbench.report.terminal.console import Screen, show_markdown
 
 _LONGEST = 5  # words that a term has at most
 _OPTION = re.compile(r"\| `--(([a-z0-9-]+)[^`]*)` \| ([^|]*) \|.* \| (.+)\. \|")  # a row of the page of options
+_FINDING = re.compile(r"\| `(.+?)` \| `(.+?)` \| (.*?) \| (.*?) \| (?:\[.*\]\((.*)\))? ?\|")  # of that of findings
 _Named = Mapping[str, Sequence[Entry]]  # entries by all that they may be called
 
 
@@ -38,7 +38,11 @@ def explain(typed: Sequence[str], commands: tuple[Entry, ...]) -> None:
         screen.text(f"{entry.word}{group}", style="heading")
         # A word that a shell would not take as it stands has its page.
         more = entry.word if shlex.join(entry.word.split()) == entry.word else entry.page
-        for text in (f"{entry.sentence}.", entry.more, entry.page and f"More: ortbench explain --more {more}"):
+        for text in (
+            f"{entry.sentence}.",
+            *entry.more.splitlines(),
+            entry.page and f"More: ortbench explain --more {more}",
+        ):
             if text:
                 screen.text(text, label="  ")
 
@@ -59,7 +63,8 @@ def show_pages(typed: Sequence[str], commands: tuple[Entry, ...]) -> None:
 
 
 def _list(screen: Screen, commands: tuple[Entry, ...]) -> None:
-    by_group = {group: [entry.word for entry in (*entries(), *commands) if entry.group is group] for group in Group}
+    all_entries = (*entries(), *_findings(), *commands)
+    by_group = {group: [entry.word for entry in all_entries if entry.group is group] for group in Group}
     for group, words in by_group.items():
         screen.text(group.title, style="heading")
         screen.text(", ".join(words), label="  ")
@@ -93,12 +98,9 @@ def _unknown(word: str, by_name: _Named) -> str:
 
 
 def _known(name: str, by_name: _Named) -> list[Entry]:
-    """The entries of a name, also of one of a family, such as ``QLinear*``."""
+    """The entries of a name, else the option of it."""
     plain = _plain(name)
-    if plain in by_name or " " in plain:
-        return [*by_name.get(plain, ())]
-    families = (its for family, its in by_name.items() if "*" in family and fnmatchcase(plain, family))
-    return [entry for its in families for entry in its] or _options(plain.removeprefix("--"))
+    return [*by_name.get(plain, ())] or _options(plain.removeprefix("--"))
 
 
 def _options(name: str) -> list[Entry]:
@@ -108,10 +110,24 @@ def _options(name: str) -> list[Entry]:
     return [Entry(f"--{name}", Group.WORDS, first, " ".join(f"{it}." for it in more), also=(name,))] if rows else []
 
 
+def _findings() -> list[Entry]:
+    """Findings by their codes, with a line for each verdict: what the report says, names of figures in capitals, and what to do."""
+    found: dict[str, Entry] = {}
+    for row in filter(None, map(_FINDING.fullmatch, section("actions.md").splitlines())):
+        code, verdict, text, action, page = row.groups(default="")
+        text = re.sub(r"\*(\w+)\*", lambda figure: figure[1].upper(), text)
+        said = f"{verdict}: {text} To do: {action}."
+        if code in found:
+            found[code] = found[code]._replace(more=f"{found[code].more}\n{said}".lstrip())
+        else:
+            found[code] = Entry(code, Group.FINDINGS, said.removesuffix("."), page=page)
+    return [*found.values()]
+
+
 def _by_name(commands: tuple[Entry, ...]) -> _Named:
     """Every entry by all that it may be called; one name may be of several."""
     found: dict[str, list[Entry]] = {}
-    for entry in (*entries(), *commands):
+    for entry in (*entries(), *_findings(), *commands):
         for name in (entry.word, *entry.also):
             found.setdefault(_plain(name), []).append(entry)
     return found

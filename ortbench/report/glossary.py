@@ -41,7 +41,9 @@ class Group(Enum):
     PAGE = "Columns below the charts of a page", "a column below a chart"
     VERDICTS = "Verdicts", "a verdict"
     WARNINGS = "Warnings", "a warning"
-    COMMANDS = "Commands", "a command"  # whose entries only `ortbench explain` has
+    # whose entries only `ortbench explain` has
+    FINDINGS = "Findings", "a finding"
+    COMMANDS = "Commands", "a command"
 
     @property
     def title(self) -> str:

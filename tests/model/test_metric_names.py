@@ -60,7 +60,7 @@ REFUSED = {
     "": "there is no mode, metric or statistic ''; write one such as latency",
     "latncy.p95": "there is no mode, metric or statistic 'latncy'; did you mean latency",
     "cpu_tensors.latency": "did you mean cpu-tensors",
-    "cpu-tensors.upload": "there is no metric 'upload'; did you mean h2d?",
+    "cpu-tensors.compute": "there is no metric 'compute'; did you mean inference?",
     "cpu.latency": "did you mean cpu-tensors",
     "stage.image.encoder.p95": "'encoder' does not fit behind stage.image; a name with a dot needs quotes: 'stage.\"image.encoder\"'",
     "output.sqnr": "did you mean outputs.sqnr",

@@ -1,8 +1,7 @@
 """People read the words of the field: no text of the package, of docs/ or of the README has a phrase of the table below.
 
 The table has private words of the past and what to say instead; plain words such as "run" are not in it. Docstrings are not
-looked at, except those that docs/ shows. What `explain` takes for an old word, and old options, are data and stand in places of
-their own, which are left out.
+looked at, except those that docs/ shows.
 """
 
 from __future__ import annotations
@@ -105,10 +104,8 @@ def strings(tree: list[ast.AST]) -> Iterator[tuple[int, str]]:
 
 def texts() -> Iterator[tuple[str, str]]:
     """Every text, after the place where it stands."""
-    translated = {word for metric in METRICS.values() for word in metric.also}
     for path, tree in nodes().items():
-        exempt = KEYS | (translated if path.name in ("metrics.py", "modes.py") else set())
-        yield from ((f"{path}:{line}", text) for line, text in strings(tree) if text not in exempt)
+        yield from ((f"{path}:{line}", text) for line, text in strings(tree) if text not in KEYS)
     for name in [*ROOT.glob("docs/*.md"), ROOT / "README.md", *PACKAGE.rglob("*.j2")]:
         whole = name.read_text(encoding="utf-8")
         printed = re.sub(r"\{%.*?%\}|\{\{.*?\}\}", "", whole, flags=re.DOTALL) if name.suffix == ".j2" else whole
