@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ortbench.model.doctor_schema import Card, Facts
+from ortbench.features.doctor.model import Card, Facts
 from ortbench.model.protocol import ListedEp
 from tests.results import noise_of
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from ortbench.cli import COMMANDS
+from ortbench.cli import commands
 from ortbench.cli.options import declared_for, function_of
 from ortbench.plan.options import OTHERS, PANELS, Option
 from ortbench.suite.layers import GATE, OPTIONS
@@ -34,7 +34,7 @@ class Line(NamedTuple):
 def lines() -> dict[Line, list[str]]:
     """Every option, and the commands that have it so."""
     found: dict[Line, list[str]] = {}
-    for name in COMMANDS:
+    for name in commands():
         function = function_of(name)
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
         app.command()(function)

@@ -13,6 +13,7 @@ from typing import cast
 
 import pytest
 
+from ortbench.core.features import features
 from tests.conftest import ROOT
 from tests.sources import PACKAGE, nodes
 
@@ -39,6 +40,8 @@ KNOWS["jobs"] |= {"measure"}
 KNOWS["api"] -= {"cli"}  # two faces of the same
 KNOWS["api"] |= {"root"}
 KNOWS["root"] = {"root"}
+# The modules of a feature are called after the room whose law they keep, or after what they contain, as those of `measure`.
+LAYERS = {"feature": "core", "job": "jobs"}
 # The worker is started before the command line is loaded; the package offers what `api` has, and loads it when it is used.
 EXCEPTIONS = {
     ("__main__.py", f"ortbench{module}")
@@ -68,7 +71,19 @@ TABLES = {"model/protocol.py", "model/schema.py", "facts/sentences.py"}
 
 
 def room_of(parts: tuple[str, ...]) -> str:
+    if parts and parts[0] == "features":
+        return "features"
     return parts[0] if parts and parts[0] in ROOMS else "root"
+
+
+def layer_of(place: Path) -> str:
+    """The room whose law a file keeps: that it is in, or of a feature's that it is called after."""
+    if place.parts[0] != "features":
+        return room_of(place.parts[:-1])
+    layer = LAYERS.get(place.stem, place.stem)
+    return (
+        layer if layer in ROOMS else "worker" if "onnxruntime" in {it for it, _ in imports(nodes()[place])} else "root"
+    )
 
 
 def modules_of(tree: list[ast.AST], known: Collection[str]) -> set[str]:
@@ -90,18 +105,26 @@ def imports(tree: list[ast.AST]) -> set[tuple[str, str]]:
 def test_rooms_know_only_what_is_below_them() -> None:
     wrong = []
     for place, tree in nodes().items():
-        room = room_of(place.parts[:-1])
+        room = layer_of(place)
+        where = f"{room}/{place.name}" if place.parts[0] == "features" else str(place)
         for module, name in imports(tree):
             library, *inner = module.split(".")
             own = library == "ortbench" and (str(place), module) not in EXCEPTIONS
-            elsewhere = library in HOME and room != "worker" and not str(place).startswith(HOME[library])
-            if elsewhere or (own and room_of((*inner, name)) not in KNOWS[room]):
+            elsewhere = library in HOME and room != "worker" and not where.startswith(HOME[library])
+            if elsewhere or (own and not may_know(place, room, (*inner, name))):
                 wrong.append(f"{place} imports {module}.{name}")
     assert wrong == []
 
 
+def may_know(place: Path, room: str, module: tuple[str, ...]) -> bool:
+    """Whether a file may import a module of the package: of a feature its own folder may, and those that need it."""
+    if room_of(module) != "features":
+        return room_of(module) in KNOWS[room]
+    return place.parts[0] == "features" and module[1] in {place.parts[1], *features()[place.parts[1]].needs}
+
+
 def test_every_folder_is_a_room() -> None:
-    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == {*ROOMS}
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == {*ROOMS, "features"}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ortbench.core.ep_names import is_nvidia
 from ortbench.core.safe_text import listed
 
 if TYPE_CHECKING:  # a worker loads this, and none of what else is known of a machine
-    from ortbench.model.doctor_schema import Distribution
+    from ortbench.model.protocol import Distribution, ListedEp
 
 OVERWRITTEN, SHARED, MISNAMED = "packages-overwritten", "ep-name-shared", "ep-misnamed"  # codes of warnings
 
@@ -69,3 +70,16 @@ def shared_name(ep: str, packages: Sequence[str]) -> str:
 def wrong_name(package: str, said: Sequence[str], true: Sequence[str]) -> str:
     """That a package says that its EPs have other names than ONNX Runtime has."""
     return f"the package {package} calls its EP {listed(said)}; once registered it is called {listed(true)}"
+
+
+NO_GPU = "this machine has no NVIDIA GPU"
+
+
+def lacks_gpu(ep: ListedEp, has_gpu: bool) -> bool:
+    """Whether an EP that does not load is one of NVIDIA's without a GPU for it."""
+    return ep["problem"] is not None and is_nvidia(ep["name"]) and not has_gpu
+
+
+def problem_of(ep: ListedEp) -> str | None:
+    """Why an EP does not load, of a missing library without what brings it."""
+    return ep["problem"] if ep["missing"] is None else f"the shared library {ep['missing']} is missing"

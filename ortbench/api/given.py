@@ -47,7 +47,7 @@ def parameter(option: Option) -> str:
 
 def options_for(command: str) -> dict[str, Option]:
     """The options of a call, by their names in Python: those of the command, which take one value for one result."""
-    found = [it for owner in _OWNERS for it in options_of(owner) if command in it.commands]
+    found = [it for owner in _OWNERS for it in options_of(owner) if it.is_of(command)]
     return {parameter(it): _of_one(it, command) for it in found if it.flag not in _OF_THE_COMMAND}
 
 

@@ -8,56 +8,70 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
+
+from ortbench.core import features
+from ortbench.core.features import COMPARE, EXPORT, INSPECT, MEASURE, Command
 
 COMPLETING = "_ORTBENCH_COMPLETE"  # set by a shell that asks what could be typed
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
-# The commands by what they are for, in the order in which help and the README list them: the module of this package that has a
-# function of that name, what the command does, in a line, and its page. One of two words is one word to Typer, see `spelled_out`.
-GROUPS = {
-    "Measure": {
-        "run": ("measure", "Measure a model in its I/O modes: what the copies cost.", "modes.md"),
-        "load": ("axes", "Measure a model under load: clients, or requests at a rate.", "load.md"),
-        "loop": ("measure", "Measure a decoder that generates, or a model in a loop.", "loops.md"),
-        "chain": ("measure", "Measure models one after the other: what their links cost.", "chains.md"),
-        "sweep": ("axes", "Measure a model over shapes: which has the most items/s.", "sweeps.md"),
-        "start": ("measure", "Measure the start-up of fresh processes to the first inference.", "start.md"),
-        "soak": ("measure", "Measure a model for a long time: whether memory grows.", "soak.md"),
-        "tune": ("axes", "Search the session settings that are best for a model.", "tune.md"),
-        "bandwidth": ("axes", "Measure how fast tensors are copied to and from a device.", "bandwidth.md"),
-        "suite": ("folders", "Measure models, EPs and shapes as a TOML file says.", "suites.md"),
-        "suite merge": ("folders", "Merge a suite that was measured in parts (--shard).", "suites.md#shards"),
-    },
-    "Compare": {
-        "compare": ("judge", "Compare results: which differences are real.", "compare.md"),
-        "gate": ("judge", "Check a model or a stored result in CI: pass or fail.", "gates.md"),
-    },
-    "Inspect": {
-        "doctor": (
-            "look",
-            "Check what does not work here, and how noisy this machine is.",
-            "troubleshooting.md#the-machine-ortbench-doctor",
-        ),
-        "devices": ("look", "List execution providers, their devices, memory and modes.", "choose-ep.md"),
-        "inspect": ("look", "Show what a model takes, gives and consists of.", "inputs.md"),
-        "explain": (
-            "look",
-            "Explain the words of a report: columns, verdicts, warnings.",
-            "command-line.md#on-the-terminal",
-        ),
-        "profile": ("measure", "Record a short session for a timeline, with Nsight Systems.", "timelines.md"),
-    },
-    "Export": {
-        "code": ("measure", "Print the program that runs a model in a mode.", "code.md"),
-        "report": (
-            "folders",
-            "Make one page of results that opens anywhere, offline.",
-            "result-file.md#a-page-to-share",
-        ),
-    },
+# The commands of the core, by the module of this package that has a function of that name. One of two words is one word to Typer, see
+# `spelled_out`.
+_OF_CORE = {
+    "run": Command(MEASURE, 0, "Measure a model in its I/O modes: what the copies cost.", "modes.md", "measure"),
+    "load": Command(MEASURE, 10, "Measure a model under load: clients, or requests at a rate.", "load.md", "axes"),
+    "loop": Command(MEASURE, 20, "Measure a decoder that generates, or a model in a loop.", "loops.md", "measure"),
+    "chain": Command(MEASURE, 30, "Measure models one after the other: what their links cost.", "chains.md", "measure"),
+    "sweep": Command(MEASURE, 40, "Measure a model over shapes: which has the most items/s.", "sweeps.md", "axes"),
+    "start": Command(
+        MEASURE, 50, "Measure the start-up of fresh processes to the first inference.", "start.md", "measure"
+    ),
+    "soak": Command(MEASURE, 60, "Measure a model for a long time: whether memory grows.", "soak.md", "measure"),
+    "tune": Command(MEASURE, 70, "Search the session settings that are best for a model.", "tune.md", "axes"),
+    "bandwidth": Command(
+        MEASURE, 80, "Measure how fast tensors are copied to and from a device.", "bandwidth.md", "axes"
+    ),
+    "suite": Command(MEASURE, 90, "Measure models, EPs and shapes as a TOML file says.", "suites.md", "folders"),
+    "suite merge": Command(
+        MEASURE, 100, "Merge a suite that was measured in parts (--shard).", "suites.md#shards", "folders"
+    ),
+    "compare": Command(COMPARE, 0, "Compare results: which differences are real.", "compare.md", "judge"),
+    "gate": Command(COMPARE, 10, "Check a model or a stored result in CI: pass or fail.", "gates.md", "judge"),
+    "devices": Command(
+        INSPECT, 10, "List execution providers, their devices, memory and modes.", "choose-ep.md", "look"
+    ),
+    "inspect": Command(INSPECT, 20, "Show what a model takes, gives and consists of.", "inputs.md", "look"),
+    "explain": Command(
+        INSPECT,
+        30,
+        "Explain the words of a report: columns, verdicts, warnings.",
+        "command-line.md#on-the-terminal",
+        "look",
+    ),
+    "profile": Command(
+        INSPECT, 40, "Record a short session for a timeline, with Nsight Systems.", "timelines.md", "measure"
+    ),
+    "code": Command(EXPORT, 0, "Print the program that runs a model in a mode.", "code.md", "measure"),
+    "report": Command(
+        EXPORT,
+        10,
+        "Make one page of results that opens anywhere, offline.",
+        "result-file.md#a-page-to-share",
+        "folders",
+    ),
 }
-COMMANDS = {name: f"{__name__}.{module}" for group in GROUPS.values() for name, (module, _, _) in group.items()}
-SENTENCES = {name: sentence for group in GROUPS.values() for name, (_, sentence, _) in group.items()}
-PAGES = {name: page for group in GROUPS.values() for name, (_, _, page) in group.items()}
+
+
+@cache
+def commands() -> dict[str, Command]:
+    """All commands, of the core and of features, in the order in which help and the README list them; each with its module."""
+    own = {name: it._replace(module=f"{__name__}.{it.module}") for name, it in _OF_CORE.items()}
+    by_place = sorted(
+        (own | features.commands()).items(), key=lambda it: (features.GROUPS.index(it[1].group), it[1].place)
+    )
+    return dict(by_place)
+
+
 _WAIT_FOR_A_WORKER = {"run", "sweep", "start", "soak"}
 _WITHOUT_ONE = {"-h", "--help", "--python"}  # none is needed, or one of another interpreter
 
@@ -65,10 +79,12 @@ _WITHOUT_ONE = {"-h", "--help", "--python"}  # none is needed, or one of another
 def spelled_out(typed: Sequence[str]) -> list[str]:
     """The words of a command line, with the command that a model in its place stands for: ``run``."""
     words = [*typed] or [*HELP]
-    if len(words) > 1 and (both := " ".join(words[:2])) in COMMANDS:
+    if words[0] in _WAIT_FOR_A_WORKER:  # whose worker is not to wait for the records of features
+        return words
+    if len(words) > 1 and (both := " ".join(words[:2])) in commands():
         return [both, *words[2:]]
     word = words[0]
-    is_model = word not in COMMANDS and not word.startswith("-") and (word.endswith(".onnx") or os.path.isfile(word))
+    is_model = word not in commands() and not word.startswith("-") and (word.endswith(".onnx") or os.path.isfile(word))
     return ["run", *words] if is_model else words
 
 

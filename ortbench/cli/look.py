@@ -1,4 +1,4 @@
-"""`ortbench doctor`, `devices`, `inspect` and `explain`: what is here, and what words mean. Nothing is measured for a result."""
+"""`ortbench devices`, `inspect` and `explain`: what is here, and what words mean. Nothing is measured."""
 
 from __future__ import annotations
 
@@ -7,25 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli import PAGES, SENTENCES
+from ortbench.cli import commands
 from ortbench.cli.options import Model, command_line, takes
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan_builder import inspection_of, target_of
 from ortbench.plan.target import Inputs, Target
-
-
-@takes(Target, OutputOptions)
-def doctor(
-    given: RawOptions,
-    no_noise: Annotated[bool, typer.Option("--no-noise", help="Skip the measurement of this machine's noise.")] = False,
-) -> None:
-    """Packages, EPs, CUDA, NVIDIA GPUs, the processor and its noise; what is wrong comes with what mends it."""
-    target = target_of(given)
-    check_values(target)
-    from ortbench.jobs import look as job
-
-    raise SystemExit(job.doctor(not no_noise, target.python, given.get("json"), given.get("verbose", False)))
 
 
 @takes(Target, OutputOptions)
@@ -64,8 +51,8 @@ def explain(
     from ortbench.jobs import explain as job
     from ortbench.report.glossary import Entry, Group
 
-    commands = tuple(
-        Entry(name, Group.COMMANDS, sentence.removesuffix("."), f"ortbench {name} --help shows its options.", PAGES[name], (f"ortbench {name}",))
-        for name, sentence in SENTENCES.items()
+    of_commands = tuple(
+        Entry(name, Group.COMMANDS, it.sentence.removesuffix("."), f"ortbench {name} --help shows its options.", it.page, (f"ortbench {name}",))
+        for name, it in commands().items()
     )  # fmt: skip
-    (job.show_pages if more else job.explain)(words, commands)
+    (job.show_pages if more else job.explain)(words, of_commands)

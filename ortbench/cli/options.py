@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ortbench.cli import COMMANDS, HELP_ALL, SENTENCES
+from ortbench.cli import HELP_ALL, commands
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import may
 from ortbench.model.modes import ALL_MODES, CHAIN_MODES, EVERY, LOAD_MODES, LOOP_MODES, MODES, USUAL
@@ -58,13 +58,13 @@ def takes(*owners: Owner) -> Callable[[Callable[..., None]], Callable[..., None]
 
 def written(name: str) -> Any:
     """The function of a command as its module has it."""
-    return getattr(import_module(COMMANDS[name]), name.replace(" ", "_"))
+    return getattr(import_module(commands()[name].module), name.replace(" ", "_"))
 
 
 def declared_for(name: str) -> dict[str, Option]:
     """The declared options of a command, as it has them, by the names of their parameters."""
     owners = written(name).owners
-    return {it.parameter: it.of(name) for it in options_of(*owners) if name in it.commands}
+    return {it.parameter: it.of(name) for it in options_of(*owners) if it.is_of(name)}
 
 
 def function_of(name: str) -> Callable[..., None]:
@@ -87,7 +87,7 @@ def function_of(name: str) -> Callable[..., None]:
         if it.name != GIVEN
     ]
     parameters = [*own, *(_parameter(parameter, it, name) for parameter, it in options.items()), _HELP_ALL]
-    command.__name__, command.__doc__ = name, f"{SENTENCES[name]}\n\n{inspect.getdoc(function)}"
+    command.__name__, command.__doc__ = name, f"{commands()[name].sentence}\n\n{inspect.getdoc(function)}"
     command.__annotations__ = {it.name: it.annotation for it in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
@@ -237,7 +237,7 @@ class Command(_HelpReadPlainly, TyperCommand):
 
     def _rare(self, names: Sequence[str]) -> set[str]:
         """The parameters that only ``--help-all`` shows; none where there are few options."""
-        options = declared_for(self.name) if self.name in COMMANDS else {}
+        options = declared_for(self.name) if self.name in commands() else {}
         return (
             {name for name in names if name in options and self.name not in options[name].common}
             if len(options) > FEW

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from shutil import get_terminal_size
 from textwrap import wrap
 
-from ortbench.cli import COMMANDS, GROUPS, HELP
+from ortbench.cli import HELP, commands
+from ortbench.core.features import GROUPS
 
 WIDEST = 130  # columns of help: a longer line is hard to read
 ABOUT = "Measure what ONNX Runtime's copies cost: a model in its I/O modes, side by side, on any execution provider."
@@ -24,12 +25,9 @@ def show() -> int:
     """Print it, as wide as the terminal; the exit code."""
     width = max(min(get_terminal_size().columns, WIDEST), 50) - 2
     lines = ["Usage: ortbench COMMAND [OPTIONS] [ARGUMENTS]", "", *_indented(ABOUT, width)]
-    for title, group in GROUPS.items():
-        lines += [
-            "",
-            f"{title}:",
-            *_listed({name: sentence for name, (_, sentence, _) in group.items()}, COMMANDS, width),
-        ]
+    for group in GROUPS:
+        of_group = {name: it.sentence for name, it in commands().items() if it.group == group}
+        lines += ["", f"{group}:", *_listed(of_group, commands(), width)]
     lines += ["", "Options:", *_listed(OWN, OWN, width), "", *_indented(BEGIN, width)]
     print("\n".join(lines))
     return 0

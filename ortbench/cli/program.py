@@ -17,7 +17,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ortbench.cli import COMMANDS, COMPLETING, HELP, SENTENCES, spelled_out
+from ortbench.cli import COMPLETING, HELP, commands, spelled_out
 from ortbench.cli.options import Command, Program, function_of
 from ortbench.cli.overview import ABOUT, BEGIN, OWN, WIDEST
 from ortbench.core import safe_stdio, signals
@@ -75,15 +75,15 @@ def _offer(typed: Sequence[str]) -> None:
 
     Typer makes every option of every command it has, which takes longer than all else before a run begins.
     """
-    for name in typed[:1] if typed[0] in COMMANDS else COMMANDS:
+    for name in typed[:1] if typed[0] in commands() else commands():
         app.command(name, cls=Command)(function_of(name))
 
 
 def offer_names() -> None:
     """Give the program its commands by name and sentence alone, for a list of them."""
-    for name, sentence in SENTENCES.items():
+    for name, it in commands().items():
         if " " not in name:  # else it is one of another one's
-            app.command(name, help=sentence)(_nothing)
+            app.command(name, help=it.sentence)(_nothing)
 
 
 def _nothing() -> None:
@@ -101,7 +101,7 @@ def _complete() -> int:
         typed = spelled_out(begun)
         if typed != begun:
             completion.rewrite(typed)
-        if typed[0] in COMMANDS:
+        if typed[0] in commands():
             _offer(typed)
     with suppress(SystemExit):
         app(prog_name=completion.PROGRAM, complete_var=COMPLETING)

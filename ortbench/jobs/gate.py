@@ -154,7 +154,7 @@ def _refuse_others(command: str, given: RawOptions) -> None:
     """Refuse (`BadInput`) options that are not for what a command measures; a gate has its own duration."""
     for it in options_of(*PLAN):
         for one in (it, twin(it)):
-            if one.flag in given and command not in it.commands and it.flag != "duration":
+            if one.flag in given and not it.is_of(command) and it.flag != "duration":
                 raise BadInput(
                     f"{one.name} is not for a {command}; 'ortbench {command} --help' lists what is", one.name
                 )

@@ -1,29 +1,25 @@
-"""What `ortbench devices`, `inspect`, `doctor` and `code` do: ask a worker, and show what follows from its answer."""
+"""What `ortbench devices`, `inspect` and `code` do: ask a worker, and show what follows from its answer."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortbench.analysis.feedback_pairs import suggested
-from ortbench.core import interpreters, signals
 from ortbench.core.ep_names import NO_DEVICE
 from ortbench.core.errors import (
     BENCHMARK_FAILED,
     DONE,
-    INTERRUPTED,
     BenchmarkFailed,
     OrtbenchError,
     Unsupported,
 )
 from ortbench.core.files import temporary_folder
 from ortbench.core.safe_text import visible
-from ortbench.jobs.measuring import observed
 from ortbench.jobs.publishing import check_place, write, write_json
 from ortbench.measure.process import Client, ask_once, open_worker
 from ortbench.model.modes import MODES, Mode
@@ -41,10 +37,6 @@ from ortbench.model.protocol import (
 )
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
-
-if TYPE_CHECKING:
-    from ortbench.analysis.doctor import Section
-
 
 _DEVICES_S, _MODEL_S = 120.0, 600.0  # the longest wait for an answer
 _WARMUP = 1  # of a mode whose program is written: nothing is timed
@@ -197,14 +189,14 @@ def devices(library: str | None, python: str | None, json_out: str | None, check
 
 def listed(library: str | None, python: str | None, check: str | None = None) -> Listed:
     """What `devices` shows; raises as it does."""
-    from ortbench.analysis.doctor import NO_GPU, lacks_gpu, problem_of
-    from ortbench.measure.diagnose import nvidia
+    from ortbench.analysis.packages import NO_GPU, lacks_gpu, problem_of
+    from ortbench.measure.environment import has_nvidia_gpu
 
     found: Listed = _ask(_DEVICES_S, python, "devices", library=check or library)
     if any(it["problem"] for it in found["eps"]):
-        card = nvidia()
+        has_gpu = has_nvidia_gpu()
         for it in found["eps"]:
-            if lacks_gpu(it, card):
+            if lacks_gpu(it, has_gpu):
                 it["problem"] = f"{problem_of(it)}; {NO_GPU}"
     return found if check is None else checked(check, found, python)
 
@@ -242,42 +234,6 @@ def _ask(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any
         return ask_once(timeout_s, python, do, **arguments)
     except Unsupported as error:
         raise BenchmarkFailed(str(error)) from None
-
-
-def doctor(with_noise: bool, python: str | None, json_out: str | None, verbose: bool) -> int:
-    """Show what may be wrong on this machine with an interpreter's ONNX Runtime, with noise also how far apart two identical
-    measurements are; the exit code. `BenchmarkFailed` where no worker can be started."""
-    from ortbench.analysis.doctor import examine, usable, works
-    from ortbench.measure import diagnose
-
-    facts = diagnose.facts(python)
-    wanted = with_noise and facts["installed"] is not None
-    if wanted:
-        signals.defer_signals()  # from here on there are files to be removed, and the page is still to be shown
-        with ExitStack() as stack:
-            facts["noise"] = diagnose.noise(observed(stack, quiet=False), python=python)
-    sections = [of_environment(section, python) for section in examine(facts)]
-    findings = [{"section": section.title, **it._asdict()} for section in sections for it in section.findings]
-    if not write_json({"works": works(facts), "findings": findings, "facts": facts}, json_out):
-        from ortbench.report.chores import build_doctor
-        from ortbench.report.screens.brief import brief
-        from ortbench.report.terminal.print import print_report
-
-        report = build_doctor(sections, usable(facts))
-        print_report(report if verbose else brief(report))
-        if wanted and facts["noise"] is None:
-            print("ortbench: interrupted before the noise was measured", file=sys.stderr)
-    if wanted and facts["noise"] is None:
-        return INTERRUPTED
-    return DONE if works(facts) else BENCHMARK_FAILED
-
-
-def of_environment(section: Section, python: str | None) -> Section:
-    """A section whose commands mend the environment that it is about: its own pip, not the one on the path."""
-    if python is None:
-        return section
-    findings = [it._replace(command=interpreters.with_pip_of(it.command, python)) for it in section.findings]
-    return section._replace(findings=findings)
 
 
 def code(plan: Plan, out: str | None, notebook: str | None) -> int:

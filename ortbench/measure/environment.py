@@ -13,8 +13,9 @@ from pathlib import Path
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.processes import output_of
-from ortbench.measure.gpus import nvidia_gpus
-from ortbench.model.doctor_schema import Memory
+from ortbench.measure.gpus import nvidia_gpus, opened_nvml
+from ortbench.model.hardware_names import NVIDIA
+from ortbench.model.protocol import Memory
 from ortbench.model.schema import Machine, Node
 
 _node: Node | None = None
@@ -150,3 +151,19 @@ def git_commit() -> str | None:
         done = output_of(["git", "rev-parse", "--verify", "HEAD"], 10, env={**os.environ, "GIT_NO_LAZY_FETCH": "1"})
         return done.stdout.decode(errors="replace").strip() or None
     return None
+
+
+_VENDOR = f"0x{NVIDIA:04x}"
+_DISPLAY = "0x03"  # PCI's class of display controllers, 3D controllers among them
+
+
+def has_nvidia_gpu() -> bool:
+    """Whether NVIDIA's driver answers, or a card of it is on the bus without."""
+    with opened_nvml() as nvml:
+        return nvml is not None or is_on_the_bus(Path("/"))
+
+
+def is_on_the_bus(root: Path) -> bool:
+    devices = (root / "sys/bus/pci/devices").glob("*")
+    own = (it for it in devices if read_text(it / "vendor") == _VENDOR)
+    return any((read_text(it / "class") or "").startswith(_DISPLAY) for it in own)

@@ -482,3 +482,29 @@ def unpack(text: str) -> "NDArray[np.int64]":
     import numpy as np
 
     return np.frombuffer(base64.b64decode(text), dtype="<i8").astype(np.int64)
+
+
+# The machine and its packages
+
+
+class Distribution(TypedDict):
+    """An installed package that brings the module ``onnxruntime``, and the folder that it is in."""
+
+    name: str
+    version: str
+    folder: str
+
+
+class Packages(TypedDict):
+    """Where ``import onnxruntime`` finds the module, every package on the search path that brings one, and numpy's version."""
+
+    module: str | None
+    distributions: list[Distribution]
+    numpy: str | None
+
+
+class Memory(TypedDict):
+    """Main memory, bytes."""
+
+    total: int
+    available: int

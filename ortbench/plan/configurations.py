@@ -46,7 +46,7 @@ def side_plans(given: RawOptions, command: str, plan_of: Callable[[RawOptions], 
     """A plan for each side of a command, as `plan_of` makes it of what was given for the side; `BadInput`: an option that cannot be
     read, or that is for one EP where there are several."""
     mixed = "shape-order" in given  # lists of shapes are of one configuration then
-    options = (it for it in options_of(*PLAN) if command in it.commands and not (mixed and it.of_shapes))
+    options = (it for it in options_of(*PLAN) if it.is_of(command) and not (mixed and it.of_shapes))
     sides = []
     for side in sides_of(given, [it.of(command) for it in options]):
         if isinstance(given.get("execution-mode"), Several) and side["execution-mode"] != PARALLEL:

@@ -131,7 +131,7 @@ def name_of(command: Sequence[str]) -> str:
 @cache
 def _options(command: str) -> dict[str, Option]:
     """The options of a command by their flags, as it has them."""
-    return {it.flag: it.of(command) for owner in _OWNERS for it in options_of(owner) if command in it.commands}
+    return {it.flag: it.of(command) for owner in _OWNERS for it in options_of(owner) if it.is_of(command)}
 
 
 def _typed(command: Sequence[str]) -> tuple[list[str], str, list[str]]:

@@ -11,6 +11,7 @@ from dataclasses import field, fields
 from keyword import iskeyword
 from typing import Any, NamedTuple, TypeVar
 
+from ortbench.core import features
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
 from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_SOAK, OF_START
@@ -103,9 +104,13 @@ class Option(NamedTuple):
             again = "Repeatable; several V of one K are measured in turns."
         return " ".join(filter(None, (self.help, listed, again)))
 
+    def is_of(self, command: str) -> bool:
+        """Whether a command takes it."""
+        return command in self.commands or self.flag in _further(command)
+
     def of(self, command: str) -> Option:
         """As a command has it, or a suite; all but `SIDE_BY_SIDE` take no lists, and `SHAPED` take those of shapes."""
-        here = self._replace(**self.per[command]) if command in self.per else self
+        here = self._replace(**{**self.per.get(command, {}), **_further(command).get(self.flag, {})})
         if here.lists is None:
             return here
         if command in SHAPED and here.of_shapes:
@@ -153,6 +158,12 @@ class Option(NamedTuple):
         """The text of an entry, from its value in TOML or Python; `BadInput`: there is no such value."""
         assert self.kind.entries is not None
         return self.kind.entries.text(name, value, self.name)
+
+
+def _further(command: str) -> Mapping[str, Mapping[str, Any]]:
+    """What a feature's command takes of the options that are declared here."""
+    own = features.commands().get(command)
+    return {} if own is None else own.options
 
 
 def option(flag: str, metavar: str, help: str, panel: str, **more: Any) -> Any:

@@ -45,7 +45,7 @@ class OutputOptions:
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write the result as JSON; '-' is standard output.",
-        commands=(*_MEASURES, "suite", "suite merge", "compare", "doctor", "devices", "inspect"), common=(*OFTEN, "gate"),
+        commands=(*_MEASURES, "suite", "suite merge", "compare", "devices", "inspect"), common=(*OFTEN, "gate"),
     )  # fmt: skip
     junit: str | None = _written(
         "junit", "PATH", "Write JUnit XML, for CI systems.", commands=_REPORTED, common=("gate", "chain")
@@ -83,5 +83,5 @@ class OutputOptions:
     )  # fmt: skip
     verbose: bool = _written(
         "verbose", "", "Print the whole report, not one screen.", kind=FLAG, default=False, short="v",
-        commands=(*_MEASURES, "suite", "suite merge", "compare", "doctor", "devices", "inspect"), common=OFTEN,
+        commands=(*_MEASURES, "suite", "suite merge", "compare", "devices", "inspect"), common=OFTEN,
     )  # fmt: skip

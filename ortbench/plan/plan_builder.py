@@ -114,7 +114,7 @@ def tried(plan: Plan) -> list[Plan]:
 def streamed(command: str, given: RawOptions, planned: Callable[[RawOptions], Plan]) -> Plan:
     """The plan, in one mode unless told otherwise, of a command whose lists of shapes are a stream; `BadInput`: too many
     shapes, or one, or a mode that cannot have several."""
-    options = [it.of(command) for it in options_of(Inputs) if it.of_shapes and command in it.commands]
+    options = [it.of(command) for it in options_of(Inputs) if it.of_shapes and it.is_of(command)]
     plans = [planned({"mode": (CPU,), **side}) for side in sides_of(given, options, MAX_SHAPES[command], "shapes")]
     plan = plans[0]
     if len(plans) == 1:

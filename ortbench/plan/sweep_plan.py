@@ -77,7 +77,7 @@ def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: C
             if it.flag in given:
                 raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
         return _of_data(plan_of(model, given, command, needed), swept)
-    options = [it.of(SWEPT) for it in options_of(*PLAN) if SWEPT in it.commands]
+    options = [it.of(SWEPT) for it in options_of(*PLAN) if it.is_of(SWEPT)]
     plans = [plan_of(model, side, command, needed) for side in sides_of(given, options, MAX_SHAPES, "shapes")]
     if len(plans) < 2:
         reason = "such as --dim batch=1,2,4..64; 'ortbench inspect' lists a model's dimensions"

@@ -197,11 +197,8 @@ class Target:
     )  # fmt: skip
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=types.PATH, check=is_interpreter, lists=REPEATED,
-        shown="ortbench's own", commands=(*_PLACED, "chain", "bandwidth", "devices", "doctor"),
-        per={
-            **{it: {"kind": types.TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
-            "doctor": {"help": "Check the ONNX Runtime of this interpreter, or environment."},
-        },
+        shown="ortbench's own", commands=(*_PLACED, "chain", "bandwidth", "devices"),
+        per={it: {"kind": types.TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
     )  # fmt: skip
     several_eps: bool = False
 

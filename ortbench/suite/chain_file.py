@@ -31,7 +31,7 @@ _WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "strict-ou
 OPTIONS = {
     it.flag: it._replace(lists=None)
     for it in options_of(Target, Inputs, Steps)
-    if "loop" in it.commands and it.flag not in _WHOLE
+    if it.is_of("loop") and it.flag not in _WHOLE
 }
 REPEAT, FEEDBACK = "repeat", "feedback"
 KEYS = ("name", "model", REPEAT, *OPTIONS)
@@ -176,7 +176,7 @@ class _Reader:
 
 # In gates and suites
 
-_OWN = {it.flag for it in options_of(*PLAN, OutputOptions) if "chain" in it.commands}
+_OWN = {it.flag for it in options_of(*PLAN, OutputOptions) if it.is_of("chain")}
 _OF_GATES = {it.flag for it in options_of(Limits, STORED_BASELINE)} | {BASELINE_CHAIN.flag, BASELINE_PYTHON.flag}
 _KNOWN = {it.flag: it for it in options_of(*PLAN, LIVE_BASELINE)}
 

@@ -45,7 +45,7 @@ _BESIDES = {"load": {"duration"}, "start": {STARTED.flag}, "soak": {SOAKED.flag}
 
 
 def _is_for(kind: str, flag: str) -> bool:
-    return flag == "ep" or flag in _BESIDES[kind] or kind in OPTIONS[flag].commands
+    return flag == "ep" or flag in _BESIDES[kind] or OPTIONS[flag].is_of(kind)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from ortbench.core import errors
+from ortbench.core import errors, features
 from ortbench.core.interpreters import with_pip_of
 from ortbench.worker.state import Answer, State
 
@@ -31,10 +31,9 @@ _REQUESTS = {
     "soak": ("soak_begin", "soak_block"),
     "program": ("program",),
     "reverting": ("revert",),
-    "session.distributions": ("packages",),
     "looks.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),
     "looks.memory": ("forms", "memory", "arenas"),
-    "looks.devices": ("devices", "check_device", "check_runs", "examine"),
+    "looks.devices": ("devices", "check_device", "check_runs"),
     "looks.model": ("inspect",),
     "looks.cupti": ("measure_copies",),
     "load.requests": ("load_clients", "load_closed", "load_open"),
@@ -61,7 +60,7 @@ class Worker:
             if lost:
                 import_module("ortbench.worker.session.memory_trial").lost(lost)
             # Loaded when it is asked for: that onnxruntime does not load is an answer too.
-            module = import_module(f"ortbench.worker.{_HOME[name]}")
+            module = import_module(f"ortbench.worker.{_HOME[name]}" if name in _HOME else features.requests()[name])
             state = self.state if point is None else self.state.points[point]
             return {"ok": getattr(module, name)(state, **arguments)}
         except ImportError as error:

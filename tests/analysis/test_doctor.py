@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ortbench.analysis import packages
-from ortbench.analysis.doctor import BAD, GOOD, KNOW, examine, usable, visible, works
-from ortbench.model.doctor_schema import Facts
+from ortbench.features.doctor.analysis import BAD, GOOD, KNOW, examine, usable, visible, works
+from ortbench.features.doctor.model import Facts
 from tests.machines import SITE, card, ep, gpu_machine, hardware, quiet_machine
 from tests.results import noise_of
 

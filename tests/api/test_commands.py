@@ -12,7 +12,7 @@ import pytest
 import ortbench
 from ortbench.api import commands, values
 from ortbench.api.given import options_for, parameter
-from ortbench.cli import SENTENCES
+from ortbench.cli import commands as cli_commands
 from ortbench.cli.options import declared_for
 from ortbench.gate.baseline import SETTABLE
 from ortbench.plan.option_types import DIMS, FLAG, LENGTHS, SHAPES
@@ -61,7 +61,7 @@ def test_an_unknown_argument_is_a_type_error() -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_help_says_what_the_command_says_and_a_line_of_each_option(name: str) -> None:
     said = inspect.getdoc(getattr(ortbench, name)) or ""
-    assert said.partition("\n")[0] == SENTENCES[name]
+    assert said.partition("\n")[0] == cli_commands()[name].sentence
     taken = inspect.signature(getattr(ortbench, name)).parameters
     assert re.findall(r"^    (\w+): \S", said.partition("Returns:")[0], re.MULTILINE) == [*taken]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.cli import COMMANDS
+from ortbench.cli import commands
 from ortbench.core.ep_packages import installed_eps
 from ortbench.model.modes import LOOP_MODES, MODES
 from tests.conftest import ROOT, Ran, lacking, ortbench, ortbench_here
@@ -76,7 +76,7 @@ def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_
     eps = ["auto", *installed_eps(), "prefer-gpu", "prefer-npu", "prefer-cpu", "max-performance", "max-efficiency",
            "min-overall-power"]  # fmt: skip
     assert found == [
-        " ".join(name for name in COMMANDS if " " not in name),
+        " ".join(name for name in commands() if " " not in name),
         "--cpu-mem-arena",
         "--cpu-mem-arena",
         " ".join(eps),

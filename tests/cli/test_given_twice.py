@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from ortbench.cli import COMMANDS
+from ortbench.cli import commands
 from ortbench.cli.options import Command, function_of
 from tests.conftest import MODELS, mostly_wide, ortbench_here
 
@@ -17,7 +17,7 @@ MULTI = str(MODELS / "multi_output.onnx")
 def options() -> list[tuple[str, str, bool, bool]]:
     """Every option of every command: the command, its name, whether it takes a word, whether it is repeatable."""
     found = []
-    for name in COMMANDS:
+    for name in commands():
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
         app.command(cls=Command)(function_of(name))
         for param in typer.main.get_command(app).params:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparing.comparable import changes
-from ortbench.cli import SENTENCES
+from ortbench.cli import commands
 from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput
 from ortbench.gate.baseline import (
@@ -142,7 +142,7 @@ BESIDES_IN_TOML = {
 }
 
 
-COMMAND_NAMES = [*SENTENCES]
+COMMAND_NAMES = [*commands()]
 
 # What makes a loop of it, which the options of a loop want.
 LOOPED = ["--feedback", "y=x"]
@@ -561,9 +561,9 @@ def test_the_list_of_commands_fits_the_terminal(columns: int) -> None:
     names = [line[2:].partition("  ")[0] for line in lines if line.startswith("  ")]
     shown = [name for name in names if name in COMMAND_NAMES]
     assert shown == COMMAND_NAMES
-    assert columns < 80 or [line for line in lines if line.endswith(tuple(SENTENCES.values()))] == [
-        f"  {name:11}  {sentence}" for name, sentence in SENTENCES.items()
-    ]
+    assert columns < 80 or [
+        line for line in lines if line.endswith(tuple(it.sentence for it in commands().values()))
+    ] == [f"  {name:11}  {it.sentence}" for name, it in commands().items()]
 
 
 @pytest.mark.parametrize(("columns", "widest"), [(60, 60), (80, 80), (120, 120), (200, 130)])

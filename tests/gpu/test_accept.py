@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import typer
 
-from ortbench.cli import COMMANDS
+from ortbench.cli import commands
 from ortbench.cli.options import function_of
 from tests.conftest import ROOT, ortbench
 from tests.forks import MAIN
@@ -591,7 +591,7 @@ def test_every_command_is_one_that_ortbench_takes(ep: str, library: str | None, 
 def ortbench_commands() -> dict[str, Any]:
     """The program's commands, as it makes them of what is typed."""
     app = typer.Typer()
-    for name in COMMANDS:
+    for name in commands():
         app.command(name)(function_of(name))
     program: Any = typer.main.get_command(app)
     found: dict[str, Any] = program.commands

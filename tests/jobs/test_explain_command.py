@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ortbench.cli import PAGES, SENTENCES
+from ortbench.cli import commands
 from ortbench.facts import sentences as facts
 from ortbench.report.glossary import Group, entries
 from ortbench.report.pages import page_of
@@ -59,15 +59,15 @@ def test_a_word_that_means_several_things() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", SENTENCES)
+@pytest.mark.parametrize("name", commands())
 def test_a_command(name: str) -> None:
     lines = lines_of(ortbench_here("explain", "ortbench", *name.split(), COLUMNS="80"))
     assert lines[lines.index(f"{name}, a command") + 1 :][:3] == [
-        f"  {SENTENCES[name]}",
+        f"  {commands()[name].sentence}",
         f"  ortbench {name} --help shows its options.",
         f"  More: ortbench explain --more {name}",
     ]
-    assert page_of(PAGES[name])
+    assert page_of(commands()[name].page)
 
 
 def test_a_finding_has_what_each_of_its_verdicts_says_and_what_to_do() -> None:

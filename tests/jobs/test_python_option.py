@@ -17,8 +17,8 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from ortbench.analysis.doctor import BAD, Finding, Section
-from ortbench.jobs.look import of_environment
+from ortbench.features.doctor.analysis import BAD, Finding, Section
+from ortbench.features.doctor.job import of_environment
 from tests.conftest import MODELS, ONCE, lacking, ortbench
 from tests.environments import Environment, plain, with_onnxruntime_alone
 from tests.jobs.test_sides_command import results

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.measure import diagnose, environment, gpus
-from ortbench.measure.diagnose import apart
+from ortbench.features.doctor import measure as diagnose
+from ortbench.features.doctor.measure import apart
+from ortbench.measure import environment, gpus
 from ortbench.model.result import FAILED, Case, Result
 
 CPUS = "sys/devices/system/cpu"

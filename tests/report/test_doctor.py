@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.analysis.doctor import examine, usable
-from ortbench.report.chores import build_doctor
+from ortbench.features.doctor.analysis import examine, usable
+from ortbench.features.doctor.report import build_doctor
 from ortbench.report.terminal.print import print_report
 from tests.machines import gpu_machine
 

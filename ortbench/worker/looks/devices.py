@@ -18,7 +18,6 @@ from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.model.protocol import FAILED, NOT_OFFERED, PASSED, Check
 from ortbench.worker import messages
-from ortbench.worker.looks import cuda
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.proofs.outputs import FIRST, difference, poison
 from ortbench.worker.session import distributions, first_run, memory_trial, runtime, session, streams
@@ -43,7 +42,6 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.model.doctor_schema import Installed
     from ortbench.model.protocol import EpDevice, Listed, ListedEp, Streams
 
 _NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
@@ -60,13 +58,6 @@ def devices(state: State, library: str | None = None) -> Listed:
         "abilities": runtime.abilities(),
         "warnings": [*distributions.warnings(), *remarks()],
     }
-
-
-def examine(state: State) -> Installed:
-    """Every EP and whether it loads, and the libraries of CUDA that came with them."""
-    found = devices(state)
-    package, built_for = cuda.built()
-    return {**found, "package": package, "cuda": None if built_for is None else cuda.cuda(built_for)}
 
 
 def list_devices(library: str | None = None) -> list[ListedEp]:

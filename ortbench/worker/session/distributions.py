@@ -12,17 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ortbench.model.doctor_schema import Distribution, Packages
+    from ortbench.model.protocol import Distribution
     from ortbench.model.schema import Warned
 
 _FILE = b"onnxruntime/__init__.py,"  # as RECORD lists it
-
-
-def packages(_: object) -> Packages:
-    """Request of `ortbench doctor`: where the module is, and every package on the search path that brings one."""
-    folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder)
-    found = [it for folder in folders for it in bringing(folder)]
-    return {"module": module_folder(), "distributions": found, "numpy": version("numpy")}
 
 
 def version(package: str) -> str | None:

@@ -4,24 +4,8 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from ortbench.model.protocol import Listed
+from ortbench.model.protocol import Listed, Memory, Packages
 from ortbench.model.schema import MachineNoise
-
-
-class Distribution(TypedDict):
-    """An installed package that brings the module ``onnxruntime``, and the folder that it is in."""
-
-    name: str
-    version: str
-    folder: str
-
-
-class Packages(TypedDict):
-    """Where ``import onnxruntime`` finds the module, every package on the search path that brings one, and numpy's version."""
-
-    module: str | None
-    distributions: list[Distribution]
-    numpy: str | None
 
 
 class CudaLibrary(TypedDict):
@@ -59,13 +43,6 @@ class Cpu(TypedDict):
     governors: dict[str, int]  # of how many cores the frequency governor is which
     turbo: bool | None  # whether clocks may go beyond the nominal one
     last_second: MachineNoise | None  # what others did in it
-
-
-class Memory(TypedDict):
-    """Main memory, bytes."""
-
-    total: int
-    available: int
 
 
 class CardProcess(TypedDict):

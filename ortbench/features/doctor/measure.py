@@ -15,14 +15,7 @@ from ortbench.analysis.throttling import held_by
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import temporary_folder
 from ortbench.core.resampling import figure_of, ratio_of
-from ortbench.measure import nsys
-from ortbench.measure.bench import Bench
-from ortbench.measure.configuration import Configuration
-from ortbench.measure.environment import core_limit, cpu_model, governors, machine_memory, read_text, usable_cores
-from ortbench.measure.gpus import Calls, clocks, opened_nvml, told, told_by
-from ortbench.measure.noise import noise_for
-from ortbench.measure.process import Client
-from ortbench.model.doctor_schema import (
+from ortbench.features.doctor.model import (
     Card,
     CardProcess,
     Cpu,
@@ -30,11 +23,25 @@ from ortbench.model.doctor_schema import (
     Installed,
     Noise,
     Nvidia,
-    Packages,
     Profiler,
 )
-from ortbench.model.hardware_names import NVIDIA
+from ortbench.measure import nsys
+from ortbench.measure.bench import Bench
+from ortbench.measure.configuration import Configuration
+from ortbench.measure.environment import (
+    core_limit,
+    cpu_model,
+    governors,
+    is_on_the_bus,
+    machine_memory,
+    read_text,
+    usable_cores,
+)
+from ortbench.measure.gpus import Calls, clocks, opened_nvml, told, told_by
+from ortbench.measure.noise import noise_for
+from ortbench.measure.process import Client
 from ortbench.model.modes import CPU, LATENCY
+from ortbench.model.protocol import Packages
 from ortbench.model.result import OK, Result
 from ortbench.plan.plan import Loop, Observer, Plan
 from ortbench.plan.target import Target
@@ -115,14 +122,10 @@ def turbo(root: Path) -> bool | None:
     return None if boost is None else boost == "1"
 
 
-_VENDOR = f"0x{NVIDIA:04x}"
-_DISPLAY = "0x03"  # PCI's class of display controllers, 3D controllers among them
-
-
 def nvidia(nvml: Any = None, root: Path = Path("/")) -> Nvidia:
     with opened_nvml(nvml) as opened:
         if opened is None:
-            return {"present": _on_the_bus(root), "driver": None, "cuda": None, "cards": []}
+            return {"present": is_on_the_bus(root), "driver": None, "cuda": None, "cards": []}
         cuda = told_by(opened, opened.nvmlSystemGetCudaDriverVersion_v2)
         return {
             "present": True,
@@ -130,12 +133,6 @@ def nvidia(nvml: Any = None, root: Path = Path("/")) -> Nvidia:
             "cuda": None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
             "cards": [_card(opened, number) for number in range(told_by(opened, opened.nvmlDeviceGetCount) or 0)],
         }
-
-
-def _on_the_bus(root: Path) -> bool:
-    devices = (root / "sys/bus/pci/devices").glob("*")
-    own = (it for it in devices if read_text(it / "vendor") == _VENDOR)
-    return any((read_text(it / "class") or "").startswith(_DISPLAY) for it in own)
 
 
 def _card(nvml: Any, number: int) -> Card:

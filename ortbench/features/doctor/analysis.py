@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ortbench.analysis.noise import WHO, sentence, used_by_others
-from ortbench.analysis.packages import MISNAMED, SHARED, in_folder, mending, overwritten
+from ortbench.analysis.packages import MISNAMED, NO_GPU, SHARED, in_folder, lacks_gpu, mending, overwritten, problem_of
 from ortbench.core import units
 from ortbench.core.ep_names import CUDA_PACKAGE, SHORT_NAMES, is_nvidia, origin
 from ortbench.core.safe_text import listed
-from ortbench.model.doctor_schema import Card, Cpu, Cuda, Facts, Noise, Nvidia, Profiler
+from ortbench.features.doctor.model import Card, Cpu, Cuda, Facts, Noise, Nvidia, Profiler
 from ortbench.model.hardware_names import kind
 from ortbench.model.protocol import ListedEp
 from ortbench.model.schema import MachineNoise
@@ -259,7 +259,7 @@ def providers(facts: Facts) -> Iterator[Finding]:
     if installed is None:
         return
     names = [ep["name"] for ep in installed["eps"]]
-    lacking = [ep for ep in installed["eps"] if lacks_gpu(ep, facts["nvidia"])]
+    lacking = [ep for ep in installed["eps"] if lacks_gpu(ep, facts["nvidia"]["present"])]
     for ep in installed["eps"]:
         if ep not in lacking:
             yield _provider(ep, _called(ep, names))
@@ -272,19 +272,6 @@ def providers(facts: Facts) -> Iterator[Finding]:
     for warning in installed.get("warnings", ()):
         if warning["code"] in (SHARED, MISNAMED):
             yield Finding(KNOW, warning["message"])
-
-
-NO_GPU = "this machine has no NVIDIA GPU"
-
-
-def lacks_gpu(ep: ListedEp, nvidia: Nvidia) -> bool:
-    """Whether an EP that does not load is one of NVIDIA's without a GPU for it."""
-    return ep["problem"] is not None and is_nvidia(ep["name"]) and not nvidia["present"]
-
-
-def problem_of(ep: ListedEp) -> str | None:
-    """Why an EP does not load, of a missing library without what brings it."""
-    return ep["problem"] if ep["missing"] is None else f"the shared library {ep['missing']} is missing"
 
 
 def _called(ep: ListedEp, names: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ import onnxruntime as ort
 from ortbench.worker.session.libraries import nvidia_libraries
 
 if TYPE_CHECKING:
-    from ortbench.model.doctor_schema import Cuda, CudaLibrary
+    from ortbench.features.doctor.model import Cuda, CudaLibrary
 
 # Where Linux and CUDA's installers keep them; what the loader is told to search comes before.
 _SYSTEM = (

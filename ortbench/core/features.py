@@ -1,0 +1,62 @@
+"""Features: what the core knows of one, and which are there. Whatever a feature needs lies in its folder of `ortbench.features`.
+
+A record is plain data and quick to import; what it names is loaded when it is wanted. Without its folder a feature is nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+MEASURE, COMPARE, INSPECT, EXPORT = "Measure", "Compare", "Inspect", "Export"
+_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
+GROUPS = (MEASURE, COMPARE, INSPECT, EXPORT)  # in which help and the README list commands
+
+
+class Command(NamedTuple):
+    group: str  # one of `GROUPS`
+    place: int  # in its group
+    sentence: str  # what it does, for help
+    page: str  # of the documentation
+    module: str = "cli"  # of the feature's folder, that has a function of the command's name
+    options: Mapping[
+        str, Mapping[str, Any]
+    ] = {}  # of the core that it takes, by flag, and what is declared otherwise for it
+
+
+class Feature(NamedTuple):
+    commands: Mapping[str, Command] = {}
+    needs: tuple[str, ...] = ()  # other features
+    requests: Mapping[str, str] = {}  # to a worker: the module of the folder that has a function of that name
+
+
+@cache
+def features() -> dict[str, Feature]:
+    """The records of all features that are there, by the names of their folders."""
+    folders = sorted(it.name for it in os.scandir(_FOLDER) if os.path.exists(f"{it.path}/feature.py"))
+    return {name: import_module(module_of(name, "feature")).FEATURE for name in folders}
+
+
+def module_of(feature: str, module: str) -> str:
+    return f"ortbench.features.{feature}.{module}"
+
+
+@cache
+def commands() -> dict[str, Command]:
+    """The commands of all features, with their modules' whole names."""
+    return {
+        name: command._replace(module=module_of(feature, command.module))
+        for feature, record in features().items()
+        for name, command in record.commands.items()
+    }
+
+
+@cache
+def requests() -> dict[str, str]:
+    """The modules that answer requests to a worker, by request."""
+    return {
+        request: module_of(name, it) for name, record in features().items() for request, it in record.requests.items()
+    }

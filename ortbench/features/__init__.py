@@ -1,0 +1,1 @@
+"""Features: each folder is one, with all that it needs; the core finds them by listing this one (`ortbench.core.features`)."""

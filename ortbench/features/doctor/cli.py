@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ortbench.cli.options import takes
+from ortbench.plan.options import RawOptions, check_values
+from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan_builder import target_of
+from ortbench.plan.target import Target
+
+
+@takes(Target, OutputOptions)
+def doctor(
+    given: RawOptions,
+    no_noise: Annotated[bool, typer.Option("--no-noise", help="Skip the measurement of this machine's noise.")] = False,
+) -> None:
+    """Packages, EPs, CUDA, NVIDIA GPUs, the processor and its noise; what is wrong comes with what mends it."""
+    target = target_of(given)
+    check_values(target)
+    from ortbench.features.doctor import job
+
+    raise SystemExit(job.doctor(not no_noise, target.python, given.get("json"), given.get("verbose", False)))
