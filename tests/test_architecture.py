@@ -62,7 +62,7 @@ HOME = {
     "jinja2": ("report/page", "report/programs"),
     "scipy": ("analysis",),
     "pytest": ("api/pytest_plugin.py",),
-    "ray": ("jobs/cluster/rays.py",),
+    "ray": ("jobs/cluster/tasks.py",),
 }
 
 

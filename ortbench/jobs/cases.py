@@ -61,14 +61,21 @@ def _forecast_s(job: Job) -> float:
 
 def _carry_out(job: Job, folder: Path, fresh: bool, quiet: bool) -> tuple[Record | None, bool]:
     """The record of a job, None if it was interrupted, and whether it was done before."""
-    record = begun(job)
-    earlier = None if fresh or not job.plans else done(folder, record.fingerprint)
-    if earlier is not None:
+    record, was_done = settled(job, folder, fresh)
+    return (carry_out(job, record, folder, quiet), False) if was_done is None else (record, was_done)
+
+
+def settled(job: Job, folder: Path, fresh: bool, on_cluster: bool = False) -> tuple[Record, bool | None]:
+    """The record of a job, and whether it was done before; None where it has yet to be carried out."""
+    record = begun(job, on_cluster)
+    if not fresh and job.plans and (earlier := done(folder, record.fingerprint)) is not None:
         return earlier, True
-    if record.outcome == BROKEN:
-        keep(record, folder)
-        return record, False
-    return carry_out(job, record, folder, quiet), False
+    if job.plans and record.outcome != BROKEN:
+        return record, None
+    if not job.plans:
+        emptied(folder)
+    keep(record, folder)
+    return record, False
 
 
 def begun(job: Job, on_cluster: bool = False) -> Record:
@@ -90,15 +97,13 @@ def carry_out(job: Job, record: Record, folder: Path, quiet: bool) -> Record | N
     began = time.monotonic()
     try:
         emptied(folder)
-        if job.plans:
-            verdict = _measured(job, folder, quiet)
-            if verdict is None:
-                return None
-            record = replace(record, **_judged(verdict))
+        verdict = _measured(job, folder, quiet)
+        if verdict is None:
+            return None
+        record = replace(record, **_judged(verdict))
     except Exception as error:  # whatever one case comes to must not cost the others
         record = broken(record, error)
-    if job.plans:
-        record = replace(record, seconds=round(time.monotonic() - began, 3))
+    record = replace(record, seconds=round(time.monotonic() - began, 3))
     keep(record, folder)
     return record
 

@@ -68,9 +68,11 @@ def suite(
 
 def _on_cluster(address: str) -> Callable[..., tuple[list[Record], bool]]:
     """What carries jobs out on a cluster as `cases.run` does here; `BadInput` where the address can be none, or Ray is missing."""
-    from ortbench.jobs.cluster.spread import check_address, run
+    from ortbench.jobs.cluster.order import check_address
 
     check_address(address)
+    from ortbench.jobs.cluster.tasks import run  # which needs Ray
+
     return partial(run, address=address)
 
 

@@ -8,7 +8,8 @@ from unittest.mock import patch
 import onnx
 import pytest
 
-from ortbench.jobs.cluster.orders import amounts_for, files_of, moved, paths_of
+from ortbench.jobs.cluster.order import amounts_for, files_at, files_of
+from ortbench.jobs.fingerprint import with_files
 from ortbench.suite.cases import read
 from ortbench.suite.job import jobs_of
 from ortbench.suite.layers import Demand
@@ -56,14 +57,14 @@ def test_what_a_job_names_travels(tmp_path: Path) -> None:
     (tmp_path / "libep.so").write_bytes(b"y")
     named = ("input = 'data'", "ep-library = 'libep.so'", "python = 'envs/old'", "gate = {baseline = 'data'}")
     (job,) = jobs_of(read(suite_file(tmp_path, *named), {}), ("ortbench", "suite"), elsewhere=True)
-    paths = paths_of(job, "/nowhere")  # of this suite they are whole
-    assert {Path(path).name: [*files_of(Path(path))] for path in paths} == {
+    files = files_of(job)
+    assert {Path(path).name: [*found] for path, found in files.items()} == {
         "big.onnx": ["big.onnx", "sub.bin"], "libep.so": ["libep.so"], "data": ["data/input_0.pb"],
     }  # fmt: skip
-    places = {path: f"/there/{Path(path).name}" for path in paths}
-    there = moved(job, lambda path: places.get(path, f"not sent: {path}"), lambda python: f"{python} there")
+    places = {path: f"/there/{Path(path).name}" for path in files}
+    there = with_files(job, lambda path: places.get(path, f"not sent: {path}"), lambda python: f"{python} there")
     (plan,) = there.plans
-    assert (plan.model, plan.called) == ("/there/big.onnx", str(tmp_path / "big.onnx"))  # which the result has
+    assert plan.model == "/there/big.onnx"
     assert (plan.inputs.path, plan.target.library) == ("/there/data", "/there/libep.so")
     assert plan.target.python == f"{tmp_path / 'envs/old'} there"
     assert str(there.baseline) == f"not sent: {tmp_path / 'data' / job.case.id}"  # the earlier suite lacks this case
@@ -92,4 +93,4 @@ def test_what_a_model_has_elsewhere_goes_with_it(tmp_path: Path) -> None:
     beside = ["branch", "compiled", "function", "indices", "values", "weights"]
     for place in (*(f"m/{name}" for name in beside), "m/nothing of it", "elsewhere"):
         (tmp_path / place).write_text(place)
-    assert [*files_of(tmp_path / "m" / "m.onnx")] == sorted(["m.onnx", *beside])
+    assert [*files_at(tmp_path / "m" / "m.onnx")] == sorted(["m.onnx", *beside])

@@ -473,7 +473,7 @@ def test_a_fingerprint_goes_by_what_counts(tmp_path: Path, monkeypatch: pytest.M
 
     def now(text: str = BENCH + "ep = 'cpu'") -> str:
         marks._content.cache_clear()
-        marks.installed_here.cache_clear()
+        marks._packages.cache_clear()
         return mark(tmp_path, text)
 
     first = now()

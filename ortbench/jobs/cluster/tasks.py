@@ -1,0 +1,226 @@
+"""Carries the cases of a suite out on a Ray cluster, a task each, into the same folders as on one machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, chdir, contextmanager, suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+
+from ortbench.core import signals
+from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, one_line
+from ortbench.core.files import not_written, temporary_folder, write_or_note
+from ortbench.core.version import __version__
+from ortbench.jobs import cases
+from ortbench.jobs.cluster.order import CPU, GPU, OPTION, Amounts, amounts_for, files_of, fits
+from ortbench.jobs.fingerprint import with_files, with_plans
+from ortbench.jobs.measuring import observed
+from ortbench.jobs.suite_folder import CASE_FILE, emptied, keep
+from ortbench.measure.environment import git_commit, measured_for_a_cluster
+from ortbench.measure.gpus import nvidia_gpus
+from ortbench.model.schema import Node
+from ortbench.plan.plan import Observer
+from ortbench.suite.job import Job
+from ortbench.suite.record import Record, record_from
+
+_REACH_S, _TICK_S = 10.0, 0.5
+_OF_TASKS = ("OMP_NUM_THREADS", "RAY_")  # what Ray sets for its tasks: threads that a plain run would not be limited to
+
+
+def run(
+    jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: cases.Tell, address: str
+) -> tuple[list[Record], bool]:
+    """Carry jobs out on the cluster of an address as `ortbench.jobs.cases.run` does here; `BadInput` where there is no such
+    cluster."""
+    concluded: dict[str, Record] = {}
+
+    def conclude(record: Record, was_done: bool) -> None:
+        concluded[record.id] = record
+        tell(record, was_done)
+
+    interrupted = False
+    begun = [(job, *cases.settled(job, out / job.case.id, fresh, on_cluster=True)) for job in jobs]
+    orders = [(_whole(job), record) for job, record, was_done in begun if was_done is None]
+    with ExitStack() as stack:
+        observer = observed(stack, quiet) or Observer()
+        try:
+            if orders:
+                stack.enter_context(_connection(address))
+            for _, record, was_done in begun:
+                if was_done is not None:
+                    conclude(record, was_done)
+            for number, (record, outcome) in enumerate(_outcomes([*orders]), 1):
+                conclude(_ended(record, out / record.id, outcome), False)
+                observer.progress(number / len(orders))
+                observer.stage(f"{number} of {len(orders)} cases")
+        except KeyboardInterrupt:
+            interrupted = True
+    return [concluded[job.case.id] for job in jobs if job.case.id in concluded], interrupted
+
+
+def _ended(record: Record, folder: Path, outcome: Mapping[str, bytes] | str) -> Record:
+    """What a case came to, by the files that came back or the reason why none did; its folder has them and the record."""
+    try:
+        emptied(folder)
+        if isinstance(outcome, str):
+            raise BenchmarkFailed(outcome)
+        for name in sorted(outcome.keys() - {CASE_FILE}):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_or_note(folder / name, outcome[name])
+        record = record_from(outcome[CASE_FILE], CASE_FILE)
+    except (OSError, OrtbenchError) as error:
+        record = cases.broken(record, error)
+    keep(record, folder)
+    return record
+
+
+@contextmanager
+def _connection(address: str) -> Iterator[None]:
+    """Ray, without what it prints; what runs when the block ends is cancelled with it."""
+    logging.getLogger("ray").setLevel(logging.CRITICAL)
+    # Machines look for modules in the current folder first, which may have some that are called like their packages.
+    with tempfile.TemporaryDirectory() as nowhere, chdir(nowhere):
+        try:
+            if ":" in address:  # Ray would try one that does not answer again and again, for minutes
+                host, port = address.rpartition("/")[2].rsplit(":", 1)
+                socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
+            ray.init(address=address, log_to_driver=False, configure_logging=False)
+        except Exception as error:
+            reached = "cannot be reached: " if isinstance(error, OSError | ValueError) else ""
+            raise BadInput(f"{OPTION} {address}: {reached}{one_line(error)}", OPTION) from None
+    signals.install()  # which Ray has replaced
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _whole(job: Job) -> Job:
+    """A job whose paths do not depend on the current folder; results call a model as it was called."""
+    job = with_plans(job, lambda it: replace(it, called=it.called or str(Path(it.model))))
+    return with_files(job, os.path.abspath, os.path.abspath)
+
+
+def _outcomes(orders: list[tuple[Job, Record]]) -> Iterator[tuple[Record, dict[str, bytes] | str]]:
+    """The files of each case, or why there are none, as they come; what has not come when this ends is cancelled."""
+    running: dict[Any, tuple[Job, Record, Amounts]] = {}
+    try:
+        while orders or running:
+            nodes = ray.nodes()  # type: ignore[no-untyped-call]
+            machines = [it["Resources"] for it in nodes if it["Alive"] and it["Resources"].get(CPU, 0) >= 1]
+            for task, (job, record, taken) in [*running.items()]:
+                if not any(fits(taken, it) for it in machines):  # its machine is lost
+                    ray.cancel(task, force=True)
+                    del running[task]
+                    orders.append((job, record))
+            for job, record in orders:
+                amounts = amounts_for(job.demand, machines)
+                if amounts is None:
+                    yield record, f"no machine of the cluster has {job.demand}"
+                    continue
+                try:
+                    running[_start(job, record, amounts)] = job, record, amounts
+                except (OSError, ray.exceptions.RayError) as error:
+                    yield record, one_line(f"{type(error).__name__}: {error}")
+            orders = []
+            for task in ray.wait([*running], timeout=_TICK_S)[0] if running else ():
+                yield running.pop(task)[1], _outcome(task)
+            signals.heed()
+    finally:
+        for task in running:
+            ray.cancel(task, force=True)
+
+
+def _start(job: Job, record: Record, taken: Amounts) -> Any:
+    files = {path: {name: _stored(file) for name, file in of_path.items()} for path, of_path in files_of(job).items()}
+    named = {name: amount for name, amount in taken.items() if name not in (CPU, GPU)}
+    task = carry_out.options(
+        name=f"ortbench {job.case.id}", num_cpus=taken[CPU], num_gpus=taken.get(GPU, 0), resources=named
+    )
+    return task.remote(job, record, files, __version__, git_commit())
+
+
+@cache
+def _stored(file: Path) -> Any:
+    """A file in Ray's object store."""
+    return ray.put(np.fromfile(file, np.uint8))
+
+
+def _outcome(task: Any) -> dict[str, bytes] | str:
+    """The files of a case, or why there are none."""
+    try:
+        files: dict[str, bytes] = ray.get(task)
+        return files
+    except ray.exceptions.RayTaskError as error:
+        text = (
+            str(error.cause)
+            if isinstance(error.cause, OrtbenchError)
+            else f"{type(error.cause).__name__}: {error.cause}"
+        )
+        return one_line(text)
+    except ray.exceptions.RayError as error:
+        return f"was lost with each machine that it was given to ({type(error).__name__})"
+
+
+@ray.remote(max_retries=3, max_calls=1)  # a process that has measured is not used again
+def carry_out(
+    job: Job, record: Record, files: Mapping[str, Mapping[str, Any]], version: str, commit: str | None
+) -> dict[str, bytes]:
+    """Carry a case out on the machine that Ray chose; the files of its folder, by their paths in it. `files` are in Ray's object store,
+    by the paths that the job names; version and commit are those of the command's machine."""
+    node = _node(job)
+    if version != __version__:
+        raise BenchmarkFailed(f"{node['name']} has ortbench {__version__}, and here is {version}")
+    _become_plain()
+    measured_for_a_cluster(node, commit)
+    with temporary_folder() as here:
+        places = {}
+        for number, (path, contents) in enumerate(files.items()):
+            places[path] = os.path.join(here, str(number), Path(path).name)
+            for name, content in contents.items():
+                file = Path(here, str(number), name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                ray.get(content).tofile(file)
+
+        folder = Path(here, job.case.id)
+        job = with_files(job, lambda path: places.get(path, path))
+        cases.carry_out(job, replace(record, node=node), folder, quiet=True)
+        found = {it.relative_to(folder).as_posix(): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
+    if lost := not_written():
+        raise BenchmarkFailed(f"{node['name']} has no room for the result: {'; '.join(lost)}")
+    return found
+
+
+def _become_plain() -> None:
+    """Take back what Ray does to its tasks and a plain run has not: its variables, and a priority lower than Ray's own."""
+    raylet = os.environ.get("RAY_RAYLET_PID")
+    for name in [name for name in os.environ if name.startswith(_OF_TASKS)]:
+        del os.environ[name]
+    if sys.platform != "win32" and raylet is not None:
+        with suppress(OSError):  # who may not have a higher one keeps what Ray gives tasks
+            os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, int(raylet)))
+
+
+def _node(job: Job) -> Node:
+    context = ray.get_runtime_context()
+    machine = next(it for it in ray.nodes() if it["NodeID"] == context.get_node_id())  # type: ignore[no-untyped-call]
+    address, named = machine["NodeManagerAddress"], machine.get("NodeName")
+    mine = [int(it) for it in context.get_accelerator_ids().get(GPU, []) if str(it).isdecimal()]
+    gpus = [it for number, it in enumerate(nvidia_gpus()) if number in mine] if mine else []
+    return {
+        "name": named if named and named != address else machine.get("NodeManagerHostname") or address,
+        "address": address,
+        "card": ", ".join(dict.fromkeys(it["name"] for it in gpus if "name" in it)) or None,
+        "driver": next((it["driver"] for it in gpus if "driver" in it), None),
+        "resources": job.demand.resources,
+    }
