@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any, Protocol, TypedDict
 
 from ortbench.analysis.comparing.pairs import are_apart, by_round
+from ortbench.analysis.comparing.verdict import ABOVE, BELOW, OPEN, at_most, verdict_of
 from ortbench.analysis.items import dim_sizes
 from ortbench.analysis.loads.levels import keeps_to
 from ortbench.analysis.loads.queueing import LEAST, QUANTILES, latency_bounds
@@ -147,8 +148,8 @@ def ties(result: Result, mode: str) -> tuple[list[str], list[str]]:
     found: tuple[list[str], list[str]] = [], []
     for name in best["ties"] if best else ():
         within = _item_ratio(cases[best["shape"]], cases[name], MEAN) if best and name in cases else None
-        if within is None or within[0] <= 1:
-            found[within is None or within[1] > _MUCH].append(name)
+        if (said := verdict_of(within)) != ABOVE:
+            found[said == OPEN].append(name)
     return found
 
 
@@ -160,8 +161,7 @@ def _interval(case: Case) -> tuple[float, float] | None:
 
 def _is_tie(best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
     """Whether the other may be as good, by its time for an item."""
-    found = _item_ratio(best, other, MEAN)
-    return found is None or found[0] <= 1
+    return verdict_of(_item_ratio(best, other, MEAN)) != ABOVE
 
 
 def failures(result: Result, status: str = FAILED) -> list[str]:
@@ -247,11 +247,10 @@ def _by_round(samples: Sequence[int], calls: int) -> Blocks:
 def has_a_cost(found: Switching) -> bool | None:
     """Whether switching shapes costs something for certain; None where that cannot be told: where it may cost much, and where
     the ratio differs from 1 by no more than ratios of one process do from those of another, or says that switching is quicker."""
-    ends = found["ci95"]
-    if ends is not None and ends[0] > _MUCH:
-        return True
-    is_free = ends is not None and ends[0] <= 1 and 1 / _MUCH <= ends[1] <= _MUCH
-    return False if is_free else None
+    low, high = found["ci95"] or (None, None)
+    said = verdict_of((low, high), _MUCH)
+    is_free = said != BELOW and at_most((low, high), _MUCH) and low is not None and low <= 1
+    return True if said == ABOVE else False if is_free else None
 
 
 class Asked(Protocol):

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations, takewhile
 from operator import itemgetter
 
-from ortbench.analysis.comparing.claims import FASTER, NOISY, Claim, claim_between
+from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, Claim, claim_between, may_be_faster
+from ortbench.analysis.comparing.verdict import ABOVE, at_most, verdict_of
 from ortbench.analysis.findings.program import again, how_to_write
 from ortbench.analysis.host import STILL, spins_between_requests
 from ortbench.analysis.loads.levels import (
@@ -137,7 +138,11 @@ def _peak(result: Result) -> Iterator[Fact]:
             }
             yield Fact("peak", "more-if" if on_device else "more", mode, {**values, **more}, how_to_write(result, mode))
     if not best:
-        yield Fact("peak", "noise" if NOISY in claims.values() else "none-more", base, values)
+        told = {*claims.values()}
+        is_open = UNKNOWN in told or any(
+            may_be_faster(_over(found[base], it)) for mode, it in found.items() if mode != base
+        )
+        yield Fact("peak", "noise" if NOISY in told else "open" if is_open else "none-more", base, values)
 
 
 def knee_case(levels: Sequence[Case]) -> Case | None:
@@ -204,15 +209,15 @@ def _mixing(result: Result, mode: str) -> Iterator[Fact]:
     ]
     if not known:
         return
-    longer = [(it, name, level) for it, name, level in known if it.ci95 is not None and it.ci95[0] > 1]
+    told = [at_most(it.ci95, _GROWN) for it, *_ in known]
+    longer = [one for one, said in zip(known, told, strict=True) if said is False]
     overall = [it for it in longer if it[1] == ALL_SHAPES]
     found, name, level = max(overall or longer or known, key=lambda it: it[0].value)
     values: Values = {"ratio": times(found), "where": at(level).phrase, "shape": name}
     if longer:
         yield Fact("mixing", "longer" if overall else "longer-for-shape", mode, values)
     else:
-        is_none = all(it.ci95 is not None and it.ci95[1] <= _GROWN for it, *_ in known)
-        yield Fact("mixing", "none" if is_none else "open", mode, values)
+        yield Fact("mixing", "open" if None in told else "none", mode, values)
 
 
 def _gil(result: Result, mode: str) -> Iterator[Fact]:
@@ -248,11 +253,11 @@ def _stretched(result: Result) -> Iterator[Fact]:
             continue
         clocks = alone.value(SM_CLOCK), levels[0].value(SM_CLOCK)
         has_fallen = clocks[0] is not None and clocks[1] is not None and clocks[1] < _FALLEN * clocks[0]
-        least = after.ci95[0] / max(before.ci95[1], 1)
-        if least > 1 and (has_fallen or allows_within(result, levels[0], least, {})):
+        ends = after.ci95[0] / max(before.ci95[1], 1), after.ci95[1] / max(before.ci95[0], 1)
+        if verdict_of(ends) == ABOVE and (has_fallen or allows_within(result, levels[0], ends[0], {})):
             values: Values = {
                 "where": at(levels[0]).phrase, "time": ns(after.median), "back_to_back": ns(before.median),
-                "ratio": times(after.median / max(before.median, 1)),
+                "ratio": times(Value(after.median / max(before.median, 1), ends)),
             }  # fmt: skip
             if has_fallen:
                 values |= {"clock": Quantity(clocks[1] or 0, "MHz"), "clock_before": Quantity(clocks[0] or 0, "MHz")}
@@ -270,10 +275,11 @@ def _uneven(result: Result) -> Iterator[Fact]:
         taken = [(took, it) for it in measured(result, RATE, mode) if (took := it.stats(SERVICE_TIME))]
         for (short, quick), (long, slow) in permutations(taken, 2):
             is_idle = at(slow).value < at(quick).value and (slow.value(UTILISATION) or 0.0) < _LOADED
-            if short.ci95[1] < long.ci95[0] and not is_idle:
+            ends = long.ci95[0] / max(short.ci95[1], 1), long.ci95[1] / max(short.ci95[0], 1)
+            if verdict_of(ends) == ABOVE and not is_idle:
                 ratio = long.median / max(short.median, 1)
                 values: Values = {
-                    "ratio": times(ratio), "slow": ns(long.median), "slow_where": at(slow).phrase, "quick": ns(short.median),
+                    "ratio": times(Value(ratio, ends)), "slow": ns(long.median), "slow_where": at(slow).phrase, "quick": ns(short.median),
                     "quick_where": at(quick).phrase,
                 }  # fmt: skip
                 found.append((ratio, mode, values))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ortbench.analysis.comparing.claims import MARGIN, claim_between, fastest, over
+from ortbench.analysis.comparing.claims import claim_between, fastest, over
 from ortbench.analysis.findings.phrases import quickest
 from ortbench.analysis.findings.program import both_steps, lever, step_nodes
 from ortbench.analysis.noise import allows_within, is_busy
@@ -12,7 +12,7 @@ from ortbench.analysis.residency import is_on_host
 from ortbench.analysis.steps_and_stages import Jump, depth_of, growth_ns, is_first_apart, jumps, rounds_that_jump
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, times
-from ortbench.facts.speedups import VERDICTS, residency_verdict, speedup_facts
+from ortbench.facts.speedups import residency_verdict, speedup_facts
 from ortbench.model.modes import CPU, SHARED, mode_of
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Generation, Loop
@@ -140,5 +140,5 @@ def _shared(result: Result) -> Iterator[Fact]:
     """What one buffer for past and present brings over two in turns."""
     case, other = result.case(SHARED.name), result.case(mode_of(SHARED.name).like)
     if case is not None and other is not None and (found := over(other, case)) is not None:
-        verdict = VERDICTS[claim_between(result, other, case, found, MARGIN)]
+        verdict = claim_between(result, other, case, found)
         yield Fact("one-buffer", verdict, case.mode, {"other": other.mode, "speedup": times(found)})

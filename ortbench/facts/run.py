@@ -8,29 +8,33 @@ from functools import partial
 
 from ortbench.analysis.comparing.claims import (
     FASTER,
-    MARGIN,
+    SLOWER,
     UNKNOWN,
+    claim,
     claim_between,
     claim_of,
     fastest,
     is_faster,
+    may_be_faster,
     other_work,
     over,
     part_saved,
-    seems_faster,
 )
+from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.feedback_pairs import suggested
 from ortbench.analysis.findings.program import carried_out, how_to_write, lever, loop_command
 from ortbench.analysis.nodes.handing_on import COPIED, UNCLEAR, handing_on, once_ns
 from ortbench.analysis.residency import is_on_host, stays_in_place
 from ortbench.core.stats import Value
-from ortbench.facts.fact import Fact, Values, bytes_of, latency, ns, per_s, share, times
-from ortbench.facts.speedups import VERDICTS, is_open, residency_verdict, speedup_facts
+from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, per_s, share, times
+from ortbench.facts.speedups import residency_verdict, speedup_facts
 from ortbench.model.modes import (
     COPY_SHARE,
     COPY_TIME,
     CPU,
+    D2H,
     DEVICE,
+    H2D,
     HIDDEN_SHARE,
     HOST_ACCESSIBLE,
     LATENCY,
@@ -93,9 +97,8 @@ def copy_share(result: Result) -> float | None:
     copied = None if cpu is None or resident is None else cpu.value(COPY_SHARE)
     if copied is None or resident is None or resident.noisy:
         return None
-    if claim_of(resident) == UNKNOWN and not is_faster(resident):
-        return None
-    return copied if seems_faster(resident.speedup) else 0.0
+    found = claim(resident.speedup, 0)
+    return None if found == UNKNOWN else copied if found == FASTER else 0.0
 
 
 def copy_facts(result: Result) -> Iterator[Fact]:
@@ -104,7 +107,7 @@ def copy_facts(result: Result) -> Iterator[Fact]:
     if copied is None or cpu is None or resident is None:
         return
     copies, total = cpu.value(COPY_TIME), cpu.median(LATENCY)
-    if not copied and is_open([resident]):
+    if not copied and may_be_faster(resident.speedup):
         return  # which the speedups say
     if not copied or copies is None or not total:
         yield Fact("copies", "none", CPU, {"latency": latency(cpu)})
@@ -163,7 +166,7 @@ def _slower(result: Result) -> Iterator[Fact]:
         if base.mode != CPU:
             speedup = over(base, case)
             verdict = claim_between(result, base, case, speedup)
-        if VERDICTS[verdict] == "slower" and speedup is not None and speedup.value <= _SLOWER:
+        if verdict == SLOWER and speedup is not None and speedup.value <= _SLOWER:
             over_link = case.mode == HOST_ACCESSIBLE and not stays_in_place(result)
             values: Values = {
                 "base": base.mode,
@@ -193,7 +196,7 @@ def _pipeline(result: Result) -> Iterator[Fact]:
         if like is None or not isinstance(against, Value):
             yield Fact("pipeline", "alone", case.mode, values)
             continue
-        verdict = VERDICTS[claim_between(result, like, case, against, MARGIN)]
+        verdict = claim_between(result, like, case, against)
         values |= {"speedup": times(against), "base": like.mode}
         yield Fact(
             "pipeline", verdict, case.mode, values, how_to_write(result, case.mode) if verdict == "faster" else ""
@@ -209,17 +212,21 @@ def _bursts(result: Result) -> Iterator[Fact]:
 def _pinned(result: Result) -> Iterator[Fact]:
     for mode in MODES.values():
         both = (result.case(mode.like), result.case(mode.name)) if mode.pinned and mode.times_copies else ()
-        taken, pinned = [None if case is None else case.copy_ns() for case in both] or (None, None)
+        taken, pinned = [None if case is None else _copies(case) for case in both] or (None, None)
         if taken is not None and pinned is not None:
-            pays = pinned * (1 + MARGIN) <= taken
-            values: Values = {"pinned": ns(pinned), "pageable": ns(taken)}
-            yield Fact(
-                "pinned",
-                "faster" if pays else "same",
-                mode.name,
-                values,
-                how_to_write(result, mode.name) if pays else "",
-            )
+            (low, high), (least, most) = (it.ci95 or (it.value, it.value) for it in (taken, pinned))
+            found = claim(Value(taken.value / max(pinned.value, 1), (low / max(most, 1), high / max(least, 1))))
+            program = how_to_write(result, mode.name) if found == FASTER else ""
+            yield Fact("pinned", found, mode.name, {"pinned": pinned, "pageable": taken}, program)
+
+
+def _copies(case: Case) -> Quantity | None:
+    """What the copies of a mode take both ways, between the sums of the ends of both intervals; None where one was not timed."""
+    both = [it for way in (H2D, D2H) if (it := case.stats(way)) is not None]
+    if case.copy_ns() is None:
+        return None
+    low, high = (sum(it.ci95[end] for it in both) for end in (0, 1))
+    return ns(sum(it.median for it in both), (low, high))
 
 
 # How modes were checked

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from ortbench.analysis.comparing.claims import (
     ALIKE,
     FASTER,
-    MARGIN,
     NOISY,
     SLOWER,
+    UNCERTAIN,
     UNKNOWN,
     Claim,
     Fastest,
@@ -18,27 +18,20 @@ from ortbench.analysis.comparing.claims import (
     claim_of,
     compared,
     fastest,
+    may_be_faster,
     over,
-    seems_faster,
 )
 from ortbench.analysis.comparing.pairs import PAIRS
+from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.findings.program import again, how_to_write, inside
 from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.residency import is_on_host, needs, takes
 from ortbench.core.resampling import FEW
 from ortbench.core.stats import Value
-from ortbench.facts.fact import Fact, Values, latency, ns, times
+from ortbench.facts.fact import Fact, Quantity, Values, latency, ns, times
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import Case, Result
 
-# What the one function that decides says, as verdicts of facts.
-VERDICTS: dict[Claim, str] = {
-    FASTER: "faster",
-    SLOWER: "slower",
-    ALIKE: "same",
-    UNKNOWN: "few-samples",
-    NOISY: "noise",
-}
 _FAR, _TIMES_LONGER = 1.1, 4  # from where on an interval leaves much open; as long makes it half as wide
 MORE_PROCESSES = 15  # whose figures have half the interval of those of five
 
@@ -47,7 +40,7 @@ def speedup_facts(result: Result) -> Iterator[Fact]:
     """First the fastest of the modes that can replace each other, then what keeping tensors on the device brings, against `cpu-tensors`
     and that one."""
     cases = compared(result)
-    if cases and all(claim_of(it) in (ALIKE, SLOWER) for it in cases):
+    if cases and all(claim_of(it) in (ALIKE, SLOWER, UNCERTAIN) for it in cases):
         yield _none_faster(result, cases)
         return
     best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
@@ -60,34 +53,25 @@ def speedup_facts(result: Result) -> Iterator[Fact]:
 def _none_faster(result: Result, cases: Sequence[Case]) -> Fact:
     """That no mode is faster than `cpu-tensors`, that all are the same, or that the intervals are too wide to tell."""
     tops = [it.speedup.ci95[1] for it in cases if it.speedup is not None and it.speedup.ci95 is not None]
-    values: Values = {"margin": f"{MARGIN:.0%}", "most": times(max(tops, default=1.0))}
-    if is_open(cases):
+    values: Values = {"margin": Quantity(MARGIN * 100, "%"), "most": times(max(tops, default=1.0))}
+    if any(may_be_faster(it.speedup) for it in cases):
         return Fact("modes", "open", "", values, _to_tell(result, cases))
     medians = [ns_ for it in (result.case(CPU), *cases) if it is not None and (ns_ := it.median(LATENCY)) is not None]
-    if len(cases) > 1 and all(map(_is_the_same, cases)) and max(medians) <= (1 + MARGIN) * min(medians):
+    if len(cases) > 1 and all(claim_of(it) == ALIKE for it in cases) and max(medians) <= (1 + MARGIN) * min(medians):
         return Fact("modes", "same", "", {**values, "least": ns(min(medians)), "longest": ns(max(medians))})
     return Fact("modes", "none-faster", "", values, "" if is_on_host(result) else inside(result))
 
 
-def is_open(cases: Sequence[Case]) -> bool:
-    """Whether intervals reach so far that a mode may be much faster than `cpu-tensors`."""
-    return any(it.speedup.ci95[1] > _FAR for it in cases if it.speedup is not None and it.speedup.ci95 is not None)
-
-
 def _to_tell(result: Result, cases: Sequence[Case]) -> str:
-    """The command that tells more; none where time was not the end."""
+    """The command that tells more; none where time was not the end, or where little is open."""
+    if all(it.speedup is None or it.speedup.ci95 is None or it.speedup.ci95[1] <= _FAR for it in cases):
+        return ""
     if result.stopped is None or result.stopped["reason"] != "duration":
         return ""
     # Of several processes each is one observation of the interval.
     if FEW <= max(len(it.first_rounds) for it in cases) < MORE_PROCESSES:
         return again(result, "--processes", str(MORE_PROCESSES))
     return again(result, "--duration", f"{math.ceil(_TIMES_LONGER * result.stopped.get('value', 1.0))}s")
-
-
-def _is_the_same(case: Case) -> bool:
-    """Whether a mode is as fast as `cpu-tensors` for certain, within `MARGIN`."""
-    ends = None if case.speedup is None else case.speedup.ci95
-    return claim_of(case) == ALIKE and ends is not None and ends[0] * (1 + MARGIN) >= 1 and ends[1] <= 1 + MARGIN
 
 
 def _values(result: Result, found: Fastest) -> Values:
@@ -105,13 +89,14 @@ def _replacement(result: Result, best: Fastest) -> Fact:
     values = _values(result, best)
     if best.claim == FASTER:
         program = how_to_write(result, best.mode)
-        if best.ties:
-            values["ties"] = best.ties
-            return Fact("replacement", "tied", best.mode, values, program)
+        if best.ties or best.rivals:
+            values["ties"] = best.rivals or best.ties
+            return Fact("replacement", "faster-open" if best.rivals else "tied", best.mode, values, program)
         return Fact("replacement", "faster", best.mode, values, program)
     if best.claim in (UNKNOWN, NOISY):
-        return Fact("replacement", VERDICTS[best.claim], best.mode, values, _more(result, best.claim))
-    if is_open(cases := compared(result, on_device=False)):
+        return Fact("replacement", best.claim, best.mode, values, _more(result, best.claim))
+    cases = compared(result, on_device=False)
+    if any(may_be_faster(it.speedup) for it in cases):
         return Fact("replacement", "open", best.mode, values, _to_tell(result, cases))
     return Fact("replacement", "none", best.mode, values)
 
@@ -120,7 +105,9 @@ def _residency(result: Result, kept: Fastest, best: Fastest | None) -> Fact:
     """What keeping tensors on the device brings."""
     values = _values(result, kept)
     if kept.claim in (UNKNOWN, NOISY):
-        return Fact("residency", VERDICTS[kept.claim], kept.mode, values, _more(result, kept.claim))
+        return Fact("residency", kept.claim, kept.mode, values, _more(result, kept.claim))
+    if may_be_faster(kept.speedup) and kept.claim != FASTER:
+        return Fact("residency", "open", kept.mode, values, _to_tell(result, [kept.case]))
     if kept.claim != FASTER:
         return Fact("residency", "none", kept.mode, values)
     program = how_to_write(result, kept.mode)
@@ -134,10 +121,10 @@ def _residency(result: Result, kept: Fastest, best: Fastest | None) -> Fact:
 
 def residency_verdict(result: Result, kept: Fastest, best: Fastest, more: Value) -> str:
     """What tensors on the device bring on top of the best mode that can replace `cpu-tensors`."""
-    found = claim_between(result, best.case, kept.case, more, MARGIN)
-    if found != NOISY and seems_faster(more, MARGIN):
-        return "faster-on-top"
-    return "slower-than-other" if found == SLOWER else "same-as-other"
+    found = claim_between(result, best.case, kept.case, more)
+    if found in (FASTER, SLOWER):
+        return "faster-on-top" if found == FASTER else "slower-than-other"
+    return "open-to-other" if found in (NOISY, UNKNOWN) or may_be_faster(more) else "same-as-other"
 
 
 def _more(result: Result, claim: Claim) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.comparing.pairs import remedy
+from ortbench.analysis.comparing.verdict import at_most
 from ortbench.analysis.growth import UNCLEAR as CANNOT_TELL
 from ortbench.analysis.growth import grown
 from ortbench.analysis.loads.levels import (
@@ -145,7 +146,7 @@ def _check_growth(result: Result, limits: Limits) -> Iterator[Check]:
         if not it.is_memory:
             continue
         low, high = (0.0, 0.0) if it.growth is None else it.growth.ci95
-        verdict = FAILED if low > most else PASSED if high <= most else UNCLEAR
+        verdict = {True: PASSED, False: FAILED, None: UNCLEAR}[at_most((low, high), most)]
         if it.verdict == CANNOT_TELL and verdict == PASSED:
             verdict = UNCLEAR
         more = "; a longer --duration tells more" if verdict == UNCLEAR else ""

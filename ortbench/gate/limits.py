@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from ortbench.analysis.comparing import verdict
 from ortbench.core import units
 from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.model.metric_names import AxisValue, MetricName
@@ -151,9 +152,8 @@ class Check:
 
 def verdict_on(low: float | None, high: float | None, limit: float, *, at_most: bool) -> str:
     """The verdict on a ratio that lies between two ends for certain; of None it cannot be told."""
-    if low is None or high is None or low <= limit <= high:
-        return UNCLEAR
-    return PASSED if (low > limit) != at_most else FAILED
+    below, above = (PASSED, FAILED) if at_most else (FAILED, PASSED)
+    return {verdict.BELOW: below, verdict.ABOVE: above}.get(verdict.verdict_of((low, high), limit, limit), UNCLEAR)
 
 
 def between(low: float | None, high: float | None, otherwise: str) -> str:

@@ -19,6 +19,7 @@ from ortbench.analysis.comparing.comparable import (
     sameness,
     short,
 )
+from ortbench.analysis.comparing.verdict import ABOVE, BELOW, verdict_of
 from ortbench.analysis.why.explain import explain
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.files import ModelFiles, make_folder, write_or_note
@@ -268,7 +269,7 @@ def _line(quiet: bool, what: str) -> Observer | None:
 def _is_told(check: Check) -> bool:
     """Whether a live gate tells for certain that a candidate is slower, or faster."""
     of_latency = check.metric == f"{LATENCY}.{USUAL}" and check.rounds is not None and check.verdict != UNCLEAR
-    return of_latency and ((check.low is not None and check.low > 1) or (check.high is not None and check.high < 1))
+    return of_latency and verdict_of((check.low, check.high)) in (ABOVE, BELOW)
 
 
 def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place | None) -> _Held | None:

@@ -18,6 +18,7 @@ from ortbench.analysis.bandwidth import (
 )
 from ortbench.analysis.bandwidth import failures as failures_of
 from ortbench.analysis.comparing.pairs import TOO_FEW
+from ortbench.analysis.comparing.verdict import OPEN, SAME, verdict_of
 from ortbench.core import units
 from ortbench.core.resampling import Ratio
 from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
@@ -163,7 +164,7 @@ def _differ(result: Result, way: Direction) -> bool:
 
 def _is_level(ratio: Ratio) -> bool:
     """Whether neither is faster, as far as that is known."""
-    return ratio.ci95 is not None and ratio.ci95[0] <= 1 <= ratio.ci95[1]
+    return ratio.ci95 is not None and verdict_of(ratio.ci95) in (SAME, OPEN)
 
 
 def _fall(result: Result) -> list[str]:

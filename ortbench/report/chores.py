@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ortbench.analysis.comparing.claims import MARGIN
 from ortbench.analysis.comparing.compare import CANNOT_TELL, SAME, RatioEstimate, word
+from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.findings import finding as findings
 from ortbench.analysis.tuning import Ends
 from ortbench.core import units

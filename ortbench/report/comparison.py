@@ -314,7 +314,11 @@ def legend(results: Sequence[Result], same: float | None, metrics: Sequence[Metr
         processes = min((len(it.first_rounds) for it in cases), default=0)
         of = f"{processes} processes, one after the other," if processes >= FEW else "the rounds"
         how = f"{of} of one run (another one can differ by more)"
-    within = f"; same: the 95% CI lies within ±{same * 100:g} %; else slower or more: above 1" if same else ""
+    within = (
+        f"; same: the 95% CI lies within ±{same * 100:g} %; slower or more: above that; cannot tell: it reaches over an end"
+        if same
+        else ""
+    )
     ratio = "ratio: of a figure to the first one" if len(results) == 2 else "vs first: ratio to the first result"
     ratio += " (of rates the inverse); above 1 is slower or costs more"
     rare = {it.title: f"{it.unit.least:g}" for it in metrics or () if it.often_zero}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from ortbench.analysis.comparing.claims import UNKNOWN
+from ortbench.analysis.comparing.compare import CANNOT_TELL
 from ortbench.analysis.sweep import ITEMS, failures, has_a_cost, is_noisy, keeps, mode_by_mode, ties
 from ortbench.core import units
 from ortbench.model.metrics import RATIO
@@ -56,11 +56,11 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Ta
             return model.NOTHING
         met = slo is None or keeps(case, slo)
         if of is None or not met or is_noisy(result, case.mode):
-            return f"SLO {_MET[False]}" if met is False else UNKNOWN
+            return f"SLO {_MET[False]}" if met is False else CANNOT_TELL
         if of["by"] != ITEMS:
             return BEST if shape == of["shape"] else SMALLER
         alike, unknown = tied[case.mode]
-        marks = {of["shape"]: BEST, **dict.fromkeys(alike, TIE), **dict.fromkeys(unknown, UNKNOWN)}
+        marks = {of["shape"]: BEST, **dict.fromkeys(alike, TIE), **dict.fromkeys(unknown, CANNOT_TELL)}
         return marks.get(shape, WORSE)
 
     def name(case: Case) -> str:

@@ -275,9 +275,11 @@ def test_word() -> None:
         (0.9, 1.2, CANNOT_TELL),
         (1.0, 1.2, CANNOT_TELL),
         (0.8, 1.0, CANNOT_TELL),
-        (1.001, 1.2, SLOWER),
+        (1.001, 1.2, CANNOT_TELL),  # maybe by less than matters
+        (1.051, 1.2, SLOWER),
         (1.2, 1.3, SLOWER),
-        (0.8, 0.999, FASTER),
+        (0.8, 0.999, CANNOT_TELL),
+        (0.8, 0.95, FASTER),
         (0.7, 0.8, FASTER),
         (None, None, CANNOT_TELL),
     ]:

@@ -243,14 +243,14 @@ def test_claims_of_a_busy_machine(quick: float, said: str) -> None:
     assert (best.claim, best.is_faster) == (said, said == FASTER)
 
 
-def test_a_mode_that_noise_may_have_made_slower_is_a_tie() -> None:
+def test_a_mode_that_noise_may_have_made_slower_is_a_rival() -> None:
     result = of_two(BUSY, quick=0.5)
     result.cases.append(replace(result.cases[1], mode=DEVICE))
     result.cases[2].samples = {"latency": [ns + US for ns in result.cases[1].samples["latency"]]}
     derive(result)
     best = fastest(result)
     assert best is not None
-    assert (best.mode, best.claim, best.ties) == (RESIDENT, FASTER, (DEVICE,))
+    assert (best.mode, best.claim, best.ties, best.rivals) == (RESIDENT, FASTER, (), (DEVICE,))
 
 
 def test_a_loop_and_a_chain() -> None:

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import Formatter
+from typing import get_args
 
 import pytest
 
+from ortbench.analysis.comparing.claims import Claim
 from ortbench.facts.fact import Fact, Quantity, Values, record
 from ortbench.facts.findings import facts_of
 from ortbench.facts.sentences import SENTENCES, sentence
-from ortbench.facts.speedups import VERDICTS
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.report.screens.screen import has_screen, screen
@@ -51,7 +52,7 @@ def test_every_fact_has_a_sentence() -> None:
     assert len(made()) > 80
     assert made() <= SENTENCES.keys()
     for code in ("replacement", "residency", "pipeline", "one-buffer"):
-        needed = set(VERDICTS.values()) - ({"slower", "same"} if code in ("replacement", "residency") else set())
+        needed = {*get_args(Claim)} - ({"slower", "same"} if code in ("replacement", "residency") else set())
         assert {(code, verdict) for verdict in needed} <= SENTENCES.keys()
 
 

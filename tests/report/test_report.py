@@ -84,7 +84,7 @@ FACTS = [
     "Copies take ≈58% of the latency of cpu-tensors: ≈4.20 ms (4.07–4.32 ms) of 7.20 ms.",
     "host-accessible is 1.80× (1.75–1.85) as fast as cpu-tensors with new inputs and outputs in each inference.",
     "Next: ortbench code m.onnx --mode host-accessible",
-    "device-resident is 1.33× as fast as host-accessible if tensors never cross the link between inferences.",
+    "device-resident is 1.33× (1.24–1.43) as fast as host-accessible if tensors never cross the link between inferences.",
     "Next: ortbench code m.onnx --mode device-resident",
     "device-resident pays off from inference 2 on at the latest: one copy in and out takes 4.20 ms, each inference saves ≈4.20 ms.",
     "host-accessible is verified as zero-copy: the outputs are at the bound addresses.",
@@ -228,11 +228,11 @@ def test_a_mode_without_copies_that_is_slower_is_told_of() -> None:
 
 def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
     assert keys(on_host()) == [
-        ("replacement", "faster", "host-accessible"), ("latency", "known", "cpu-tensors"), ("residency", "same-as-other", "device-resident"), ("zero-copy", "verified", "host-accessible"),
+        ("replacement", "faster-open", "host-accessible"), ("latency", "known", "cpu-tensors"), ("residency", "open-to-other", "device-resident"), ("zero-copy", "verified", "host-accessible"),
     ]  # fmt: skip
     assert fact(on_host(), "latency").next == "ortbench run m.onnx --ep some --intra-op-threads 1,2,4"
     made = on_host()
-    for it, within in zip(made.cases[1:], [(0.97, 1.03), (0.99, 1.02), (0.98, 1.01)], strict=True):
+    for it, within in zip(made.cases[1:], [(0.97, 1.02), (0.99, 1.02), (0.98, 1.01)], strict=True):
         it.speedup = Value(1.0, within)
     assert fact(made, "modes").verdict == "none-faster"  # 18 and 21 µs
     for it in made.cases:
@@ -240,7 +240,7 @@ def test_on_host_memory_it_is_about_latency_and_what_to_do() -> None:
     made.cases[1].speedup = made.cases[3].speedup = Value(1.0, (0.99, 1.01))
     assert fact(made, "modes").verdict == "same"
     made.cases[1].speedup = Value(1.0, (0.9, 1.1))  # which may be faster, or slower
-    assert fact(made, "modes").verdict == "none-faster"
+    assert (fact(made, "modes").verdict, fact(made, "modes").next) == ("open", "")
     assert values(fact(made, "modes"))["most"] == 1.1
     made.cases[1].speedup = Value(1.0, (0.9, 1.11))
     assert (fact(made, "modes").verdict, fact(made, "modes").next) == ("open", "")
@@ -261,7 +261,7 @@ def test_a_gain_of_two_percent_is_no_reason_to_rewrite_a_program() -> None:
     assert cells(made, 3, "speedup", "95% CI") == ["1.013×", "1.011–1.014"]
     faster = published()
     faster.cases[3] = case("host-accessible", ratio=(2.39, 2.3, 2.5), latency=3_010 * US)
-    assert fact(faster, "residency").verdict == "same-as-other"
+    assert fact(faster, "residency").verdict == "open-to-other"
     assert "pays-off" not in [code for code, *_ in keys(faster)]
 
 
@@ -282,7 +282,7 @@ def test_what_session_run_does_besides_copying_is_not_called_copies() -> None:
 
 
 def test_staying_on_the_device_pays_off_by_the_lower_end_of_its_speedup() -> None:
-    for low, first in [(2.3, 2), (1.5, 2), (1.2, 4)]:
+    for low, first in [(2.3, 2), (1.9, 2)]:
         assert fact(published(ratio=(2.4, low, 2.5)), "pays-off").values["first"] == first
 
 
@@ -391,6 +391,9 @@ def test_copies_that_cannot_be_measured() -> None:
     """The interval of the ratio holds 1: whatever the medians say, nothing is claimed."""
     made = published(ratio=(1.01, 0.99, 1.03))
     made.cases = [made.cases[0], made.cases[2]]
+    assert keys(made) == [("modes", "open", "")]
+    made = published(ratio=(1.01, 0.99, 1.02))
+    made.cases = [made.cases[0], made.cases[2]]
     assert keys(made) == [("copies", "none", "cpu-tensors"), ("modes", "none-faster", "")]
     assert fact(made, "modes").next == "ortbench run m.onnx --ep some --measure-nodes"
     made.nodes = profiled()
@@ -421,14 +424,9 @@ def test_what_is_faster_for_certain_is_named_before_a_greater_ratio() -> None:
 def test_too_few_blocks_for_an_interval() -> None:
     made = published(ratio=(2.4,))
     made.cases = [made.cases[0], made.cases[2]]
-    assert (
-        keys(made)
-        == [
-            ("copies", "measured", "cpu-tensors"),
-            ("residency", "few-samples", "device-resident"),
-            ("pays-off", "from", "device-resident"),
-        ][:2]
-    )
+    assert keys(made) == [
+        ("residency", "few-samples", "device-resident"),
+    ]
     assert fact(made, "residency").next == "measure again; a measurement now takes 9 rounds or more"
     made.stopped = {"reason": "iterations", "value": 20, "per": "mode"}
     assert fact(made, "residency").next == "measure again without --iterations"
@@ -461,9 +459,9 @@ def test_the_run_from_which_residency_pays(upload: int, download: int, first: in
         assert "pays-off" not in [code for code, *_ in keys(made)]
 
 
-@pytest.mark.parametrize(("ratio", "claimed"), [(1.05, False), (1.06, True)])
-def test_without_an_interval_a_small_difference_is_not_claimed(ratio: float, claimed: bool) -> None:
-    assert ("copies" in [code for code, *_ in keys(published(ratio=(ratio,)))]) is claimed
+@pytest.mark.parametrize("ratio", [1.05, 1.06, 3.0])
+def test_without_an_interval_no_copies_are_claimed(ratio: float) -> None:
+    assert "copies" not in [code for code, *_ in keys(published(ratio=(ratio,)))]
 
 
 def test_zero_copy_that_is_not_proved_is_told() -> None:

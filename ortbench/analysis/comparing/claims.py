@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ortbench.analysis.comparing.pairs import ratio_of
+from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, Verdict, at_most, verdict_of
 from ortbench.analysis.noise import leaves
 from ortbench.core.stats import Value
 from ortbench.model.modes import CPU, DEVICE, LATENCY, is_rate, mode_of
@@ -14,45 +15,41 @@ from ortbench.model.result import OK
 if TYPE_CHECKING:
     from ortbench.model.result import Case, Result
 
-Claim = Literal["faster", "slower", "no measurable difference", "cannot tell", "the machine was too busy to tell"]
+Claim = Literal["faster", "slower", "same", "open", "few-samples", "noise"]  # verdicts of facts
 FASTER: Claim = "faster"
 SLOWER: Claim = "slower"
-ALIKE: Claim = "no measurable difference"
-UNKNOWN: Claim = "cannot tell"
-NOISY: Claim = "the machine was too busy to tell"
-
-MARGIN = 0.02  # up to which a difference is none, as in tables unless --equivalence-margin says otherwise
-BY_MARGIN = f"measurably more than {MARGIN:.0%}"
-_CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the other often differ by this much
+ALIKE: Claim = "same"
+UNCERTAIN: Claim = "open"
+UNKNOWN: Claim = "few-samples"
+NOISY: Claim = "noise"
+_CLAIMS: dict[Verdict, Claim] = {ABOVE: FASTER, BELOW: SLOWER, SAME: ALIKE, OPEN: UNCERTAIN}
 
 
-def claim(speedup: Value | None, margin: float = 0) -> Claim:
+def claim(speedup: Value | None, margin: float = MARGIN) -> Claim:
     """What a speedup (above 1 is faster) says beyond doubt, by more than a margin; `UNKNOWN` without an interval."""
     if speedup is None or speedup.ci95 is None:
         return UNKNOWN
-    low, high = speedup.ci95
-    return FASTER if low > 1 + margin else SLOWER if high * (1 + margin) < 1 else ALIKE
+    return _CLAIMS[verdict_of(speedup.ci95, 1 + margin)]
 
 
 def claim_of(case: Case) -> Claim:
     """What the speedup of a mode over `cpu-tensors` says, by more than `MARGIN`; `NOISY` where noise of the machine may have made it."""
-    return NOISY if case.noisy else claim(case.speedup, MARGIN)
+    return NOISY if case.noisy else claim(case.speedup)
 
 
-def claim_between(result: Result, base: Case, case: Case, speedup: Value | None, margin: float = 0) -> Claim:
+def claim_between(result: Result, base: Case, case: Case, speedup: Value | None) -> Claim:
     """What the speedup of a case over another one of a result says; `NOISY` where noise of the machine may have made it."""
-    return claim(speedup, margin) if leaves(result, base, case, speedup) else NOISY
+    return claim(speedup) if leaves(result, base, case, speedup) else NOISY
+
+
+def may_be_faster(speedup: Value | None) -> bool:
+    """Whether an interval leaves open that something is faster by more than the margin."""
+    return speedup is not None and speedup.ci95 is not None and at_most(speedup.ci95, 1 + MARGIN) is None
 
 
 def is_faster(case: Case) -> bool:
-    """Whether a mode is faster than `cpu-tensors`, see `seems_faster`; never where noise may have made it so."""
-    return not case.noisy and seems_faster(case.speedup, MARGIN)
-
-
-def seems_faster(speedup: Value | None, margin: float = 0) -> bool:
-    """Whether a speedup is one: beyond doubt by more than a margin, or, with too few blocks for an interval, by more than a little."""
-    found = claim(speedup, margin)
-    return found == FASTER or (found == UNKNOWN and speedup is not None and speedup.value > _CLEARLY_FASTER)
+    """Whether a mode is faster than `cpu-tensors` for certain."""
+    return claim_of(case) == FASTER
 
 
 class Fastest(NamedTuple):
@@ -61,7 +58,8 @@ class Fastest(NamedTuple):
     case: Case
     speedup: Value  # over `cpu-tensors`
     claim: Claim  # against `cpu-tensors`
-    ties: tuple[str, ...] = ()  # other modes that are not measurably slower, where that can be told
+    ties: tuple[str, ...] = ()  # other modes that are the same
+    rivals: tuple[str, ...] = ()  # other modes of which it cannot be told whether they are slower
 
     @property
     def mode(self) -> str:
@@ -69,7 +67,7 @@ class Fastest(NamedTuple):
 
     @property
     def is_faster(self) -> bool:
-        """Whether it is faster than `cpu-tensors`; without an interval, whether it is so by more than a little."""
+        """Whether it is faster than `cpu-tensors` for certain."""
         return is_faster(self.case)
 
 
@@ -89,7 +87,7 @@ def fastest(result: Result, on_device: bool | None = None) -> Fastest | None:
         return None
     best = max(cases, key=lambda case: (is_faster(case), _value(case)))
     assert best.speedup is not None
-    return Fastest(best, best.speedup, claim_of(best), _ties(result, best, cases))
+    return Fastest(best, best.speedup, claim_of(best), *_ties(result, best, cases))
 
 
 def compared(result: Result, on_device: bool | None = None) -> list[Case]:
@@ -99,11 +97,14 @@ def compared(result: Result, on_device: bool | None = None) -> list[Case]:
 
 
 def over(base: Case, case: Case) -> Value | None:
-    """How many times as fast as another mode a mode is; without paired blocks by their medians, without an interval."""
+    """How many times as fast as another mode a mode is; without paired blocks between the ends of their speedups, if they have any."""
     if (found := ratio_of(base, case)) is not None:
         return found
     before, after = base.median(LATENCY), case.median(LATENCY)
-    return None if before is None or not after else Value(before / after)
+    if before is None or not after:
+        return None
+    one, other = (None if it.speedup is None else it.speedup.ci95 for it in (case, base))
+    return Value(before / after, None if one is None or other is None else (one[0] / other[1], one[1] / other[0]))
 
 
 def part_saved(speedup: float) -> float:
@@ -130,6 +131,7 @@ def _value(case: Case) -> float:
     return case.speedup.value if case.speedup is not None else 0.0
 
 
-def _ties(result: Result, best: Case, cases: Iterable[Case]) -> tuple[str, ...]:
-    said = ((it.mode, claim_between(result, it, best, over(it, best))) for it in cases if it is not best)
-    return tuple(mode for mode, found in said if found in (ALIKE, SLOWER, NOISY))
+def _ties(result: Result, best: Case, cases: Iterable[Case]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    said = [(it.mode, claim_between(result, it, best, over(it, best))) for it in cases if it is not best]
+    ties = tuple(mode for mode, found in said if found in (ALIKE, SLOWER))
+    return ties, tuple(mode for mode, found in said if mode not in ties and found != FASTER)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
+from ortbench.analysis.comparing import verdict
 from ortbench.analysis.comparing.pairs import PARTS, are_apart, duration_s, lacking
 from ortbench.analysis.comparing.series import (
     EVERYTHING,
@@ -33,6 +34,7 @@ from ortbench.analysis.comparing.series import (
     value_of,
     what_lacks,
 )
+from ortbench.analysis.comparing.verdict import verdict_of
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, paired_reach, quotient
 from ortbench.analysis.noise import allows, is_beyond_noise, joined, more_rounds
@@ -233,17 +235,14 @@ def _how(it: Series) -> str | None:
 
 
 def word(found: RatioEstimate, same: float, of_cost: bool = False) -> str:
-    """Whether a difference is real: `SAME` within ± `same`, `FASTER` or `SLOWER` (of a cost `LESS` or `MORE`) for certain."""
+    """Whether a difference is real: `SAME` within ± `same`, `FASTER` or `SLOWER` (of a cost `LESS` or `MORE`) for certain by more."""
     below, above = (LESS, MORE) if of_cost else (FASTER, SLOWER)
     if found.apart:
         return above if found.ratio > 1 else below
     if found.low is None or found.high is None or found.doubted:
         return CANNOT_TELL
-    if 1 / (1 + same) <= found.low and found.high <= 1 + same:
-        return SAME
-    if found.low > 1:
-        return above
-    return below if found.high < 1 else CANNOT_TELL
+    said = verdict_of((found.low, found.high), 1 + same)
+    return {verdict.ABOVE: above, verdict.BELOW: below, verdict.SAME: SAME, verdict.OPEN: CANNOT_TELL}[said]
 
 
 class Row(NamedTuple):

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from ortbench.analysis.comparing.sequential import Interval, fewest, median_ratio
+from ortbench.analysis.comparing.verdict import SAME, verdict_of
 
 MARGIN = 0.01  # within which two configurations are called the same, so that no more blocks of them are needed
 _SPARE = 1.5  # times as many rounds as prove something where all say the same
@@ -76,6 +77,4 @@ class Elimination:
 
 
 def _is_same(found: Interval | None) -> bool:
-    if found is None or found.low is None or found.high is None:
-        return False
-    return found.low >= 1 / (1 + MARGIN) and found.high <= 1 + MARGIN
+    return found is not None and verdict_of((found.low, found.high), 1 + MARGIN) == SAME

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.claims import MARGIN
 from ortbench.analysis.comparing.comparable import alike_but_for_ep
 from ortbench.analysis.comparing.compare import FAR, RatioEstimate, are_one_run, between, estimate
 from ortbench.analysis.comparing.pairs import TOO_FEW
 from ortbench.analysis.comparing.series import Key, Series, series_at
+from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.findings.node_advice import are, short
 from ortbench.analysis.findings.phrases import times, within

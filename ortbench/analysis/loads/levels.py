@@ -8,6 +8,7 @@ from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+from ortbench.analysis.comparing.verdict import ABOVE, at_most, verdict_of
 from ortbench.analysis.loads.queueing import LEAST
 from ortbench.core import units
 from ortbench.core.resampling import FEW, Ratio, of_processes
@@ -169,8 +170,7 @@ def _meets(case: Case, stat: str, most_ns: int) -> bool | None:
 
 def keeps_to(within: LatencyBounds, most_ns: int) -> bool | None:
     """Whether what lies within these bounds is at most so much, False where it is more, else None."""
-    low, high = within["low"], within["high"]
-    return False if low is not None and low > most_ns else True if high is not None and high <= most_ns else None
+    return at_most((within["low"], within["high"]), most_ns)
 
 
 def bounds_of(case: Case, stat: str) -> LatencyBounds | None:
@@ -347,7 +347,7 @@ def knee_is_open(cases: Sequence[Case], knee: Case) -> bool:
     at_knee = cases.index(knee)
     fewer = [over(knee, it).ci95 for it in cases[:at_knee]]
     more = [over(it, knee).ci95 for it in cases[at_knee + 1 :]]
-    return any(it is None or it[0] <= 1 for it in fewer) or any(it is None or it[1] >= 1 + WORTH for it in more)
+    return any(verdict_of(it, 1.0) != ABOVE for it in fewer) or any(at_most(it, 1 + WORTH) is None for it in more)
 
 
 def knees(result: Result) -> dict[str, Knee | None]:

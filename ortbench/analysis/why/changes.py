@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from ortbench.analysis.comparing.compare import BETWEEN_RUNS
+from ortbench.analysis.comparing.verdict import ABOVE, BELOW, verdict_of
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.node_times import COMPILED, faster
 from ortbench.analysis.why.matching import Traits, align
@@ -92,8 +93,9 @@ def _is_told(change: Change, leaves: Callable[[float], bool]) -> bool:
     if change.ci95 is None or change.base_ns <= 0:
         return False
     low, high = (1 + end / change.base_ns for end in change.ci95)
-    times = low if change.ns > 0 else 1 / high if high > 0 else 1.0
-    return times > 1 + BETWEEN_RUNS and leaves(times / (1 + BETWEEN_RUNS))
+    if (said := verdict_of((low, high), 1 + BETWEEN_RUNS)) not in (ABOVE, BELOW):
+        return False
+    return leaves((low if said == ABOVE else 1 / max(high, 1e-9)) / (1 + BETWEEN_RUNS))
 
 
 def whole(base: Nodes, own: Nodes) -> tuple[float, float, tuple[float, float] | None]:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ortbench.analysis.comparing.claims import (
-    BY_MARGIN,
-    MARGIN,
     NOISY,
     UNKNOWN,
     fastest,
+    may_be_faster,
 )
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
 from ortbench.analysis.comparing.compare import CANNOT_TELL, lacks, ratio_findings, rows
+from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.node_advice import short
@@ -182,10 +182,10 @@ def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     best = fastest(result, on_device)
     if best is None:
         return model.NOTHING, model.NOTHING
-    if best.claim in (NOISY, UNKNOWN):
+    if best.claim in (NOISY, UNKNOWN) or (not best.is_faster and may_be_faster(best.speedup)):
         return CANNOT_TELL, f"{times(best.speedup)} ({best.mode})"
     if not best.is_faster:
-        return f"none {BY_MARGIN} faster", f"{times(best.speedup)} ({best.mode})"
+        return f"none more than {MARGIN:.0%} faster", f"{times(best.speedup)} ({best.mode})"
     return best.mode, times(best.speedup)
 
 
