@@ -157,7 +157,7 @@ def none_left_over(entered: set[str], needed: set[str]) -> None:
 
 
 def declared_columns() -> set[str]:
-    reports = [tree for path, tree in nodes().items() if path.parts[0] in ("report", "jobs")]
+    reports = [tree for path, tree in nodes().items() if path.parts[0] in ("report", "jobs", "features")]
     return set().union(*map(columns_of, reports), of_kinds())
 
 

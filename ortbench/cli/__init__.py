@@ -48,9 +48,6 @@ _OF_CORE = {
         "command-line.md#on-the-terminal",
         "look",
     ),
-    "profile": Command(
-        INSPECT, 40, "Record a short session for a timeline, with Nsight Systems.", "timelines.md", "measure"
-    ),
     "code": Command(EXPORT, 0, "Print the program that runs a model in a mode.", "code.md", "measure"),
     "report": Command(
         EXPORT,

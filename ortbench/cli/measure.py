@@ -1,4 +1,4 @@
-"""`ortbench run`, `loop`, `start`, `soak`, `chain`, `profile` and `code`: a model or a chain as one plan has it."""
+"""`ortbench run`, `loop`, `start`, `soak`, `chain` and `code`: a model or a chain as one plan has it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ortbench.core.errors import BadInput
 from ortbench.core.paths import is_folder
 from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES
 from ortbench.plan.configurations import side_plans
-from ortbench.plan.options import MEASURED, WRITTEN, RawOptions, make
+from ortbench.plan.options import WRITTEN, RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
-from ortbench.plan.plan_builder import generates, loop_of, plan_of, plan_or_loop, soak_of, start_of, tried
+from ortbench.plan.plan_builder import generates, loop_of, plan_of, soak_of, start_of, tried
 from ortbench.plan.target import POLICIES
 
 ModelOrChain = Annotated[
@@ -76,31 +76,6 @@ def chain(
     from ortbench.suite import chain_file
 
     _measure(given, partial(chain_file.plan_of, file, os.environ, command=command_line()))
-
-
-@takes(*PLAN, OutputOptions)
-def profile(
-    given: RawOptions,
-    model: ModelOrChain,
-    attach_only: Annotated[
-        bool,
-        typer.Option(
-            "--attach-only", help="Run for an attached profiler; do not start nsys.", rich_help_panel=MEASURED
-        ),
-    ] = False,
-) -> None:
-    """Without nsys the session runs all the same, with its NVTX ranges."""
-    if model.endswith(".toml"):
-        from ortbench.suite import chain_file
-
-        plan = chain_file.gated_plan_of(Path(model), os.environ, given, command_line(), ())
-    else:
-        plan = plan_or_loop(model, given, command_line())
-    plan = replace(plan, loop=replace(plan.loop, in_order=True))
-    check(plan)
-    from ortbench.jobs import profile as job
-
-    raise SystemExit(job.profile(plan, attach_only, make(OutputOptions, given)))
 
 
 @takes(*PLAN)

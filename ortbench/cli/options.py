@@ -237,12 +237,9 @@ class Command(_HelpReadPlainly, TyperCommand):
 
     def _rare(self, names: Sequence[str]) -> set[str]:
         """The parameters that only ``--help-all`` shows; none where there are few options."""
-        options = declared_for(self.name) if self.name in commands() else {}
-        return (
-            {name for name in names if name in options and self.name not in options[name].common}
-            if len(options) > FEW
-            else set()
-        )
+        if self.name not in commands() or len(options := declared_for(self.name)) <= FEW:
+            return set()
+        return {name for name in names if name in options and not options[name].is_common(self.name)}
 
 
 # What a shell completes the value of an option by

@@ -22,9 +22,9 @@ class Command(NamedTuple):
     sentence: str  # what it does, for help
     page: str  # of the documentation
     module: str = "cli"  # of the feature's folder, that has a function of the command's name
-    options: Mapping[
-        str, Mapping[str, Any]
-    ] = {}  # of the core that it takes, by flag, and what is declared otherwise for it
+    option_groups: tuple[str, ...] = ()  # of the core that it takes, named in `ortbench.plan.options`
+    # Others that it takes, by flag; and what is declared otherwise for it.
+    options: Mapping[str, Mapping[str, Any]] = {}
 
 
 class Feature(NamedTuple):

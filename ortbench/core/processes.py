@@ -72,3 +72,14 @@ def output_of(line: Sequence[str], timeout_s: float, **options: Any) -> subproce
             )
     except subprocess.TimeoutExpired:
         raise BenchmarkFailed(f"{line[0]} gave no answer for {timeout_s:g} s") from None
+
+
+def checked_output(line: Sequence[str], timeout_s: float) -> str:
+    """A tool's output; `BenchmarkFailed` where it fails or does not end."""
+    done: subprocess.CompletedProcess[str] = output_of(line, timeout_s, text=True, errors="replace")
+    if done.returncode != 0:
+        words = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()
+        raise BenchmarkFailed(
+            f"{' '.join(line[:2])} ended with exit code {done.returncode}: {one_line(words[-1], 200)}"
+        )
+    return done.stdout

@@ -15,7 +15,7 @@ from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, PATH, TEXTS, WHOLE
 from ortbench.plan.options import LOOP, RawOptions, at_least, declared, exists, make, option
 
-LOOPS = ("loop", "gate", "profile", "code")  # the commands that can measure one
+LOOPS = ("loop", "gate", "code", "loops")  # the commands that can measure one
 _MOST_STEPS, _MOST_TOKENS = 1_000_000, 100_000_000  # each step has samples of its own
 _steps = partial(option, panel=LOOP, commands=LOOPS, only_live=True)
 
@@ -27,7 +27,7 @@ def _fill(entries: dict[str, str], option: str) -> None:
             raise BadInput(f"{option} {name}={text}: {reason}", option)
 
 
-_generating = partial(_steps, commands=("loop", "gate", "profile"), common=("loop",), suite=False)
+_generating = partial(_steps, commands=("loop", "gate", "loops"), common=("loop",), suite=False)
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,15 @@ MEASURED, COMPARED, LIMIT, BASELINE = "How it is measured", "What is compared", 
 WRITTEN = "What is written"
 OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, COMPARED, LIMIT, BASELINE, WRITTEN)
-SINGLE = ("run", "gate", "profile", "tune")  # the commands that measure single inferences
+# Groups of commands that take the same options; a feature's command is in those whose last word its record has.
+SINGLE = ("run", "gate", "tune", "single")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "loop", "sweep", "start", "soak")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "code")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one after the other
 IN_MODES = tuple(it for it in CHAINED if it != "start")  # those that measure modes of a session that is open
 # Those in which the same options are `common`.
-OFTEN = ("run", "loop", "load", "sweep", "start", "soak", "profile", "code", "chain", "tune")
+OFTEN = ("run", "loop", "load", "sweep", "start", "soak", "code", "chain", "tune", "often")
 SIDE_BY_SIDE = ("run", "loop", "load", "start")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
 SHAPED = (SWEPT, "soak")  # those to which a list is of shapes
@@ -106,7 +107,11 @@ class Option(NamedTuple):
 
     def is_of(self, command: str) -> bool:
         """Whether a command takes it."""
-        return command in self.commands or self.flag in _further(command)
+        return not _names(command).isdisjoint(self.commands) or self.flag in _further(command)
+
+    def is_common(self, command: str) -> bool:
+        """Whether a command's ``--help`` shows it, also where there are many."""
+        return not _names(command).isdisjoint(self.common)
 
     def of(self, command: str) -> Option:
         """As a command has it, or a suite; all but `SIDE_BY_SIDE` take no lists, and `SHAPED` take those of shapes."""
@@ -158,6 +163,12 @@ class Option(NamedTuple):
         """The text of an entry, from its value in TOML or Python; `BadInput`: there is no such value."""
         assert self.kind.entries is not None
         return self.kind.entries.text(name, value, self.name)
+
+
+def _names(command: str) -> set[str]:
+    """A command, and the groups that its record says it is in."""
+    own = features.commands().get(command)
+    return {command} if own is None else {command, *own.option_groups}
 
 
 def _further(command: str) -> Mapping[str, Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from ortbench.plan.options import MEASURED, OFTEN, RUNS, WRITTEN, is_file, optio
 
 REPORTS = Path("reports")
 
-_MEASURES = ("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "profile", "bandwidth", "tune")
+_MEASURES = ("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "bandwidth", "tune", "measures")
 _REPORTED = (
     "run",
     "loop",

@@ -147,9 +147,9 @@ class Loop:
         },
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep", "start", "soak"),
-        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "profile", "start", "soak"),
-        per={"start": {"help": "Start each configuration N times instead of --duration."}, "soak": {"help": "Run N inferences instead of --duration."}, "sweep": {"help": "Measure N inferences of each instead of --duration."}, "loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}, "profile": {"help": "Run N inferences of each phase.", "shown": "a second's worth, 3 to 20"}},
+        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop", "chain", "sweep", "start", "soak"),
+        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "start", "soak"),
+        per={"start": {"help": "Start each configuration N times instead of --duration."}, "soak": {"help": "Run N inferences instead of --duration."}, "sweep": {"help": "Measure N inferences of each instead of --duration."}, "loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when the 95% CI of each median is within P of it; 0: never.", kind=PRECISION, default=0.01, shown="1%",

@@ -143,6 +143,7 @@ BESIDES_IN_TOML = {
 
 
 COMMAND_NAMES = [*commands()]
+OF_SESSIONS = [it for it in COMMAND_NAMES if Option("any", "", "", "", commands=SESSIONS).is_of(it)]
 
 # What makes a loop of it, which the options of a loop want.
 LOOPED = ["--feedback", "y=x"]
@@ -193,16 +194,16 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
     """What a command would have done: plans, limits, and what is to be written."""
     found: list[Asked] = []
     stand_ins: dict[str, Callable[..., None]] = {
-        "run.run": lambda plans, wanted: found.append((plans, Limits(), wanted)),
-        "gate.measure_until_decided": lambda held, wanted: found.append(([*held.plans], held.limits, wanted)),
-        "profile.profile": lambda plan, attach_only, wanted: found.append(([plan], Limits(), wanted)),
-        "tune.tune": lambda model, given, asked, command, wanted: found.append(
+        "jobs.run.run": lambda plans, wanted: found.append((plans, Limits(), wanted)),
+        "jobs.gate.measure_until_decided": lambda held, wanted: found.append(([*held.plans], held.limits, wanted)),
+        "features.profile.job.profile": lambda plan, attach_only, wanted: found.append(([plan], Limits(), wanted)),
+        "jobs.tune.tune": lambda model, given, asked, command, wanted: found.append(
             ([space_of(given, 2).plan(model, FIRST, ())], Limits(), wanted)
         ),
-        "run.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
+        "jobs.run.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
     }
     for name, stand_in in stand_ins.items():
-        monkeypatch.setattr(f"ortbench.jobs.{name}", stand_in)
+        monkeypatch.setattr(f"ortbench.{name}", stand_in)
     own = ["--model", "m.onnx"] if command == "gate" else ["m.onnx"]
     if command == "sweep":
         own += ["--shape", "swept:1x1,1x2"] if "--dim" in typed else ["--dim", "swept=1,2"]
@@ -232,8 +233,8 @@ def holds(values: Any, name: str, option: Option) -> bool:
 COMMANDS = [
     (command, it._replace(**it.per.get(command, {})))
     for it in options_of(*PLAN)
-    for command in SESSIONS
-    if command in it.commands
+    for command in OF_SESSIONS
+    if it.is_of(command)
     and (command, it.flag) not in [("tune", "mode"), ("soak", "mode")]  # whose default is what is typed of it
     and it.flag != "try"  # which makes plans beside it
 ]
@@ -349,7 +350,7 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
 
 @pytest.mark.parametrize("option", options_of(OutputOptions), ids=lambda it: it.flag)
 def test_what_is_written_is_what_was_asked_for(option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for command in {*SESSIONS} & {*option.commands}:
+    for command in filter(option.is_of, OF_SESSIONS):
         typed = [option.name] if option.kind is FLAG else [option.name, "it"]
         (folder / "it").touch()
         _, _, wanted = asked(folder, monkeypatch, command, [*looped(command, option), *typed])
@@ -528,7 +529,7 @@ def test_help_shows_what_most_people_need_and_how_to_see_the_rest(command: str) 
     rest = len(every) - len(few)
     assert (rest > 0) is (len(every) - 1 > FEW)
     assert text.endswith(f"\n--help-all shows {rest} more.\n" if rest else "Show this message and exit.\n")
-    common = {it.flag for it in declared_for(command).values() if command in it.common}
+    common = {it.flag for it in declared_for(command).values() if it.is_common(command)}
     assert not rest or common == {*few} & {it.flag for it in declared_for(command).values()}
     assert len(text.splitlines()) <= (40 if command == "run" else 45)
 
@@ -550,7 +551,7 @@ def test_options_are_common_where_they_are() -> None:
     """What says that a command's help shows an option is said of commands that have it, or of `OFTEN`, whichever do."""
     for command in COMMAND_NAMES:
         for option in declared_for(command).values():
-            assert {*option.common} <= {*option.commands, *OFTEN}, option
+            assert {*option.common} <= {*option.commands, *OFTEN, command}, option
 
 
 @pytest.mark.process

@@ -44,7 +44,8 @@ from ortbench.analysis.loads.load_levels import counted
 from ortbench.analysis.nodes.gpu_activity import GAP_NS, KERNEL, Activity, Moment, on_our_clock
 from ortbench.core.ep_names import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, one_line
-from ortbench.measure import nsys
+from ortbench.core.profiler import find_nsys, nsys_version
+from ortbench.features.profile import measure as nsys
 from ortbench.measure.client_pool import ClientPool
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.environment import free_memory
@@ -379,11 +380,11 @@ def genai(folder: str, ep: str, prompt: str, generate: str) -> dict[str, Any]:
 
 def nsight(folder: str) -> dict[str, Any]:
     """What ``profile.json`` of a folder was to hold that came back with ``report.qdstrm`` or ``report.nsys-rep`` alone."""
-    tool, report = nsys.find(), Path(folder) / "report"
+    tool, report = find_nsys(), Path(folder) / "report"
     if tool is None:
         raise BenchmarkFailed("nsys is not on the PATH")
     nsys.import_stream(tool, report)
-    recording = nsys.read_export(nsys.summarise(tool, report), nsys.version(tool), report)
+    recording = nsys.read_export(nsys.summarise(tool, report), nsys_version(tool), report)
     found = {**json.loads((Path(folder) / "profile.json").read_text()), "nsight": asdict(recording)}
     print(checks.profile(f"ortbench profile: {folder}", found).line)
     return found

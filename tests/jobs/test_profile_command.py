@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.measure import nsys as measure_nsys
+from ortbench.features.profile import measure as measure_nsys
 from ortbench.model.modes import COSTS
 from tests import nvtx
 from tests.conftest import MODELS, Ran, ortbench
@@ -65,7 +65,7 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
     assert started[: 1 + len(measure_nsys.RECORD)] == ["profile", *measure_nsys.RECORD]
     assert started[1 + len(measure_nsys.RECORD)] == f"--output={folder / 'report'}"
     command = started[2 + len(measure_nsys.RECORD) :]
-    assert command[:3] == [sys.executable, "-m", "ortbench.jobs.profile"]
+    assert command[:3] == [sys.executable, "-m", "ortbench.features.profile.job"]
     assert stats[0] == "stats"
     assert stats[-1] == str(folder / "report.nsys-rep")
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.nodes import nsight as analysis_nsight
-from ortbench.analysis.nodes.nsight import DOWN, UP, Copies, Profile, Range, Recording
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.measure import nsys
+from ortbench.features.profile import analysis as analysis_nsight
+from ortbench.features.profile import measure as nsys
+from ortbench.features.profile import report as report_profile
+from ortbench.features.profile.analysis import DOWN, UP, Copies, Profile, Range, Recording
 from ortbench.measure.schedule import Block, InOrder
 from ortbench.model.modes import CPU, DEVICE, LATENCY
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.report import profile as report_profile
 from ortbench.report.markdown import markdown
 from tests.nsys.export import Export
 from tests.results import broken, measured, result_of, steady

@@ -19,14 +19,15 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from ortbench.analysis.nodes.nsight import Profile
 from ortbench.core.errors import DONE, REGRESSION
+from ortbench.features.profile import report as profile
+from ortbench.features.profile.analysis import Profile
 from ortbench.gate.limits import FAILED as CHECK_FAILED
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
-from ortbench.report import comparison, gate, profile, run, suite
+from ortbench.report import comparison, gate, run, suite
 from ortbench.report.model import Report
 from ortbench.report.screens.screen import screen as default_screen
 from ortbench.report.terminal.console import Screen, shortened, wrapped

@@ -14,6 +14,7 @@ from ortbench.analysis.noise import joined
 from ortbench.analysis.throttling import held_by
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import temporary_folder
+from ortbench.core.profiler import find_nsys, nsys_version
 from ortbench.core.resampling import figure_of, ratio_of
 from ortbench.features.doctor.model import (
     Card,
@@ -25,7 +26,6 @@ from ortbench.features.doctor.model import (
     Nvidia,
     Profiler,
 )
-from ortbench.measure import nsys
 from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.environment import (
@@ -86,10 +86,10 @@ def profiler() -> Profiler:
     found: Profiler = {"nsys": None, "nvtx": None, "problem": None}
     with contextlib.suppress(metadata.PackageNotFoundError):
         found["nvtx"] = metadata.version("nvtx")
-    path = nsys.find()
+    path = find_nsys()
     if path is not None:
         try:
-            found["nsys"] = nsys.version(path)
+            found["nsys"] = nsys_version(path)
         except BenchmarkFailed as error:
             found["problem"] = str(error)
     return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.nodes.nsight import (
+from ortbench.core import units
+from ortbench.features.profile.analysis import (
     APART,
     DOWN,
     UP,
@@ -17,7 +18,6 @@ from ortbench.analysis.nodes.nsight import (
     range_name,
     samples,
 )
-from ortbench.core import units
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import Result, work_of
 from ortbench.report import model

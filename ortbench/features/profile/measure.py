@@ -15,16 +15,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any, TypeVar
 
-from ortbench.analysis.nodes.nsight import Copies, Range, Recording
 from ortbench.core import signals
 from ortbench.core.errors import BAD_INPUT, BadInput, BenchmarkFailed, one_line
 from ortbench.core.files import write_or_note
-from ortbench.core.processes import output_of, start_process
+from ortbench.core.processes import checked_output, start_process
 from ortbench.core.profiler import CAPTURE, DOMAIN
 from ortbench.core.worker_process import nameless_file
+from ortbench.features.profile.analysis import Copies, Range, Recording
 
 WHERE_TO_GET_IT = "https://developer.nvidia.com/nsight-systems"
 RECORD = (
@@ -41,16 +40,6 @@ STATS = ("nvtx_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "cuda_gpu
 _STATS_TIMEOUT_S = 600
 T = TypeVar("T")
 _SAVING_S = 30.0  # how long a session that is interrupted may take to save what it measured
-
-
-def find() -> str | None:
-    return shutil.which("nsys")
-
-
-def version(nsys: str) -> str:
-    """The version that ``nsys --version`` tells, without its build; `BenchmarkFailed` where it does not start."""
-    said = _run([nsys, "--version"], 60).strip()
-    return said.rpartition(" ")[2].partition("-")[0] or "of unknown version"
 
 
 def record(nsys: str, report: Path, command: Sequence[str]) -> None:
@@ -96,7 +85,7 @@ def import_stream(nsys: str, report: Path) -> bool:
             f"Nsight Systems left {stream.name} and has no QdstrmImporter here; where the same version is whole: "
             f"QdstrmImporter -i {stream.name}"
         )
-    _run([str(found), "-i", str(stream)], _STATS_TIMEOUT_S)
+    checked_output([str(found), "-i", str(stream)], _STATS_TIMEOUT_S)
     return file_of(report, ".nsys-rep").exists()
 
 
@@ -130,7 +119,7 @@ def summarise(nsys: str, report: Path) -> Path:
     """Run ``nsys stats``: tables as CSV beside the report, and its export to SQLite, whose path is returned;
     `BenchmarkFailed` where it fails."""
     line = [nsys, "stats", "--force-export=true", "--format=csv", f"--report={','.join(STATS)}", f"--output={report}"]
-    said = _run([*line, str(file_of(report, ".nsys-rep"))], _STATS_TIMEOUT_S)
+    said = checked_output([*line, str(file_of(report, ".nsys-rep"))], _STATS_TIMEOUT_S)
     for name in STATS:  # it leaves an empty file where nothing was recorded
         table = file_of(report, f"_{name}.csv")
         if table.exists() and table.stat().st_size == 0:
@@ -144,17 +133,6 @@ def summarise(nsys: str, report: Path) -> Path:
 def file_of(report: Path, suffix: str) -> Path:
     """A file beside a report, whose path has no suffix."""
     return report.with_name(report.name + suffix)
-
-
-def _run(line: Sequence[str], timeout_s: float) -> str:
-    """A tool's output; `BenchmarkFailed` where it fails or does not end."""
-    done: CompletedProcess[str] = output_of(line, timeout_s, text=True, errors="replace")
-    if done.returncode != 0:
-        words = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()
-        raise BenchmarkFailed(
-            f"{' '.join(line[:2])} ended with exit code {done.returncode}: {one_line(words[-1], 200)}"
-        )
-    return done.stdout
 
 
 _PUSH_POP, _DOMAIN_CREATE = 59, 75  # NVTX_EVENTS.eventType

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 from ortbench.core import files, safe_stdio, signals
 from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
+from ortbench.core.profiler import find_nsys, nsys_version
 from ortbench.core.safe_text import complain
+from ortbench.features.profile import measure as nsys
 from ortbench.jobs.measuring import measure, new_place
 from ortbench.jobs.publishing import publish, say_failures
-from ortbench.measure import nsys
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan
 
 if TYPE_CHECKING:
-    from ortbench.analysis.nodes.nsight import Profile, Recording
+    from ortbench.features.profile.analysis import Profile, Recording
     from ortbench.model.result import Result
 
 SESSION = "profile.json"
@@ -32,7 +33,7 @@ def profile(plan: Plan, attach_only: bool, wanted: OutputOptions) -> int:
     """Run a session, under Nsight Systems where it is installed unless it is `attach_only`, save and show what came of it; the
     exit code."""
     out, quiet = wanted.out, wanted.quiet
-    found = None if attach_only else nsys.find()
+    found = None if attach_only else find_nsys()
     remarks: list[str] = []
     if found is None:
         made, folder, interrupted = _session(plan, out, quiet)
@@ -40,9 +41,9 @@ def profile(plan: Plan, attach_only: bool, wanted: OutputOptions) -> int:
     else:
         made, folder, interrupted = _recorded(plan, found, out, quiet, remarks)
 
-    from ortbench.analysis.nodes.nsight import profile_json
+    from ortbench.features.profile.analysis import profile_json
+    from ortbench.features.profile.report import build
     from ortbench.report.markdown import markdown
-    from ortbench.report.profile import build
 
     text, table = profile_json(made), markdown(build(made))
     files.write_or_note(folder / SESSION, text)
@@ -55,7 +56,7 @@ def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
     """The session by itself; its folder holds no result, because a result is what other commands compare."""
     found = measure([plan], new_place(out, [plan], "profile"), quiet=quiet)
 
-    from ortbench.analysis.nodes.nsight import Profile
+    from ortbench.features.profile.analysis import Profile
 
     session, (path,) = found.result, found.folders
     for name in ("result.json", "table.md", "table.csv"):
@@ -66,13 +67,13 @@ def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
 
 def _recorded(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path, bool]:
     """The session of another process, which Nsight Systems records, and what both found."""
-    from ortbench.analysis.nodes.nsight import Profile
     from ortbench.core.files import temporary_folder
+    from ortbench.features.profile.analysis import Profile
     from ortbench.measure.folder import new_folder, run_name
     from ortbench.model import door
     from ortbench.model.result_file import from_data
 
-    version = nsys.version(tool)
+    version = nsys_version(tool)
     signals.defer_signals()  # from here on there is a folder, and soon something in it
     folder = new_folder(out, run_name([plan], "profile"))
     if not quiet:

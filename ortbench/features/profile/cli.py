@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortbench.cli.measure import ModelOrChain
+from ortbench.cli.options import command_line, takes
+from ortbench.plan.options import MEASURED, RawOptions, make
+from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import PLAN, check
+from ortbench.plan.plan_builder import plan_or_loop
+
+
+@takes(*PLAN, OutputOptions)
+def profile(
+    given: RawOptions,
+    model: ModelOrChain,
+    attach_only: Annotated[
+        bool,
+        typer.Option(
+            "--attach-only", help="Run for an attached profiler; do not start nsys.", rich_help_panel=MEASURED
+        ),
+    ] = False,
+) -> None:
+    """Without nsys the session runs all the same, with its NVTX ranges."""
+    if model.endswith(".toml"):
+        from ortbench.suite import chain_file
+
+        plan = chain_file.gated_plan_of(Path(model), os.environ, given, command_line(), ())
+    else:
+        plan = plan_or_loop(model, given, command_line())
+    plan = replace(plan, loop=replace(plan.loop, in_order=True))
+    check(plan)
+    from ortbench.features.profile import job
+
+    raise SystemExit(job.profile(plan, attach_only, make(OutputOptions, given)))
