@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.pairs import ROUNDS, by_round, duration_s, remedy
+from ortbench.analysis.comparing.pairs import ENDED_BY_TIME, ROUNDS, by_round, duration_s, remedy
 from ortbench.analysis.findings.program import again
 from ortbench.analysis.loads.levels import block_figures
 from ortbench.core.stats import Value
@@ -163,7 +163,7 @@ def quieter(result: Result) -> tuple[str, ...]:
 
 def more_rounds(result: Result, number: int, together: int = 1) -> str:
     """What gives so many rounds: the command with a duration that does, on a busy machine of quiet ones, else in words; see `remedy`."""
-    if result.stopped is None or result.stopped["reason"] != "duration":
+    if result.stopped is None or result.stopped["reason"] not in ENDED_BY_TIME:
         return remedy(result, number, together)
     return again(result, "--duration", f"{duration_s(result, number, together)}s", *quieter(result))
 

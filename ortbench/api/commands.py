@@ -31,7 +31,7 @@ from ortbench.plan.load_plan import load_of, plan_under_load
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check, check_amount
-from ortbench.plan.plan_builder import inspection_of, loop_of, plan_of, soak_of, start_of, target_of
+from ortbench.plan.plan_builder import inspection_of, loop_of, run_of, soak_of, start_of, target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", Result, Bandwidth)
@@ -88,7 +88,7 @@ def run(model: Model, *, progress: Tell | None = None, **options: Unpack[values.
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
     """
-    return _run("run", model, options, progress)
+    return _run("run", model, options, progress, run_of)
 
 
 @takes(values.LoopOptions)
@@ -122,7 +122,7 @@ def soak(model: Model, *, progress: Tell | None = None, **options: Unpack[values
 
 
 def _run(
-    command: str, model: Model, options: Mapping[str, Any], tell: Tell | None, made: Callable[..., Plan] = plan_of
+    command: str, model: Model, options: Mapping[str, Any], tell: Tell | None, made: Callable[..., Plan]
 ) -> Result:
     with _reading(command, options, model=model) as call:
         check_amount(call.given)

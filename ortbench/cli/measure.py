@@ -19,7 +19,7 @@ from ortbench.plan.configurations import side_plans
 from ortbench.plan.options import WRITTEN, RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
-from ortbench.plan.plan_builder import generates, loop_of, plan_of, soak_of, start_of, tried
+from ortbench.plan.plan_builder import generates, loop_of, plan_of, run_of, soak_of, start_of, tried
 from ortbench.plan.target import POLICIES
 
 ModelOrChain = Annotated[
@@ -32,7 +32,7 @@ def run(given: RawOptions, model: Model) -> None:
     """An I/O mode is a way to pass inputs and get outputs: see 'ortbench explain mode'.
     Results are folders in reports/.
     """
-    _measure(given, partial(plan_of, model, command=command_line()), "run")
+    _measure(given, partial(run_of, model, command=command_line()), "run")
 
 
 @takes(*PLAN, OutputOptions)

@@ -21,7 +21,7 @@ from ortbench.analysis.comparing.claims import (
     may_be_faster,
     over,
 )
-from ortbench.analysis.comparing.pairs import PAIRS
+from ortbench.analysis.comparing.pairs import ENDED_BY_TIME, PAIRS
 from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.findings.program import again, how_to_write, inside
 from ortbench.analysis.noise import more_rounds
@@ -66,7 +66,7 @@ def _to_tell(result: Result, cases: Sequence[Case]) -> str:
     """The command that tells more; none where time was not the end, or where little is open."""
     if all(it.speedup is None or it.speedup.ci95 is None or it.speedup.ci95[1] <= _FAR for it in cases):
         return ""
-    if result.stopped is None or result.stopped["reason"] != "duration":
+    if result.stopped is None or result.stopped["reason"] not in ENDED_BY_TIME:
         return ""
     # Of several processes each is one observation of the interval.
     if FEW <= max(len(it.first_rounds) for it in cases) < MORE_PROCESSES:

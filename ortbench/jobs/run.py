@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,9 @@ def measured(
 
     Their copies are compared with a bandwidth curve: that at `bandwidth`, or the newest in `out` that fits.
     """
+
+    if len(plans) > 1 or traced:  # what is compared is of all plans, and a trace of one process
+        plans = [replace(plan, loop=replace(plan.loop, until_agreed=False)) for plan in plans]
 
     def when_open(results: Sequence[Result]) -> None:
         from ortbench.analysis.bandwidth import attach

@@ -16,6 +16,7 @@ from ortbench.analysis.estimates import Row
 from ortbench.analysis.tuning import GOALS
 from ortbench.core.errors import OrtbenchError
 from ortbench.core.resampling import FEW
+from ortbench.measure.agreement import PART_NS, agreement, disagreeing
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_gpus
 from ortbench.measure.experiment import TO_START, Experiment, Judge
@@ -23,9 +24,9 @@ from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
 from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, take_spin, wanted, without_spin
 from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule, Thinning, block_size
-from ortbench.model.modes import LATENCY
+from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.protocol import Samples
-from ortbench.model.result import FAILED, Result
+from ortbench.model.result import FAILED, OK, Case, Result
 from ortbench.model.schema import Stopped
 from ortbench.model.tuning import Ratio
 from ortbench.plan.plan import Observer
@@ -72,9 +73,17 @@ class Bench(Experiment[Series]):
         super().__init__(sides, forecast, observer, after_open, must_open=judge is not None)
         self._judge = judge
         self._thinning = Thinning() if sides[0].plan.loop.precision == 0 else None
-        self._all_decided = False
+        self._all_decided = self._until_agreed = False
+
+    def _open(self) -> None:
+        for side in self._sides:
+            if side.plan.loop.until_agreed:
+                side.start_spares(FEW - 1)
+        super()._open()
 
     def _measure(self, watch: Watch) -> Stopped | None:
+        for side in self._sides:
+            side.await_spares()
         with self._opening():
             for side in self._sides:
                 self._prepare(side)
@@ -91,6 +100,8 @@ class Bench(Experiment[Series]):
             self._time_blocks(schedule)
         self._after_blocks()
         self._finish()
+        if self._until_agreed and schedule.stopped is not None and schedule.stopped["reason"] != "nothing_left":
+            return agreement(self._measured())
         return {"reason": "verdict"} if self._all_decided else schedule.stopped
 
     def _after_blocks(self) -> None:
@@ -208,6 +219,9 @@ class Bench(Experiment[Series]):
         rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations, most, self.per)
         if self._judge is None:
             parts = self._processes(estimates)
+            self._until_agreed = plan.loop.until_agreed and parts > 1
+            if self._until_agreed:
+                rule = rule._replace(part_ns=min(PART_NS, rule.duration_ns // parts))
             between_s = min(self._start_s, plan.loop.duration_s * len(estimates) * TO_START / max(1, parts - 1))
             return self._kind_of_schedule(
                 estimates, rule, plan.inputs.seed, parts=parts, between=self._renew, between_ns=round(between_s * 1e9)
@@ -222,11 +236,29 @@ class Bench(Experiment[Series]):
     def _renew(self, schedule: Schedule[Series], number: int) -> None:
         """Go on in fresh workers, from this round on."""
         before = set(self._series())
-        self._end_processes()
+        self._check_processes()
+        if self._until_agreed and not self._goes_on():
+            schedule.end()
+            return
+        self._release_processes()
         self._begin_processes(number)
         for series in before.difference(self._series()):
             schedule.remove(series)
         self._keep()
+
+    def _measured(self) -> list[Case]:
+        (side,) = self._sides
+        return [case for case in side.cases.values() if case.status == OK and case.samples]
+
+    def _goes_on(self) -> bool:
+        """Whether more processes are needed, of modes that do not agree yet or whose synchronization is to be another one; others
+        are settled, unless something is asked of all modes of the last worker."""
+        (side,) = self._sides
+        more = {*disagreeing(self._measured()), *(it for it in side.modes if not side.has_lasting_sync(it))}
+        if more and not any(wanted(IN_WORKERS, self._sides)):
+            for mode in set(side.modes) - more - {CPU}:
+                side.settle(mode)
+        return bool(more)
 
     def _end_decided(self, schedule: Schedule[Series]) -> None:
         assert self._judge is not None

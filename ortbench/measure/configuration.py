@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from ortbench.analysis.derive import derive
+from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
 from ortbench.core.files import ModelFiles, note, write_atomically
 from ortbench.measure.describe import describe, new_result
 from ortbench.measure.environment import load_average
-from ortbench.measure.process import Client, WorkerLost, open_worker
+from ortbench.measure.process import Client, WorkerLost, open_worker, worker_for
 from ortbench.measure.schedule import Block, add_host_time, by_stage, by_token, streams
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, READBACK, RUN, SYNCS
 from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
@@ -22,6 +23,7 @@ from ortbench.model.result import FAILED, NOT_MEASURED, OK, UNSUPPORTED, Case, R
 from ortbench.model.schema import CaseCheck, CaseSync, Machine, Stopped
 from ortbench.model.timeline import Failure, Span, TimedBlock, Timeline
 from ortbench.plan.plan import Plan
+from ortbench.plan.target import Target
 
 _ENGINE_BYTES = 1 << 16  # the least room that an engine takes
 
@@ -74,6 +76,7 @@ class Configuration:
         self._least_sync: dict[str, str] = {}  # by mode, the cheapest one that did not return early in any process
         self.timeline = timeline
         self._client = client
+        self._spares: list[Client] = []  # workers that were started and wait
         self.while_waiting: Callable[[], None] = lambda: None
         self.forms: list[Any] | None = None
         self._keep = keep
@@ -178,8 +181,21 @@ class Configuration:
             note(f"the engine in {folder}", error)
 
     def close(self) -> None:
+        self._close_worker()
+        while self._spares:
+            self._spares.pop().close()
+
+    def _close_worker(self) -> None:
         if self._client is not None:
             self._client.close()
+
+    def start_spares(self, count: int) -> None:
+        """Start the workers of further processes, which load ONNX Runtime while the first one opens the model."""
+        self._spares = [worker_for(self.plan) for _ in range(count)]
+
+    def await_spares(self) -> None:
+        """Wait until they are idle, so that nothing of them runs beside what is measured."""
+        self._spares = [it for it in self._spares if it.is_loaded()]
 
     @contextmanager
     def stage(self, name: str, begun: int | None = None) -> Iterator[list[Stage]]:
@@ -204,11 +220,19 @@ class Configuration:
         """A fresh worker after one was lost, with every mode that is still to be measured; they fail if it cannot open."""
         self._set_up_again(f"after the worker was lost {self._not_again}", self._start_again)
 
-    def end_process(self) -> None:
+    def check(self) -> None:
         """What is checked at the end of a worker, before another one goes on."""
         for mode in self.modes:
             self.finish(mode, goes_on=True)
-        self.release()
+
+    def settle(self, mode: str) -> None:
+        """What was measured of a mode is enough: it is in no further process."""
+        del self._prepared[mode]
+
+    def has_lasting_sync(self, mode: str) -> bool:
+        """Whether what ends a mode's samples did not come to return early by the end of a process."""
+        sync = self.cases[mode].sync
+        return sync is None or self._least_sync.get(mode, sync["kind"]) == sync["kind"]
 
     def begin_process(self, number: int, round: int) -> None:
         """Go on in another worker, the `number`th, from this round on; what does not run there fails."""
@@ -236,8 +260,12 @@ class Configuration:
             case.sync = first
 
     def _start_again(self) -> None:
-        self.close()
-        self._client = open_worker(self.plan)
+        self._close_worker()
+        plan, target = self.plan, self.plan.target
+        if (target.ep, target.library, self.result.target["ep"]) == (Target().ep, None, CPU_EP):
+            plan = replace(plan, target=replace(target, ep=CPU_EP))  # which another search would find, as slowly
+        self._client = open_worker(plan, *self._spares[:1])
+        del self._spares[:1]
 
     def _set_up_again(self, lacking: str, start: Callable[[], None] = lambda: None) -> None:
         try:
@@ -282,6 +310,8 @@ class Configuration:
                 case.checks["outputs"] = {"verdict": "failed", "how": str(error)}
         else:
             self._prepared[mode] = answer
+            if self.plan.loop.until_agreed:  # the machine and the session are warm
+                self._warmup_ns = warmup_again_ns(self.plan)
             case.put(BYTES_H2D, answer["bytes_in"])
             case.put(BYTES_D2H, answer["bytes_out"])
             case.sync = answer["sync"]

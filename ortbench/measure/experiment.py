@@ -259,7 +259,10 @@ class Experiment(Generic[SeriesT]):
     @property
     def _start_s(self) -> float:
         """How long it takes to go on in another process."""
-        spared_ns = sum((it.plan.loop.warmup_ns - warmup_again_ns(it.plan)) * len(it.modes) for it in self._sides)
+        spared_ns = sum(
+            (it.plan.loop.warmup_ns - warmup_again_ns(it.plan)) * (1 if it.plan.loop.until_agreed else len(it.modes))
+            for it in self._sides
+        )
         return max(self._open_s - spared_ns / 1e9, 0.1)
 
     def _processes_in(self, budget_s: float, most: float) -> int:
@@ -271,10 +274,16 @@ class Experiment(Generic[SeriesT]):
         found = min(PROCESSES, starting_in(budget_s, self._start_s), int(most))
         return found if found >= FEW else 1
 
-    def _end_processes(self) -> None:
+    def _check_processes(self) -> None:
+        """What is checked at the end of workers, before others go on."""
         for side in self._sides:
             with self._awake(side):
-                side.end_process()
+                side.check()
+
+    def _release_processes(self) -> None:
+        for side in self._sides:
+            with self._awake(side):
+                side.release()
         self._noise.look(now=True)  # while the CPU time of those that end can be read
 
     def _begin_processes(self, number: int) -> None:

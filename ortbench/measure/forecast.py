@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from ortbench.plan.plan import Loop
+from ortbench.core.resampling import FEW
+from ortbench.measure.agreement import PART_NS
+from ortbench.plan.plan import PROCESSES, Loop
 
 Step = Literal["open", "prepare", "measure", "switch", "finish", "energy"]
 
@@ -17,6 +19,7 @@ _ORDER: tuple[Step, ...] = ("open", "prepare", "measure", "switch", "finish", "e
 _USUAL: dict[Step, tuple[float, float]] = {"open": (0.8, 1), "prepare": (0.4, 5), "finish": (0.1, 2), "energy": (4, 2)}
 _ROUND_RUNS = 5  # of each mode, at least: blocks of a round are never cut; phases have blocks of their own
 _SWITCH_RUNS = 30  # of each mode of a sweep, at least, to see what it costs that shapes change
+_START_S = 1.0  # of another process, and to warm its modes up
 _TELLING_SHARE = 0.05  # of the measurement, from which on it tells itself how long it takes
 
 
@@ -104,6 +107,9 @@ class Forecast:
                 return self._measuring_s(self._run_s, self._modes)
             a_round = _ROUND_RUNS * self._run_s
             most = self._loop.duration_s
+            if self._loop.until_agreed:
+                most = min(most, PROCESSES * max(PART_NS / 1e9, FEW * a_round))
+                return self._modes * max(most, a_round) + (PROCESSES - 1) * _START_S
             if self._loop.iterations is not None:
                 most = self._loop.iterations * 1.5 * self._run_s
             return self._modes * max(most, a_round)

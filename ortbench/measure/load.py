@@ -234,7 +234,8 @@ class LoadExperiment(Experiment[Any]):
     def _renew(self, number: int) -> None:
         """Go on in fresh workers, from this round on."""
         begun = time.monotonic()
-        self._end_processes()
+        self._check_processes()
+        self._release_processes()
         for it in self._loads:
             it.clients.close()
         self._begin_processes(number)

@@ -124,7 +124,12 @@ def _profiled_runs(side: Configuration, more: int = 0) -> int:
 def without_spin(plan: Plan, modes: Sequence[str]) -> Plan:
     """A short plan that differs in that and times whole inferences alone."""
     loop = replace(
-        plan.loop, duration_s=min(plan.loop.duration_s, _LONGEST_S), phases=(LATENCY,), in_order=False, processes=1
+        plan.loop,
+        duration_s=min(plan.loop.duration_s, _LONGEST_S),
+        phases=(LATENCY,),
+        in_order=False,
+        processes=1,
+        until_agreed=False,
     )
     config = {**plan.target.session_config, **SETTINGS}
     target = replace(plan.target, session_config=config, optimized_model=None)

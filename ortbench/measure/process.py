@@ -160,6 +160,15 @@ class Client:
         self.send(do, **arguments)
         return self.receive()
 
+    def is_loaded(self) -> bool:
+        """Wait until it has loaded what any worker needs; whether it could. One that has ended is closed."""
+        try:
+            self.ask("packages")
+        except BenchmarkFailed:
+            self.close()
+            return False
+        return True
+
     def receive(self) -> Any:
         if self.meanwhile is not None:
             call, self.meanwhile = self.meanwhile, None
@@ -267,9 +276,9 @@ def worker_for(plan: Plan) -> Client:
     return Client(plan.timeout_s, python, early.pop() if python is None and early else None)
 
 
-def open_worker(plan: Plan) -> Client:
-    """A fresh worker that has been sent what it is to open."""
-    client = worker_for(plan)
+def open_worker(plan: Plan, started: Client | None = None) -> Client:
+    """A fresh worker, which may have been started, that has been sent what it is to open."""
+    client = started or worker_for(plan)
     client.send(plan.part.opened_by, **request_of(plan))
     return client
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from ortbench.analysis.comparing.pairs import ROUNDS
+from ortbench.core.resampling import FEW
 from ortbench.core.stats import median_interval
 from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY, STEP, TOKEN_PHASES, stage_phase, taken_in
 from ortbench.model.protocol import Samples
@@ -52,7 +53,8 @@ class StopRule(NamedTuple):
     every series' median latency is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
     times the number of series has been spent, or at `most` samples, whichever is first. A precision of 0 is a soak run: the
     duration alone ends it, and who keeps the samples has to thin them (`Thinning`). A series is called `per`. No duration ends it
-    before so many `rounds`.
+    before so many `rounds`. With `part_ns` each part lasts so long for each series, what lies between parts not counted, or for `FEW`
+    rounds.
     """
 
     duration_ns: int
@@ -61,6 +63,7 @@ class StopRule(NamedTuple):
     most: int = MAX_SAMPLES
     per: str = "mode"
     rounds: int = 1
+    part_ns: int | None = None
 
 
 def dropped(n: int) -> int:
@@ -114,7 +117,8 @@ class Schedule(Generic[SeriesT]):
     ) -> None:
         self._even = even
         self._part, self._parts, self._between, self._between_ns = 1, parts, between, between_ns
-        self._part_begins = 0  # its first round
+        self._part_begins = self._spent_before = 0  # its first round, and what was spent before it
+        self._has_waited = False  # for what lies between parts
         self._is_over_time = False  # a part was not precise when its time was up
         self._estimates = {series: dict(phases) for series, phases in estimates_ns.items()}
         self._least_ns: dict[tuple[SeriesT, str], float] = {}  # of an iteration, in the first rounds
@@ -166,6 +170,12 @@ class Schedule(Generic[SeriesT]):
             record.samples.clear()
             record.sizes.clear()
         self._between(self, self._round)
+        self._has_waited = True
+        self._spent_before = sum(self._spent_ns.values())
+
+    def end(self) -> None:
+        """No part follows; called between two parts."""
+        self.stopped, self._parts = {"reason": "completed"}, self._part
 
     @property
     def _iterations(self) -> int | None:
@@ -187,7 +197,9 @@ class Schedule(Generic[SeriesT]):
         if self._rule.precision:
             record.samples.extend(samples)
             record.sizes.append(len(samples))
-        self._spent_ns[block.series] += max(spent_ns, waited_ns)
+        is_apart = self._has_waited and self._rule.part_ns is not None
+        self._spent_ns[block.series] += spent_ns if is_apart else max(spent_ns, waited_ns)
+        self._has_waited = False
         if self._round <= LEARNING_ROUNDS:
             # Of the whole block: where a call makes several inferences, a sample is but one of them.
             key, ns = (block.series, block.phase), spent_ns / (block.n + block.drop)
@@ -217,7 +229,8 @@ class Schedule(Generic[SeriesT]):
         return min(1.0, sum(self._spent_ns.values()) / self._budget_ns())
 
     def _budget_ns(self) -> int:
-        return max(1, self._rule.duration_ns * len(self._spent_ns))
+        each_ns = self._rule.duration_ns if self._rule.part_ns is None else self._rule.part_ns * self._parts
+        return max(1, each_ns * len(self._spent_ns))
 
     def _why_stop(self) -> Stopped | None:
         if not self._records:
@@ -226,19 +239,23 @@ class Schedule(Generic[SeriesT]):
             if all(record.count >= self._iterations for record in self._records.values()):
                 return {"reason": "iterations", "value": self._rule.iterations or 0, "per": self._rule.per}
             return None
-        spent = sum(self._spent_ns.values())
+        spent, rounds, least = sum(self._spent_ns.values()), self._round, 1
         budget = (self._budget_ns() + self._between_ns) * self._part // self._parts - self._between_ns
+        if self._rule.part_ns is not None:
+            spent, rounds, least = spent - self._spent_before, self._round - self._part_begins, FEW
+            budget = self._rule.part_ns * len(self._spent_ns)
         # A whole round comes next: it is left out where it would be more too long than the run is too short without it.
-        half = 0.0 if self._rule.precision == 0 else spent / max(1, self._round) / 2
+        half = 0.0 if self._rule.precision == 0 else spent / max(1, rounds) / 2
         over: Stopped = {"reason": "duration", "value": self._rule.duration_ns / 1e9, "per": self._rule.per}
-        if spent + half >= budget and self._round >= max(self._part_begins + 1, self._rule.rounds):
+        if spent + half >= budget and self._round >= max(self._part_begins + least, self._rule.rounds):
             return over
         totals = [record for (_, phase), record in self._records.items() if phase == LATENCY]
         most = max((record.count for record in totals), default=0)
         if most >= self._rule.most * self._part // self._parts and self._rule.precision != 0:
             return {"reason": "samples", "value": self._rule.most, "per": "mode"}
         # The intervals are looked at again when a tenth more is known: each look sorts all samples.
-        if self._round < max(self._part_begins + -(-MIN_ROUNDS // self._parts), self._next_look):
+        parts = self._parts if self._rule.part_ns is None else FEW  # that there are at least
+        if self._round < max(self._part_begins + -(-MIN_ROUNDS // parts), self._next_look):
             return None
         self._next_look = math.ceil(self._round * 1.1)
         precision = self._rule.precision

@@ -52,12 +52,14 @@ class Finding(TypedDict):
 
 
 class Stopped(TypedDict):
-    """Why a measurement ended, with the number that it went by: a share for ``precision``, seconds for ``duration``, counts for
-    ``iterations`` and ``samples``, each ``per`` something; ``message``: of an error."""
+    """Why a measurement ended, with the number that it went by: a share for ``precision`` and for whether processes agree
+    (``agreement``) or do not (``processes``), seconds for ``duration``, counts for ``iterations`` and ``samples``, each ``per``
+    something; ``message``: of an error."""
 
     reason: Literal[
-        "precision", "duration", "iterations", "samples", "verdict", "completed", "interrupted", "nothing_left", "error"
-    ]
+        "precision", "agreement", "processes", "duration", "iterations", "samples", "verdict", "completed", "interrupted",
+        "nothing_left", "error",
+    ]  # fmt: skip
     value: NotRequired[float]
     per: NotRequired[str]
     message: NotRequired[str]

@@ -128,6 +128,7 @@ class Loop:
         phases: which phases to time; None means all that a mode has.
         in_order: for a timeline: one block a phase, mode after mode, inside an NVTX capture range; see
             `ortbench.measure.schedule.InOrder`. Duration and precision do not matter then.
+        until_agreed: end when processes agree; see `ortbench.measure.agreement`.
     """
 
     warmup: int | None = _measured(
@@ -138,6 +139,7 @@ class Loop:
         "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=check_seconds,
         commands=("run", "gate", "loop", "chain", "sweep", "code", "start", "soak", "tune"), common=(*OFTEN, "gate"),
         per={
+            "run": {"shown": "until processes agree"},
             "start": {"help": "Start each configuration again for at most TIME.", "default": START_DURATION_S},
             "soak": {"help": "Run inferences for TIME.", "default": SOAK_DURATION_S},
             "sweep": {"help": "Measure each shape and mode for at most TIME.", "default": 2.0},
@@ -158,6 +160,7 @@ class Loop:
     processes: int | None = _measured(
         "processes", "N", "Measure in N worker processes, one after the other.", kind=WHOLE, check=_processes, most=1000,
         shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "loop", "chain", "sweep", "load"),
+        per={"run": {"shown": f"3, {PROCESSES} where these differ"}},
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
@@ -165,6 +168,7 @@ class Loop:
         check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     in_order: bool = False
+    until_agreed: bool = False
 
     @property
     def warmup_ns(self) -> int:

@@ -48,6 +48,15 @@ def plan_of(
     )
 
 
+_AMOUNTS = {"duration", "precision", "iterations", "processes"}  # how much is measured
+
+
+def run_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> Plan:
+    """The plan of a run, see `plan_of`: unless options say how much is measured, it ends when processes agree."""
+    plan = plan_of(model, given, command)
+    return replace(plan, loop=replace(plan.loop, until_agreed=_AMOUNTS.isdisjoint(given)))
+
+
 def generates(model: str, given: RawOptions) -> bool:
     """Whether a model is one that generates: it is a folder, or options say so."""
     return os.path.isdir(model) or any(it in given for it in GENERATION)

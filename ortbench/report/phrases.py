@@ -216,6 +216,8 @@ def stage_place(stage: ChainStage, result: Result) -> str:
 # What each reason for an end comes to.
 _ENDS = {
     "precision": "{each}every median known to ±{percent:g} %",
+    "agreement": "they agree within ±{percent:g} %",
+    "processes": "they do not agree within ±{percent:g} %",
     "duration": "time is up ({value:g} s)",
     "iterations": "{value:g} iteration{s}{per}",
     "samples": "{value:g} samples of one {what}, the most that are kept",

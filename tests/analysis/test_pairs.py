@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ortbench.analysis.comparing.pairs import blocks, by_round, ratio_of_medians, timed_phase
 from ortbench.core.stats import summarise
 from ortbench.model.result import Case
@@ -58,3 +60,17 @@ def test_inference_is_timed_as_the_total_where_it_is_all_there_is() -> None:
     for phase in ["latency", "h2d", "d2h"]:
         for mode in MODES_THAT_ARE_ALL_INFERENCE:
             assert timed_phase(mode, phase) == phase
+
+
+def test_where_one_goes_on_in_more_processes_the_interval_holds_both_ratios() -> None:
+    """That of the rounds of both, and that of the medians as they are printed."""
+    over = measured("cpu-tensors", latency=steady([1000, 1010, 990, 2000, 2000]))
+    under = measured("device-tensors", latency=steady([500, 505, 495]))
+    over.processes, under.processes = [0, 1, 2, 3, 4], [0, 1, 2]
+    for case in (over, under):
+        case.metrics["latency"] = summarise(case.samples["latency"])
+    found = there(ratio_of_medians((over, "latency"), (under, "latency")))
+    low, high = there(found.ci95)
+    assert found.ratio == pytest.approx(1010 / 500)
+    assert low <= 2.0 <= high
+    assert low <= found.ratio <= high

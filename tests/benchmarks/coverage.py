@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench.analysis.comparing.compare import BETWEEN_RUNS
-from ortbench.core.resampling import Ratio, Rounds, figure_of, ratio_of
+from ortbench.core.resampling import FEW, Ratio, Rounds, figure_of, ratio_of
 from ortbench.core.stats import sign_test_interval
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.measure.agreement import AGREEMENT, agree
 from ortbench.measure.schedule import MIN_ROUNDS, is_precise
+from ortbench.plan.plan import PROCESSES
 from tests.benchmarks.gate_replay import KINDS, STORED_S, Kind, Trace, Verdict, replay, stored_gate
 from tests.benchmarks.gate_trace import FOLDER
 
@@ -31,6 +33,8 @@ SAMPLES = 10  # of a block
 COMPARED = 200  # pairs of runs at different times
 MOST_ROUNDS = 40  # of a run that ends when its medians are known
 PRECISION = 0.01
+SPREADS = 0.0, 0.01, 0.03, 0.1  # of ratios between processes
+BEFORE, AFTER = 20, 8  # rounds of a process of a default run with four modes, of blocks of 20 ms
 
 
 def samples(random: np.random.Generator, rounds: int) -> Times:
@@ -171,11 +175,50 @@ def main() -> None:
                     f"| {noise} | {said} | {own[0]:.1%} | ±{own[1] / 2:.1%} | {percentile[0]:.1%} | {sign[0]:.1%} |",
                     flush=True,
                 )
+    print(_DEFAULT.format(agreement=AGREEMENT, few=FEW, most=PROCESSES, before=BEFORE, after=AFTER))
+    for noise in {**NOISE, **HARDER}:
+        for spread in SPREADS:
+            before, now = (default_run(noise, spread, it) for it in (False, True))
+            cells = [f"{held:.1%} | ±{width / 2:.1%}" for held, width, _ in (before, now)]
+            print(f"| {noise} | {spread:.0%} | {' | '.join(cells)} | {now[2]:.0%} |", flush=True)
     print(_BETWEEN_RUNS)
     for noise in ("quiet", "loaded"):
         trace = Trace.read(FOLDER / f"noise-{noise}.npz")
         drawn, parts = (wrong(trace, gate) for gate in (drawn_apart, stored_gate))
         print(f"| {noise} | {drawn:.1%} | {parts:.1%} |", flush=True)
+
+
+# The default run
+
+
+def default_run(noise: str, spread: float, until_agreed: bool, runs: int = RUNS) -> tuple[float, float, float]:
+    """How often the interval of a default run holds the truth, how wide it is, as a share, and how often `FEW` processes are enough."""
+    found = np.zeros(3)
+    rounds, fewest = (AFTER, -(-MIN_ROUNDS // FEW)) if until_agreed else (BEFORE, -(-MIN_ROUNDS // PROCESSES))
+    for seed in range(runs):
+        random = np.random.default_rng(seed)
+        times = {**NOISE, **HARDER}[noise](random, PROCESSES * rounds) * 1e6
+        times[0] *= TRUTH
+        sides: tuple[Side, Side] = {}, {}
+        begun: list[int] = []
+        ratios: list[float] = []
+        for process in range(PROCESSES):
+            part = times[:, process * rounds : (process + 1) * rounds]
+            part[0] *= math.exp(spread * random.standard_normal())
+            looks = range(fewest, rounds)
+            part = part[:, : next((it for it in looks if _is_known(part[:, :it])), rounds)]
+            begun.append(len(sides[0]))
+            for side, blocks in zip(sides, part, strict=True):
+                side |= {begun[-1] + number: block.tolist() for number, block in enumerate(blocks)}
+            ratios.append(float(np.median(part[0]) / np.median(part[1])))
+            if until_agreed and agree(ratios):
+                break
+        interval = ratio_of(*sides, processes=begun).ci95
+        assert interval is not None
+        low, high = interval
+        found += low <= TRUTH <= high, (high - low) / TRUTH, len(begun) == FEW
+    held, width, few = found / runs
+    return float(held), float(width), float(few)
 
 
 # Results of different runs
@@ -210,6 +253,18 @@ The ratio of two medians and its 95 % interval (`ortbench/core/resampling.py`) i
 medians is within ±{precision:.0%}, looked at from the ninth round on, or after {most} rounds. *Plain percentiles* are the bootstrap's without the
 correction for few rounds; the *sign test of pairs* is of the median of paired ratios, which is what ortbench printed before and another
 number. All of it is made by `python -m tests.benchmarks.coverage` and comes out the same each time."""
+
+_DEFAULT = """
+## The default run
+
+`ortbench run` without an option that says how much is measured. Figures of processes differ by a *spread*, the standard deviation of the
+ratio in one; nothing within a process shows it. Before: {most} processes of {before} rounds. Now: up to {after} rounds each, {few} processes, and {most} where ratios are
+not within ±{agreement:.0%} of their middle. Either ends a process early when the medians are known to ±1%. The interval is by processes. *Three are
+enough* is how often they agree. With a spread of 10% they do by chance, and their interval is then often too narrow: the share that holds the
+truth counts these runs. `--duration 5s` measures as before.
+
+| noise | spread | before | width | now | width | three are enough |
+|---|---:|---:|---:|---:|---:|---:|"""
 
 _BETWEEN_RUNS = """
 ## Results of different runs

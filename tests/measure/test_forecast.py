@@ -23,6 +23,16 @@ def test_the_first_word_holds_the_whole_way() -> None:
     assert 20 < forecast.left_s() < 25
 
 
+def test_processes_that_are_to_agree_take_no_longer_than_five_do() -> None:
+    fast, slow = (Forecast(Loop(until_agreed=True), sides=1, modes=4, clock=Clock()) for _ in range(2))
+    fast.begin("open")
+    fast.know_first(0, 0.01)
+    assert 10 < fast.left_s() < 15
+    slow.begin("open")
+    slow.know_first(0, 0.5)
+    assert 22 < slow.left_s() < 50
+
+
 def test_stretches_for_energy_are_to_come_until_they_begin() -> None:
     clock = Clock()
     plain, more = (Forecast(Loop(duration_s=5.0), 1, 4, clock, energy=count) for count in (0, 4))

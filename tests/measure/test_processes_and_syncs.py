@@ -43,7 +43,7 @@ class Side(Configuration):
         return self
 
     def go_on(self) -> None:
-        self.end_process()
+        self.check()
         self.begin_process(2, 7)
 
     def release(self) -> None:
@@ -83,5 +83,5 @@ def test_what_returns_early_in_the_end_is_replaced_in_the_next_process_and_fails
         "after the timed runs: the device was not done when the synchronization of inference (run) returned"
     )
     copies = Side(RUN, early=("h2d (run)",)).measured()
-    copies.end_process()
+    copies.check()
     assert copies.cases[MODE].status == "failed"

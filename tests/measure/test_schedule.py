@@ -537,3 +537,22 @@ def test_no_part_begins_when_nothing_is_left_to_measure() -> None:
     schedule = Schedule({"cpu-tensors": {LATENCY: 2e6}}, StopRule(40, None), 1, parts=4, between=give_up)
     assert len(drive(schedule, spent_ns=10)) == 1
     assert there(schedule.stopped)["reason"] == "nothing_left"
+
+
+def test_parts_of_processes_that_are_to_agree_do_not_count_what_lies_between_them() -> None:
+    schedule, begun = parted(StopRule(duration_ns=10**12, precision=None, part_ns=50), 3)
+    while (block := schedule.next_block()) is not None:
+        schedule.add(block, steady(block), 10, 1000 if begun and block.round == begun[-1] else 10)
+    assert begun == [5, 10]
+    schedule, begun = parted(StopRule(duration_ns=10**12, precision=None, part_ns=50), 3)
+    assert len(drive(schedule, spent_ns=100)) == MIN_ROUNDS  # three rounds each, however long they take
+    assert begun == [3, 6]
+
+
+def test_no_part_follows_an_end() -> None:
+    def end(schedule: Schedule[str], _: int) -> None:
+        schedule.end()
+
+    schedule = Schedule({"cpu-tensors": {LATENCY: 2e6}}, StopRule(40, None, part_ns=10), 1, parts=4, between=end)
+    assert len(drive(schedule, spent_ns=10)) == 3
+    assert schedule.stopped == {"reason": "completed"}

@@ -44,13 +44,18 @@ def are_apart(short: Sequence[float], long: Sequence[float], times: float) -> bo
 def ratio_of_medians(over: tuple[Case, str], under: tuple[Case, str]) -> Ratio | None:
     """How many times as great the median of a phase of a case is as another, as both are printed; None without a common round.
 
-    The interval is by the rounds that both have, or by the processes (`ortbench.core.resampling`).
+    The interval is by the rounds that both have, or by the processes (`ortbench.core.resampling`). Where one of them went on in
+    processes without the other, it reaches as far around either ratio: of the rounds that both have, and of the medians as printed.
     """
     these, those = by_round(*over), by_round(*under)
     one, other = (case.median(phase) for case, phase in (over, under))
     if one is None or other is None or these.keys().isdisjoint(those):
         return None
-    return ratio_of_blocks(these, those, processes=over[0].first_rounds).at(max(one, 1) / max(other, 1))
+    shared = ratio_of_blocks(these, those, processes=over[0].first_rounds)
+    printed = shared.at(max(one, 1) / max(other, 1))
+    if these.keys() == those.keys() or shared.ci95 is None or printed.ci95 is None:
+        return printed
+    return printed._replace(ci95=(min(shared.ci95[0], printed.ci95[0]), max(shared.ci95[1], printed.ci95[1])))
 
 
 def blocks(case: Case, phase: str) -> list[tuple[int, list[int | float]]]:
@@ -96,6 +101,7 @@ def ratio_of(base: Case, case: Case) -> Value | None:
     )
 
 
+ENDED_BY_TIME = ("duration", "agreement", "processes")  # a measurement that --duration makes longer
 PARTS = 8  # of consecutive blocks into which each of two runs is cut: their spread is its noise
 PAIRS = 9  # of blocks of one run, which decide a gate's limit where all of them say the same
 ROUNDS = max(PARTS, PAIRS)  # that a run has at least, unless it was told to measure less
@@ -120,7 +126,7 @@ def remedy(result: Result, rounds: int, together: int = 1) -> str:
     ended_by = None if result.stopped is None else result.stopped["reason"]
     if ended_by == "iterations":
         return "measure again without --iterations"
-    if ended_by == "duration":
+    if ended_by in ENDED_BY_TIME:
         return f"measure again with --duration {duration_s(result, rounds, together)}s"
     if ended_by == "verdict":
         return "measure with 'ortbench run'; a gate stops at its verdict"

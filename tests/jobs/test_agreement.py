@@ -1,0 +1,128 @@
+"""A run of which nothing says how much is measured: how many processes it takes, and which modes are in each, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ortbench.__main__ import main
+from ortbench.measure.agreement import disagreeing
+from ortbench.measure.experiment import Experiment
+from ortbench.model.modes import CPU, DEVICE, RESIDENT
+from ortbench.model.result import Case
+from ortbench.model.result_file import load
+from ortbench.model.schema import Stopped
+from ortbench.plan.plan_builder import run_of
+from tests.conftest import MODELS, ortbench
+from tests.refdevice import Config
+from tests.results import measured, steady
+from tests.truth import relu_model
+from tests.virtual import Clock
+
+MODES = [word for mode in (CPU, DEVICE, RESIDENT) for word in ("--mode", mode)]
+SECOND = 0.42, 0.66  # the readings of the clock in the second process, as shares of those in three
+AGREED: Stopped = {"reason": "agreement", "value": 0.02}
+
+
+QUICK = f"{__name__}:start_quickly"
+
+
+def start_quickly() -> None:
+    """ortbench on a machine where a process starts in 10 ms, as it takes it."""
+    Experiment._start_s = property(lambda _: 0.01)  # type: ignore[assignment]
+    main()
+
+
+def run(library: Path, out: Path) -> tuple[dict[str, int], Stopped | None, str]:
+    """In how many processes each mode was measured, why the run ended, and what it printed."""
+    model = relu_model(out / "relu.onnx", 1 << 16)
+    knobs = Config(compute_us=2000, upload_gbps=0.2, download_gbps=0.2).environ()
+    ran = ortbench(
+        "run", model, "--ep-library", library, *MODES, "--out", out / "o", **knobs, ORTBENCH_TESTS_MAIN=QUICK
+    )
+    assert (ran.code, ran.err) == (0, "")
+    (file,) = (out / "o").glob("*/result.json")
+    result = load(file)
+    return {case.mode: len(case.first_rounds) for case in result.cases}, result.stopped, ran.out
+
+
+def in_processes(mode: str, *medians: int) -> Case:
+    """A case whose processes have two rounds each."""
+    case = measured(mode, latency=steady([ns for ns in medians for _ in range(2)]))
+    case.processes = [2 * number for number in range(len(medians))]
+    return case
+
+
+@pytest.mark.parametrize(
+    ("medians", "more"),
+    [
+        ({CPU: (1000, 1000, 1000), RESIDENT: (500, 500, 500)}, []),
+        ({CPU: (1000, 1500, 2000), RESIDENT: (500, 750, 1000)}, []),  # a machine that gets slower, for both
+        ({CPU: (1000, 1000), RESIDENT: (500, 500)}, [CPU, RESIDENT]),  # two cannot tell
+        ({CPU: (1000, 1000, 1000), RESIDENT: (1000, 1020, 981)}, []),  # within 2 % of their middle
+        ({CPU: (1000, 1000, 1000), RESIDENT: (1000, 1021, 979)}, [CPU, RESIDENT]),
+        ({CPU: (1000, 1000, 1000), DEVICE: (900, 900, 900), RESIDENT: (500, 600, 500)}, [CPU, RESIDENT]),
+        ({CPU: (1000, 1000, 1000, 1000), DEVICE: (900, 900, 900), RESIDENT: (500, 600, 500, 500)}, [CPU, RESIDENT]),
+        ({CPU: (1000, 1000, 1030)}, []),
+        ({CPU: (1000, 1000, 1050)}, [CPU]),
+        ({DEVICE: (1000, 1000, 1000), RESIDENT: (500, 600, 500)}, [RESIDENT]),  # nothing to compare with
+    ],
+)
+def test_modes_go_on_while_processes_disagree_on_their_ratio(
+    medians: dict[str, Sequence[int]], more: list[str]
+) -> None:
+    assert disagreeing([in_processes(mode, *of) for mode, of in medians.items()]) == more
+
+
+@pytest.mark.process
+def test_a_mode_that_processes_agree_on_is_settled_while_another_goes_on(
+    library: Path, clock: Clock, tmp_path: Path
+) -> None:
+    """As much longer for each call, as in another process, makes another ratio of modes that differ, and the same of modes that
+    take the same time."""
+    for folder in ("quiet", "slower"):
+        (tmp_path / folder).mkdir()
+    processes, stopped, text = run(library, tmp_path / "quiet")
+    assert (processes, stopped) == ({CPU: 3, DEVICE: 3, RESIDENT: 3}, AGREED)
+    assert " in 3 processes: they agree within ±2 %" in text
+    begin, end = (round(share * clock.readings) for share in SECOND)
+    clock.restart(dict.fromkeys(range(begin, end), 1_000_000))
+    processes, stopped, text = run(library, tmp_path / "slower")
+    assert (processes, stopped) == ({CPU: 5, DEVICE: 3, RESIDENT: 5}, {"reason": "processes", "value": 0.02})
+    assert " in 5 processes: they do not agree within ±2 %" in text
+    assert "of 5 processes (3 of device-tensors), one after the other" in text
+
+
+@pytest.mark.parametrize(
+    "given", [{"duration": 5.0}, {"precision": 0.01}, {"iterations": 10}, {"processes": 5}, {"warmup": 1}]
+)
+def test_what_says_how_much_is_measured_is_heeded(given: dict[str, float]) -> None:
+    loop = run_of(str(MODELS / "tiny.onnx"), given).loop
+    assert loop.until_agreed == ("warmup" in given)
+
+
+@pytest.mark.process
+@pytest.mark.wide
+def test_a_duration_is_measured_in_as_many_processes_as_start_in_it(
+    library: Path, clock: Clock, tmp_path: Path
+) -> None:
+    ran = ortbench(
+        "run",
+        MODELS / "tiny.onnx",
+        "--ep-library",
+        library,
+        *MODES,
+        "--duration",
+        1,
+        "--out",
+        tmp_path,
+        ORTBENCH_TESTS_MAIN=QUICK,
+    )
+    assert ran.code == 0
+    (file,) = tmp_path.glob("*/result.json")
+    result = load(file)
+    assert result.stopped is not None
+    assert result.stopped["reason"] in ("precision", "duration")
+    assert {len(case.first_rounds) for case in result.cases} == {5}
