@@ -55,10 +55,11 @@ def mode_facts(results: Sequence[Result], names: Sequence[str]) -> list[Fact]:
 
 def _soaked(result: Result, name: str) -> list[Fact]:
     found = []
+    mode = next((case.mode for case in result.cases), "")
     for it in grown(result.part):
         if it.is_memory:
             values: Values = {"configuration": name, "what": it.title, "end": bytes_of(it.points[-1][1])}
             if it.growth is not None:
                 values["each"] = Quantity(it.growth.slope, "B", it.growth.ci95)
-            found.append(Fact("ends-with", "grows" if it.verdict == GROWS else "memory", result.cases[0].mode, values))
+            found.append(Fact("ends-with", "grows" if it.verdict == GROWS else "memory", mode, values))
     return found

@@ -93,14 +93,15 @@ def publish_results(
     labels: Sequence[str] = (),
     json: Callable[[], str] | None = None,
     before: Sequence[Report] = (),
-    screens: Sequence[Report] | None = None,
 ) -> int:
-    """Publish what was measured on a model, whose file is called as it was typed; by default the one result, behind `before`.
-    The exit code."""
+    """Publish what was measured on a model, whose file is called as it was typed; by default the one result, behind `before`. The default
+    screen is the last report in brief. The exit code."""
     from ortbench.model.result_file import result_json
     from ortbench.report.run import build
+    from ortbench.report.screens.brief import BEFORE, HEIGHT, brief
     from ortbench.report.screens.screen import screen
 
+    room = HEIGHT - BEFORE * len(before)
     labels = labels or [""] * len(found.results)
 
     def outcomes() -> list[Outcome]:
@@ -117,12 +118,15 @@ def publish_results(
 
     publish(
         wanted,
-        [*before, build(found.result, str(found.folder))] if reports is None else reports,
+        [*before, *([build(found.result, str(found.folder))] if reports is None else reports)],
         json or (lambda: result_json(found.result)),
         markdown=markdown,
         exports=Exports(f"ortbench {found.result.kind or 'run'}", outcomes, found.results, labels),
         page=page,
-        screens=screens if reports is not None else [*before, screen(found.result, str(found.folder))],
+        screens=[
+            *(brief(it, BEFORE) for it in before),
+            *([screen(found.result, str(found.folder), room)] if reports is None else [brief(reports[-1], room)]),
+        ],
     )
     if wanted.trace is not None:
         _write_trace(found, labels, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))

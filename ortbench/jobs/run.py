@@ -47,14 +47,11 @@ def publish_sides(
     model = plans[0].model
     if len(plans) == 1:
         return publish_results(found, model, wanted, before=before, json=json)
-    from ortbench.report.screens.brief import HEIGHT, brief
-
     by_ep = differ_by_ep(plans)
     reports, text = _side_by_side(found, by_ep, wanted.verbose, only)
     told_apart = by_ep and len({result.target["ep"] for result in found.results}) == len(found.results)
     labels = [] if told_apart else found.names  # an EP is in every label already
-    screens = [brief(it, HEIGHT // 4) for it in before] + [brief(reports[-1], HEIGHT * 3 // 4 if before else HEIGHT)]
-    return publish_results(found, model, wanted, [*before, *reports], text, labels, json, screens=screens)
+    return publish_results(found, model, wanted, reports, text, labels, json, before)
 
 
 def measured(

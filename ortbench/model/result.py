@@ -324,4 +324,4 @@ def not_ok(cases: Iterable[Case]) -> Iterator[tuple[str, str, str | None]]:
     for case in cases:
         if case.status != OK:
             found.setdefault((case.status, case.reason), []).append(case.mode)
-    return ((", ".join(modes), *why) for why, modes in found.items())
+    return ((", ".join(dict.fromkeys(modes)), *why) for why, modes in found.items())

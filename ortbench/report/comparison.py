@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.comparing.comparable import FORCED
@@ -275,14 +276,19 @@ def side_by_side(
     judged: Judged = (),
 ) -> SideBySide:
     """What each result is of and, where there are several, the tables of them; see `tables`."""
-    shared, headings = _headings(results)
+    head = head_of(results, names)
     if len(results) == 1:
-        return SideBySide(names, shared, headings)
+        return head
     (named, *more), (numbered, *others) = (
         tables(results, called, same, in_order, only, judged) for called in (names, numbers(len(names)))
     )
     pairs = [table for pair in zip(more, others, strict=True) for table in pair] if same is not None else []
-    return SideBySide(names, shared, headings, named, numbered, pairs)
+    return replace(head, table=named, numbered=numbered, more=pairs)
+
+
+def head_of(results: Sequence[Result], names: Sequence[str]) -> SideBySide:
+    """What each result is of, without a table."""
+    return SideBySide(names, *_headings(results))
 
 
 def _headings(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ortbench.analysis.comparing.compare import Row, rows
 from ortbench.analysis.comparing.series import Point
@@ -12,7 +11,16 @@ from ortbench.gate.limits import FAILED, PASSED, Check, overall
 from ortbench.gate.limits import UNCLEAR as UNDECIDED
 from ortbench.gate.verdict import Verdict
 from ortbench.model.metrics import Figure, figure
-from ortbench.report.comparison import legend, off_target, placed_and_warned, remarked, side_by_side, title, why_missing
+from ortbench.report.comparison import (
+    head_of,
+    legend,
+    off_target,
+    placed_and_warned,
+    remarked,
+    side_by_side,
+    title,
+    why_missing,
+)
 from ortbench.report.model import (
     BAD,
     GOOD,
@@ -154,7 +162,6 @@ def gate_screen(verdict: Verdict) -> Report:
         if verdict.why is None
         else [note for it in why_parts(verdict.why)[0] if isinstance(it, Notes) for note in it.notes]
     )
-    sides = side_by_side(results, names)
     tone = BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
     saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
     notes = [*why, *rest, *why_missing(results, names), *map(remarked, verdict.remarks), *_warnings(verdict)]
@@ -163,7 +170,7 @@ def gate_screen(verdict: Verdict) -> Report:
         Report(
             f"ortbench gate: {verdict.sentence}",
             (
-                [replace(sides, table=None)],
+                [head_of(results, names)],
                 *noise_part(results, of_gate=verdict.folder is not None),
                 [filled(table), *off, Notes(notes)],
                 [Conclusion(verdict.sentence, "gate: ", tone), saved],

@@ -1,17 +1,19 @@
-"""Any report on one screen: its heading, its first table, the first findings, what is doubtful or failed, the conclusion."""
+"""What fits one screen, 80 × 24: a heading, what is doubtful, a table, the first findings with one command, what failed, the conclusion.
+
+Every default output is chosen by `fit`: that of a result (`ortbench.report.screens.screen`), and any other report (`brief`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from textwrap import shorten, wrap
-from typing import TypeVar
+from typing import NamedTuple
 
-from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.core import units
 from ortbench.report.model import (
     BAD,
     GOOD,
-    KEY,
     UNCLEAR,
     Block,
     Conclusion,
@@ -21,163 +23,231 @@ from ortbench.report.model import (
     Medium,
     Note,
     Notes,
+    Paragraph,
     Report,
     SavedIn,
     SideBySide,
     Table,
+    numbers,
 )
+from ortbench.report.screens.narrow import WIDTH, alike, fitted
+from ortbench.report.terminal.console import command_lines, wrapped
 
-Item = TypeVar("Item", Finding, Note)
-
-HEIGHT, WIDTH = 24, 80
-BEHIND_A_SIGN = 74  # characters of a line
+HEIGHT, BEFORE = 24, 8  # of a screen, and of what is told before what was measured
 FINDINGS = 3  # with one command
-_LEAST_ROWS = 3
-_SPACES, _TABLE = 5, 3  # empty lines with the prompt; lines of a table's heading with what was left out
-GAP, _BAR = 2, 12  # between columns; the shortest bar
-_TAILS = ("p99", "p95")
-_WITH_INTERVALS = ("ratio", "vs first")
+_PROMPT = 1  # a line
+_LEAST_ROWS, _FEW_ROWS, _ROWS = (
+    3,
+    9,
+    6,
+)  # of a table: that stay in any case, that stay together, and that come before further findings
+_URGENT = 3  # notes of what failed or is unclear; others are counted
+_SIGN, _NEXT, _PERIOD = 2, 8, 1  # characters before a text and a command, and behind a finding
+_OF_A_HEAD, _OF_A_NOTE, _OF_A_FINDING = 3, 3, 4  # lines of a text at most
+_FEW = 4  # results side by side of which each has a line on what it is of
 _ORDER = {BAD: 0, UNCLEAR: 1, GOOD: 3}  # of notes; those without a tone stand between
+
+
+class Content(NamedTuple):
+    """What a screen could have, the most important of each first."""
+
+    head: Heading | SideBySide | None
+    doubts: Sequence[Finding]  # which stand above the table
+    tables: Sequence[Table]
+    findings: Sequence[Finding]
+    notes: Sequence[Note]
+    last: Sequence[Block]
+    modes: Sequence[str] = ()  # whose rows come first
+
+
+class _Chosen(NamedTuple):
+    """How much of that is shown."""
+
+    rows: int = _LEAST_ROWS  # of each table at most
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[Note, ...] = ()
+    command: str = ""
 
 
 def brief(report: Report, height: int = HEIGHT) -> Report:
     """A report as its default screen, in so many lines of 80 characters; ``--verbose`` prints the whole."""
     blocks = [it for part in report.parts for it in part if Medium.TERMINAL in it.media]
-    heads = [replace(it, lines=[*map(_short, it.lines[:2])]) for it in blocks if isinstance(it, Heading)][:1]
-    sides = [_narrow(it) for it in blocks if isinstance(it, SideBySide)][:1]
-    table = next((it for it in blocks if isinstance(it, Table)), None)
-    of_sides = sides[0].table if sides and table is None else None
-    rows = len((table or of_sides or Table((), ())).rows)
-    least = min(rows, _LEAST_ROWS)
-    last = [it for it in blocks if isinstance(it, (Conclusion, SavedIn))]
-    notes = sorted(
-        (it for block in blocks if isinstance(block, Notes) for it in block.notes),
-        key=lambda it: _ORDER.get(it.tone, 2),
+    findings = [it for block in blocks if isinstance(block, Findings) for it in block.findings]
+    content = Content(
+        next((it for it in blocks if isinstance(it, (Heading, SideBySide))), None),
+        [it for it in findings if it.weight is Weight.DOUBT],
+        [it for it in blocks if isinstance(it, Table)][:1],
+        [it for it in findings if it.weight is not Weight.DOUBT],
+        [it for block in blocks if isinstance(block, Notes) for it in block.notes],
+        [it for it in blocks if isinstance(it, (Conclusion, SavedIn))],
     )
-    urgent = [it for it in notes if it.tone in (BAD, UNCLEAR)]
+    return fit(report.title, content, height)
 
-    texts = [line for it in heads for line in it.lines] + _heads(sides)
-    texts += [it.text if isinstance(it, Conclusion) else f"Saved in {it.folder}" for it in last]
-    room = height - _SPACES - lines_behind_signs(texts) - (_TABLE if rows else 0)
-    findings = one_command([it for block in blocks if isinstance(block, Findings) for it in block.findings])
-    findings = _fitting(findings, room - least, bool(findings))
-    room -= lines_behind_signs(it.text for it in findings) + any(it.next for it in findings)
-    said = _fitting(urgent, room - least, bool(urgent))
-    room -= lines_behind_signs(it.text for it in said)
-    most = max(room, least)
-    room -= min(rows, most)
-    if len(said) == len(urgent):
-        said += _fitting([it for it in notes if it not in urgent], room, False)
+
+def fit(title: str, content: Content, height: int = HEIGHT) -> Report:
+    """A screen of what fits: what failed and a table of few rows come before a finding with its command, and that before all else."""
+    content, chosen = _shortened(content), _Chosen()
+
+    def keep(*candidates: _Chosen) -> None:
+        nonlocal chosen
+        fitting = (it for it in candidates if _lines(_arranged(title, content, it)) <= height - _PROMPT)
+        chosen = next(fitting, chosen)
+
+    urgent = [it for it in content.notes if it.tone in (BAD, UNCLEAR)][:_URGENT]
+    for note in urgent[:1]:
+        keep(chosen._replace(notes=(note,)))
+    tables = (*content.tables, *_tables_of(content.head))
+    rows = max((len(alike(it)) for it in tables), default=0)
+    if rows <= _FEW_ROWS:
+        keep(*(chosen._replace(rows=count) for count in range(rows, chosen.rows, -1)))
+    for it in content.doubts:
+        keep(chosen._replace(command=it.next))
+    for it in [it for it in content.findings if it.next and not any(it.next for it in content.doubts)][:1]:
+        keep(chosen._replace(findings=(it,), command=it.next), chosen._replace(findings=(it,)))
+    for note in urgent[1:]:
+        keep(chosen._replace(notes=(*chosen.notes, note)))
+    keep(*(chosen._replace(rows=count) for count in range(min(rows, _ROWS), chosen.rows, -1)))
+    for finding in content.findings:
+        there = tuple(it for it in content.findings if it is finding or it in chosen.findings)
+        keep(chosen._replace(findings=there))
+    rows = max((len(it.rows) for it in tables), default=0)
+    keep(*(chosen._replace(rows=count) for count in range(min(rows, height), chosen.rows, -1)))
+    for note in content.notes:
+        if note not in chosen.notes and note.tone not in (BAD, UNCLEAR):
+            keep(chosen._replace(notes=(*chosen.notes, note)))
+    return _arranged(title, content, chosen)
+
+
+def _arranged(title: str, content: Content, chosen: _Chosen) -> Report:
+    """The screen of what was chosen; the command stands below the doubt that has one, else below the last finding."""
+    doubts, findings = ([it._replace(next="") for it in some] for some in (content.doubts, chosen.findings))
+    if holders := doubts if any(it.next for it in content.doubts) else findings:
+        holders[-1] = holders[-1]._replace(next=chosen.command)
+    left = len([it for it in content.notes if it.tone in (BAD, UNCLEAR) and it not in chosen.notes])
+    more = [Note(f"{units.count(left, 'more note')}: -v", "!", UNCLEAR)] if left else []
+    said: list[Block] = [Findings(findings, most=HEIGHT)] if findings else []
+    if notes := [*chosen.notes, *more]:
+        said.append(Notes(notes))
     parts: list[Sequence[Block]] = [
-        [*heads, *(_with_rows(it, most) for it in sides)],
-        [fitted(table, most)] if table else [],
-        [Findings(findings, most=height), Notes(said)],
-        last,
+        [] if content.head is None else [_with_rows(content.head, chosen.rows)],
+        [Findings(doubts, most=HEIGHT)] if doubts else [],
+        *[[fitted(it, chosen.rows, content.modes)] for it in content.tables],
+        said,
+        content.last,
     ]
-    return Report(report.title, [part for part in parts if part])
+    return Report(title, [part for part in parts if part])
 
 
-def one_command(findings: Sequence[Finding]) -> list[Finding]:
-    """The first findings, of which only one has what to do next: the first that has."""
-    found = list(findings[:FINDINGS])
-    with_command = next((it for it in found if it.next), None)
-    return [it if it is with_command else it._replace(next="") for it in found]
+# What is too long
 
 
-def _heads(sides: Sequence[SideBySide]) -> list[str]:
-    return [line for it in sides for line in (*it.shared, *(" ".join(lines) for lines in it.headings))]
-
-
-def lines_behind_signs(texts: Iterable[str]) -> int:
-    """How many lines of a screen texts take, each behind a sign."""
-    return sum(max(1, len(wrap(text, BEHIND_A_SIGN))) for text in texts)
-
-
-def _fitting(items: Sequence[Item], room: int, one: bool) -> list[Item]:
-    """The first items whose texts fit so many lines; with `one` the first in any case."""
-    kept: list[Item] = []
-    for item in items:
-        room -= lines_behind_signs([item.text])
-        if room < 0 and not (one and not kept):
-            break
-        kept.append(item)
-    return kept
-
-
-def _narrow(sides: SideBySide) -> SideBySide:
-    """Results side by side, in few lines, without the tables below the first."""
-    headings = [[*map(_short, lines[:1])] for lines in sides.headings]
-    return replace(sides, shared=[*map(_short, sides.shared[:2])], headings=headings, more=())
-
-
-def _with_rows(sides: SideBySide, rows: int) -> SideBySide:
-    table, numbered = (it and fitted(it, rows) for it in (sides.table, sides.numbered))
-    return replace(sides, table=table, numbered=numbered)
-
-
-def _short(line: str) -> str:
-    return shorten(line, 3 * BEHIND_A_SIGN, placeholder=" …")
-
-
-def fitted(table: Table, most: int) -> Table:
-    """A table with the columns that fit a screen, the tails last, and so many rows; the rest is counted."""
-    rows = [*range(len(table.rows))]
-    if len(rows) > most:  # the figures that the first row has come first
-        rows = _alike(table)[:most]
-    left = len(table.rows) - len(rows)
-    table = _named(table, rows)
-    kept = _columns(replace(table, rows=tuple(table.rows[row] for row in rows), bars=table.bars and [()] * len(rows)))
-    return replace(
-        table,
-        columns=tuple(table.columns[at] for at in kept),
-        rows=tuple(tuple(table.rows[row][at] for at in kept) for row in rows),
-        bars=[table.bars[row] for row in rows] if table.bars and len(kept) == len(table.columns) else (),
-        groups=tuple((at, title) for at, title in table.groups if at < len(rows)),
-        rest=f"{left} more row{'s' if left > 1 else ''}: -v" if left else table.rest,
+def _shortened(content: Content) -> Content:
+    """With few findings, texts of a few lines, notes in their order, and no empty tables."""
+    room = WIDTH - _SIGN
+    return Content(
+        None if content.head is None else _short_head(content.head),
+        [it._replace(what=_cut(it.what, room - _PERIOD, _OF_A_FINDING)) for it in content.doubts[:1]],
+        [it for it in content.tables if it.rows],
+        [it._replace(what=_cut(it.what, room - _PERIOD, _OF_A_FINDING)) for it in content.findings[:FINDINGS]],
+        sorted(
+            (it._replace(text=_cut(it.text, room, _OF_A_NOTE)) for it in content.notes),
+            key=lambda it: _ORDER.get(it.tone, 2),
+        ),
+        content.last,
+        content.modes,
     )
 
 
-def _named(table: Table, rows: Sequence[int]) -> Table:
-    """A table in which all rows are of one metric, with its name above the figures."""
-    names = [it.name for it in table.columns]
-    of = {table.rows[row][names.index("metric")] for row in rows} - {""} if {"metric", "value"} <= {*names} else set()
-    if len(of) != 1:
-        return table
-    at = names.index("metric")
-    columns = [it._replace(name=of.pop()) if it.name == "value" else it for it in table.columns]
-    cells = (tuple(cell for number, cell in enumerate(row) if number != at) for row in table.rows)
-    return replace(table, columns=tuple(columns[:at] + columns[at + 1 :]), rows=tuple(cells))
+def _cut(text: str, width: int, lines: int) -> str:
+    """A text that fits so many lines."""
+    if len(wrapped(text, width)) <= lines:
+        return text
+    return next(
+        cut for end in range(width * lines, 0, -1) if len(wrapped(cut := f"{text[:end].rstrip()} …", width)) <= lines
+    )
 
 
-def _columns(table: Table) -> list[int]:
-    """Which columns fit side by side: p95 and p99 go first, then from the right; no ratio is left without its interval."""
-    cells: list[tuple[str, ...]] = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    widths = [
-        max(map(len, (it.name, table.unit if it.kind is Kind.TIME else "", *column)))
-        for it, column in zip(table.columns, cells, strict=True)
-    ]
-    kept = [*range(len(widths))]
-    bars = _BAR + GAP if table.bars else 0
-
-    def is_wide() -> bool:
-        return bool(sum(widths[at] + GAP for at in kept) - GAP + bars > WIDTH)
-
-    for tail in _TAILS:
-        if is_wide():
-            kept = [at for at in kept if not table.columns[at].name.endswith(tail)]
-    while is_wide() and table.columns[kept[-2]].group != KEY:  # one figure stays
-        kept.pop()
-    return kept[:-1] if table.columns[kept[-1]].name in _WITH_INTERVALS else kept
+def _short_head(head: Heading | SideBySide) -> Heading | SideBySide:
+    """A heading of few lines; of results side by side what each is of, where they are few, and one table."""
+    if isinstance(head, Heading):
+        return replace(head, lines=[_cut(line, WIDTH, _OF_A_HEAD) for line in head.lines[:2]])
+    lines = 1 if len(head.names) <= _FEW else 0
+    headings = [[_cut(line, _room_beside(head.names), _OF_A_HEAD) for line in it[:lines]] for it in head.headings]
+    shared = [_cut(line, WIDTH, _OF_A_HEAD) for line in head.shared[:2]]
+    head = replace(head, shared=shared, headings=headings, more=())
+    if head.table is None or head.numbered is None or _loses_less(head.table, head.numbered):
+        return head
+    labels = numbers(len(head.names))
+    told = [[name, *it] for name, it in zip(head.names, headings, strict=True)]
+    return replace(head, names=labels, headings=told, table=head.numbered)
 
 
-def _alike(table: Table) -> list[int]:
-    """The rows of the metric that the first row is of; one without a name of its own is of that above it."""
-    at = next((at for at, it in enumerate(table.columns) if it.name == "metric"), None)
-    if at is None:
-        return [*range(len(table.rows))]
-    found, metric = [], ""
-    for number, row in enumerate(table.rows):
-        metric = row[at] or metric
-        if metric == table.rows[0][at]:
-            found.append(number)
-    return found
+def _loses_less(named: Table, numbered: Table) -> bool:
+    """Whether a table with the names of results has as many columns on a screen as one with their numbers."""
+    return len(fitted(named, len(named.rows)).columns) >= len(fitted(numbered, len(numbered.rows)).columns)
+
+
+def _with_rows(head: Heading | SideBySide, rows: int) -> Heading | SideBySide:
+    if isinstance(head, Heading):
+        return head
+    table, numbered = (it and fitted(it, rows) for it in (head.table, head.numbered))
+    return replace(head, table=table, numbered=numbered)
+
+
+def _tables_of(head: Heading | SideBySide | None) -> list[Table]:
+    return [head.table] if isinstance(head, SideBySide) and head.table is not None else []
+
+
+# How many lines of 80 characters a terminal takes
+
+
+def _lines(report: Report) -> int:
+    return sum(sum(map(_lines_of, part)) for part in report.parts) + len(report.parts) - 1
+
+
+def _lines_of(block: Block) -> int:
+    match block:
+        case Heading():
+            return _count(block.lines)
+        case Paragraph():
+            return _count([block.text])
+        case Conclusion():
+            return _count([block.label + block.text])
+        case SavedIn():
+            return 0 if block.folder is None else _count([f"Saved in {block.folder}"])
+        case Notes():
+            return _count([it.text for it in block.notes], WIDTH - _SIGN)
+        case Findings():
+            commands = [it.next for it in block.findings if it.next]
+            return _count([it.text for it in block.findings], WIDTH - _SIGN) + sum(
+                len(command_lines(it, WIDTH - _NEXT)) for it in commands
+            )
+        case Table():
+            return _lines_of_table(block)
+        case SideBySide():
+            return _lines_of_sides(block)
+    return 0
+
+
+def _count(texts: Sequence[str], width: int = WIDTH) -> int:
+    return sum(len(wrapped(it, width)) for it in texts)
+
+
+def _lines_of_table(table: Table) -> int:
+    has_unit = bool(table.unit) and any(it.kind is Kind.TIME for it in table.columns)
+    return len(table.rows) + 1 + has_unit + len(table.groups) + bool(table.rest) if table.rows else 0
+
+
+def _lines_of_sides(sides: SideBySide) -> int:
+    own = sum(_count(it, _room_beside(sides.names)) + _stands_above(sides.names) for it in sides.headings if it)
+    table = 0 if sides.table is None or not sides.table.rows else 1 + _lines_of_table(sides.table)
+    return _count(sides.shared) + own + table
+
+
+def _stands_above(names: Sequence[str]) -> bool:
+    """Whether names of results take more than half of a line, so that what each is of stands below."""
+    return max(map(len, names)) + _SIGN > WIDTH // 2
+
+
+def _room_beside(names: Sequence[str]) -> int:
+    return WIDTH - _SIGN - (0 if _stands_above(names) else max(map(len, names)))

@@ -5,7 +5,7 @@ Everything else is in the whole report, which ``--verbose`` prints and ``table.m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.findings.node_advice import short
@@ -14,31 +14,26 @@ from ortbench.analysis.noise import is_busy
 from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, listed, shortened
-from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of, shown
-from ortbench.facts.sentences import SENTENCES, sentence
+from ortbench.facts.sentences import SENTENCES
 from ortbench.model.kinds import KINDS
-from ortbench.model.modes import LATENCY
+from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import Chain, LoadSetup, Loop
 from ortbench.report.model import (
     BAD,
     UNCLEAR,
-    Block,
-    Findings,
     Heading,
     Note,
-    Notes,
     Paragraph,
     Report,
     SavedIn,
 )
 from ortbench.report.phrases import device_name, eps, processes_in, result_name
-from ortbench.report.screens.brief import FINDINGS, HEIGHT, lines_behind_signs
+from ortbench.report.screens.brief import HEIGHT, Content, fit
 from ortbench.report.screens.tables import TABLES
 
-_HEADINGS, _SPACES = 2, 6  # lines of a heading; empty ones and the prompt
-_NOTES = 2  # warnings, and modes without figures
+_NAMES = 3  # of inputs, stages and shapes that a heading has
 _SYNC = {
     "run": "session.run waits",
     "synchronize_outputs": "synchronize_outputs() waits",
@@ -51,42 +46,19 @@ def has_screen(result: Result) -> bool:
     return result.kind in TABLES
 
 
-def screen(result: Result, folder: str | None) -> Report:
+def screen(result: Result, folder: str | None, height: int = HEIGHT) -> Report:
     facts = facts_of(result)
-    doubts = [it for it in facts if SENTENCES[it.key].weight is Weight.DOUBT][:1]
-    told = [it for it in facts if SENTENCES[it.key].weight in (Weight.GAIN, Weight.ANSWER)][:FINDINGS]
-    notes = [*_unmeasured(result), *_warnings(result)]
-    tables, head, last = TABLES[result.kind](result), heading(result), _checked(result)
-    next_ = next((it.next for it in doubts or told if it.next), "")
-    fixed = [next_, *head, *(sentence(it) for it in doubts), *(it.text for it in notes), last, folder or ""]
-    room = (
-        HEIGHT - lines_behind_signs(fixed) - sum(len(it.rows) + len(it.groups) + _HEADINGS for it in tables) - _SPACES
+    told = [it for it in facts if SENTENCES[it.key].weight in (Weight.GAIN, Weight.ANSWER)]
+    content = Content(
+        Heading(heading(result)),
+        shown([it for it in facts if SENTENCES[it.key].weight is Weight.DOUBT]),
+        TABLES[result.kind](result),
+        shown(told),
+        [*_unmeasured(result), *_warnings(result)],
+        [Paragraph(_checked(result)), SavedIn(folder)],
+        [*(it.mode for it in told[:1]), CPU, *(it.mode for it in told[1:])],
     )
-    kept = next((it for it in told if it.next), None)  # what can be done
-    while len(told) > 1 and lines_behind_signs(map(sentence, told)) > room:
-        told.remove(told[-1] if told[-1] is not kept else told[-2])
-    commands = doubts or told
-    parts: list[Sequence[Block]] = [
-        [Heading(head)],
-        [Findings(shown(_one_command(doubts)), most=HEIGHT)] if doubts else [],
-        *([it] for it in tables),
-        [
-            Findings(shown(_one_command(told) if commands is told else _without_commands(told)), most=HEIGHT),
-            Notes(notes),
-        ],
-        [Paragraph(last), SavedIn(folder)],
-    ]
-    return Report(result_name(result) or result.model["path"], [part for part in parts if part])
-
-
-def _one_command(facts: Sequence[Fact]) -> list[Fact]:
-    """The facts with the first command alone, at the last of them."""
-    command = next((it.next for it in facts if it.next), "")
-    return [it._replace(next=command if it is facts[-1] else "") for it in facts]
-
-
-def _without_commands(facts: Sequence[Fact]) -> list[Fact]:
-    return [it._replace(next="") for it in facts]
+    return fit(result_name(result) or result.model["path"], content, height)
 
 
 def heading(result: Result) -> list[str]:
@@ -103,7 +75,7 @@ def heading(result: Result) -> list[str]:
 
 
 def _inputs(result: Result) -> str:
-    return first_of([f"{shortened(it['name'])}: {_shape(it['shape'])}" for it in result.model["inputs"]], FINDINGS)
+    return first_of([f"{shortened(it['name'])}: {_shape(it['shape'])}" for it in result.model["inputs"]], _NAMES)
 
 
 def _of_loop(result: Result) -> str:
@@ -119,7 +91,7 @@ def _of_loop(result: Result) -> str:
 def _of_chain(result: Result) -> str:
     chain: Chain = result.part
     stages = [it["name"] if it["repeat"] == 1 else f"{it['name']} ×{it['repeat']}" for it in chain["stages"]]
-    return f"chain of {first_of(stages, FINDINGS)}"
+    return f"chain of {first_of(stages, _NAMES)}"
 
 
 def _of_load(result: Result) -> str:
@@ -135,7 +107,7 @@ def _of_load(result: Result) -> str:
 
 
 def _of_sweep(result: Result) -> str:
-    return f"{first_of([it.name for it in result.shapes], FINDINGS)}"
+    return f"{first_of([it.name for it in result.shapes], _NAMES)}"
 
 
 _OF_KINDS: dict[str, Callable[[Result], str]] = {LOOP: _of_loop, CHAIN: _of_chain, LOAD: _of_load, SWEEP: _of_sweep}
@@ -146,18 +118,16 @@ def _shape(shape: list[int] | None) -> str:
 
 
 def _unmeasured(result: Result) -> Iterator[Note]:
-    for modes, status, reason in list(not_ok(result.cases))[:_NOTES]:
+    for modes, status, reason in not_ok(result.cases):
         tone = BAD if status == "failed" else UNCLEAR
         yield Note(f"{modes} {status.replace('_', ' ')}: {reason}", "✗" if tone == BAD else "–", tone)
 
 
 def _warnings(result: Result) -> Iterator[Note]:
     said = {"cpu-nodes", *KINDS[result.kind].replaced_warnings}
-    found = [it["message"] for it in result.warnings if it["code"] not in said]
-    for message in found[:_NOTES]:
-        yield Note(f"warning: {message}", "!", UNCLEAR)
-    if len(found) > _NOTES:
-        yield Note(f"{units.count(len(found) - _NOTES, 'more warning')}: -v", "!", UNCLEAR)
+    for it in result.warnings:
+        if it["code"] not in said:
+            yield Note(f"warning: {it['message']}", "!", UNCLEAR)
 
 
 def _checked(result: Result) -> str:
@@ -166,10 +136,10 @@ def _checked(result: Result) -> str:
     said = []
     if (sync := result.target["sync"]) is not None:
         said.append(_SYNC.get(sync["kind"], f"{sync['kind']} waits"))
-    equal = [it for it in timed if _passed(it, "outputs")]
+    equal = {it.mode for it in timed if _passed(it, "outputs")}
     if len(equal) > 1:
         said.append(f"equal outputs in {len(equal)} modes")
-    copied = [it.mode for it in timed if _passed(it, "zero_copy")]
+    copied = [*dict.fromkeys(it.mode for it in timed if _passed(it, "zero_copy"))]
     if copied and not is_on_host(result):
         said.append(f"{listed(copied)} zero-copy")
     took = "" if result.took_ns is None else f" in {units.seconds(result.took_ns)}"

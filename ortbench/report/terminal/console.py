@@ -103,13 +103,10 @@ class Screen:
     def command(self, text: str, label: str = "", label_style: str = "") -> None:
         """Print a command that can be copied: a line that it does not fit ends with the shell's sign that it goes on."""
         label, text = shown(label), shown(text)
-        goes_on = " \\"
-        width = self.width - cell_len(label) - len(goes_on)
-        first, *more = lines_of_words(_WORD.findall(text), width) or wrapped(text, width)
-        lines = [Text.assemble((label, label_style), first), *(Text(" " * cell_len(label) + line) for line in more)]
-        for line in lines[:-1]:
-            self._line(line.append(goes_on))
-        self._line(lines[-1])
+        first, *more = command_lines(text, self.width - cell_len(label))
+        self._line(Text.assemble((label, label_style), first))
+        for line in more:
+            self._line(Text(" " * cell_len(label) + line))
 
     def blank(self) -> None:
         self._line(Text())
@@ -166,6 +163,14 @@ def _filled(words: Iterable[Sequence[str]], width: int) -> list[str]:
                 lines.append(piece)
             space = ""
     return lines
+
+
+def command_lines(text: str, width: int) -> list[str]:
+    """A command in lines of at most `width` cells, all but the last with the shell's sign that it goes on."""
+    goes_on = " \\"
+    room = width - len(goes_on)
+    *lines, last = lines_of_words(_WORD.findall(text), room) or wrapped(text, room)
+    return [*(f"{line}{goes_on}" for line in lines), last]
 
 
 def lines_of_words(words: Sequence[str], width: int) -> list[str]:
