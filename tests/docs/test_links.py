@@ -18,7 +18,7 @@ PAGES = [
     *(path for folder in ("docs", "models", "tests", "reports") for path in (ROOT / folder).glob("**/README.md")),
     *(path for path in DOCS.glob("*.md") if path != INDEX),
 ]
-MAX_README_LINES = 200
+MAX_README_LINES = 160
 MAX_HOW_TO_LINES = 120
 PACKAGE = Path(ortbench.__file__).parent
 
