@@ -106,8 +106,11 @@ def _known(name: str, by_name: _Named) -> list[Entry]:
 def _options(name: str) -> list[Entry]:
     """The option of a name, with what it means to which commands; as there are many, words of reports come first."""
     rows = [it for line in section("options.md").splitlines() if (it := _OPTION.match(line)) and it[2] == name]
-    first, *more = (f"{row[4]} ({row[3]})" for row in rows) if rows else ("",)
-    return [Entry(f"--{name}", Group.WORDS, first, " ".join(f"{it}." for it in more), also=(name,))] if rows else []
+    if not rows:
+        return []
+    by_text = {row[4]: ", ".join(it[3] for it in rows if it[4] == row[4]) for row in rows}
+    first, *more = (f"{text} ({commands})" for text, commands in by_text.items())
+    return [Entry(f"--{name}", Group.WORDS, first, " ".join(f"{it}." for it in more), also=(name,))]
 
 
 def _findings() -> list[Entry]:

@@ -1,0 +1,1 @@
+"""`ortbench explain`: what the words of reports and commands mean."""
