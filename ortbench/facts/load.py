@@ -212,7 +212,9 @@ def _mixing(result: Result, mode: str) -> Iterator[Fact]:
     told = [at_most(it.ci95, _GROWN) for it, *_ in known]
     longer = [one for one, said in zip(known, told, strict=True) if said is False]
     overall = [it for it in longer if it[1] == ALL_SHAPES]
-    found, name, level = max(overall or longer or known, key=lambda it: it[0].value)
+    found, name, level = max(
+        overall or longer or known, key=lambda it: it[0].value if longer else (it[0].ci95 or (0, it[0].value))[1]
+    )
     values: Values = {"ratio": times(found), "where": at(level).phrase, "shape": name}
     if longer:
         yield Fact("mixing", "longer" if overall else "longer-for-shape", mode, values)

@@ -142,6 +142,7 @@ def _doubted(result: Result, cell: str) -> str:
 
 _MOST_SHAPES = 12  # of a load point that are shown
 _SHAPE_COLUMNS = (
+    model.Column("mode", model.Kind.NAME, model.KEY),
     model.Column("load point", model.Kind.NAME, model.KEY),
     model.Column("shape", model.Kind.NAME, model.KEY),
     model.Column("inferences", model.Kind.NUMBER),
@@ -158,18 +159,27 @@ def shape_table(result: Result) -> model.Table:
     cases = (
         [it for kind in (CONCURRENCY, RATE) for it in measured(result, kind) if _is_shown(result, it)] if names else []
     )
+    modes = {it.mode for it in cases}
     most = {name: max((it.p99 for case in cases if (it := case.stats(f"{MIXED}.{name}"))), default=0) for name in names}
     slowest = sorted(names, key=lambda name: -most[name])[:_MOST_SHAPES]
     rows = [
-        (at(case).text, name, mixed, case.stats(f"{APART}.{name}"), case.metrics.get(f"{MIXING}.{name}"))
+        (
+            case.mode if len(modes) > 1 else model.NOTHING,
+            at(case).text,
+            name,
+            mixed,
+            case.stats(f"{APART}.{name}"),
+            case.metrics.get(f"{MIXING}.{name}"),
+        )
         for case in cases
         for name in (*(it for it in names if it in slowest), ALL_SHAPES)
         if (mixed := case.stats(LATENCY if name == ALL_SHAPES else f"{MIXED}.{name}"))
     ]
-    both = [it for _, _, mixed, apart, _ in rows for it in (mixed, apart) if it is not None]
+    both = [it for *_, mixed, apart, _ in rows for it in (mixed, apart) if it is not None]
     unit, show = TIME.column(ns for it in both for ns in (it.median, it.p99))
     cells = (
         (
+            mode,
             place,
             name,
             str(mixed.n),
@@ -180,7 +190,7 @@ def shape_table(result: Result) -> model.Table:
                 else (model.NOTHING, model.NOTHING)
             ),
         )
-        for place, name, mixed, apart, ratio in rows
+        for mode, place, name, mixed, apart, ratio in rows
     )
     title = "By shape" if len(slowest) == len(names) else f"By shape, the {len(slowest)} slowest of {len(names)}"
     return model.filled(model.Table(_SHAPE_COLUMNS, tuple(cells), unit, title=title))
