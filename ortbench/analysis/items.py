@@ -7,13 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import by_round
-from ortbench.analysis.outputs import doubt
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import named_dims
 from ortbench.core.resampling import MEAN, Blocks, Rounds, figure_of
-from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
-from ortbench.core.units import rate
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, THROUGHPUT
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Items, Tensor
@@ -145,39 +142,3 @@ def best_mode(result: Result, name: str, modes: Collection[str] = ()) -> Rate | 
         return None
     found, mode = max(known, key=lambda it: it[0].value)
     return Rate(name, result.items, found.value, mode, found.ci95)
-
-
-def best_of(results: Sequence[Result], names: Sequence[str], modes: Collection[str] = ()) -> str | None:
-    """The best of several results of one model, in some modes or in all, in a sentence; see `best`."""
-    if len({result.model["sha256"] for result in results}) > 1:
-        return None
-    found = (
-        best_mode(result, name, modes) for result, name in zip(results, names, strict=True) if doubt(result) is None
-    )
-    rates = [it for it in found if it is not None]
-    said = best(rates)
-    if said is None:
-        return None
-    top = max(rates, key=lambda it: it.items_per_s)
-    ties = [it.name for it in rates if it is not top and _may_have_as_many(it, top)]
-    return f"{said}; by the intervals {listed(ties)} may have as many" if ties else said
-
-
-def _may_have_as_many(other: Rate, top: Rate) -> bool:
-    """Whether what is known of the rate of another leaves that it is as great; without an interval nothing is."""
-    return other.ci95 is None or top.ci95 is None or other.ci95[1] >= top.ci95[0]
-
-
-def best(rates: Sequence[Rate], of: str = "") -> str | None:
-    """Which of several gets most items done, by its batch where that tells it apart; None of one, or where none has a batch."""
-    if len(rates) < 2 or not any(is_batch(it.items) for it in rates):
-        return None
-    top = max(rates, key=lambda it: it.items_per_s)
-    alone = sum(it.items == top.items for it in rates) == 1
-    what = f"{top.items['dim']}={top.items['count']}" if alone and top.items["dim"] else top.name
-    return most(top, of, what)
-
-
-def most(top: Rate, of: str = "", what: str = "") -> str:
-    """What gets most items done of something, in a sentence."""
-    return f"Most items/s{f' of {of}' if of else ''}: {rate(top.items_per_s)} at {what or top.name}, with {top.mode}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.precision import lowered, mended
 from ortbench.model.metrics import metric
 from ortbench.model.protocol import HeldOutputs
@@ -46,20 +45,6 @@ def doubt(result: Result) -> Doubt | None:
 
 def called(result: Result, name: str) -> str:
     return name if doubt(result) is None else f"{name} (doubtful)"
-
-
-def doubt_findings(result: Result, name: str = "") -> list[Finding]:
-    """That the figures of a result are doubtful, how far the outputs are from which others, and what mends it; at most one."""
-    for it in result.outputs or ():
-        if it["doubt"] is not None:
-            whose = called(result, name) if name else "Doubtful"
-            what = f"{whose}: {it['doubt']['ep']} is likely to compute in a lower precision than the model's"
-            found = worst(it["distances"])
-            far = [f"SQNR {metric('outputs.sqnr').unit.text(found['sqnr'])}"] if "sqnr" in found else []
-            far += [f"largest error {metric('outputs.max_error').unit.text(found['max_error'])}"]
-            evidence = f"outputs differ from {told_of(it)} ({', '.join(far)}), so these figures are left out of ratios and gates"
-            return [Finding(what, evidence, it["doubt"]["mends"], Weight.DOUBT, "unclear")]
-    return []
 
 
 def told_of(it: OutputsCompared) -> str:

@@ -60,8 +60,9 @@ def _quieter(result: Result, why: str) -> str:
     return "nvidia-smi" if why == "gpu" else WHO
 
 
-def doubt_facts(result: Result) -> Iterator[Fact]:
-    """That the figures are of other outputs than the model's, by a precision that the EP chose; at most one."""
+def doubt_facts(result: Result, configuration: str = "") -> Iterator[Fact]:
+    """That the figures, of one of several configurations, are of other outputs than the model's, by a precision that the EP chose; at
+    most one."""
     for it in result.outputs or ():
         if it["doubt"] is not None:
             found = worst(it["distances"])
@@ -72,7 +73,8 @@ def doubt_facts(result: Result) -> Iterator[Fact]:
             }
             if "sqnr" in found:
                 values["sqnr"] = Quantity(found["sqnr"], "dB")
-            yield Fact("precision", "lower", "", values, it["doubt"]["mends"])
+            values["configuration"] = configuration
+            yield Fact("precision", "lower-of" if configuration else "lower", "", values, it["doubt"]["mends"])
             return
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from ortbench.analysis.tuning import ALPHA, FINALISTS, GOALS, TOGETHER, Search
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError
@@ -33,6 +33,7 @@ from ortbench.measure.environment import free_memory, usable_cores
 from ortbench.measure.folder import discard_if_empty, new_folder, run_name
 from ortbench.measure.process import open_worker
 from ortbench.model.result import OK
+from ortbench.model.schema import Finding as FindingRecord
 from ortbench.model.tuning import FIRST, Configuration, Tried, failed
 from ortbench.plan.options import RawOptions, options_of
 from ortbench.plan.output_options import OutputOptions
@@ -78,6 +79,7 @@ class Stored(TypedDict):
     error_rate: float
     races: list[list[Tried]]
     best: list[Said]  # nothing before it is done
+    findings: NotRequired[list[FindingRecord]]  # the same as facts
 
 
 class _Whole(Observer):
@@ -272,7 +274,7 @@ def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
     A worker's memory lies where it happens to, which can make a tenth of its latency, and the best of several owes some of its
     figure to that. So the figures that are kept are not those by which it was chosen.
     """
-    from ortbench.analysis.findings.best_advice import bests
+    from ortbench.facts.comparison import bests
 
     chosen = now.search.finalists()
     fitting = int((now.ends - time.monotonic()) * _TO_CHOOSE / (now.open_s + now.least_s))
@@ -372,14 +374,17 @@ def _lacking(now: Tuning, done: Measured) -> list[Finding]:
 
 
 def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: OutputOptions) -> int:
-    from ortbench.analysis.findings.best_advice import bests
+    from ortbench.facts.comparison import bests
+    from ortbench.facts.fact import record
+    from ortbench.facts.sentences import sentence
     from ortbench.report.chores import left_out
     from ortbench.report.programs.literals import session_lines
 
     for it in bests(done.results, done.names):
         name = None if it.number is None else done.names[it.number]
         python, cpp = ([], []) if it.number is None else session_lines(done.results[it.number].target)
-        stored["best"].append(Said(goal=it.what, configuration=name, text=it.text, python=python, cpp=cpp))
+        stored["best"].append(Said(goal=it.what, configuration=name, text=sentence(it.fact), python=python, cpp=cpp))
+        stored.setdefault("findings", []).append(record(it.fact))
     _save(folder, stored)
     others = [it for it in now.search.tried if name_of(it) not in done.names]
     finalists = now.search.finalists()

@@ -8,15 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.comparing.comparable import FORCED
-from ortbench.analysis.comparing.compare import Row, are_one_run, in_both, lacks, only_in, ratio_findings, rows, word
+from ortbench.analysis.comparing.compare import Row, are_one_run, in_both, only_in, rows, word
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
-from ortbench.analysis.findings.best_advice import Best, best_findings, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.outputs import called
 from ortbench.analysis.why.explain import Why
 from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import SAMPLES_FOR, percentile
+from ortbench.facts.comparison import Best, bests, ep_facts, items_facts, lacking_facts, ratio_facts
+from ortbench.facts.fact import Fact
 from ortbench.facts.findings import placed, shown, superseded
 from ortbench.facts.several import FEW_RESULTS, mode_facts
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
@@ -49,7 +50,6 @@ from ortbench.report.model import (
 from ortbench.report.noise import noise_part
 from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.phrases import (
-    best_note,
     heading,
     hint,
     not_measured,
@@ -208,7 +208,7 @@ def build(
     are doubtful, where nothing else does; `why` is of the first two; `best` says which is best for what."""
     figures = rows(results, only)
     told = [remarked(it) for it in [*remarks, *only_in(results, names, only.modes)]]
-    notes = [*why_missing(results, names), *told, *best_note(results, names, only.modes)]
+    notes = [*why_missing(results, names), *told]
     sides = side_by_side(results, names, same, in_order, only)
     explained = [
         Paragraph(legend(results, same, [it.key.metric for it in figures])),
@@ -216,9 +216,8 @@ def build(
         hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
     ]
     off = off_target(results, names)
-    found = [*ep_findings(results), *best_findings(best)] or ratio_findings(results, names, figures, same)
-    found += shown(mode_facts(results, names)) if len(results) <= FEW_RESULTS else []
-    few = lacks(results, names, figures)
+    found = shown(side_facts(results, names, same, only, best))
+    few = shown([*lacking_facts(results, names, figures)])
     last: list[Block] = [
         *([Findings(found)] if found else []),
         *([Findings(few)] if few else []),
@@ -228,6 +227,19 @@ def build(
     before = [*([off] if off else ()), *doubt_part(results, names, doubt_on)]
     after = why_parts(why) if why else ()
     return Report(title(names), (*before, [sides], *outputs_part(results, names), last, *after))
+
+
+def side_facts(
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float,
+    only: Selection = EVERYTHING,
+    best: Sequence[Best] = (),
+) -> list[Fact]:
+    """What results side by side say: the fastest EP and the best configurations, else what differs, and each one's fastest modes."""
+    found = [*ep_facts(results), *(it.fact for it in best)] or ratio_facts(results, names, rows(results, only), same)
+    found += [*items_facts(results, names, only.modes)]
+    return found + (mode_facts(results, names) if len(results) <= FEW_RESULTS else [])
 
 
 def remarked(text: str) -> Note:

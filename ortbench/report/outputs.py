@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.outputs import EXPECTED, MEASURES, doubt_findings, moved, worst
+from ortbench.analysis.outputs import EXPECTED, MEASURES, moved, worst
+from ortbench.facts.findings import shown
+from ortbench.facts.shared import doubt_facts
 from ortbench.model.metrics import metric
 from ortbench.model.result import Result
 from ortbench.model.schema import OutputDistance, OutputsCompared
@@ -38,10 +39,10 @@ def doubt_part(
     results: Sequence[Result], names: Sequence[str], media: frozenset[model.Medium] = model.EVERYWHERE
 ) -> list[Sequence[model.Block]]:
     """Which figures are doubtful and what mends it; no part where none are."""
-    found: list[Finding] = []
-    for name, result in zip(names, results, strict=True):
-        found += doubt_findings(result, name if len(results) > 1 else "")
-    return [[model.Findings(found, media=media)]] if found else []
+    facts = [
+        it for name, result in zip(names, results, strict=True) for it in doubt_facts(result, name * (len(results) > 1))
+    ]
+    return [[model.Findings(shown(facts), media=media)]] if facts else []
 
 
 def _part(

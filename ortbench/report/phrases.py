@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, Row, word
 from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight
-from ortbench.analysis.items import best_of, dims_of, is_batch
+from ortbench.analysis.items import dims_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text, slo_text
 from ortbench.analysis.variables import variables_line
 from ortbench.core import units
@@ -484,9 +484,3 @@ def verdict_cell(verdict: str) -> Cell:
 def has_items(results: Sequence[Result]) -> bool:
     """Whether one of them has several items, so that there is something to show."""
     return any(is_batch(result.items) for result in results)
-
-
-def best_note(results: Sequence[Result], names: Sequence[str], modes: Collection[str] = ()) -> list[Note]:
-    """Which of several results gets most items done, in some modes or in all."""
-    found = best_of(results, names, modes)
-    return [] if found is None else [Note(found)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.items import Rate, best, is_batch, most
+from ortbench.analysis.items import is_batch
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.parts import plain
 from ortbench.core.safe_text import first_of
@@ -130,7 +130,7 @@ def _means(records: Sequence[Record]) -> str:
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
-    notes = [*_reasons(records), *map(Note, [*_best(records), *_skewed(records)])]
+    notes = [*_reasons(records), *map(Note, _skewed(records))]
     kept = sorted({record.in_place for record in records if record.resident is not None})
     needs = [f"{_NEEDS[it]}{_ON_HOST * (it and len(kept) > 1)}" for it in kept]
     there = f"{_ON_DEVICE.name}, latency on device, speedup on device: usable only if {', or if '.join(needs)}; all other figures are of those measured modes that take new inputs in each inference."
@@ -196,28 +196,6 @@ def _noise(records: Sequence[Record]) -> list[list[Block]]:
     what = f"Busy machine in {len(busy)} of {count(len(records), 'case')}"
     action = 'set wait-quiet = "60s" under [defaults] in the suite\'s file'
     return [[Findings([Finding(what, f"{shown}{more}", action, tone=model.UNCLEAR)])]]
-
-
-_IN_TURN = "; cases are measured one after the other, so small differences can be the machine's"
-
-
-def _best(records: Sequence[Record]) -> list[str]:
-    """Which case of each model gets most items of a size done, where several of them have those."""
-    rates: dict[tuple[str, float | None], list[Rate]] = {}
-    for it in records:
-        if it.items is not None and it.item_throughput_per_s is not None and it.fastest is not None:
-            rate_ = Rate(it.id, it.items, it.item_throughput_per_s, it.fastest)
-            rates.setdefault((it.model, it.item_bytes), []).append(rate_)
-    models = Counter(model for model, _ in rates)
-    several = len({record.model for record in records}) > 1
-    said = []
-    for (name, _), found in rates.items():
-        if models[name] == 1:
-            said.append(best(found, name if several else ""))
-        elif len(found) > 1:
-            of = f"{first_of([it.name for it in found], _NAMES)}, whose items are of the same size"
-            said.append(most(max(found, key=lambda it: it.items_per_s), of))
-    return [f"{it}{_IN_TURN}" for it in said if it is not None]
 
 
 _APART = 0.05  # of a median, from which on a mean is told beside it

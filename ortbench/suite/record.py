@@ -6,18 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ortbench.analysis import noise
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.items import item_bytes
 from ortbench.analysis.loads.levels import CONCURRENCY, at, best_level, kept, knee_of, measured, rate_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
-from ortbench.analysis.noise import sentence
-from ortbench.analysis.outputs import doubt_findings
 from ortbench.analysis.residency import stays_in_place
 from ortbench.analysis.sweep import ITEMS, point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.core.parts import keys_of
 from ortbench.core.units import seconds, times
 from ortbench.facts.load import open_knee
+from ortbench.facts.sentences import sentence
+from ortbench.facts.shared import doubt_facts
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
 from ortbench.model.kinds import KINDS, RUN
@@ -145,8 +146,8 @@ def figures(result: Result) -> Figures:
         "provider": result.target["ep"],
         "node": result.environment.get("node"),
         "modes": [*dict.fromkeys(case.mode for case in result.cases if case.status == OK)],
-        "noise": sentence(result.noise),
-        "doubtful": next((it.text for it in doubt_findings(result)), None),
+        "noise": noise.sentence(result.noise),
+        "doubtful": next(map(sentence, doubt_facts(result)), None),
     }
     return {**where, **_FIGURES.get(result.kind, _of_times)(result)}
 

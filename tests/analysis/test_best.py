@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from ortbench.analysis.comparing.compare import lacks, rows, word
-from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
+from ortbench.analysis.comparing.compare import rows, word
+from ortbench.facts.comparison import best_of_models, bests, ep_facts, lacking_facts
+from ortbench.facts.sentences import sentence
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
@@ -33,7 +34,7 @@ def configurations(*medians: Sequence[int], run_id: str = "one run", **more: Seq
 
 
 def said(results: Sequence[Result]) -> list[str]:
-    return [it.text for it in best_findings(bests(results, NAMES[: len(results)]))]
+    return [sentence(it.fact) for it in bests(results, NAMES[: len(results)])]
 
 
 STEADY, FAST, SAME, NOISY = [100] * 12, [80] * 12, [99, 101] * 6, [60, 140, 95, 180, 40, 120, 75, 160, 90, 50, 130, 110]
@@ -42,21 +43,20 @@ STEADY, FAST, SAME, NOISY = [100] * 12, [80] * 12, [99, 101] * 6, [60, 140, 95, 
 @pytest.mark.parametrize(
     ("medians", "best", "sentence"),
     [
-        ((STEADY, FAST), 1, "Best for latency: one, 80.0 µs; default takes 1.25× as much (95% CI 1.25 to 1.25)."),
-        ((FAST, STEADY), 0, "Best for latency: default, 80.0 µs; one takes 1.25× as much (95% CI 1.25 to 1.25)."),
+        ((STEADY, FAST), 1, "one has the lowest latency with cpu-tensors, 80.0 µs: default takes 1.25× as much."),
+        ((FAST, STEADY), 0, "default has the lowest latency with cpu-tensors, 80.0 µs: one takes 1.25× as much."),
         (
             (STEADY, FAST, [79, 81] * 6),
             1,
-            "Best for latency: one, 80.0 µs; default takes 1.25× as much (95% CI 1.25 to 1.25); two is the same within 2%.",
+            "one has a lower latency than default with cpu-tensors, 80.0 µs: default takes 1.25× as much; the same: two.",
         ),
-        ((STEADY, SAME), None, "Best for latency: default; one is the same within 2%."),
-        ((SAME, [99, 100] * 6), None, "Best for latency: no difference, one is not more than 2% better than default."),
-        (([101] * 12, [100] * 12), None, "Best for latency: no difference, one is not more than 2% better than default."),
-        ((SAME, [99, 100] * 6, [99, 100] * 6), None, "Best for latency: no difference, none of the 2 others measured is more than 2% better than default."),
-        (([101, 103, 102] * 4, [100] * 12), None, "Best for latency: cannot tell, but one is not more than 4% better than default."),
-        ((STEADY, NOISY), None, "Best for latency: default by its figures; cannot tell whether one is worse."),
-        ((SAME, [98, 101, 100, 97, 104, 96] * 2), None, "Best for latency: cannot tell, but one is not more than 5% better than default."),
-        (([110] * 12, NOISY), None, "Best for latency: cannot tell; default takes 1.07× as much (95% CI 0.786 to 1.83) as one."),
+        ((STEADY, [80, 90, 100] * 4), None, "Cannot tell whether one has a lower latency than default with cpu-tensors: 1.11× (1.00–1.25)."),
+        ((STEADY, SAME), None, "The latency with cpu-tensors is the same within 2% in all configurations, 100 µs."),
+        ((SAME, [99, 100] * 6, [99, 100] * 6), None, "The latency with cpu-tensors is the same within 2% in all configurations, 100 µs."),
+        (([101, 103, 102] * 4, [100] * 12), None, "Cannot tell whether one has a lower latency than default with cpu-tensors: 1.02× (1.01–1.03)."),
+        ((STEADY, [100, 120, 110] * 4), None, "No configuration has a lower latency than default with cpu-tensors: default takes at most 1.00× as much."),
+        ((STEADY, NOISY), None, "Cannot tell whether one has a lower latency than default with cpu-tensors: 0.976× (0.714–1.67)."),
+        (([110] * 12, NOISY), None, "Cannot tell whether one has a lower latency than default with cpu-tensors: 1.07× (0.786–1.83)."),
     ],
 )  # fmt: skip
 def test_the_best_for_latency(medians: Sequence[Sequence[int]], best: int | None, sentence: str) -> None:
@@ -75,17 +75,17 @@ def test_of_what_is_as_good_as_the_best_that_is_named_which_sets_least() -> None
 
 
 def test_on_a_busy_machine_the_table_and_the_sentence_say_the_same() -> None:
-    for medians, word_, sentence in [
-        ((STEADY, [112] * 12), "cannot tell", "Best for latency: default by its figures; cannot tell on this busy machine whether one is worse."),
-        (([112] * 12, STEADY), "cannot tell", "Best for latency: cannot tell, on this busy machine; default takes 1.12× as much as one."),
-        ((STEADY, [900] * 12), "slower", "Best for latency: default, 100 µs; one takes 9.00× as much (95% CI 9.00 to 9.00)."),
+    for medians, word_, text in [
+        ((STEADY, [112] * 12), "cannot tell", "The machine was too busy to tell whether one has a lower latency than default with cpu-tensors."),
+        (([112] * 12, STEADY), "cannot tell", "The machine was too busy to tell whether one has a lower latency than default with cpu-tensors."),
+        ((STEADY, [900] * 12), "slower", "default has the lowest latency with cpu-tensors, 100 µs: one takes 9.00× as much."),
     ]:  # fmt: skip
         results = configurations(*medians)
         for result in results:
             result.noise = noise_of(2, 1.2, [0.5] * 12, threads=2)
         (row,) = (it for it in rows(results) if it.key.figure.metric == "latency")
         ratio = there(row.since_first[1])
-        assert (word(ratio, 0.02), said(results)[:1]) == (word_, [sentence])
+        assert (word(ratio, 0.02), said(results)[:1]) == (word_, [text])
 
 
 def test_what_others_take_besides_the_cpu_may_have_made_parts_and_cpu_time_differ() -> None:
@@ -119,23 +119,22 @@ def test_costs_are_said_of_one_mode_alone_and_memory_by_what_workers_differ() ->
         ("CPU time", 1),
         ("host memory", None),
     ]
-    assert bests(results, NAMES)[-1].text == "default; one is the same within 2%"
+    assert bests(results, NAMES)[-1].fact.verdict == "same"
     results[1].cases[0].put("host_memory", 60e6)
     assert bests(results, NAMES)[-1].number == 1
     for result, memory, ends in zip(results, (100e6, 90e6), ((98e6, 102e6), (80e6, 101e6)), strict=True):
         result.cases[0].put("host_memory", memory, ends)  # of several workers
-    assert bests(results, NAMES)[-1].text == "cannot tell; default takes 1.11× as much (95% CI 0.988 to 1.25) as one"
+    assert bests(results, NAMES)[-1].fact.verdict == "open"
     results[1].cases[0].put("host_memory", 90e6, (89e6, 91e6))
-    assert bests(results, NAMES)[-1].text == "one, 90.0 MB; default takes 1.11× as much (95% CI 1.09 to 1.14)"
+    assert (
+        said(results)[-1]
+        == "one has the lowest host memory with cpu-tensors, 90.0 MB: default takes 1.11× (1.09–1.14) as much."
+    )
 
 
-def test_modes_of_which_the_same_is_said_share_a_line_and_others_have_their_own() -> None:
-    assert said(configurations(STEADY, FAST, more=(STEADY, FAST))) == [
-        f"Best for latency in {CPU} and {RESIDENT}: one, 80.0 µs; default takes 1.25× as much (95% CI 1.25 to 1.25)."
-    ]
-    one, other = said(configurations(STEADY, FAST, more=(FAST, STEADY)))
-    assert one.startswith(f"Best for latency in {CPU}: one")
-    assert other.startswith(f"Best for latency in {RESIDENT}: default")
+def test_each_mode_has_a_fact_of_its_own() -> None:
+    found = bests(configurations(STEADY, FAST, more=(FAST, STEADY)), NAMES[:2])
+    assert [(it.mode, it.number) for it in found] == [(CPU, 1), (RESIDENT, 0)]
 
 
 def test_nothing_is_best_of_what_did_other_work_or_did_not_take_turns() -> None:
@@ -207,45 +206,45 @@ def on_eps(*medians: Sequence[int], path: str = "m.onnx", resident: int = 50) ->
 
 
 @pytest.mark.parametrize(
-    ("medians", "sentence"),
+    ("medians", "sentences"),
     [
-        ((STEADY, FAST), "B is 1.25× as fast as A (95% CI 1.23 to 1.27): B 80.0 µs with cpu-tensors, A 100 µs with cpu-tensors; measured one after the other."),
-        ((STEADY, SAME), "Cannot tell whether A is faster than B: A is 1.00× as fast as B (95% CI 0.971 to 1.03); A 100 µs with cpu-tensors, B 100 µs with cpu-tensors; measured one after the other."),
-        (([100] * 2, [80] * 2), "Cannot tell whether B is faster than A: B is 1.25× as fast as A, too few blocks for a 95% CI; B 80.0 µs with cpu-tensors, A 100 µs with cpu-tensors; measured one after the other."),
-        (([40_000] * 3, [80, 120, 90, 80]), "B is 471× as fast as A (each inference by 10× or more): B 85.0 µs with cpu-tensors, A 40.0 ms with cpu-tensors; measured one after the other."),
-        (([1100] * 3, [80, 120, 90, 80]), "Cannot tell whether B is faster than A: B is 12.9× as fast as A, too few blocks for a 95% CI; B 85.0 µs with cpu-tensors, A 1.10 ms with cpu-tensors; measured one after the other."),
-        ((STEADY, FAST, [79, 81] * 6), "B is 1.25× as fast as A (95% CI 1.23 to 1.27): B 80.0 µs with cpu-tensors, C 80.0 µs with cpu-tensors, A 100 µs with cpu-tensors; measured one after the other; cannot tell whether B is faster than C: B is 1.00× as fast as C (95% CI 0.968 to 1.03)."),
+        ((STEADY, FAST), ["m.onnx: B with cpu-tensors is 1.25× (1.23–1.27) as fast as A with cpu-tensors."]),
+        ((STEADY, SAME), ["m.onnx: cannot tell whether A is faster than B: 1.00× (0.971–1.03)."]),
+        (([100] * 2, [80] * 2), ["m.onnx: too few blocks to tell whether B is faster than A."]),
+        (([40_000] * 3, [80, 120, 90, 80]), ["m.onnx: B with cpu-tensors is 471× as fast as A with cpu-tensors, each inference at least 10×."]),
+        (([1100] * 3, [80, 120, 90, 80]), ["m.onnx: too few blocks to tell whether B is faster than A."]),
+        (
+            (STEADY, FAST, [79, 81] * 6),
+            ["m.onnx: cannot tell whether B is faster than C: 1.00× (0.968–1.03).", "m.onnx: B with cpu-tensors is 1.25× (1.23–1.27) as fast as A with cpu-tensors."],
+        ),
     ],
 )  # fmt: skip
-def test_which_ep_is_faster(medians: Sequence[Sequence[int]], sentence: str) -> None:
-    assert [it.text for it in ep_findings(on_eps(*medians))] == [sentence]
+def test_which_ep_is_faster(medians: Sequence[Sequence[int]], sentences: list[str]) -> None:
+    assert [sentence(it) for it in ep_facts(on_eps(*medians))] == sentences
 
 
 def test_an_ep_has_no_lead_by_a_mode_whose_copies_are_not_timed() -> None:
     """In `host-accessible` the host writes and reads in bound tensors: it counts where all EPs have it."""
     results = on_eps(STEADY, FAST)
     results[0].cases.append(measured(HOST_ACCESSIBLE, latency=steady([10 * US] * 12)))
-    (found,) = ep_findings(results)
-    assert found.what.startswith("B is 1.25× as fast as A")
+    (found,) = ep_facts(results)
+    assert sentence(found).startswith("m.onnx: B with cpu-tensors is 1.25×")
     results[1].cases.append(measured(HOST_ACCESSIBLE, latency=steady([20 * US] * 12)))
-    (found,) = ep_findings(results)
-    assert found.text.startswith("A is 2.00× as fast as B (95% CI 1.96 to 2.04): A 10.0 µs with host-accessible")
+    (found,) = ep_facts(results)
+    assert sentence(found) == "m.onnx: A with host-accessible is 2.00× (1.96–2.04) as fast as B with host-accessible."
 
 
 def test_which_ep_is_faster_of_several_models_and_not_of_one_run() -> None:
     results = [*on_eps(STEADY, FAST), *on_eps(FAST, STEADY, path="n.onnx")]
-    assert [it.what for it in ep_findings(results)] == [
-        "m.onnx: B is 1.25× as fast as A (95% CI 1.23 to 1.27)",
-        "n.onnx: A is 1.25× as fast as B (95% CI 1.23 to 1.27)",
-    ]
-    assert ep_findings(configurations(STEADY, FAST)) == []
+    assert [(it.values["model"], it.values["ep"]) for it in ep_facts(results)] == [("m.onnx", "B"), ("n.onnx", "A")]
+    assert ep_facts(configurations(STEADY, FAST)) == []
     one_ep = on_eps(STEADY, FAST)
     one_ep[1].target["ep"] = one_ep[0].target["ep"]
-    assert ep_findings(one_ep) == []
+    assert ep_facts(one_ep) == []
     turns = on_eps(STEADY, FAST)
     turns[1].setup["run_id"] = turns[0].setup["run_id"]
-    assert ep_findings(turns) == []
-    assert len(ep_findings([*turns, *on_eps(FAST, STEADY, path="n.onnx")])) == 2  # "best" is said of one model alone
+    assert ep_facts(turns) == []
+    assert len(ep_facts([*turns, *on_eps(FAST, STEADY, path="n.onnx")])) == 2  # "best" is said of one model alone
 
 
 @pytest.mark.parametrize(("slow", "said"), [(40_000, "faster"), (1100, "cannot tell")])
@@ -257,8 +256,9 @@ def test_the_table_calls_faster_what_the_sentence_does(slow: int, said: str) -> 
     assert latency is not None
     assert (word(latency, 0.02), latency.low) == (said, None)
     assert ratio_cells(found[0], latency, 0.02)[1:] == ["each ≥10×" if said == "faster" else "–", said]
-    few = ["default has 3 blocks and a comparison needs 8", "one has 4 blocks and a comparison needs 8"]
-    assert [it.what for it in lacks(results, NAMES, found[:1])] == ([] if said == "faster" else few)
+    few = [(["default"], 3), (["one"], 4)]
+    lacking = [(it.values["configurations"], it.values["blocks"]) for it in lacking_facts(results, NAMES, found[:1])]
+    assert lacking == ([] if said == "faster" else few)
 
 
 def test_noise_of_the_machine_does_not_make_what_is_far_apart() -> None:
@@ -273,10 +273,9 @@ def test_the_best_of_each_of_several_models() -> None:
     for result in more:
         result.model |= {"path": "n.onnx", "sha256": "n" * 64}
     names = ["one", "two", "three", "four"]
-    path = results[0].model["path"]
-    assert [it.text for it in best_of_models([*results, *more], names)] == [
-        f"{path}: best for latency: two, 80.0 µs; one takes 1.25× as much (95% CI 1.25 to 1.25).",
-        "n.onnx: best for latency: three; four is the same within 2%.",
+    assert [(it.verdict, it.values["configuration"]) for it in best_of_models([*results, *more], names)] == [
+        ("better", "two"),
+        ("same", "three"),
     ]
     assert best_of_models([results[0], more[0]], names) == []
     eps = [*on_eps(STEADY, FAST), *on_eps(FAST, STEADY, path="n.onnx")]

@@ -17,7 +17,6 @@ from ortbench.analysis.comparing.compare import (
     Row,
     in_both,
     only_in,
-    ratio_findings,
     rows,
     stored,
     word,
@@ -26,6 +25,8 @@ from ortbench.analysis.comparing.pairs import PARTS
 from ortbench.analysis.comparing.series import STATISTICS, Selection
 from ortbench.core.errors import NotComparable
 from ortbench.core.stats import FEWEST
+from ortbench.facts.comparison import ratio_facts
+from ortbench.facts.sentences import sentence
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from tests.expect import there
@@ -362,14 +363,18 @@ def test_modes_that_one_of_two_results_was_not_asked_for_are_named_and_have_no_r
     assert [it.key.mode for it in in_both(pair, rows(pair))] == ["cpu-tensors"]
     assert only_in(pair, "ab") == ["only a has: device-tensors, pipelined"]
     assert only_in(pair[::-1], "ba", ["pipelined"]) == ["only a has: pipelined"]
-    (finding,) = ratio_findings(pair, ["a", "b"], rows(pair), 0.02)
-    assert finding.text == "Latency of b against a: slower in cpu-tensors (2.12×, 95% CI 2.08 to 2.16)."
+    (fact,) = ratio_facts(pair, ["a", "b"], rows(pair), 0.02)
+    assert sentence(fact) == "b is slower than a with cpu-tensors: latency 2.12× (2.08–2.16)."
+    same = [result_of(*(of(mode, ns) for mode, ns in times.items())) for _ in "ab"]
+    assert [sentence(it) for it in ratio_facts(same, "ab", rows(same), 0.05)] == [
+        "b and a are the same within 5% with cpu-tensors, device-tensors, pipelined."
+    ]
     tried = result_of(of("cpu-tensors", 100), Case("device-tensors", UNSUPPORTED, "no copies"))
     assert only_in([pair[0], tried], "ab") == ["only a has: pipelined"]
     apart = [pair[0], result_of(of("device-resident", 100))]
     assert in_both(apart, found := rows(apart)) == found
     assert only_in(apart, "ab") == []
-    assert ratio_findings(apart, "ab", found, 0.02) == []
+    assert ratio_facts(apart, "ab", found, 0.02) == []
 
 
 def test_points_that_not_all_results_have_are_named() -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparing.comparable import changes, mismatches, sameness
-from ortbench.analysis.comparing.compare import lacks, rows
+from ortbench.analysis.comparing.compare import rows
 from ortbench.analysis.comparing.series import Selection, point_text
 from ortbench.analysis.loads.levels import load_cases
+from ortbench.facts.comparison import lacking_facts
+from ortbench.facts.sentences import sentence
 from ortbench.jobs.compare import compare
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result_file import save
@@ -29,7 +31,6 @@ from tests.results import (
     opened,
     paced,
     result_of,
-    said,
     serving,
     steady,
 )
@@ -125,12 +126,10 @@ def test_what_has_no_interval_says_what_it_takes() -> None:
     bare = serving()
     for case in load_cases(bare):
         case.load_blocks = []
-    why = "a figure has an interval where its load point has at least 3 blocks in both results"
-    assert said(lacks([serving(), bare], "ab", rows([serving(), bare]))) == [
-        f"{why}.",
-        "Next: give a longer --duration",
-    ]
-    assert lacks([serving(), serving()], "ab", rows([serving(), serving()])) == []
+    why = "Too few blocks of a load point to compare: an interval takes 3 in both results"
+    (fact,) = lacking_facts([serving(), bare], "ab", rows([serving(), bare]))
+    assert sentence(fact) == f"{why}."
+    assert [*lacking_facts([serving(), serving()], "ab", rows([serving(), serving()]))] == []
     shown = comparison.build([serving(), bare], ["a", "b"], 0.02, in_order=True)
     assert why in str(shown.parts)
 
@@ -162,7 +161,7 @@ def test_compare_reads_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     text = capsys.readouterr().out
     assert "load in one session: 1, 2, 4, 8 clients; 2 s per load point" in text
     assert (
-        "from the noise within each of the runs, which were made at different times (others can differ by more); same: the 95% CI lies within ±2 %; else slower or more: above 1."
+        "from the noise within each of the runs, which were made at different times (others can differ by more); same: the 95% CI lies within ±2 %; slower or more: above that;"
         in " ".join(text.split())
     )
     assert len(json.loads((tmp_path / "c.json").read_text())) == 2 * 3 * 8

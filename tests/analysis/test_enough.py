@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.compare import lacks, rows
+from ortbench.analysis.comparing.compare import Row, rows
 from ortbench.analysis.comparing.pairs import PAIRS, PARTS, ROUNDS, lack, remedy
 from ortbench.analysis.comparing.sequential import fewest
 from ortbench.analysis.comparing.series import Selection
+from ortbench.analysis.findings.finding import Finding
+from ortbench.facts.comparison import lacking_facts
+from ortbench.facts.findings import shown
 from ortbench.gate.limits import ALPHA
 from ortbench.measure.schedule import MIN_ROUNDS
 from ortbench.model.result import Result
@@ -26,6 +29,10 @@ def ended(rounds: int, stopped: Stopped | None = None, step_ns: int = 0) -> Resu
             block[2] = (2 * block[0] + number) * step_ns
     made.stopped = stopped
     return made
+
+
+def lacks(results: list[Result], names: str, found: list[Row]) -> list[Finding]:
+    return shown([*lacking_facts(results, names, found)])
 
 
 def test_what_is_lacking_and_what_gives_it() -> None:
@@ -67,8 +74,8 @@ def test_a_duration_that_is_long_enough() -> None:
     assert both.next == "ortbench run m.onnx --duration 5s"
     sides[1].cases[0] = measured("cpu-tensors", latency=steady([MS] * 3))
     assert [it.lines for it in lacks(sides, "ab", rows(sides))] == [
-        ["a has 4 blocks and a comparison needs 8."],
-        ["b has 3 blocks and a comparison needs 8.", f"Next: {both.next}"],  # which is one for both
+        ["Too few blocks to compare a: 4 of 8."],
+        ["Too few blocks to compare b: 3 of 8.", f"Next: {both.next}"],  # which is one for both
     ]
     # As a gate of several limits takes them.
     words = "measure again with --precision 0, which lasts as long as --duration"
@@ -79,14 +86,14 @@ def test_each_result_is_told_of_once_with_the_fewest_blocks_of_what_is_shown() -
     few = ended(3, COUNTED)
     few.cases[1] = measured("device-tensors", latency=steady([MS] * 2))
     results = [ended(PARTS), few, ended(5, COUNTED), few]
-    rest, more = "and a comparison needs 8.", "Next: measure again without --iterations"
+    more = "Next: measure again without --iterations"
     assert said(lacks(results, "abcd", rows(results))) == [
-        f"b and d have 2 blocks each {rest}",
-        f"c has 5 blocks {rest}",
+        "Too few blocks to compare b, d: 2 of 8 each.",
+        "Too few blocks to compare c: 5 of 8.",
         more,
     ]
     of_one = lacks(results[:2], "ab", rows(results[:2], Selection(("cpu-tensors",))))
-    assert said(of_one) == [f"b has 3 blocks {rest}", more]
+    assert said(of_one) == ["Too few blocks to compare b: 3 of 8.", more]
     results = [ended(PARTS), ended(PARTS)]
     assert lacks(results, "ab", rows(results)) == []
     results = [ended(PARTS), result_of()]

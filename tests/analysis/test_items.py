@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from ortbench.analysis.derive import derive
-from ortbench.analysis.items import Rate, best, best_of, items_of, put_throughput
+from ortbench.analysis.items import items_of, put_throughput
 from ortbench.core.errors import BadInput
+from ortbench.facts.comparison import items_facts
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import parse, result_json
 from ortbench.model.schema import Items, Tensor
@@ -111,43 +112,34 @@ def test_every_mode_of_a_result_has_them_and_they_are_saved() -> None:
     assert [*map(rates, parse(json.dumps(data).encode(), "result.json").cases)] == [*map(rates, made.cases)]
 
 
-def test_the_best_of_several() -> None:
-    results = [with_items(1, cpu=500 * US), with_items(8, cpu=2 * MS, device=3 * MS), with_items(32, cpu=16 * MS)]
-    assert best_of(results, ["a", "b", "c"]) == "Most items/s: 4.00k at batch=8, with cpu-tensors"
-    assert best_of(results, ["a", "b", "c"], ["device-tensors"]) is None  # of one there is no best
-    assert best_of(results[:1], ["a"]) is None
-    results = [with_items(8, cpu=2 * MS), with_items(8, resident=1 * MS)]
-    assert best_of(results, ["threads=1", "threads=2"]) == "Most items/s: 8.00k at threads=2, with device-resident"
-    assert best_of([with_items(1, cpu=MS), with_items(1, cpu=MS)], ["a", "b"]) is None
-    other = with_items(8, cpu=MS)
-    other.model["sha256"] = "b" * 64
-    assert best_of([with_items(8, cpu=MS), other], ["a", "b"]) is None
-    rates = [
-        Rate("m--1", {"count": 1, "dim": None}, 10.0, "cpu-tensors"),
-        Rate("m--8", {"count": 8, "dim": None}, 6620.4, "cpu-tensors"),
+def most(
+    results: list[Result], names: str | list[str], modes: list[str] | None = None
+) -> list[tuple[str, object, object]]:
+    return [
+        (it.verdict, it.values["configuration"], it.values["ties"])
+        for it in items_facts(results, [*names], modes or [])
     ]
-    assert best(rates, "m") == "Most items/s of m: 6.62k at m--8, with cpu-tensors"
 
 
-def test_the_best_of_several_says_which_may_be_as_good() -> None:
-    """By the intervals, of one process too; without one nothing is known."""
-    said = "Most items/s: 4.00k at batch=8, with cpu-tensors"
-    for spread, ends, ties in [
-        (1.0, True, ""),
-        (2.0, True, "; by the intervals a may have as many"),
-        (2.2, True, "; by the intervals a may have as many"),
-        (1.0, False, "; by the intervals a and c may have as many"),
+def test_the_most_items_of_several() -> None:
+    """Only where intervals exclude all others; without one nothing is known."""
+    for spread, ends, told in [
+        (1.0, True, ("most", "b", [])),
+        (1.005, True, ("most", "b", [])),
+        (1.5, True, ("open", "b", ["a"])),
+        (2.0, False, ("open", "b", ["a", "c"])),
     ]:
         results = [with_items(1, cpu=500 * US), with_items(8, cpu=2 * MS), with_items(32, cpu=32 * MS)]
         for made, per_s in zip(results, (2000, 4000, 1000), strict=True):
             (case,) = made.cases
-            case.put(
-                "item_throughput",
-                per_s,
-                (per_s / spread, per_s * spread) if ends and per_s > 1000 else (per_s, per_s) if ends else None,
-            )
-        assert best_of(results, ["a", "b", "c"]) == said + ties
+            case.put("item_throughput", per_s, (per_s / spread, per_s * spread) if ends else None)
+        assert most(results, "abc") == [told]
+    assert most(results, "abc", ["device-tensors"]) == most(results[:1], "a") == []  # of one there is no best
     tied = [with_items(8, cpu=2 * MS), with_items(8, cpu=2 * MS)]
-    assert (
-        best_of(tied, ["a", "b"]) == "Most items/s: 4.00k at a, with cpu-tensors; by the intervals b may have as many"
-    )
+    for made in tied:
+        made.cases[0].put("item_throughput", 4000.0, (3990.0, 4010.0))
+    assert most(tied, "ab") == [("tied", "a", ["b"])]
+    assert most([with_items(1, cpu=MS), with_items(1, cpu=MS)], "ab") == []
+    other = with_items(8, cpu=MS)
+    other.model["sha256"] = "b" * 64
+    assert most([with_items(8, cpu=MS), other], "ab") == []

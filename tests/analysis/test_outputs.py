@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparing.compare import rows
-from ortbench.analysis.outputs import EXPECTED, called, doubt_findings, moved, put, told, worst
+from ortbench.analysis.outputs import EXPECTED, called, moved, put, told, worst
 from ortbench.analysis.precision import lowered, mended, trust
 from ortbench.core.errors import BadInput
+from ortbench.facts.sentences import sentence
+from ortbench.facts.shared import doubt_facts
 from ortbench.gate.checks import check_alone
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.gate.stored import check_stored
@@ -23,7 +25,7 @@ from ortbench.report.suite import across_eps
 from ortbench.suite.record import Record
 from tests.expect import refusal, there
 from tests.report.test_page import Page
-from tests.results import measured, result_of, said, steady
+from tests.results import measured, result_of, steady
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -106,14 +108,15 @@ def test_doubtful_figures_are_shown_and_in_no_ratio() -> None:
 
 def test_they_are_said_once_with_what_mends_it() -> None:
     results, names = [plain(), lower()], ["cpu", "openvino"]
-    (line, next_line) = said(doubt_findings(lower()))
-    assert line == (
-        f"Doubtful: {OPENVINO} is likely to compute in a lower precision than the model's: outputs differ from those of cpu "
-        "(SQNR 40.0 dB, largest error 0.100), so these figures are left out of ratios and gates."
+    (fact,) = doubt_facts(lower(), "openvino")
+    line = (
+        f"openvino: {OPENVINO} is likely to compute in a lower precision: the outputs differ from those of cpu by up to 0.100. "
+        "No ratio or gate uses these figures."
     )
-    assert next_line.startswith("Next: --ep-option 'load_config=")
-    assert doubt_findings(plain()) == []
-    assert "from the expected ones" in said(doubt_findings(lower(EXPECTED)))[0]
+    assert sentence(fact) == line
+    assert fact.next.startswith("--ep-option 'load_config=")
+    assert [*doubt_facts(plain())] == []
+    assert "from the expected ones" in sentence(next(doubt_facts(lower(EXPECTED))))
     for report in (build(results, names, 0.02, False), build_sides(results, names, 0.02, "x")):
         text = markdown(report)
         assert text.count("lower precision") == text.count("INFERENCE_PRECISION_HINT") == 1

@@ -82,17 +82,17 @@ def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path
     ran = ortbench("compare", *paths[:2], COLUMNS="200")
     assert (ran.code, verdicts(ran.out)) == (0, ["cannot tell"])
     lines = ran.out.splitlines()
-    first = lines.index("! old has 6 blocks and a comparison needs 8.")
+    first = lines.index("! Too few blocks to compare old: 6 of 8.")
     assert lines[first + 1 : first + 4] == [
         "  Next: measure again; a measurement now takes 9 rounds or more",
-        "! few has 3 blocks and a comparison needs 8.",
+        "! Too few blocks to compare few: 3 of 8.",
         "  Next: measure again without --iterations",
     ]
     trend = ortbench("compare", *paths, COLUMNS="200").out
-    assert (trend.count("old has 6 blocks"), trend.count("few has 3"), trend.count("fine has")) == (1, 1, 0)
+    assert (trend.count("compare old: 6"), trend.count("compare few: 3"), trend.count("compare fine")) == (1, 1, 0)
     page = tmp_path / "page.html"
     assert ortbench("report", *paths, "--html", page).code == 0
-    said = "few has 3 blocks and a comparison needs 8.<br>Next: measure again without --iterations"
+    said = "Too few blocks to compare few: 3 of 8.<br>Next: measure again without --iterations"
     assert said in page.read_text().replace("\xa0", " ")
     gate = ortbench("gate", paths[2], "--baseline", paths[1], COLUMNS="200")
     assert gate.code == 4

@@ -131,14 +131,14 @@ def test_settings_side_by_side_with_copies_inside_the_graph(clock: Clock, tmp_pa
     said = seen("run", *line, "--opt-level", "basic,all", "--mode", "cpu-tensors", *SHORT, cwd=tmp_path)
     assert [line for line in said if line[0] in "•!"] == [
         "• # Memcpy node inside the graph: # copied in each inference.",
-        "! opt-level=basic and opt-level=all have # block each and a comparison needs #.",
+        "! Too few blocks to compare opt-level=basic, opt-level=all: # of # each.",
     ]
 
 
 def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     sizes = ("--dim", "batch=1,8,32")
     lacking = [
-        "! batch=1, batch=8 and batch=32 have # block each and a comparison needs #.",
+        "! Too few blocks to compare batch=1, batch=8, batch=32: # of # each.",
         "Next: measure again without --iterations",
     ]
 
@@ -147,7 +147,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
         return [f"cpu-tensors {figure} {first} – – –", *(f"{other} # – cannot tell" for other in others)]
 
     lines = seen("run", MULTI, *CPU, *sizes, *SHORT, "--out", tmp_path)
-    found = [re.sub(r"(?<=batch=)\d+", "#", line) if "Most items/s" in line else line for line in lines]
+    found = [re.sub(r"(?<=batch=)\d+", "#", line) if "most items/s" in line else line for line in lines]
     # Counts have rows only where one of them is not 0.
     counts = [it for it in ("page faults", "involuntary switches") if f"cpu-tensors {it}" in "\n".join(found)]
     floor = "".join(f"; {it} below # an inference are compared as #" for it in counts)
@@ -160,9 +160,9 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
         "Resource usage",
         "mode cost result value vs first #% CI verdict",
         *(line for cost in ("CPU time", *counts) for line in rows(cost)),
+        "! Cannot tell whether batch=# or batch=#, batch=# has the most items/s: # items/s with cpu-tensors.",
         *lacking,
-        "• Most items/s: # at batch=#, with cpu-tensors; by the intervals batch=# and batch=# may have as many",
-        f"vs first: ratio to the first result (of rates the inverse); above # is slower or costs more{floor}; #% CI: from the rounds of one run (another one can differ by more); same: the #% CI lies within ±2 %; else slower or more: above #. Times are medians, CPU time is a mean.",
+        f"vs first: ratio to the first result (of rates the inverse); above # is slower or costs more{floor}; #% CI: from the rounds of one run (another one can differ by more); same: the #% CI lies within ±2 %; slower or more: above that; cannot tell: it reaches over an end. Times are medians, CPU time is a mean.",
         "ortbench explain WORD explains vs first, #% CI, verdict, …",
         "Saved in …",
     ]

@@ -80,7 +80,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     assert [re.search(rf" batch={count} +[\d.]+[kM]? items/s ", ran.out, re.MULTILINE) is not None
             for count in (1, 8, 32)] == [True] * 3  # fmt: skip
     assert re.search(
-        r"^• Most items/s: [\d.]+[kM]? at batch=\d+, with cpu-tensors",
+        r"^. (Cannot tell whether )?batch=\d+ (or|has) .*items/s",
         ran.out,
         re.MULTILINE,
     )

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ortbench.analysis.comparing import verdict
-from ortbench.analysis.comparing.pairs import PARTS, are_apart, duration_s, lacking
+from ortbench.analysis.comparing.pairs import PARTS, are_apart, duration_s
 from ortbench.analysis.comparing.series import (
     EVERYTHING,
     RESAMPLED,
@@ -35,13 +35,10 @@ from ortbench.analysis.comparing.series import (
     what_lacks,
 )
 from ortbench.analysis.comparing.verdict import verdict_of
-from ortbench.analysis.findings.finding import Finding, Weight
-from ortbench.analysis.loads.levels import FEWEST_BLOCKS, interval, is_full, paired_reach, quotient
+from ortbench.analysis.loads.levels import interval, is_full, paired_reach, quotient
 from ortbench.analysis.noise import allows, is_beyond_noise, joined, more_rounds
 from ortbench.analysis.outputs import doubt
-from ortbench.core import units
 from ortbench.core.resampling import ratio_of
-from ortbench.core.safe_text import capitalized, listed
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.result import Result
@@ -333,35 +330,16 @@ def only_in(results: Sequence[Result], names: Sequence[str], of: Collection[str]
     return said + [f"only in {name}: {'; '.join(own)}" for name, own in zip(names, more, strict=True) if own]
 
 
-def ratio_findings(results: Sequence[Result], names: Sequence[str], found: Sequence[Row], same: float) -> list[Finding]:
-    """By how much the second of two results is slower or faster in each mode, by the figure that its kind is judged by."""
-    (timed, *_) = KINDS[results[0].kind].views[0].gated
-    said: dict[str, list[str]] = {}
-    for row in found if len(results) == 2 else ():
-        ratio = row.since_first[1]
-        if row.key.figure != timed or row.key.point or ratio is None:
-            continue
-        known = None if ratio.low is None or ratio.high is None or ratio.doubted else (ratio.low, ratio.high)
-        if known or ratio.doubted or ratio.apart:  # else there are too few blocks, which `lacks` says
-            ends = f", 95% CI {' to '.join(map(units.change, known))}" if known else ""
-            said.setdefault(word(ratio, same), []).append(f"{row.key.mode} ({units.change(ratio.ratio)}×{ends})")
-    title = next((row.key.metric.title for row in found if row.key.figure == timed), "")
-    evidence = "; ".join(f"{verdict} in {listed(modes)}" for verdict, modes in said.items())
-    whose = f"{capitalized(title)} of {names[-1]} against {names[0]}"
-    return [Finding(whose, evidence, weight=Weight.ANSWER)] if said else []
-
-
 def are_one_run(one: Result, other: Result) -> bool:
     """Whether the blocks of two results alternated."""
     run_id = one.setup.get("run_id")
     return run_id is not None and run_id == other.setup.get("run_id")
 
 
-def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row]) -> list[Finding]:
-    """What results that were compared have too few blocks of, and what gives them."""
+def lacking(results: Sequence[Result], found: Sequence[Row]) -> dict[int, tuple[int, str]] | None:
+    """Of which results that were compared there are too few blocks, by their numbers: how many there are, and what gives more; None where
+    load points have too few."""
     fewest: dict[int, int] = {}
-    lacking_of: list[str] = []
-    loads = False
     for row in found:
         for number, (first, last) in enumerate(zip(row.since_first, row.since_last, strict=True)):
             for base, ratio in ((0, first), (number - 1, last)):
@@ -369,25 +347,15 @@ def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row])
                     continue
                 for side in (base, number):
                     it = row.found[side]
-                    loads = loads or (it is not None and it.has_load_blocks)
+                    if it is not None and it.has_load_blocks:
+                        return None
                     if it is not None and it.case.load_blocks is None and (it.blocks or not row.is_cost):
-                        lacking_of.append(row.key.metric.title)
                         fewest[side] = min(len(it.blocks), fewest.get(side, len(it.blocks)))
-    if loads:
-        few = f"a figure has an interval where its load point has at least {FEWEST_BLOCKS} blocks in both results"
-        return [Finding(few, "", "give a longer --duration", Weight.ANSWER, "unclear")]
     runs = [result.setup.get("run_id") or number for number, result in enumerate(results)]
-    alike: dict[tuple[int, str], list[str]] = {}
     short = {side: count for side, count in sorted(fewest.items()) if count < PARTS}
+    of: dict[int, tuple[int, str]] = {}
     for side, count in short.items():
         same_run = [it for it in short if runs[it] == runs[side]]  # which one command measures
         slowest = max(same_run, key=lambda it: duration_s(results[it], PARTS, runs.count(runs[it])))
-        more = more_rounds(results[slowest], PARTS, runs.count(runs[side]))
-        alike.setdefault((count, more), []).append(names[side])
-    latest = {more: count for count, more in alike}  # a step is said once
-    told = any(it is not None and it.apart for row in found for it in row.since_first)  # without an interval
-    of = list(dict.fromkeys(lacking_of)) if told else []
-    return [
-        Finding(lacking(called, count, of), "", more if latest[more] == count else "", Weight.ANSWER, "unclear")
-        for (count, more), called in alike.items()
-    ]
+        of[side] = count, more_rounds(results[slowest], PARTS, runs.count(runs[side]))
+    return of

@@ -14,15 +14,15 @@ from ortbench.analysis.comparing.claims import (
     may_be_faster,
 )
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
-from ortbench.analysis.comparing.compare import CANNOT_TELL, lacks, ratio_findings, rows
+from ortbench.analysis.comparing.compare import CANNOT_TELL, rows
 from ortbench.analysis.comparing.verdict import MARGIN
-from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.findings.phrases import times
 from ortbench.analysis.items import best_mode
 from ortbench.analysis.loads import levels
 from ortbench.core import units
+from ortbench.facts.comparison import best_of_models, bests, ep_facts, items_facts, lacking_facts, ratio_facts
 from ortbench.facts.findings import shown
 from ortbench.facts.run import copy_share
 from ortbench.facts.several import FEW_RESULTS, mode_facts
@@ -33,7 +33,7 @@ from ortbench.report.comparison import legend, setting_notes
 from ortbench.report.comparison import tables as side_by_side
 from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.page.parts import Drawn, Section, charts_of_many, drawn, sections
-from ortbench.report.phrases import best_note, has_items, heading
+from ortbench.report.phrases import has_items, heading
 
 # Several results
 
@@ -55,17 +55,15 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
     groups = alike_but_for_ep(results)
     compared, said = _compared(results, names, groups)
     best = [] if judged else bests(results, names)
-    told = [
-        *ep_findings(results),
-        *(best_findings(best) if len(groups) == 1 or judged else best_of_models(results, names)),
-    ]
+    told = ep_facts(results)
+    told += [it.fact for it in best] if len(groups) == 1 or judged else best_of_models(results, names)
     if len(groups) == 1:
-        told = told if told or judged else ratio_findings(results, names, rows(results), MARGIN)
-        told += shown(mode_facts(results, names)) if len(results) <= FEW_RESULTS else []
-    said[:0] = told
+        told = told if told or judged else ratio_facts(results, names, rows(results), MARGIN)
+        told += mode_facts(results, names) if len(results) <= FEW_RESULTS else []
+    said[:0] = shown([*told, *items_facts(results, names)])
     if len(groups) > 1:
         said.append(model.Note(_why_apart(results, groups)))
-    said += [*setting_notes(results, names, best), *best_note(results, names)]
+    said += setting_notes(results, names, best)
     pictures = _multiples(results, names, len(groups) > 1)
     if {result.kind for result in results} == {LOAD}:
         return Overview(_loads(results, names), said, pictures, compared)
@@ -108,7 +106,7 @@ def _compared(
             for name, result in zip(called[1:], own[1:], strict=True)
             if (changed := changes(own[0], result))
         ]
-        said += lacks(own, called, rows(own))
+        said += shown([*lacking_facts(own, called, rows(own))])
     return made, said
 
 

@@ -11,12 +11,12 @@ from hashlib import sha256
 
 from markupsafe import Markup
 
-from ortbench.analysis.findings.best_advice import best_findings, best_of_models, bests, ep_findings
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.outputs import called
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.version import __version__
-from ortbench.facts.findings import facts_of, headline
+from ortbench.facts.comparison import bests, ep_facts
+from ortbench.facts.findings import facts_of, headline, shown
 from ortbench.facts.sentences import LargeFigure, large_figures
 from ortbench.facts.several import headline_of_many
 from ortbench.model.kinds import KINDS
@@ -89,13 +89,11 @@ def _headline_of_many(results: Sequence[Result], names: Sequence[str], judged: b
     """What there is to say first of several results: of configurations on the same work the best one, unless a verdict stands above."""
     if results[0].kind == SOAK:  # which is for its memory
         return headline_of_many(results)
-    if eps := ep_findings(results):
-        return "; ".join(it.what for it in eps[:_MODELS_SAID])
-    best = [] if judged else best_findings(bests(results, names))[:1] or best_of_models(results, names)[:_MODELS_SAID]
-    return "; ".join(it.text.partition(";")[0].removesuffix(".") for it in best) or headline_of_many(results)
+    found = ep_facts(results) or ([] if judged else [it.fact for it in bests(results, names)])
+    is_one = len({result.model["path"] for result in results}) == 1
+    return shown(found[:1])[0].what if found and is_one else headline_of_many(results)
 
 
-_MODELS_SAID = 3  # in a headline
 _ALWAYS = {"sync", "95% CI"}  # words that stand outside of tables too
 _GROUPS = (
     Group.MODES, Group.METRICS, Group.SWEEP, Group.RUN, Group.LOOP, Group.LOAD, Group.CHAIN, Group.SOAK, Group.COMPARISON, Group.COSTS,

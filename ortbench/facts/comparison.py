@@ -1,0 +1,326 @@
+"""The facts of results side by side: which configuration or EP has less, what differs from the first, what a comparison lacks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ortbench.analysis.comparing.claims import NOISY, UNCERTAIN, UNKNOWN
+from ortbench.analysis.comparing.comparable import alike_but_for_ep
+from ortbench.analysis.comparing.compare import FAR, RatioEstimate, Row, are_one_run, between, estimate, lacking
+from ortbench.analysis.comparing.pairs import PARTS
+from ortbench.analysis.comparing.series import Key, Series, series_at
+from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, at_most, verdict_of
+from ortbench.analysis.findings.node_advice import short
+from ortbench.analysis.items import Rate, best_mode, is_batch
+from ortbench.analysis.loads.levels import FEWEST_BLOCKS
+from ortbench.analysis.outputs import doubt
+from ortbench.core.stats import Value
+from ortbench.facts.fact import Fact, Quantity, Values, per_s, times
+from ortbench.model.kinds import KINDS
+from ortbench.model.metrics import LATENCY, SIZE, figure, metric
+from ortbench.model.modes import ALL_MODES, HOST_ACCESSIBLE, WHOLE_START, is_rate, mode_of
+from ortbench.model.result import Result
+
+_NEAR = 1.05  # times as much as the least, up to which what sets less stands for it
+_WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
+_COSTS = (("cpu_time", "CPU time"), ("host_memory", "host memory"))
+_COST_NAMES = [what for _, what in _COSTS]
+_WITHIN = Quantity(MARGIN * 100, "%")
+
+
+def _ends(found: RatioEstimate) -> tuple[float, float] | None:
+    return None if found.low is None or found.high is None else (found.low, found.high)
+
+
+def _ratio(found: RatioEstimate) -> Quantity:
+    return times(Value(found.ratio, _ends(found)))
+
+
+def _quantity(series: Series) -> Quantity:
+    return Quantity(series.value, "B" if series.key.metric.unit is SIZE else "ns")
+
+
+def _said(found: RatioEstimate | None) -> str:
+    """What a ratio says: a verdict of `verdict_of`, `NOISY` or `UNKNOWN`."""
+    if found is None or (found.doubted and not found.apart):
+        return UNKNOWN if found is None else NOISY
+    if found.apart:
+        return ABOVE if found.ratio > 1 else BELOW
+    ends = _ends(found)
+    if found.exact:  # no samples, which lie where they are
+        ends = found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)
+        return (
+            SAME
+            if at_most(ends, (1 + MARGIN) * (1 + _WEIGHED)) and found.ratio * (1 + MARGIN) >= 1
+            else verdict_of(ends)
+        )
+    return UNKNOWN if ends is None else verdict_of(ends)
+
+
+# Configurations that took turns
+
+
+class Best(NamedTuple):
+    """What is known of the best configuration for one figure of a mode."""
+
+    what: str  # the figure
+    mode: str
+    number: int | None  # of the best; None where none is better than the first for certain
+    fact: Fact
+
+
+def bests(results: Sequence[Result], names: Sequence[str]) -> list[Best]:
+    """The best of configurations that took turns on the same work, in each mode by time and, of one mode alone, by costs too;
+    nothing where they did not, or did other work."""
+    first = results[0]
+    if len(results) < 2 or KINDS[first.kind].axes or any(_did_other_work(first, it) for it in results[1:]):
+        return []
+    modes = [mode for mode in ALL_MODES if sum(it.case(mode) is not None for it in results) > 1]
+    (timed, *_) = KINDS[first.kind].views[0].gated
+    of_time = metric(WHOLE_START).title if timed.metric == WHOLE_START else "latency"
+    goals = [(timed.metric, of_time), *(_COSTS if len(modes) == 1 else ())]
+    found = (_best(results, names, Key(mode, (), figure(key)), what) for mode in modes for key, what in goals)
+    return [it for it in found if it is not None]
+
+
+def _did_other_work(one: Result, other: Result) -> bool:
+    shapes = [[(it["name"], it["shape"]) for it in result.model["inputs"]] for result in (one, other)]
+    return one.model["sha256"] != other.model["sha256"] or shapes[0] != shapes[1] or not are_one_run(one, other)
+
+
+def _best(results: Sequence[Result], names: Sequence[str], key: Key, what: str) -> Best | None:
+    there = {number: it for number, result in enumerate(results) if (it := series_at(result, key)) is not None}
+    if len(there) < 2:
+        return None
+    first = next(iter(there))
+
+    def against(one: int) -> dict[int, RatioEstimate | None]:
+        """How many times as much as a configuration each other one has."""
+        return {it: between(results[one], there[one], results[it], there[it]) for it in there if it != one}
+
+    top = min(there, key=lambda number: there[number].value)
+    others = against(top)
+    if all(_said(it) == UNKNOWN for it in others.values()):
+        return None  # too few blocks, which the comparison says
+    if top != first and _said(others[first]) == ABOVE:
+        # Of what is as good as the least what sets least: the rest may do nothing.
+        near = [number for number, it in others.items() if _is_near(it) and _said(against(number)[first]) == ABOVE]
+        top = min([top, *near], key=lambda number: _settings(results[first], results[number]))
+        others = against(top)
+        found = others[first]
+        assert found is not None
+        return Best(what, key.mode, top, _better(names, key.mode, what, there[top], top, first, others))
+    if top == first and all(_said(it) == ABOVE for it in others.values()):
+        next_ = min(others, key=lambda number: there[number].value)
+        return Best(what, key.mode, first, _better(names, key.mode, what, there[first], first, next_, others))
+    return Best(what, key.mode, None, _none_better(results, names, key, what, there, first))
+
+
+def _is_near(found: RatioEstimate | None) -> bool:
+    return found is not None and (_said(found) == SAME or (_said(found) == OPEN and found.ratio <= _NEAR))
+
+
+def _settings(first: Result, result: Result) -> int:
+    """In how many settings a configuration differs from the first."""
+    found = (key for key in result.target if key not in ("sync", "memory", "device"))
+    return sum(result.target.get(key) != first.target.get(key) for key in found)
+
+
+def _better(
+    names: Sequence[str],
+    mode: str,
+    what: str,
+    least: Series,
+    top: int,
+    other: int,
+    others: Mapping[int, RatioEstimate | None],
+) -> Fact:
+    """That a configuration has less of something than another one, and which others may have as little."""
+    found = others[other]
+    assert found is not None
+    said = {number: _said(it) for number, it in others.items()}
+    rivals = [names[it] for it, of in said.items() if of not in (ABOVE, SAME, BELOW)]
+    ties = [names[it] for it, of in said.items() if of in (SAME, BELOW)]
+    values: Values = {
+        "configuration": names[top], "what": what, "value": _quantity(least), "other": names[other], "ratio": _ratio(found),
+        "ties": rivals or ties,
+    }  # fmt: skip
+    return Fact("best-configuration", "better-open" if rivals else "better-tied" if ties else "better", mode, values)
+
+
+def _none_better(
+    results: Sequence[Result], names: Sequence[str], key: Key, what: str, there: Mapping[int, Series], first: int
+) -> Fact:
+    """That no configuration has less of something than the first for certain: that all have the same, that none has less, or that it is
+    open."""
+    gains = {
+        number: estimate(it, there[first], same_run=True)
+        if key.metric.unit is not SIZE
+        else between(results[number], it, results[first], there[first])
+        for number, it in there.items()
+        if number != first
+    }
+    noisy = [it for it in gains if _said(between(results[it], there[it], results[first], there[first])) == NOISY]
+    said = {number: NOISY if number in noisy else _said(it) for number, it in gains.items()}
+    values: Values = {"configuration": names[first], "what": what, "margin": _WITHIN, "value": _quantity(there[first])}
+    if all(it == SAME for it in said.values()):
+        return Fact("best-configuration", "same", key.mode, values)
+    known = {number: it for number, it in gains.items() if it is not None}
+    open_ = [
+        it
+        for it, of in known.items()
+        if said[it] == NOISY or (said[it] not in (SAME, BELOW) and at_most(_ends(of), 1 + MARGIN) is not True)
+    ]
+    if not open_ and len(known) == len(gains):
+        tops = [it.high or it.ratio for it in known.values()]
+        return Fact("best-configuration", "none", key.mode, {**values, "most": times(max([*tops, 1.0]))})
+    rival = min(open_ or known, key=lambda number: there[number].value)
+    values |= {"other": names[rival], "ratio": _ratio(known[rival])}
+    return Fact("best-configuration", "noise" if said[rival] == NOISY else "open", key.mode, values)
+
+
+def best_of_models(results: Sequence[Result], names: Sequence[str]) -> list[Fact]:
+    """Which configuration is the best by time, for each of several models and works whose configurations took turns; nothing of those on
+    several EPs, of which `ep_facts` tell."""
+    groups = [group for group in alike_but_for_ep(results) if not _fastest_ep([results[it] for it in group])]
+    found = (bests([results[it] for it in group], [names[it] for it in group]) for group in groups)
+    return [it.fact for of_group in found for it in of_group if it.what not in _COST_NAMES]
+
+
+# EPs
+
+
+class _OfEp(NamedTuple):
+    """The best mode of an EP."""
+
+    ep: str
+    result: Result
+    series: Series
+
+
+def ep_facts(results: Sequence[Result]) -> list[Fact]:
+    """How much faster the fastest EP is than each other one, each with its best mode, for each model and work that several EPs were
+    measured on; nothing of the configurations of one run alone, of which `bests` says more."""
+    groups = [[results[number] for number in group] for group in alike_but_for_ep(results)]
+    if len(groups) == 1 and all(are_one_run(groups[0][0], it) for it in groups[0][1:]):
+        return []
+    return [fact for group in groups for fact in _fastest_ep(group)]
+
+
+def _fastest_ep(group: Sequence[Result]) -> list[Fact]:
+    """Of modes that can replace each other, or else of those whose tensors stay on the device."""
+    kind = KINDS[group[0].kind]
+    usable = [it for it in group if doubt(it) is None]
+    eps = {it.target["ep"] for it in usable}
+    if not kind.live or kind.axes or kind.of_stages or len(eps) < 2:
+        return []
+    (timed, *_) = kind.views[0].gated
+    # Beside modes that time how the host writes inputs and reads outputs it would have a lead that is none.
+    untimed = {it.target["ep"] for it in usable if it.median(HOST_ACCESSIBLE, timed.metric) is not None} != eps
+    modes = [it for it in ALL_MODES if not (untimed and it == HOST_ACCESSIBLE)]
+    for on_device in (False, True):
+        best: dict[str, _OfEp] = {}
+        for result in usable:
+            for mode in modes:
+                found = series_at(result, Key(mode, (), timed))
+                if found is None or is_rate(mode, LATENCY) or mode_of(mode).on_device != on_device:
+                    continue
+                ep = result.target["ep"]
+                if ep not in best or found.value < best[ep].series.value:
+                    best[ep] = _OfEp(short(ep), result, found)
+        if len(best) == len(eps):
+            top, *others = sorted(best.values(), key=lambda it: it.series.value)
+            return [_of_pair(top, it) for it in others]
+    return []
+
+
+def _of_pair(top: _OfEp, other: _OfEp) -> Fact:
+    found = between(top.result, top.series, other.result, other.series)
+    said = _said(found)
+    values: Values = {
+        "model": top.result.model["path"], "ep": top.ep, "latency": _quantity(top.series), "other": other.ep,
+        "other_mode": other.series.key.mode, "other_latency": _quantity(other.series), "margin": _WITHIN,
+    }  # fmt: skip
+    if found is not None:
+        values["ratio"] = _ratio(found)
+    far = found is not None and found.apart and _ends(found) is None
+    if far:
+        values["times"] = FAR
+    verdicts: dict[str, str] = {ABOVE: "faster", SAME: "same", NOISY: NOISY, UNKNOWN: UNKNOWN}
+    return Fact("fastest-ep", "far" if far else verdicts.get(said, UNCERTAIN), top.series.key.mode, values)
+
+
+# Two results
+
+
+def ratio_facts(results: Sequence[Result], names: Sequence[str], found: Sequence[Row], same: float) -> list[Fact]:
+    """In which modes the second of two results is slower or faster, by the figure that its kind is judged by."""
+    (timed, *_) = KINDS[results[0].kind].views[0].gated
+    alike: dict[str, list[str]] = {}
+    facts = []
+    for row in found if len(results) == 2 else ():
+        ratio = row.since_first[1]
+        if row.key.figure != timed or row.key.point or ratio is None or _said(ratio) == UNKNOWN:
+            continue  # of too few blocks `lacking_facts` tell
+        said: str = NOISY if ratio.doubted and not ratio.apart else verdict_of(_ends(ratio), 1 + same)
+        said = _said(ratio) if ratio.apart else said
+        if said in (ABOVE, BELOW):
+            values: Values = {
+                "what": row.key.metric.title,
+                "configuration": names[1],
+                "base": names[0],
+                "ratio": _ratio(ratio),
+            }
+            facts.append(Fact("difference", "slower" if said == ABOVE else "faster", row.key.mode, values))
+        else:
+            alike.setdefault(said, []).append(row.key.mode)
+    shared: Values = {"configuration": names[-1], "base": names[0], "margin": Quantity(same * 100, "%")}
+    facts += [Fact("difference", said, "", {**shared, "modes": modes}) for said, modes in alike.items()]
+    return facts
+
+
+def lacking_facts(results: Sequence[Result], names: Sequence[str], found: Sequence[Row]) -> Iterator[Fact]:
+    """What results that were compared have too few blocks of, and what gives them."""
+    few = lacking(results, found)
+    if few is None:
+        yield Fact("few-blocks", "load", "", {"needed": FEWEST_BLOCKS})
+        return
+    alike: dict[tuple[int, str], list[str]] = {}
+    for number, (count, more) in few.items():
+        alike.setdefault((count, more), []).append(names[number])
+    last = {more: count for count, more in alike}  # a command is said once
+    for (count, more), called in alike.items():
+        values: Values = {"configurations": called, "blocks": count, "needed": PARTS}
+        yield Fact(
+            "few-blocks", "several" if len(called) > 1 else "one", "", values, more if last[more] == count else ""
+        )
+
+
+# Items
+
+
+def items_facts(results: Sequence[Result], names: Sequence[str], modes: Sequence[str] = ()) -> Iterator[Fact]:
+    """Which of several results of one model gets most items done, in some modes or in all, where one has a batch."""
+    if len({result.model["sha256"] for result in results}) > 1:
+        return
+    found = (best_mode(it, name, modes) for it, name in zip(results, names, strict=True) if doubt(it) is None)
+    rates = [it for it in found if it is not None]
+    if len(rates) < 2 or not any(is_batch(it.items) for it in rates):
+        return
+    top = max(rates, key=lambda it: it.items_per_s)
+    said = {it.name: verdict_of(_over(top, it)) for it in rates if it is not top}
+    ties = [name for name, it in said.items() if it == SAME]
+    rivals = [name for name, it in said.items() if it not in (SAME, ABOVE)]
+    values: Values = {
+        "configuration": top.name,
+        "rate": per_s(top.items_per_s, top.ci95, "items"),
+        "ties": rivals or ties,
+    }
+    yield Fact("most-items", "open" if rivals else "tied" if ties else "most", top.mode, values)
+
+
+def _over(top: Rate, other: Rate) -> tuple[float, float] | None:
+    if top.ci95 is None or other.ci95 is None:
+        return None
+    return top.ci95[0] / max(other.ci95[1], 1e-9), top.ci95[1] / max(other.ci95[0], 1e-9)
