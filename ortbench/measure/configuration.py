@@ -17,7 +17,7 @@ from ortbench.measure.describe import describe, new_result
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker, worker_for
 from ortbench.measure.schedule import Block, add_host_time, by_stage, by_token, streams
-from ortbench.model.modes import BYTES_D2H, BYTES_H2D, READBACK, RUN, SYNCS
+from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, READBACK, RUN, SYNCS
 from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
 from ortbench.model.result import FAILED, NOT_MEASURED, OK, UNSUPPORTED, Case, Result
 from ortbench.model.schema import CaseCheck, CaseSync, Machine, Stopped
@@ -114,7 +114,10 @@ class Configuration:
             self.model_files.digest(model)  # while the worker loads them
         opened = self._receive_opened("loading")
         describe(self.result, self.plan, machine, self.model_files, run_id, opened)
-        if self.plan.on_host and self.result.target["memory"]["kind"] == "host":
+        is_on_host = self.result.target["memory"]["kind"] == "host"
+        if is_on_host and self.plan.loop.until_agreed:  # no link is copied over: the time tells more of the latency
+            self.plan = replace(self.plan, loop=replace(self.plan.loop, phases=(LATENCY,)))
+        if is_on_host and self.plan.on_host:
             self.plan = replace(self.plan, modes=self.plan.on_host)
             self.cases = {mode: self.cases[mode] for mode in self.plan.modes}
             self.result.cases = list(self.cases.values())

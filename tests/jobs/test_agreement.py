@@ -95,6 +95,18 @@ def test_a_mode_that_processes_agree_on_is_settled_while_another_goes_on(
     assert "of 5 processes (3 of device-tensors), one after the other" in text
 
 
+@pytest.mark.process
+def test_on_host_memory_latency_alone_is_timed(library: Path, clock: Clock, tmp_path: Path) -> None:
+    knobs = Config(compute_us=2000, host_memory=True).environ()
+    for name, words in (("default", ()), ("given", ("--iterations", 3))):
+        line = ("run", relu_model(tmp_path / "relu.onnx", 1 << 10), "--ep-library", library, "--mode", DEVICE, *words)
+        assert ortbench(*line, "--out", tmp_path / name, **knobs, ORTBENCH_TESTS_MAIN=QUICK).code == 0
+        (file,) = (tmp_path / name).glob("*/result.json")
+        (case,) = load(file).cases
+        assert ("inference" in case.samples) == (name == "given")
+        assert len(case.first_rounds) == (3 if name == "default" else 0)
+
+
 @pytest.mark.parametrize(
     "given", [{"duration": 5.0}, {"precision": 0.01}, {"iterations": 10}, {"processes": 5}, {"warmup": 1}]
 )
