@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ortbench.core import files
+from ortbench.core import files, printed
 from ortbench.core.errors import OrtbenchError
 from ortbench.plan.plan import Observer
 
@@ -77,6 +77,7 @@ class _Told(Observer):
 def measuring(tell: Callable[[Progress], object] | None) -> Iterator[Observer]:
     """The block measures: no other one of this process does meanwhile, and its observer calls back."""
     with _turn, files.noting_apart():
+        printed.begin()
         yield Observer() if tell is None else _Told(tell)
 
 

@@ -20,7 +20,7 @@ import typer
 from ortbench.cli import COMPLETING, HELP, commands, spelled_out
 from ortbench.cli.options import Command, Program, function_of
 from ortbench.cli.overview import ABOUT, BEGIN, OWN, WIDEST
-from ortbench.core import safe_stdio, signals
+from ortbench.core import printed, safe_stdio, signals
 from ortbench.core.errors import (
     BAD_INPUT,
     BENCHMARK_FAILED,
@@ -113,7 +113,7 @@ def main(typed: Sequence[str]) -> NoReturn:
     if COMPLETING in os.environ:
         safe_stdio.to_the_end(_complete)
     _offer(typed)
-    safe_stdio.to_the_end(partial(_carry_out, list(typed)))
+    safe_stdio.to_the_end(partial(_carry_out_and_warn, list(typed)))
 
 
 def _tell_ci(command: str, message: str) -> None:
@@ -139,6 +139,15 @@ def _instead(command: str, name: str) -> str | None:
 _NO_NUMBER = r"Invalid value for '(.+)': Input should be a valid \w+, unable to parse .*"
 _WRITTEN = ("--html", "--json", "--markdown", "--junit")  # options that look as if they took no value
 _ALIKE = 0.75  # of two names: less is no slip of the fingers
+
+
+def _carry_out_and_warn(typed: list[str]) -> int:
+    """Have a command carried out, and give the first warning that processes printed where the command did not."""
+    printed.begin()
+    code = _carry_out(typed)
+    if warning := printed.warning(where_shown=False):
+        complain(warning)
+    return code
 
 
 def _carry_out(typed: list[str]) -> int:

@@ -13,6 +13,9 @@ from contextlib import suppress
 from ortbench.core import processes, signals
 from ortbench.core.errors import BenchmarkFailed
 
+if sys.platform != "win32":
+    import fcntl
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +46,12 @@ class WorkerProcess:
 def nameless_file() -> IO[bytes]:
     """A file for what a process prints, which goes with its last user; where there is no room for one, nowhere."""
     try:
-        return tempfile.TemporaryFile()
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever asked for it closes it
     except OSError:
         return open(os.devnull, "w+b")
+    if sys.platform != "win32":  # what is cut goes on at its end
+        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+    return file
 
 
 early: list[WorkerProcess] = []  # at most one, until it is taken

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ortbench.core import signals
+from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict, nothing_measured
@@ -97,6 +97,7 @@ def carry_out(job: Job, record: Record, folder: Path, quiet: bool) -> Record | N
     began = time.monotonic()
     try:
         emptied(folder)
+        printed.keep_in(folder)
         verdict = _measured(job, folder, quiet)
         if verdict is None:
             return None

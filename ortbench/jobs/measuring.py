@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ortbench.core import files, signals
+from ortbench.core import files, printed, signals
 from ortbench.core.errors import BadInput, OrtbenchError
 from ortbench.core.safe_text import plain_name
 from ortbench.core.units import at_most
-from ortbench.measure.process import Client, open_worker
+from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.plan.plan import Observer, Plan
 
 if TYPE_CHECKING:
@@ -82,11 +82,16 @@ def measure_and_save(
 
         signals.defer_signals()  # from here on there is a folder, and soon something in it
         folder = None if place is None else place()
+        if folder is not None:
+            printed.keep_in(folder)
         try:
             experiment = begin(stack, folder, observed(stack, quiet, observer))
             experiment.run()
-        except BaseException:
+        except BaseException as error:
             if folder is not None:
+                client.close()
+                if not isinstance(error, WorkerLost):
+                    printed.discard(folder)
                 discard_if_empty(folder)
             raise
     return experiment, folder

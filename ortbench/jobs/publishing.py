@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ortbench.core import files, safe_text
+from ortbench.core import files, printed, safe_text
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.core.paths import Kind, check_readable, is_folder, kind_of, may
 from ortbench.core.safe_text import complain
@@ -70,6 +70,8 @@ def publish(
             print_report(report, wanted.verbose)
     if wanted.html is not None and page is not None:
         write(wanted.html, page(), "--html")
+    if (warning := printed.warning(where_shown=True)) and not wanted.quiet:
+        complain(warning)
 
 
 def page_of(

@@ -144,7 +144,7 @@ class Configuration:
     @property
     def worker(self) -> Client:
         assert self._client is not None, "the side was not started"
-        self._client.while_waiting = self.while_waiting
+        self._client.while_waiting, self._client.name = self.while_waiting, self.name
         return self._client
 
     def pause(self) -> None:

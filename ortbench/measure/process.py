@@ -6,9 +6,7 @@ import atexit
 import contextlib
 import errno
 import json
-import os
 import queue
-import re
 import signal
 import subprocess
 import sys
@@ -16,10 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from functools import cache
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from ortbench.core import signals
-from ortbench.core.errors import BadInput, BenchmarkFailed, from_data, one_line
+from ortbench.core import printed, signals
+from ortbench.core.errors import BadInput, BenchmarkFailed, from_data
 from ortbench.core.interpreters import program, surroundings
 from ortbench.core.processes import startable
 from ortbench.core.profiler import is_profiled
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from ortbench.plan.bandwidth_plan import CopyPlan
     from ortbench.plan.plan import Plan
 
-_LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # ONNX Runtime ends the colour of a logged line on a line of its own
 _TELL_S = 1.0  # how often who waits for an answer is told that there is none yet
 _STATELESS = {"packages", "examine", "devices", "inspect"}  # requests that no later one rests on
 _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
@@ -66,12 +62,14 @@ class Client:
         started_ns: on the clock of `time.perf_counter_ns`.
         while_waiting: called each second for which an answer is waited for.
         meanwhile: called once before the next answer is waited for, for what can be done in that time; then None.
+        name: of the configuration that it measures.
     """
 
     def __init__(self, timeout_s: float, python: str | None = None, started: WorkerProcess | None = None) -> None:
         self.timeout_s = timeout_s
         self.while_waiting: Callable[[], None] = lambda: None
         self.meanwhile: Callable[[], None] | None = None
+        self.name = ""
         self._python = python
         self._called = "the worker" if python is None else f"the worker of {python}"
         self._start(started)
@@ -214,6 +212,7 @@ class Client:
         until = min(until, time.monotonic() + limit_s)
         line = None
         while line is None:
+            printed.limit(self._worker.stderr)
             left_s = until - time.monotonic()
             try:
                 with signals.awaited():
@@ -243,7 +242,7 @@ class Client:
         return f"{self._called} {how}{self._doing()}{self._words()}"
 
     def _words(self) -> str:
-        return "" if self._worker.stderr.closed else last_words(self._worker.stderr, "its")
+        return printed.last_words(self._worker.stderr, "its")
 
     def _kill(self) -> None:
         self._worker.end()
@@ -259,16 +258,7 @@ class Client:
                 self._process.wait(_FLUSH_S)
         self._kill()
         self._reader.join(timeout=5)  # longer only if something the EP started keeps the pipe
-        self._worker.stderr.close()
-
-
-def last_words(file: IO[bytes], whose: str) -> str:
-    """The end of what a process wrote to a file, on one line, as the rest of a sentence."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - 4096))
-    text = _COLOURS.sub("", file.read().decode(errors="replace"))
-    words = one_line(text.strip().splitlines()[-1], _LAST_WORDS) if text.strip() else ""
-    return f"; {whose} last words: {words}" if words else ""
+        printed.take(self._worker.stderr, f"process {self.pid}: {self.name or self._called}")
 
 
 def worker_for(plan: Plan) -> Client:

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any, cast
 
 from ortbench.analysis.engines import CACHES, cache_options
-from ortbench.core import signals
+from ortbench.core import printed, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder
 from ortbench.core.interpreters import NO_TELEMETRY, given_variables, program, surroundings
@@ -27,7 +27,7 @@ from ortbench.core.units import share
 from ortbench.core.worker_process import nameless_file
 from ortbench.measure.bench import Bench, Series
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.process import last_words, own_folder
+from ortbench.measure.process import own_folder
 from ortbench.measure.schedule import Block, OneByOne
 from ortbench.model import schema
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_MEMORY, START_PARTS
@@ -120,11 +120,11 @@ def start(folder: Path, python: str | None, timeout_s: float, outputs: Path | No
     environment = {**NO_TELEMETRY, **(given_variables() if python is None else surroundings())}
     found = folder / FOUND
     found.unlink(missing_ok=True)
-    with nameless_file() as printed:
+    with nameless_file() as file:
         with signals.held():
             begun = time.perf_counter_ns()
             process = start_process(
-                "a fresh process", line, ends_with_us=True, env=environment, stdout=printed, stderr=printed
+                "a fresh process", line, ends_with_us=True, env=environment, stdout=file, stderr=file
             )
             launched = time.perf_counter_ns()
             signals.end_with_process(process.kill)
@@ -139,9 +139,11 @@ def start(folder: Path, python: str | None, timeout_s: float, outputs: Path | No
             signals.ended(process.kill)
             assert process.stdin is not None
             process.stdin.close()
-        ended = time.perf_counter_ns()
+            ended = time.perf_counter_ns()
+            words = printed.last_words(file, "its")
+            printed.take(file, f"process {process.pid}: a start")
         if process.returncode or not found.is_file():
-            raise BenchmarkFailed(f"a start ended with exit code {process.returncode}{last_words(printed, 'its')}")
+            raise BenchmarkFailed(f"a start ended with exit code {process.returncode}{words}")
     told = json.loads(found.read_text(encoding="utf-8"))
     *parts, second = zip([begun, *told["times"]], told["times"], strict=False)
     samples = {LATENCY: parts[-1][1] - begun}

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.core import files, safe_stdio, signals
+from ortbench.core import files, printed, safe_stdio, signals
 from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
 from ortbench.core.profiler import find_nsys, nsys_version
 from ortbench.core.safe_text import complain
@@ -76,6 +76,7 @@ def _recorded(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list[str])
     version = nsys_version(tool)
     signals.defer_signals()  # from here on there is a folder, and soon something in it
     folder = new_folder(out, run_name([plan], "profile"))
+    printed.keep_in(folder)
     if not quiet:
         print(f"profiling under Nsight Systems {version} …", file=sys.stderr)
     report, interrupted = folder / "report", False
@@ -94,6 +95,8 @@ def _recorded(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list[str])
                 raise
             interrupted = True
             remarks.append(_NOT_READ)
+        for file in Path(inner).rglob(printed.FILE_NAME):
+            printed.take(file.open("rb"), "session")
         session = from_data(door.parse(door.content_of(found), str(found))["session"], str(found))
     session.command = list(plan.command)
     if remarks and not interrupted:

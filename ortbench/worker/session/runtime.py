@@ -88,7 +88,7 @@ def own_package() -> str:
 
 
 def begin() -> None:
-    """Before anything is asked of ORT: errors only, its warnings about devices and placement are in the report in words
-    of our own. Raises `BenchmarkFailed`: this version is too old."""
+    """Before anything is asked of ORT: it logs warnings, as it does in any program. Raises `BenchmarkFailed`: this version is
+    too old."""
     refuse_old()
-    ort.set_default_logger_severity(3)
+    ort.set_default_logger_severity(2)

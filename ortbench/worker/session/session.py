@@ -206,7 +206,7 @@ def run_options(target: Target, graph_id: int | None) -> Any:
 
 def _options(target: Target, provider: Provider, ep_options: dict[str, str]) -> Any:
     options = ort.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 2
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _OPT_LEVELS[target.opt_level])
     options.execution_mode = getattr(ort.ExecutionMode, _EXECUTION_MODES[target.execution_mode])
     options.enable_cpu_mem_arena, options.enable_mem_pattern = target.cpu_mem_arena, target.mem_pattern

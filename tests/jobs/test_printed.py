@@ -1,0 +1,234 @@
+"""What ONNX Runtime, EPs and drivers print in workers: a file beside the result has it, the screen one line of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+
+import ortbench as api
+from ortbench.core import printed
+from ortbench.measure.process import Client, WorkerLost
+from tests.conftest import MODELS, ONCE, SCREEN, command, ortbench
+from tests.jobs.test_interrupted import interrupted
+from tests.refdevice import Config
+from tests.small_disk import small_disk
+
+TINY = MODELS / "tiny.onnx"
+CPU = ("--ep", "cpu", "--mode", "cpu-tensors", *ONCE)
+FIRST = "2 warnings in stderr.txt: Removing initializer 'spare'. It is not use…"
+UNUSED = """<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y)
+<float[1] unused = {1}, float[1] spare = {2}> { y = Relu(x) }"""
+
+
+@pytest.fixture(scope="module")
+def unused(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of which ONNX Runtime removes two initializers, with a warning each."""
+    path = tmp_path_factory.mktemp("unused") / "unused.onnx"
+    onnx.save(onnx.parser.parse_model(UNUSED), path)
+    return path
+
+
+def kept(out: Path) -> list[str]:
+    """The files of what was printed in a folder, by their paths in it."""
+    return sorted(str(it.relative_to(out)) for it in out.rglob(printed.FILE_NAME))
+
+
+# What is a warning
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("\x1b[0;93m2026-11-28 23:11:38.44 [W:onnxruntime:, graph.cc:5777 Clean] Removing it\x1b[m", "Removing it"),
+        ("2026-11-28 23:11:38.44 [E:onnxruntime:log.id, env.cc:254 ThreadMain] affinity", "affinity"),
+        ("[I:onnxruntime:, session.cc:1 Init] this is no warning", None),
+        ("/lib/onnx.py:3: UserWarning: it is old", "/lib/onnx.py:3: UserWarning: it is old"),
+        ("[TRT] ERROR: no engine", "[TRT] ERROR: no engine"),
+        ("OpenVINO: 2 errors", "OpenVINO: 2 errors"),
+        ("the device is open", None),
+        ("[W:onnxruntime:Default, device_discovery.cc:1 Find] GPU device discovery failed: no file", None),
+        ("[W:onnxruntime:, session_state.cc:1 Verify] Some nodes were not assigned to the preferred execution providers", None),
+        ("[W:onnxruntime:, transformer_memcpy.cc:1 Apply] 2 Memcpy nodes are added to the graph g for CUDA", None),
+        ("[E:onnxruntime:, executor.cc:1 Run] Non-zero status code returned while running Add node", None),
+    ],
+)  # fmt: skip
+def test_what_counts_as_a_warning(line: str, first: str | None) -> None:
+    printed.begin()
+    printed.count_warnings([printed.plain(line.encode())])
+    assert printed.warning(where_shown=True) == (None if first is None else f"1 warning printed: {first}")
+
+
+# Where it goes
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("run", ()),
+        ("run", ("--intra-op-threads", "1,2")),
+        ("loop", ("--feedback", "y=x", "--steps", 2)),
+        ("load", ("--concurrency", 1, "--duration", "0.1")),
+        ("start", ("--iterations", 2)),
+        ("gate", ("--max-cpu-nodes", 9, "--duration", "0.1")),
+    ],
+)
+def test_a_file_has_it_and_the_screen_a_line(name: str, line: tuple[object, ...], unused: Path, tmp_path: Path) -> None:
+    model = ("--model", unused) if name == "gate" else (unused,)
+    short = ONCE if name in ("run", "loop") else ()
+    mode = () if name in ("loop", "start") else ("--mode", "cpu-tensors")
+    ran = ortbench(name, *model, "--ep", "cpu", *mode, *short, *line, "--out", tmp_path, **{SCREEN: ""})
+    assert (ran.code, ran.error_line) == (0, FIRST)
+    assert len(ran.err.rstrip()) <= 80
+    (path,) = kept(tmp_path)
+    assert path.count("/") == 1  # one of the whole command
+    text = (tmp_path / path).read_text()
+    assert "] Removing initializer 'unused'. It is not used by any node" in text
+    assert "\x1b" not in text
+    processes = [it for it in text.splitlines() if it.startswith("# process ")]
+    whose = "intra-op-threads=1" if "1,2" in line else "candidate" if name == "gate" else "cpu"
+    assert processes[0].endswith(f": {whose}")
+
+
+@pytest.mark.process
+def test_what_saves_no_result_says_it_and_nobody_is_told_who_asked_for_quiet(unused: Path, tmp_path: Path) -> None:
+    ran = ortbench("inspect", unused, "--ep", "cpu", cwd=tmp_path)
+    assert ran.error_line == "2 warnings printed: Removing initializer 'spare'. It is not used by a…"
+    ran = ortbench("run", unused, *CPU, "--out", tmp_path, "-q")
+    assert (ran.code, ran.err, len(kept(tmp_path))) == (0, "", 1)
+
+
+@pytest.mark.process
+def test_nothing_printed_is_no_file(tmp_path: Path) -> None:
+    ran = ortbench("run", TINY, *CPU, "--out", tmp_path)
+    assert (ran.code, ran.err, kept(tmp_path)) == (0, "", [])
+
+
+@pytest.mark.process
+def test_a_case_has_its_own_and_the_suite_one_line(unused: Path, tmp_path: Path) -> None:
+    modes = "mode = 'cpu-tensors'\niterations = 1\nwarmup = 1"
+    cases = f"[[bench]]\nmodel = '{unused}'\n{modes}\n[[bench]]\nmodel = '{TINY}'\n{modes}"
+    (tmp_path / "s.toml").write_text(f"[suite]\nname = 's'\n[defaults]\nep = 'cpu'\n{cases}\n")
+    ran = ortbench("suite", "s.toml", "--out", "out", cwd=tmp_path)
+    assert ran.code == 0
+    assert ran.err.splitlines()[2:] == [f"ortbench: {FIRST}"]
+    assert kept(tmp_path / "out") == ["unused--cpu/stderr.txt"]
+
+
+@pytest.mark.process
+def test_a_call_from_python_keeps_the_same_file(
+    unused: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result, _ = (
+        api.run(it, out=tmp_path, ep="cpu", modes=["cpu-tensors"], iterations=1, warmup=1) for it in (unused, TINY)
+    )
+    assert result.folder is not None
+    assert kept(tmp_path) == [f"{result.folder.name}/stderr.txt"]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.process
+def test_what_an_ep_prints_itself_is_in_the_file_and_no_warning(library: Path, tmp_path: Path) -> None:
+    knobs = Config(fault="print", fault_at="run", fault_when="1+").environ()
+    ran = ortbench("run", TINY, "--ep-library", library, *ONCE, "--out", tmp_path, **knobs)
+    assert (ran.code, ran.err) == (0, "")
+    (path,) = kept(tmp_path)
+    assert (tmp_path / path).read_text().count("the reference device prints a line\n") >= 4
+    assert "prints a line" not in ran.out
+
+
+# Failures
+
+
+@pytest.mark.process
+def test_a_user_s_mistake_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bad.onnx").write_text("no model")
+    ran = ortbench("run", "bad.onnx", *CPU, "--out", tmp_path / "out", cwd=tmp_path)
+    assert (ran.code, kept(tmp_path)) == (2, [])
+    assert "is not a model" in ran.error_line
+
+
+@pytest.mark.process
+def test_all_that_a_lost_worker_printed_is_kept(library: Path, unused: Path, tmp_path: Path) -> None:
+    knobs = Config(fault="abort", fault_at="run", fault_when="1").environ()
+    ran = ortbench("run", unused, "--ep-library", library, *ONCE, "--out", "out", cwd=tmp_path, **knobs)
+    assert ran.code == 1
+    (path,) = kept(tmp_path / "out")
+    lost, warning = ran.err.splitlines()
+    assert "the worker was ended by SIGABRT" in lost
+    assert warning.startswith(f"ortbench: 2 warnings in out/{path}: Removing init")
+
+
+@pytest.mark.wide
+@pytest.mark.process
+def test_ctrl_c_keeps_it(unused: Path, tmp_path: Path) -> None:
+    line = command("run", unused, "--ep", "cpu", "--duration", 3600, "--warmup", 1, "--out", tmp_path)
+    ran = interrupted(line, lambda: [*tmp_path.glob("*/result.json")])
+    assert (ran.code, len(kept(tmp_path))) == (130, 1)
+
+
+@pytest.mark.process
+def test_a_full_disk_costs_the_file(unused: Path, tmp_path: Path) -> None:
+    disk = small_disk(tmp_path)
+    ran = disk.run(0, "run", unused, *CPU, "--out", disk.place)
+    assert ran.code == 1
+    lost = next(line for line in ran.err.splitlines() if "not written" in line)
+    assert "/stderr.txt" in lost
+    assert "cpu-tensors" in ran.out
+
+
+# Too much
+
+CHATTY = (
+    "yes 'a line of a driver that prints and prints' | head -c {size} >&2; echo >&2; echo 'the last one' >&2; {then}"
+)
+
+
+@pytest.fixture
+def chatty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Client]:
+    """Makes a client whose worker is a shell script that prints so many bytes, and then does something."""
+    program = tmp_path / "worker"
+    monkeypatch.setattr(sys, "executable", str(program))
+
+    def client(size: int, then: str) -> Client:
+        program.write_text(f"#!/bin/sh\n{CHATTY.format(size=size, then=then)}\n")
+        program.chmod(0o755)
+        return Client(timeout_s=300)
+
+    return client
+
+
+@pytest.mark.process
+@pytest.mark.skipif(os.name == "nt", reason="the worker is a shell script")
+def test_the_file_is_cut_and_says_so_and_the_last_words_are_those(
+    chatty: Callable[..., Client], tmp_path: Path
+) -> None:
+    printed.begin()
+    printed.keep_in(tmp_path)
+    for _ in range(2):
+        with (
+            chatty(printed.LARGEST * 2 // 3, "exit 3") as client,
+            pytest.raises(WorkerLost, match="words: the last one"),
+        ):
+            client.ask("devices")
+    content = (tmp_path / printed.FILE_NAME).read_bytes()
+    assert len(content) < printed.LARGEST + 100
+    assert content.endswith(b"# cut: more than 10 MB were printed\n")
+
+
+@pytest.mark.process
+@pytest.mark.skipif(os.name == "nt", reason="the worker is a shell script")
+def test_what_a_process_prints_is_cut_while_it_runs_and_what_comes_after_is_read(
+    chatty: Callable[..., Client],
+) -> None:
+    answer = "read line; echo '{\"ok\": 1}'; read line; echo why it ended >&2; exit 3"
+    with chatty(printed.LARGEST + 4_000_000, answer) as client:
+        assert client.ask("devices") == 1
+        with pytest.raises(WorkerLost, match="words: why it ended"):
+            client.ask("devices")
+        assert os.fstat(client._worker.stderr.fileno()).st_size < printed.LARGEST + 1_100_000
