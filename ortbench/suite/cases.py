@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import os
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import islice, product
+from itertools import islice, product, repeat
 from pathlib import Path
 from typing import Any
 
@@ -306,15 +308,30 @@ def shard(ids: Sequence[str], number: int, count: int) -> set[str]:
     return set(mixed[number - 1 :: count])
 
 
-_MOST_LOOKED_AT = 20_000
+_MOST_LOOKED_AT = 50_000
 
 
 def _matches(pattern: str) -> Iterator[str]:
-    """The files that a pattern matches, and every folder that is searched for them, so that a search can be ended."""
+    """The files that a pattern matches, and all that is looked at for them, so that a search can be ended."""
     head, recursive, tail = pattern.partition("/**")
     if not recursive or tail[:1] not in ("", "/"):
         yield from glob.iglob(pattern, recursive=True)
         return
-    for folder in glob.iglob(f"{head}/**/", recursive=True):
-        yield folder
-        yield from glob.iglob(f"{folder}{tail[1:] or '*'}", recursive=True)
+    for folder, count in _folders(head):
+        yield from repeat(folder, count + 1)
+        yield from glob.iglob(f"{glob.escape(folder)}{tail[1:] or '*'}", recursive=True)
+
+
+def _folders(head: str) -> Iterator[tuple[str, int]]:
+    """The folders under those that a pattern matches, each once wherever links lead, and how much is in it."""
+    left, seen = deque(glob.iglob(f"{head}/")), set[tuple[int, int]]()
+    while left:
+        folder = left.popleft()
+        with suppress(OSError), os.scandir(folder) as entries:
+            it = os.stat(folder)
+            if (it.st_dev, it.st_ino) in seen:
+                continue
+            seen.add((it.st_dev, it.st_ino))
+            found = [*entries]
+            left += [f"{folder}{it.name}/" for it in found if not it.name.startswith(".") and it.is_dir()]
+            yield folder, len(found)

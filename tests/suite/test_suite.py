@@ -415,11 +415,23 @@ def test_the_line_of_a_mistake_in_a_long_suite(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.wide  # it looks at 20,000 files
+@pytest.mark.wide  # it looks at 50,000 files
 @pytest.mark.parametrize("pattern", ["/**", "/**/*.nothing", "../../../../../../../../**"])
 def test_a_pattern_that_would_look_at_everything(pattern: str, tmp_path: Path) -> None:
-    said = "looks at more than 20,000 files and folders: name a folder with fewer"
+    said = "looks at more than 50,000 files and folders: name a folder with fewer"
     assert said in mistake(tmp_path, f"[[bench]]\nmodel = '{pattern}'")
+
+
+def test_a_pattern_finds_a_file_once_wherever_links_lead(tmp_path: Path) -> None:
+    inner = tmp_path / "models" / "a[1]" / "b"
+    inner.mkdir(parents=True)
+    (inner / "again").symlink_to(tmp_path / "models")
+    (tmp_path / "models" / "twice").symlink_to(inner)
+    (tmp_path / "models" / ".hidden").mkdir()
+    for folder in (inner, inner.parent, tmp_path / "models" / ".hidden"):
+        (folder / "it.onnx").touch()
+    found = suite(tmp_path, "[[bench]]\nmodel = 'models/**/*.onnx'").cases
+    assert [str(Path(it.model).relative_to(tmp_path / "models")) for it in found] == ["a[1]/it.onnx", "twice/it.onnx"]
 
 
 def test_keys_of_very_many_parts(tmp_path: Path) -> None:
