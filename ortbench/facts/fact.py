@@ -17,7 +17,7 @@ class Quantity(NamedTuple):
     """A figure of a fact."""
 
     value: float
-    unit: str  # ``ns``, ``B``, ``×`` (a ratio), ``share`` (a part of 1), ``inferences/s`` and other rates, ``dB``, ``1`` (a number of something)
+    unit: str  # one of those that `ortbench.model.schema.Figure` lists
     ci95: tuple[float, float] | None = None
     derived: bool = False  # it follows from other figures and was not measured
 

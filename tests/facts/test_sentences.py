@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import Formatter
@@ -16,6 +17,7 @@ from ortbench.facts.findings import facts_of
 from ortbench.facts.sentences import SENTENCES, sentence
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
+from ortbench.model.schema import Figure
 from ortbench.report.screens.screen import has_screen, screen
 from tests import results
 from tests.actions import page
@@ -54,6 +56,19 @@ def test_every_fact_has_a_sentence() -> None:
     for code in ("replacement", "residency", "pipeline", "one-buffer"):
         needed = {*get_args(Claim)} - ({"slower", "same"} if code in ("replacement", "residency") else set())
         assert {(code, verdict) for verdict in needed} <= SENTENCES.keys()
+
+
+def test_the_schema_names_the_unit_of_every_figure() -> None:
+    units = set()
+    for path in (PACKAGE / "facts").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            if isinstance(node, ast.Call) and called == "Quantity" and len(node.args) > 1:
+                units |= {*constants(node.args[1])}
+            elif isinstance(node, ast.Call) and called == "per_s":
+                units |= {f"{it}/s" for of in node.args[2:] for it in constants(of)} or {"inferences/s"}
+    assert {"tokens/s", "items/s", "requests/s", "MHz"} <= units
+    assert units == set(re.findall("``([^`]+)``", Figure.__doc__ or "")) - {"unit"}
 
 
 def test_the_page_of_actions_is_made_from_the_table() -> None:
