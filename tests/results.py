@@ -13,7 +13,8 @@ from ortbench.analysis.derive import derive, put_copies, put_growth
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
-from ortbench.analysis.loads.levels import knees, load_cases, put_scaling
+from ortbench.analysis.loads.knees import knees
+from ortbench.analysis.loads.levels import load_cases, put_scaling
 from ortbench.analysis.steps_and_stages import summarise_starts, summarise_steps
 from ortbench.analysis.sweep import best_of, merge, switched
 from ortbench.core.ep_names import CPU_EP

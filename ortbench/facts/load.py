@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations, takewhile
 from operator import itemgetter
 
-from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, Claim, claim_between, may_be_faster
+from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, may_be_faster
 from ortbench.analysis.comparing.verdict import ABOVE, at_most, verdict_of
 from ortbench.analysis.findings.program import again, how_to_write
 from ortbench.analysis.host import STILL, spins_between_requests
+from ortbench.analysis.loads.knees import bend_of, claim_over, is_open, share_of_peak, times_over
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
@@ -17,13 +18,10 @@ from ortbench.analysis.loads.levels import (
     by_name,
     interval,
     is_full,
-    knee_is_open,
-    knee_of,
     latency_of,
     measured,
     modes_of,
     most,
-    quotient,
     rate_of,
     tail_of,
 )
@@ -99,16 +97,6 @@ def _rate(level: Case) -> Quantity:
     return per_s(rate_of(level), interval(level, THROUGHPUT))
 
 
-def _over(base: Case, level: Case) -> Value:
-    """How many times as many inferences a load point completes as another."""
-    found = quotient(rate_of(level), rate_of(base), interval(level, THROUGHPUT), interval(base, THROUGHPUT))
-    return Value(found.ratio, found.ci95)
-
-
-def _claim(result: Result, base: Case, level: Case) -> Claim:
-    return claim_between(result, base, level, _over(base, level))
-
-
 def _peak(result: Result) -> Iterator[Fact]:
     """Which mode completes most compared with `cpu-tensors`, of both groups; that itself where none completes more."""
     found = peaks(result)
@@ -123,7 +111,7 @@ def _peak(result: Result) -> Iterator[Fact]:
     if len(found) == 1:
         yield Fact("peak", "alone", base, values)
         return
-    claims = {mode: _claim(result, found[base], it) for mode, it in found.items() if mode != base}
+    claims = {mode: claim_over(result, found[base], it) for mode, it in found.items() if mode != base}
     best: float = 0
     for on_device in (False, True):
         group = [mode for mode, it in claims.items() if it == FASTER and mode_of(mode).on_device is on_device]
@@ -133,46 +121,29 @@ def _peak(result: Result) -> Iterator[Fact]:
             more: Values = {
                 "rate": _rate(found[mode]),
                 "where": at(found[mode]).phrase,
-                "speedup": times(_over(found[base], found[mode])),
+                "speedup": times(times_over(found[base], found[mode])),
                 "needs": needs(result),
             }
             yield Fact("peak", "more-if" if on_device else "more", mode, {**values, **more}, how_to_write(result, mode))
     if not best:
         told = {*claims.values()}
-        is_open = UNKNOWN in told or any(
-            may_be_faster(_over(found[base], it)) for mode, it in found.items() if mode != base
+        may_be_more = UNKNOWN in told or any(
+            may_be_faster(times_over(found[base], it)) for mode, it in found.items() if mode != base
         )
-        yield Fact("peak", "noise" if NOISY in told else "open" if is_open else "none-more", base, values)
-
-
-def knee_case(levels: Sequence[Case]) -> Case | None:
-    """The load point of the knee; None where there is none."""
-    knee = knee_of(levels)
-    return None if knee is None else next(it for it in levels if at(it).value == knee["concurrency"])
-
-
-def open_knee(result: Result, mode: str) -> Case | None:
-    """The knee of a mode that noise of the machine may have made, or that intervals leave open, which is then none."""
-    levels = measured(result, CONCURRENCY, mode)
-    bend = knee_case(levels)
-    if bend is None:
-        return None
-    before = levels.index(bend) - 1
-    is_noise = before >= 0 and is_busy(result) and _claim(result, levels[before], bend) != FASTER
-    return bend if is_noise or knee_is_open(levels, bend) else None
+        yield Fact("peak", "noise" if NOISY in told else "open" if may_be_more else "none-more", base, values)
 
 
 def _knee(result: Result, mode: str) -> Iterator[Fact]:
     """How many clients are worth it, and what becomes of latency beyond."""
     levels = measured(result, CONCURRENCY, mode)
-    bend = knee_case(levels)
+    bend = bend_of(levels)
     if bend is None:
         return
-    last, highest = levels[-1], max(map(rate_of, levels))
+    last = levels[-1]
     values: Values = {
-        "clients": int(at(bend).value), "share": share(rate_of(bend) / highest if highest else 1.0), "rate": _rate(bend),
+        "clients": int(at(bend).value), "share": share(share_of_peak(levels, bend)), "rate": _rate(bend),
     }  # fmt: skip
-    if open_knee(result, mode) is not None:
+    if is_open(result, levels, bend):
         busy = is_busy(result)
         yield Fact(
             "knee",

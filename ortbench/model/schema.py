@@ -467,7 +467,8 @@ class LoadSetup(TypedDict):
 
 
 class Knee(TypedDict):
-    """The last number of clients that brought at least 5 % more runs/s, and its share of the highest runs/s."""
+    """The last number of clients that brought at least 5 % more inferences/s, and its share of the most; null where intervals overlap
+    or the machine was too busy to tell."""
 
     concurrency: int
     share_of_peak: float

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ortbench.analysis.loads.knees import bend_of, knee_of
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
@@ -17,7 +18,6 @@ from ortbench.analysis.loads.levels import (
     is_full,
     is_of_few,
     kept,
-    knee_of,
     load_cases,
     measured,
     meets,
@@ -33,7 +33,6 @@ from ortbench.core import units
 from ortbench.core.resampling import FEW
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.core.units import change
-from ortbench.facts.load import open_knee
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.modes import (
     ALL_SHAPES,
@@ -220,14 +219,13 @@ def mode_curves(result: Result) -> model.Table:
 
 def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
     by_clients, by_rate = measured(result, CONCURRENCY, mode), measured(result, RATE, mode)
-    knee, peak, rate = knee_of(by_clients), most(by_clients), kept(result).get(mode)
+    bend, knee, peak, rate = bend_of(by_clients), knee_of(result, mode), most(by_clients), kept(result).get(mode)
     few = [_few(result, it) for it in by_rate if rate is not None and at(it).value == rate["violated_from"]]
-    is_noisy = open_knee(result, mode) is not None
     return (
         mode,
-        CANNOT_TELL if is_noisy else model.NOTHING if knee is None else str(knee["concurrency"]),
-        model.NOTHING if knee is None or is_noisy else SHARE.text(knee["share_of_peak"]),
-        model.NOTHING if peak is None or knee is None else units.rate(rate_of(peak)),
+        str(knee["concurrency"]) if knee else CANNOT_TELL if bend else model.NOTHING,
+        model.NOTHING if knee is None else SHARE.text(knee["share_of_peak"]),
+        model.NOTHING if peak is None or bend is None else units.rate(rate_of(peak)),
         _curve(result, by_clients, THROUGHPUT),
         _curve(result, by_clients, "p99"),
         model.NOTHING if rate is None else f"{rate_text(rate['rate'])}/s",

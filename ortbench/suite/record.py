@@ -9,14 +9,14 @@ from typing import Any
 from ortbench.analysis import noise
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.items import item_bytes
-from ortbench.analysis.loads.levels import CONCURRENCY, at, best_level, kept, knee_of, measured, rate_of
+from ortbench.analysis.loads.knees import knee_of
+from ortbench.analysis.loads.levels import at, best_level, kept, rate_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
 from ortbench.analysis.residency import stays_in_place
 from ortbench.analysis.sweep import ITEMS, point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.core.parts import keys_of
 from ortbench.core.units import seconds, times
-from ortbench.facts.load import open_knee
 from ortbench.facts.sentences import sentence
 from ortbench.facts.shared import doubt_facts
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
@@ -207,7 +207,7 @@ def _of_load(result: Result) -> Figures:
     best = best_level(result)
     if best is None:
         return found
-    knee = None if open_knee(result, best.mode) else knee_of(measured(result, CONCURRENCY, best.mode))
+    knee = knee_of(result, best.mode)
     return {
         **found,
         "fastest": best.mode,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.loads.knees import bend_of, knees, share_of_peak
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     RATE,
@@ -19,8 +20,6 @@ from ortbench.analysis.loads.levels import (
     interval,
     is_full,
     kept,
-    knee_of,
-    knees,
     measured,
     most,
     put_scaling,
@@ -58,10 +57,12 @@ def test_the_knee_is_the_last_level_that_brings_five_percent_more() -> None:
     ]
     for throughput, knee, share in cases:
         levels = [closed("cpu-tensors", 2**number, per_s, 1.0) for number, per_s in enumerate(throughput)]
-        found = knee_of(levels)
-        assert found == {"concurrency": knee, "share_of_peak": pytest.approx(share)}
+        bend = bend_of(levels)
+        assert bend is not None
+        assert at(bend).value == knee
+        assert share_of_peak(levels, bend) == pytest.approx(share)
         assert most(levels) is max(levels, key=rate_of)
-    assert knee_of([closed("cpu-tensors", 4, 100, 1.0)]) is None
+    assert bend_of([closed("cpu-tensors", 4, 100, 1.0)]) is None
     levels = [
         closed("cpu-tensors", 1, 100, 1.0),
         failed_level(closed("cpu-tensors", 2, 190, 1.0)),

@@ -8,14 +8,14 @@ from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.verdict import ABOVE, at_most, verdict_of
+from ortbench.analysis.comparing.verdict import at_most
 from ortbench.analysis.loads.queueing import LEAST
 from ortbench.core import units
 from ortbench.core.resampling import FEW, Ratio, of_processes
 from ortbench.core.stats import Stats, Value, t_quantile
 from ortbench.model.modes import CPU_CORES, CPU_TIME, LATENCY, THROUGHPUT, UTILISATION, mode_of
 from ortbench.model.result import OK, Case, Result
-from ortbench.model.schema import Knee, LatencyBounds, LoadBlock, LoadSetup, SloRate
+from ortbench.model.schema import LatencyBounds, LoadBlock, LoadSetup, SloRate
 from ortbench.model.slo import SAMPLES_NEEDED
 
 CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many clients, or so many requests a second
@@ -324,36 +324,6 @@ def paired_reach(ratios: Mapping[int, float], processes: Sequence[int] = ()) -> 
     `interval_of`."""
     logs = _logarithms(ratios, processes)
     return None if len(logs) < FEWEST_BLOCKS else math.exp(_half(logs))
-
-
-WORTH = 0.05  # by what share a level must bring more inf/s than those below it to be worth its clients
-
-
-def knee_of(cases: Sequence[Case]) -> Knee | None:
-    """The last closed load point of a mode, fewest clients first, that is `WORTH` it, and its share of the most; None for one."""
-    if len(cases) < 2:
-        return None
-    knee, most = cases[0], rate_of(cases[0])
-    for case in cases[1:]:
-        if rate_of(case) >= most * (1 + WORTH):
-            knee = case
-        most = max(most, rate_of(case))
-    return {"concurrency": int(at(knee).value), "share_of_peak": rate_of(knee) / most if most else 1.0}
-
-
-def knee_is_open(cases: Sequence[Case], knee: Case) -> bool:
-    """Whether it is open which load point of a mode is the knee: by the intervals one with fewer clients may bring as much, or one with
-    more `WORTH` them."""
-    at_knee = cases.index(knee)
-    fewer = [over(knee, it).ci95 for it in cases[:at_knee]]
-    more = [over(it, knee).ci95 for it in cases[at_knee + 1 :]]
-    return any(verdict_of(it, 1.0) != ABOVE for it in fewer) or any(at_most(it, 1 + WORTH) is None for it in more)
-
-
-def knees(result: Result) -> dict[str, Knee | None]:
-    """The knee of each mode that has load points of closed loops, as a result has it; see `knee_of`."""
-    modes = dict.fromkeys(case.mode for case in load_cases(result) if CONCURRENCY in case.point)
-    return {mode: knee_of(measured(result, CONCURRENCY, mode)) for mode in modes}
 
 
 def most(cases: Sequence[Case]) -> Case | None:

@@ -7,11 +7,11 @@ from math import nan
 from typing import NamedTuple
 
 from ortbench.analysis.loads import levels
+from ortbench.analysis.loads.knees import knee_of
 from ortbench.analysis.loads.levels import slo_text
 from ortbench.analysis.sweep import differing_dims, is_noisy
 from ortbench.core import units
 from ortbench.core.stats import Value
-from ortbench.facts.load import open_knee
 from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, THROUGHPUT, is_rate
 from ortbench.model.result import LOAD, Case, Result
 from ortbench.model.slo import Slo, slo_of
@@ -57,8 +57,7 @@ def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load |
     for number, (name, result) in enumerate(zip(names, results, strict=True)):
         for mode in levels.modes_of(result):
             if len(points := levels.measured(result, kind, mode)) > 1:
-                is_told = kind == levels.CONCURRENCY and open_knee(result, mode) is None
-                knee = levels.knee_of(points) if is_told else None
+                knee = knee_of(result, mode) if kind == levels.CONCURRENCY else None
                 called = f"{name}: {mode}" if len(results) > 1 else mode
                 curves.append(_Curve(called, mode, number, result, points, knee and knee["concurrency"]))
     points = [level for it in curves for level in it.points]
