@@ -21,6 +21,7 @@ from ortbench.analysis.estimates import Row
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
     INFERENCES,
+    RATE,
     LoadPoint,
     figures_of,
     holds,
@@ -44,15 +45,20 @@ from ortbench.measure.describe import say_what_moved
 from ortbench.measure.experiment import TO_START, Experiment, Judge, Unjudged, starting_in
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
-from ortbench.measure.load_configuration import ALONE_S, ArrivalSchedule, LoadSide
+from ortbench.measure.load_configuration import (
+    ALONE_S,
+    FEWEST_CYCLES,
+    SHORTEST_BLOCK_NS,
+    SKIPPED,
+    ArrivalSchedule,
+    LoadSide,
+)
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import Result
 from ortbench.model.schema import PROCESS, LoadBlock, Stopped
 from ortbench.plan.load_plan import AUTO, LoadPlan
 from ortbench.plan.plan import PROCESSES, Observer, Plan
 
-_FEWEST_CYCLES = 5  # of a client in a block, if all wait for one another
-_SHORTEST_BLOCK_NS = 20_000_000
 _ALONE_ROUNDS = 3  # of one client alone where it is not in all rounds
 _ALONE_RUNS = 3  # in each of them, at least
 # What a block takes besides its time: clients begin together, and their outputs are compared.
@@ -63,10 +69,6 @@ _PROCESS_S, _PROCESS_MODE_S, _WRITING_S = 1.0, 0.5, 1.0
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 8
 _LONGEST_BLOCK_NS = 1_000_000_000
 _FEWEST_REQUESTS = 20  # at a rate in each of several processes
-# With a judge
-_ROUNDS = 32  # that a load point's time is to be enough for, unless its blocks must be longer
-_LONGEST_JUDGED_S = 0.25  # of a block of a closed loop: more short blocks tell more than fewer long ones
-_SKIPPED = 3  # requests at the beginning of a stretch
 # How much longer than it is meant to last a stretch with more requests than can be served lasts, at least.
 _PATIENCE_S, _JUDGED_PATIENCE_S = 5.0, 1.0
 
@@ -98,19 +100,26 @@ class Turn(NamedTuple):
     shape: int | None = None
 
 
-def forecast_of(plans: Sequence[Plan], load: LoadPlan) -> Forecast:
+def forecast_of(plans: Sequence[Plan], load: LoadPlan, judge: Judge | None = None) -> Forecast:
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
     level_s, shapes = due.level_s, max(map(blocks_a_round, plans))
     beside_s = _BESIDE_PROCESSES_S if load.sessions == PROCESS else _BESIDE_S
     processes = max((*load.closed, load.workers)) - 1 if load.sessions == PROCESS else 0
     rounds = max(_MOST_ROUNDS, math.ceil(level_s)) + 2 if load.closed else 0  # as each process has whole ones
-    given = 1 if load.file is not None else plans[0].loop.processes
+    may_be_several = load.file is None and (judge is None or isinstance(judge, Unjudged))
+    given = plans[0].loop.processes if may_be_several else 1
+
+    def place_s(place: LoadPoint, run_s: float) -> float:
+        if judge:
+            block_s = max(due.judged_block_s(place, judge.least_runs(it, place), run_s) for it in plans[0].modes)
+            return max(judge.takes, math.ceil(level_s / block_s)) * (block_s + beside_s)
+        # Clients that have the device one after the other take as long together as one alone.
+        least_s, times = (0.0, 1) if place.kind == RATE else (_FEWEST_ROUNDS * LEAST_RUNS * place.value * run_s, rounds)
+        return max(level_s, least_s) + times * beside_s
 
     def measuring_s(run_s: float, modes: int) -> float:
-        # Clients that have the device one after the other take as long together as one alone.
-        least_s = [_FEWEST_ROUNDS * LEAST_RUNS * count * run_s for count in load.closed]
-        closed_s = sum(max(level_s, it) + rounds * beside_s for it in least_s) * shapes
-        rated_s = len(due.rates) * (shapes * (level_s + beside_s) + ALONE_S)
+        closed_s = sum(place_s(LoadPoint(CONCURRENCY, it), run_s) for it in load.closed) * shapes
+        rated_s = sum(shapes * place_s(LoadPoint(RATE, it), run_s) + ALONE_S for it in due.rates)
         searched_s = TRIES * level_s if load.rate == AUTO else 0.0
         alone = rounds + (_ALONE_ROUNDS if load.is_open else 0)
         blocks_s = modes * (closed_s + rated_s + searched_s + alone * (ALONE_S + _ALONE_RUNS * run_s))
@@ -146,10 +155,10 @@ class LoadExperiment(Experiment[Any]):
         self._due = ArrivalSchedule(load, plan.inputs.seed)
         self._level_s = self._due.level_s
         self._shapes = [None, *range(blocks_a_round(plan) - 1)]  # of blocks of a load point: of all, and of each apart
-        super().__init__(sides, forecast_of([side.plan for side in sides], load), observer, after_open)
+        super().__init__(sides, forecast_of([side.plan for side in sides], load, judge), observer, after_open)
         self._loads = [LoadSide(side, load, self._level_s, self._observer) for side in sides]
         self._random = random.Random(plan.inputs.seed)
-        self._skipped, self._patience_s = (0, _PATIENCE_S) if judge is None else (_SKIPPED, _JUDGED_PATIENCE_S)
+        self._skipped, self._patience_s = (0, _PATIENCE_S) if judge is None else (SKIPPED, _JUDGED_PATIENCE_S)
         if load.rate == AUTO:  # a try of too high a rate takes no longer than the search has time for
             self._patience_s = 0.0
         self._to_come_s = 0.0
@@ -226,10 +235,10 @@ class LoadExperiment(Experiment[Any]):
         """The shortest block of a load point, or the shortest stretch that tells of a process."""
         if point.block_s or point.is_open:
             return point.block_s or _FEWEST_REQUESTS / point.place.value
-        return max(_SHORTEST_BLOCK_NS, self._cycle_ns(self._loads[0])) / 1e9
+        return max(SHORTEST_BLOCK_NS, self._cycle_ns(self._loads[0])) / 1e9
 
     def _cycle_ns(self, own: LoadSide) -> float:
-        return _FEWEST_CYCLES * max(own.one_run_ns(mode) for mode in own.side.modes) * max(self._load.closed)
+        return FEWEST_CYCLES * max(own.one_run_ns(mode) for mode in own.side.modes) * max(self._load.closed)
 
     def _renew(self, number: int) -> None:
         """Go on in fresh workers, from this round on."""
@@ -328,9 +337,9 @@ class LoadExperiment(Experiment[Any]):
             return first
         cycle = self._cycle_ns(own)
         duration_ns = round(self._closed_s * 1e9)
-        rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, int(duration_ns / max(_SHORTEST_BLOCK_NS, cycle))))
+        rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, int(duration_ns / max(SHORTEST_BLOCK_NS, cycle))))
         # A block of two runs of each client, of which one counts, lasts so long whatever it was meant to.
-        rounds = max(rounds, -(-duration_ns // max(_LONGEST_BLOCK_NS, round(2 * cycle / _FEWEST_CYCLES))))
+        rounds = max(rounds, -(-duration_ns // max(_LONGEST_BLOCK_NS, round(2 * cycle / FEWEST_CYCLES))))
         each = max(2, round(rounds / self._count)) if self._count > 1 else rounds
         each_s = duration_ns // (each * self._count) / 1e9
         self._observer.stage("measuring")
@@ -438,16 +447,8 @@ class LoadExperiment(Experiment[Any]):
         return number
 
     def _judged_block_s(self, point: Point, judge: Judge) -> float:
-        """How long a block of a load point is: so that there are `_ROUNDS`, or as long as its figures need at least."""
-        mode, place = point.mode, point.place
-        least, fair_s = judge.least_runs(mode, place), self._level_s / _ROUNDS
-        if place.kind == CONCURRENCY:
-            run_s = max(it.one_run_ns(mode) for it in self._loads) / 1e9
-            needed_s = max(_SHORTEST_BLOCK_NS / 1e9, _FEWEST_CYCLES * run_s * place.value, least * run_s)
-            return max(needed_s, min(fair_s, _LONGEST_JUDGED_S))
-        block_s = max(fair_s, (least + self._skipped) / place.value)
-        longest_s = self._due.longest_s(place.value)
-        return block_s if longest_s is None else min(block_s, longest_s)
+        run_s = 0.0 if point.is_open else max(it.one_run_ns(point.mode) for it in self._loads) / 1e9
+        return self._due.judged_block_s(point.place, judge.least_runs(point.mode, point.place), run_s)
 
     def _time_s(self, point: Point, judge: Judge) -> float:
         """About how long the rounds of a load point take that are still to come, if it is not decided before."""

@@ -33,6 +33,11 @@ from ortbench.model.schema import PROCESS, SloRate
 from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps, settings
 from ortbench.plan.plan import Observer
 
+FEWEST_CYCLES = 5  # of a client in a block, if all wait for one another
+SHORTEST_BLOCK_NS = 20_000_000
+SKIPPED = 3  # requests at the beginning of a stretch that a judge looks at
+_ROUNDS = 32  # that a load point's time is to be enough for with a judge, unless its blocks must be longer
+_LONGEST_JUDGED_S = 0.25  # of such a block of a closed loop: more short blocks tell more than fewer long ones
 ALONE_S = 0.1  # of a block of one client alone
 _MOST_RUNS = 3_000_000  # of a load point that are kept
 _ORDER = 4096  # shapes, after which clients begin again with the first
@@ -62,6 +67,16 @@ class ArrivalSchedule:
     def longest_s(self, rate: float) -> float | None:
         """How long a file of arrivals goes on at a rate, s; None where arrivals are made up."""
         return None if self._stamps is None else (len(self._stamps) - 1) / rate
+
+    def judged_block_s(self, place: LoadPoint, least: int, run_s: float) -> float:
+        """How long a block of a load point is that a judge looks at: so that there are `_ROUNDS`, or as long as the `least` runs take."""
+        fair_s = self.level_s / _ROUNDS
+        if place.kind == CONCURRENCY:
+            needed_s = max(SHORTEST_BLOCK_NS / 1e9, FEWEST_CYCLES * run_s * place.value, least * run_s)
+            return max(needed_s, min(fair_s, _LONGEST_JUDGED_S))
+        block_s = max(fair_s, (least + SKIPPED) / place.value)
+        longest_s = self.longest_s(place.value)
+        return block_s if longest_s is None else min(block_s, longest_s)
 
     def moments(self, rate: float, duration_s: float, repeat: int) -> queueing.Moments:
         """When requests are due, ns from the beginning on, shape (n,); the same for the same `repeat`."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from ortbench.gate.limits import limits_of
+from ortbench.gate.live import LiveLoadGate, planned
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.load import forecast_of
 from ortbench.plan.load_plan import AUTO, LoadPlan, plan_under_load
 from ortbench.plan.plan import Loop
 from tests.conftest import MODELS
+from tests.typed import typed
 
 
 class Clock:
@@ -135,6 +140,28 @@ def test_a_warm_inference_tells_more_than_the_first_one() -> None:
     assert 8 * 5 < forecast.left_s() < 60
     forecast.know_warm(1, 2.0)
     assert forecast.left_s() > 8 * 10
+
+
+@pytest.mark.parametrize(
+    ("metric", "load", "least_s"),
+    [
+        ("latency", {"rate": (1.0,)}, 9 * 23),  # 9 rounds of 20 requests and 3 that do not count
+        ("latency.p99", {"rate": (5.0,)}, 9 * (51 + 3) / 5),
+        ("latency", {"rate": (1000.0,)}, 2),  # as long as a load point is meant to be
+        ("latency.p99", {"concurrency": (1,)}, 9 * 51 * 0.1),  # 51 inferences of 100 ms a round
+        ("throughput", {"concurrency": (4,)}, 9 * 5 * 4 * 0.1),
+    ],
+)
+def test_a_gate_of_a_load_counts_the_rounds_that_a_verdict_takes(
+    metric: str, load: dict[str, Any], least_s: float
+) -> None:
+    plan, put = plan_under_load(str(MODELS / "tiny.onnx"), {"mode": ("cpu-tensors",)}), LoadPlan(**load)
+    judge = LiveLoadGate(limits_of(typed({"metric": [metric]}, "gate"), True, ()), planned(plan.modes, put))
+    forecast = forecast_of([plan, plan], put, judge)
+    for side in (0, 1):
+        forecast.know_warm(side, 0.1)
+    forecast.begin("measure")
+    assert 2 * least_s < forecast.left_s() < 2 * 1.1 * least_s + 10  # of both
 
 
 def test_a_load_counts_what_lies_beside_its_load_points() -> None:
