@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ortbench.analysis.loads import queueing
 from ortbench.analysis.loads.knees import knees
-from ortbench.analysis.loads.levels import CONCURRENCY, RATE, at, load_cases, put_scaling
+from ortbench.analysis.loads.levels import CONCURRENCY, RATE, LoadPoint, at, load_cases, put_scaling
 from ortbench.analysis.loads.load_levels import (
     LATE_NS,
     LOCK_MATTERS,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from ortbench.core import signals
+from ortbench.core import printed, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import not_written, temporary_folder, write_or_note
 from ortbench.core.version import __version__
@@ -77,6 +77,8 @@ def _ended(record: Record, folder: Path, outcome: Mapping[str, bytes] | str) -> 
         for name in sorted(outcome.keys() - {CASE_FILE}):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_or_note(folder / name, outcome[name])
+            if name == printed.FILE_NAME:
+                printed.count_warnings(outcome[name].splitlines())
         record = record_from(outcome[CASE_FILE], CASE_FILE)
     except (OSError, OrtbenchError) as error:
         record = cases.broken(record, error)
