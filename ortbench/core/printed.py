@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -67,7 +68,7 @@ def discard(folder: Path) -> None:
 
 def limit(file: IO[bytes]) -> None:
     """Cut what a process has printed until now where it is too much, but for the end, which may be its last words."""
-    if os.name == "nt" or file.closed:
+    if sys.platform == "win32" or file.closed:
         return
     size = os.fstat(file.fileno()).st_size
     if size > LARGEST + _BEYOND:

@@ -59,8 +59,7 @@ from ortbench.model.schema import PROCESS, LoadBlock, Stopped
 from ortbench.plan.load_plan import AUTO, LoadPlan
 from ortbench.plan.plan import PROCESSES, Observer, Plan
 
-_ALONE_ROUNDS = 3  # of one client alone where it is not in all rounds
-_ALONE_RUNS = 3  # in each of them, at least
+_ALONE_ROUNDS, _ALONE_RUNS = 3, 3  # of one client alone where it is not in all rounds, and in each of them at least
 # What a block takes besides its time: clients begin together, and their outputs are compared.
 _BESIDE_S, _BESIDE_PROCESSES_S = 0.05, 0.12
 # Before and after all blocks: a process of a client begins, and each of its modes; samples and reports are written.
