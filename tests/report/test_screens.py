@@ -125,7 +125,7 @@ def check(result: Result, state: str) -> None:
         checks = check_stored(made, made, Limits(max_regression=0.05))
     except BadInput:  # of some kinds no metric is gated by itself
         return
-    assert lines_of(gate_screen(Verdict([made] * 2, checks)))[-1].startswith("gate: ")
+    assert any(line.startswith("gate: ") for line in lines_of(gate_screen(Verdict([made] * 2, checks)))[-2:])
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -135,10 +135,9 @@ def test_results_of_each_kind_in_each_state(name: str, state: str) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("path", STORED, ids=lambda path: str(path.parent.relative_to(ROOT / "reports")))
-def test_stored_results_in_each_state(path: Path, state: str) -> None:
-    check(load(path), state)
+def test_stored_results_with_everything_that_takes_room(path: Path) -> None:
+    check(load(path), "everything")
 
 
 def test_rows_that_are_left_out_are_those_that_no_finding_is_about() -> None:
