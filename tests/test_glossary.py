@@ -191,7 +191,7 @@ def test_every_verdict_has_an_entry() -> None:
 
 # What findings, headings and rows say that is neither a column nor a verdict.
 NOUNS = (
-    "prediction interval", "disturbed", "bimodal", "depth", "in flight", "pageable memory", "pinned memory",
+    "prediction interval", "disturbed", "depth", "in flight", "pageable memory", "pinned memory",
     "link's peak", "outside of nodes", "private memory", "busy machine", "quiet", "verified", "precision", "time is up", "too few blocks",
     "EP device", "good", "note", "bad", "first token", "tensors stay in place", "Tensors in place",
     "the state stays in place", "intermediate tensors stay in place", "remainder", "knee", "KV cache", "resource usage",

@@ -133,7 +133,6 @@ CHAIN = Kind(
     of_stages=True,
     needed=(*RUN.needed, "chain"),
 )  # fmt: skip
-_TOKEN_TIMES = ("time_to_first_token", "inter_token_latency", "inter_token_latency.p95")
 LOAD = Kind(
     "load", "a load", "inference",
     (

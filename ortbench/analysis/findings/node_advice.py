@@ -9,7 +9,6 @@ from typing import TypeVar
 from ortbench.model.schema import InnerCopies, Island, NodeReference
 
 MOST = 10  # rows of a table; the rest is one line
-MOST_KINDS = 5  # of operators in a sentence
 NOT_KNOWN = "not known"
 
 

@@ -41,11 +41,6 @@ _SYNC = {
 }
 
 
-def has_screen(result: Result) -> bool:
-    """Whether a result has a screen of its own; a bandwidth curve is shown in brief."""
-    return result.kind in TABLES
-
-
 def screen(result: Result, folder: str | None, height: int = HEIGHT) -> Report:
     facts = facts_of(result)
     told = [it for it in facts if SENTENCES[it.key].weight in (Weight.GAIN, Weight.ANSWER)]
