@@ -42,7 +42,7 @@ assert ortbench.gate(again, max_cpu_nodes=0).passed
   [example.ipynb](example.ipynb). `plot()` gives a figure that is no pyplot's; `%matplotlib inline` shows it.
 - ONNX Runtime is loaded in the worker alone, so that an EP that aborts takes nothing along, and `import ortbench` loads nothing
   else until it is used.
-- One call gives one result: configurations [side by side](side-by-side.md) and suites are the command line's.
+- One call gives one result: configurations [side by side](compare.md#compare-configurations-in-one-run) and suites are the command line's.
 - **Shapes** of a [sweep](sweeps.md) are lists, `ortbench.sweep(model, dim={"batch": [1, 8, 32]})`, and `data` takes real inputs in
   memory as well: `data=[{"x": one}, {"x": other}]`. Of a [load](load.md), `samples()` has every inference of every load point.
 - `ortbench.__all__` is what stays; what else is in the package is not for others. mypy (strict) knows all types.

@@ -106,9 +106,9 @@ class Group(Enum):
     COPIES = "copies", "measuring.md#copies"
     HOST = "host CPU", "cpu-time.md"
     MEMORY = "memory", "memory.md"
-    ENERGY = "energy", "energy.md"
+    ENERGY = "energy", "cpu-time.md#energy"
     LOAD = "load", "load-tables.md"
-    OUTPUTS = "outputs", "validation.md#what-is-checked"
+    OUTPUTS = "outputs", "measuring.md#what-is-checked"
 
     @property
     def title(self) -> str:

@@ -188,7 +188,7 @@ def test_alone_it_lists_the_words_in_groups() -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (["--more", "bimodal"], "explain --more bimodal: no page says more than 'ortbench explain bimodal'"),
+        (["--more", "median"], "explain --more median: no page says more than 'ortbench explain median'"),
         (["sinc"], "explain 'sinc': there is no such word; the nearest is 'sync'"),
         (
             ["sync", "devise-resident"],
