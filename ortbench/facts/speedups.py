@@ -33,6 +33,7 @@ from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import Case, Result
 
 _FAR, _TIMES_LONGER = 1.1, 4  # from where on an interval leaves much open; as long makes it half as wide
+_LONGER = "5s"  # of each mode, where a run ended when processes agreed, or did not
 MORE_PROCESSES = 15  # whose figures have half the interval of those of five
 
 
@@ -63,11 +64,12 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Fact:
 
 
 def _to_tell(result: Result, cases: Sequence[Case]) -> str:
-    """The command that tells more; none where time was not the end, or where little is open."""
+    """The command that tells more; none where time was not the end, or where little is open and the run was no short one."""
+    reason = None if result.stopped is None else result.stopped["reason"]
+    if result.stopped is None or reason not in ENDED_BY_TIME:
+        return ""
     if all(it.speedup is None or it.speedup.ci95 is None or it.speedup.ci95[1] <= _FAR for it in cases):
-        return ""
-    if result.stopped is None or result.stopped["reason"] not in ENDED_BY_TIME:
-        return ""
+        return "" if reason == "duration" else again(result, "--duration", _LONGER)
     # Of several processes each is one observation of the interval.
     if FEW <= max(len(it.first_rounds) for it in cases) < MORE_PROCESSES:
         return again(result, "--processes", str(MORE_PROCESSES))

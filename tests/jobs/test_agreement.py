@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -17,7 +18,7 @@ from ortbench.model.schema import Stopped
 from ortbench.plan.plan_builder import run_of
 from tests.conftest import MODELS, ortbench
 from tests.refdevice import Config
-from tests.results import measured, steady
+from tests.results import case, fact, measured, nvidia_result, steady
 from tests.truth import relu_model
 from tests.virtual import Clock
 
@@ -50,9 +51,9 @@ def run(library: Path, out: Path) -> tuple[dict[str, int], Stopped | None, str]:
 
 def in_processes(mode: str, *medians: int) -> Case:
     """A case whose processes have two rounds each."""
-    case = measured(mode, latency=steady([ns for ns in medians for _ in range(2)]))
-    case.processes = [2 * number for number in range(len(medians))]
-    return case
+    found = measured(mode, latency=steady([ns for ns in medians for _ in range(2)]))
+    found.processes = [2 * number for number in range(len(medians))]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,22 @@ def test_on_host_memory_latency_alone_is_timed(library: Path, clock: Clock, tmp_
         (case,) = load(file).cases
         assert ("inference" in case.samples) == (name == "given")
         assert len(case.first_rounds) == (3 if name == "default" else 0)
+
+
+@pytest.mark.parametrize(
+    ("reason", "more"), [("agreement", "--duration 5s"), ("processes", "--duration 5s"), ("duration", "")]
+)
+def test_a_short_run_that_cannot_tell_names_a_longer_one(
+    reason: Literal["agreement", "processes", "duration"], more: str
+) -> None:
+    result = nvidia_result(
+        case(CPU, ratio=(1, 1, 1), latency=1000), case(DEVICE, ratio=(1.0, 0.98, 1.03), latency=1000)
+    )
+    result.stopped = {"reason": reason, "value": 0.02}
+    found = fact(result, "modes")
+    assert found.verdict == "open"
+    assert found.next.endswith(more)
+    assert bool(found.next) == bool(more)
 
 
 @pytest.mark.parametrize(
