@@ -65,6 +65,12 @@ IDS = [spec("ids", "batch", "length", element="int64"), spec("mask", "batch", "l
         ([spec("x", None, 3, None)], {"x": (4, 3, 5)}, {}, {"x": (4, 3, 5)}, []),
         ([spec("x", None, 3, None), spec("y", "x[0]")], {}, {"x[0]": 4, "x[2]": 5}, {"x": (4, 3, 5), "y": (4,)}, []),
         ([spec("x")], {"x": (2, 2)}, {}, {"x": (2, 2)}, []),  # of unknown rank
+        # Axes that have a name, by their places
+        ([spec("x", None, 3, "?", "?")], {}, {"x[2]": 48, "x[3]": 192}, {"x": (1, 3, 48, 192)}, ["x[0]"]),
+        ([spec("x", None, 3, "?", "?")], {}, {"x[2]": 48, "?": 7}, {"x": (1, 3, 48, 7)}, ["x[0]"]),
+        ([spec("x", 3, "?"), spec("y", "?")], {}, {"x[1]": 4}, {"x": (3, 4), "y": (4,)}, []),  # as --shape says it
+        (IDS, {}, {"mask[1]": 5, "length": 4}, {"ids": (1, 4), "mask": (1, 5)}, ["batch"]),
+        (IDS, {}, {"mask[1]": "2*length", "length": 4}, {"ids": (1, 4), "mask": (1, 8)}, ["batch"]),
         # Axes of one name with several sizes, which then say nothing of other inputs.
         ([spec("x", None, 3, "?", "?")], {"x": (1, 3, 48, 192)}, {}, {"x": (1, 3, 48, 192)}, []),
         ([spec("x", None, 3, "?", "?")], {}, {"?": 48}, {"x": (1, 3, 48, 48)}, ["x[0]"]),
@@ -156,6 +162,7 @@ def test_sums_that_are_no_sizes(dims: dict[str, int | str], message: str) -> Non
     [
         (IDS, {"x": (1,)}, {}, "--shape x: the model has no such input; it has ids, mask"),
         (IDS, {}, {"n": 1}, "--dim n: the model has no such symbolic dimension; it has batch, length"),
+        (IDS, {}, {"ids[2]": 1}, "--dim ids[2]: the model has no such symbolic dimension; it has batch, length"),
         (IDS, {"ids": (2,)}, {}, "--shape ids: 2 does not fit batchxlength: 2 dimension(s) are needed"),
         (IDS, {"ids": ()}, {}, "--shape ids: a scalar does not fit batchxlength: 2 dimension(s) are needed"),
         (

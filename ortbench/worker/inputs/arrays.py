@@ -29,6 +29,7 @@ def resolve_shapes(
 
     A dimension's size (`dims`) may be an expression of others; a loop knows its ``step`` and what its state has by now. An input's
     own shape comes first: ONNX Runtime lets axes of one name have several sizes. A name that is given several says nothing of others.
+    An axis that has a name can be called by its place too, ``x[2]``, which says of it what a shape does.
 
     Raises `BadInput`: a name the model has not, or a shape that does not fit.
     """
@@ -37,8 +38,9 @@ def resolve_shapes(
         if name not in names:
             raise BadInput(f"--shape {name}: the model has no such input; it has {', '.join(names)}")
     symbols = {dim for spec in inputs for dim in spec.dims if isinstance(dim, str)}
+    places = {place_of(spec, axis): dim for spec in inputs for axis, dim in enumerate(spec.dims) if dim in symbols}
     for name in dims:
-        if name not in symbols:
+        if name not in symbols and name not in places:
             lacks = (
                 f"no such symbolic dimension; it has {', '.join(sorted(symbols))}"
                 if symbols
@@ -52,6 +54,8 @@ def resolve_shapes(
         for dim, size in zip(spec.dims, shapes.get(spec.name, ()), strict=False):
             if isinstance(dim, str):
                 of_shapes.setdefault(dim, set()).add(size)
+    for name in sizes.keys() & places.keys() - symbols:
+        of_shapes.setdefault(str(places[name]), set()).add(sizes[name])
     sizes = {name: found.pop() for name, found in of_shapes.items() if len(found) == 1} | sizes
     sums = {name: text for name, text in dims.items() if isinstance(text, str) and name not in sizes}
     guessed = _sum_up(sizes, sums, symbols, least=1 if known is None else 0)
@@ -62,11 +66,19 @@ def resolve_shapes(
             spec.check_fit(given, "--shape")
             resolved[spec.name] = given
             continue
-        resolved[spec.name] = tuple(dim if isinstance(dim, int) else sizes.get(dim, 1) for dim in spec.dims)
-        for dim in spec.dims:
-            if isinstance(dim, str) and dim not in {*sizes, *guessed}:
+        resolved[spec.name] = tuple(
+            dim if isinstance(dim, int) else sizes.get(place_of(spec, axis), sizes.get(dim, 1))
+            for axis, dim in enumerate(spec.dims)
+        )
+        for axis, dim in enumerate(spec.dims):
+            if isinstance(dim, str) and not {dim, place_of(spec, axis)} & {*sizes, *guessed}:
                 guessed.append(dim)
     return resolved, guessed
+
+
+def place_of(spec: TensorSpec, axis: int) -> str:
+    """What an axis is called by its place."""
+    return f"{spec.name}[{axis}]"
 
 
 def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str], least: int) -> list[str]:

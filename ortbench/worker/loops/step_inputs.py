@@ -14,7 +14,7 @@ from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import files
-from ortbench.worker.inputs.arrays import resolve_shapes
+from ortbench.worker.inputs.arrays import place_of, resolve_shapes
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.loops import generation
 from ortbench.worker.session.first_run import run_timed
@@ -150,8 +150,9 @@ class StepInputs:
         if number == 0:
             dims |= self._steps.first_dims
         for spec in self._state:  # the state says how large it is by now
-            for dim in spec.dims:
+            for axis, dim in enumerate(spec.dims):
                 dims.pop(str(dim), None)
+                dims.pop(place_of(spec, axis), None)
         now = {spec.name: array.shape for spec, array in zip(self._state, state, strict=True)}
         shapes, _ = resolve_shapes(self._model.inputs, {**self._shapes(), **now}, dims, {STEP: number})
         known = {STEP: number}
