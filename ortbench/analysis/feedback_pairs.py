@@ -21,6 +21,10 @@ _CACHE = "key values"  # past_key_values.0.key is present.0.key
 _COUPLES = ({"past", "present"}, {"old", "new"}, {"prev", "next"}, {"previous", "next"})  # names that are nothing else
 _MEANT_OTHERWISE = set("*=,")  # in an option's value
 TOKEN_IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")  # what the input of a decoder may be called
+CACHE_BRANCH = (
+    "use_cache_branch"  # an input of decoders that are two: with a cache, they give no encoder's keys and values back
+)
+_OF_ENCODER = {"encoder", "cross"}
 _FLOATS = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "double")}
 
 
@@ -66,6 +70,8 @@ def by_name(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Pair]:
     """Outputs and inputs of one type and of shapes that fit each other, whose names are alike, in the order of the outputs."""
     found: dict[str, Tensor] = {}
     taken: set[str] = set()
+    if any(it["name"].lower() == CACHE_BRANCH for it in inputs):
+        outputs = [it for it in outputs if not _OF_ENCODER & set(_parts(it["name"]))]
     stems = partial(_stem, marks=_BEHIND), partial(_stem, marks=_BEFORE)
     for behind, before in (stems, (_numbered_behind, _numbered_before)):
         by_key: dict[_Key, list[Tensor]] = {}

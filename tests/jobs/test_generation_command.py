@@ -17,7 +17,7 @@ from ortbench.core.units import duration
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
-from tests.conftest import MODELS, ortbench
+from tests.conftest import MODELS, ONCE, ortbench
 from tests.decoders import genai_folder
 from tests.expect import there
 from tests.loop_truth import differences
@@ -376,3 +376,38 @@ def test_memory_is_weighed_with_the_cache_that_was_measured(name: str, fixed: bo
     assert [(case.status, case.memory and case.memory["failed"]) for case in result.cases if case.status == "ok"] == [
         ("ok", None)
     ] * (1 + fixed)
+
+
+MERGED = """<ir_version: 8, opset_import: ["" : 17]>
+g (int64[batch,sequence] input_ids, int64[batch,length] encoder_attention_mask, float[batch,1,past,2] past_0_decoder_key,
+   float[batch,1,crossed,2] past_0_encoder_key, bool[1] use_cache_branch)
+=> (float[batch,sequence,4] logits, float[batch,1,total,2] present_0_decoder_key, float[batch,1,crossed,2] present_0_encoder_key) {
+    mask = Cast <to = 1> (encoder_attention_mask)
+    ones = Constant <value = int64[2] {1, 3}> ()
+    read = Unsqueeze (mask, ones)
+    fresh = Concat <axis = 3> (read, read)
+    none = Constant <value = int64[1] {0}> ()
+    present_0_encoder_key = If (use_cache_branch) <
+        then_branch = cached () => (float[batch,1,crossed,2] a) { a = Slice (past_0_encoder_key, none, none, none) },
+        else_branch = first () => (float[batch,1,crossed,2] b) { b = Identity (fresh) }>
+    words = Cast <to = 1> (input_ids)
+    wide = Unsqueeze (words, ones)
+    new = Concat <axis = 3> (wide, wide)
+    present_0_decoder_key = Concat <axis = 2> (past_0_decoder_key, new)
+    four = Constant <value = int64 {4}> ()  values = Constant <value = float[2] {0.0, 1.0}> ()
+    plain = OneHot <axis = -1> (input_ids, four, values)
+    sum = ReduceMean <axes = [1, 2, 3], keepdims = 0> (past_0_encoder_key)
+    shape = Constant <value = int64[3] {-1, 1, 1}> ()
+    cross = Reshape (sum, shape)
+    logits = Add (plain, cross)
+}"""
+
+
+def test_the_command_that_inspect_has_for_an_encoder_s_merged_decoder(tmp_path: Path) -> None:
+    """Its cached branch gives no keys and values of the encoder back, which every step takes; and the mask is the encoder's."""
+    onnx.save(onnx.parser.parse_model(MERGED), tmp_path / "merged.onnx")
+    line = json.loads(ortbench("inspect", "merged.onnx", "--json", "-", cwd=tmp_path).out)["loop"]["command"]
+    ran = ortbench(*shlex.split(line)[1:], "--ep", "cpu", "--generate", 3, *ONCE, "--json", "-", cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    loop = json.loads(ran.out)["loop"]
+    assert loop["feedback"] == [["present_0_decoder_key", "past_0_decoder_key"]]

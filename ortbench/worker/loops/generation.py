@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ortbench.analysis.feedback_pairs import TOKEN_IDS, by_name
+from ortbench.analysis.feedback_pairs import CACHE_BRANCH, TOKEN_IDS, by_name
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import expanded
 from ortbench.core.units import count
@@ -31,7 +31,7 @@ _WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}
 _LENGTHS = {
     "past": ("past_sequence_length", "past_seq_len", "past_key_values_length"),
     "total": ("total_sequence_length", "total_seq_len", "current_sequence_length"),
-    "branch": ("use_cache_branch",),
+    "branch": (CACHE_BRANCH,),
 }
 _FLAG, _OF_A_LOOP = "--feedback", "say what is fed back with --feedback OUT=IN ('ortbench inspect MODEL' suggests some)"
 
@@ -147,7 +147,12 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
         exact = _LENGTHS.get(role, TOKEN_IDS if role == "ids" else ())
         parts = _WORDS.get(role, ())
         return next(
-            (name for name in there if name.lower() in exact or any(part in name.lower() for part in parts)), None
+            (
+                name
+                for name in there
+                if name.lower() in exact or any(it in name.lower() and "encoder" not in name.lower() for it in parts)
+            ),
+            None,
         )
 
     own, logits = named("ids", ins), named("logits", outs)
