@@ -12,9 +12,10 @@ from ortbench.analysis import sweep
 from ortbench.analysis.loads.levels import at, load_cases
 from ortbench.core import units
 from ortbench.core.errors import BENCHMARK_FAILED
-from ortbench.facts.fact import Fact
+from ortbench.facts.fact import Fact, record
 from ortbench.facts.gate import gate_fact
 from ortbench.facts.sentences import sentence
+from ortbench.facts.shared import noise_facts
 from ortbench.gate.limits import CODES, CONFIDENCE, FAILED, UNCLEAR, Check, between, overall
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import FAILED as CASE_FAILED
@@ -105,6 +106,14 @@ def nothing_measured(result: Result) -> str:
     return f"nothing was measured: no mode that was asked for is supported ({'; '.join(reasons)})"
 
 
+def facts_of(verdict: Verdict) -> list[Fact]:
+    """What a gate says: its verdict, what makes the candidate slower, and what was wrong with the machine."""
+    from ortbench.facts.why import why_facts
+
+    why = [] if verdict.why is None else why_facts(verdict.why)
+    return [verdict.fact, *why, *noise_facts(verdict.results[0])]
+
+
 def verdict_json(verdict: Verdict) -> str:
     """The gate as JSON: verdict, exit code, checks, what failed, remarks, and the model and EP of each side."""
     data: dict[str, Any] = {
@@ -113,13 +122,14 @@ def verdict_json(verdict: Verdict) -> str:
         "checks": [asdict(check) for check in verdict.checks],
         "failed": verdict.failed,
         "remarks": list(verdict.remarks),
+        "findings": [record(it) for it in facts_of(verdict)],
     }
     for name, result in zip(verdict.names, verdict.results, strict=True):
         data[name] = {"model": result.model["path"], "sha256": result.model["sha256"], "ep": result.target["ep"]}
         if result.outputs:
             data[name] |= {"outputs": result.outputs}
     if verdict.why is not None:
-        from ortbench.analysis.why.explain import why_data
+        from ortbench.facts.why import why_data
 
         data["why"] = why_data(verdict.why)
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

@@ -11,11 +11,12 @@ from ortbench.analysis.comparing.comparable import FORCED, MODEL, comparability,
 from ortbench.analysis.comparing.compare import not_shown
 from ortbench.analysis.comparing.naming import called, natural
 from ortbench.analysis.comparing.series import Selection
-from ortbench.analysis.why.explain import Why, explain, why_data
+from ortbench.analysis.why.explain import Why, explain
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.paths import Kind, check_readable, is_folder, kind_of
 from ortbench.core.safe_text import complain, first_of, visible
 from ortbench.core.units import count
+from ortbench.facts.why import why_data
 from ortbench.jobs.publishing import check_place, check_wanted, json_text, page_of, publish, write
 from ortbench.model.result import Result
 from ortbench.model.result_file import load

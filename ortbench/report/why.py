@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from ortbench.analysis.findings.node_advice import MOST, short
 from ortbench.analysis.why.changes import ADDED, REST, SAME, Change
-from ortbench.analysis.why.explain import Why, by_time, few_names, of_model, sentence
-from ortbench.core.safe_text import capitalized
-from ortbench.core.units import duration
+from ortbench.analysis.why.explain import Why, by_time, few_names, of_model
+from ortbench.facts.fact import Fact
+from ortbench.facts.sentences import SENTENCES, sentence
+from ortbench.facts.why import limit_facts, why_facts
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.schema import ProfiledNode
 from ortbench.report import model
 
+_TONES = {"bad": model.BAD, "good": model.GOOD, "unclear": model.UNCLEAR, "": ""}
 _OPERATORS = 3  # of a change that a row has
 _LEAST = 0.001  # of the difference: less is nothing
 _SHARE = model.Column("share of profiled difference")
@@ -29,30 +31,24 @@ _COLUMNS = (
 
 
 def why_parts(why: Why) -> list[Sequence[model.Block]]:
-    confirmed = why.confirmation
-    told = [model.Note(f"Why: {sentence(why)}", "→", model.BAD if why.certain and why.ns > 0 else model.UNCLEAR)]
-    if confirmed is not None:
-        told.append(model.Note(capitalized(confirmed.text), "→", model.GOOD if confirmed.confirmed else model.UNCLEAR))
-        if confirmed.confirmed and why.culprit is not None:
-            told.append(model.Note(f"Next: {_next(why.culprit)}", "→"))
     others = (
         [[model.Title("What else changed"), model.Notes([model.Note(it) for it in why.others])]] if why.others else []
     )
+    limits = model.Notes([model.Note(sentence(it)) for it in limit_facts(why)])
     return [
-        [model.Title("Why", media=model.PAGE), model.Notes(told)],
-        [model.Title("Changes between nodes"), _table(why), model.Notes([model.Note(it) for it in _limits(why)])],
+        [model.Title("Why", media=model.PAGE), model.Notes([*map(_note, why_facts(why))])],
+        [model.Title("Changes between nodes"), _table(why), limits],
         *others,
     ]
 
 
-def _next(it: Change) -> str:
-    where = "the candidate's model" if it.kind == ADDED else "both models"
-    return f"look for the nodes in {where}, by their names; result.json has all of them"
+def _note(fact: Fact) -> model.Note:
+    return model.Note(sentence(fact), "→", _TONES[SENTENCES[fact.key].tone])
 
 
 def told_in_lines(why: Why) -> str:
     """The answer for media that have lines of text alone."""
-    return "\n".join([f"Why: {sentence(why)}", *([why.confirmation.text] if why.confirmation else [])])
+    return "\n".join(map(sentence, why_facts(why)))
 
 
 def _table(why: Why) -> model.Table:
@@ -133,16 +129,3 @@ def _moved(base: Sequence[str], own: Sequence[str]) -> str:
 
 def _gives(nodes: Sequence[ProfiledNode]) -> list[str]:
     return [", ".join(it["gives"]) for it in nodes]
-
-
-def _limits(why: Why) -> list[str]:
-    known = (
-        why.confirmation is not None and why.confirmation.saved_ns is not None
-    )  # which has times of one run without it
-    times = f"{duration(why.base_ns)} (baseline) and {duration(why.own_ns)} (candidate{', by the ratio of the gate' * why.by_ratio})"
-    without = "" if known else f"; without it {why.mode} takes {times}"
-    found = [f"All times in this table are of other runs, under ONNX Runtime's profiler{without}"]
-    if not why.is_profiled:
-        what = "under the profiler the difference" if why.certain else "the difference of the latencies"
-        found.append(f"No shares are shown: {what} cannot be told from none")
-    return [*found, *why.limits]

@@ -29,12 +29,11 @@ from ortbench.analysis.why.explain import (
     confirmation,
     explain,
     not_confirmed,
-    phrase,
-    sentence,
-    why_data,
 )
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput
+from ortbench.facts.sentences import sentence
+from ortbench.facts.why import change_fact, limit_facts, why_data, why_facts
 from ortbench.model.result import Result
 from ortbench.model.schema import Nodes, ProfiledNode
 from ortbench.report.comparison import build
@@ -133,7 +132,7 @@ def test_what_is_fused_differently_may_be_on_one_side_only(base: str, own: str, 
     sides = [[*FUSED_NODES[it], end] for it in (base, own)]
     change, *_ = found = changes(nodes_of(sides[0]), nodes_of(sides[1]))
     assert (change.kind, change.word) == (FUSED, word)
-    assert f", {word}, in place of " in phrase(change)
+    assert sentence(change_fact(change)).startswith(f"Nodes {word}: ")
     said = replace(why(), changes=found)
     results = [result(it, MS) for it in sides]
     assert f"| {word}: Conv" in markdown(build(results, ["one", "other"], 0.02, in_order=False, why=said))
@@ -331,16 +330,22 @@ def why() -> Why:
     return explain(result(base, 440 * US), result(own, 870 * US))
 
 
-def test_the_sentence_says_share_difference_nodes_and_place() -> None:
-    clips = "20 added nodes Clip (Clip_8 … Clip_27) after Relu_7"
+def lines(found: Why) -> list[str]:
+    return [sentence(it) for it in why_facts(found)]
+
+
+def test_the_facts_say_share_difference_nodes_and_place() -> None:
+    clips = "Added: Clip ×20 (Clip_8, Clip_9, Clip_10 and 17 more) after Relu_7."
     found = why()
-    assert sentence(found) == f"cpu-tensors takes 430 µs longer; under the profiler 400 µs, all of which: {clips}"
+    takes = "Why: cpu-tensors takes 430 µs longer; under the profiler"
+    assert lines(found) == [f"{takes} 400 µs, 100% of it in the change below.", clips]
     assert found.unexplained_ns == 0
     partly = explain_sides(chain(*LAYERS * 4), chain(*LAYERS * 4, *[("Clip", 20 * US)] * 20), own_outside_ns=100 * US)
-    assert sentence(partly) == f"cpu-tensors takes 430 µs longer; under the profiler 500 µs, 80% of which: {clips}"
+    assert lines(partly) == [f"{takes} 500 µs, 80% of it in the change below.", clips]
     assert partly.unexplained_ns == 100 * US
     less = explain_sides(chain(*LAYERS * 4), chain(*LAYERS * 4, *[("Clip", 20 * US)] * 20), own_outside_ns=200 * US)
-    assert sentence(less).endswith(f"67% of which: {clips}; 33% is outside of nodes, with the profiler's own time")
+    outside = "33% of the difference is outside of nodes, with the profiler's own time."
+    assert lines(less) == [f"{takes} 600 µs, 67% of it in the change below.", outside, clips]
 
 
 def explain_sides(base: list[ProfiledNode], own: list[ProfiledNode], own_outside_ns: int = 0) -> Why:
@@ -363,7 +368,7 @@ def test_without_a_difference_there_is_no_share() -> None:
     base, own = chain(*LAYERS), chain(*LAYERS, ("Clip", 20 * US))
     found = explain(result(base, MS), result(own, MS))
     assert (found.certain, found.culprit, found.share(1.0)) == (False, None, None)
-    assert sentence(found) == "no difference in cpu-tensors; changed: 1 added node Clip (Clip_2) after Relu_1"
+    assert lines(found) == ["Why: cpu-tensors does not differ.", "Added: Clip (Clip_2) after Relu_1."]
     text = markdown(build([result(base, MS), result(own, MS)], ["one", "other"], 0.02, in_order=False, why=found))
     assert "share of profiled difference" not in text
     assert "No shares are shown: the difference of the latencies cannot be told from none" in text
@@ -375,7 +380,7 @@ def test_a_difference_that_cannot_be_told_has_no_share() -> None:
     slow.nodes = nodes_of(own)
     found = explain(result(base, MS), slow)
     assert (found.culprit, found.share(1.0)) == (None, None)
-    assert sentence(found).startswith("cannot tell whether cpu-tensors differs; changed: 1 added node Clip")
+    assert lines(found) == ["Why: cannot tell whether cpu-tensors differs.", "Added: Clip (Clip_2) after Relu_1."]
     told = explain(result(base, MS), slow, told={"cpu-tensors": 1.1})  # by a gate's own test
     assert told.certain
     assert told.ns == pytest.approx(0.1 * MS)
@@ -386,7 +391,7 @@ def test_a_difference_that_the_profiler_does_not_show_has_no_share() -> None:
     base = chain(*LAYERS)
     found = explain(result(base, 440 * US), result(base, 870 * US))
     assert (found.culprit, found.share(1.0)) == (None, None)
-    assert sentence(found) == "cpu-tensors takes 430 µs longer, which the profiler does not show"
+    assert lines(found) == ["Why: cpu-tensors takes 430 µs longer, which the profiler does not show."]
     text = markdown(build([result(base, MS), result(base, MS)], ["one", "other"], 0.02, in_order=False, why=found))
     assert "No shares are shown: under the profiler the difference cannot be told from none" in text
 
@@ -394,7 +399,8 @@ def test_a_difference_that_the_profiler_does_not_show_has_no_share() -> None:
 def test_what_no_node_makes_is_said() -> None:
     found = explain_sides(chain(*LAYERS), chain(*LAYERS), own_outside_ns=430 * US)
     assert found.culprit is None
-    assert sentence(found) == "cpu-tensors takes 430 µs longer; no changed nodes explain a measurable part of that"
+    outside = "100% of the difference is outside of nodes, with the profiler's own time."
+    assert lines(found) == ["Why: cpu-tensors takes 430 µs longer; no changed node explains it.", outside]
 
 
 def test_unchanged_nodes_are_no_cause_where_processes_or_a_busy_machine_may_have_made_it() -> None:
@@ -412,16 +418,21 @@ def test_unchanged_nodes_are_no_cause_where_processes_or_a_busy_machine_may_have
 def test_a_graph_that_an_ep_compiled_whole_is_said_to_hide_its_nodes() -> None:
     whole = [node(f"{EP}_1", f"{EP}_graph_1", 400 * US)]
     found = explain(result(whole, 440 * US), result(whole, 870 * US))
-    assert f"{EP} compiled a graph of the candidate whole: what changed inside is not known" in found.limits
+    said = [sentence(it) for it in limit_facts(found)]
+    assert f"{EP} compiled 1 graph of the candidate whole: what changed inside is not known." in said
 
 
 def test_what_else_changed_is_content_fusions_copies_and_settings() -> None:
     content: Any = {
         "operators": {"Conv": 1, "Relu": 1},
-        "opsets": {"ai.onnx": 17},
+        "opsets": {"ai.onnx": 17, "ai.onnx.preview.training": 1, "com.microsoft": 1},
         "weights": [{"type": "float32", "count": 2, "bytes": 4000}],
     }
-    other: Any = {**content, "opsets": {"ai.onnx": 18}, "weights": [{"type": "float16", "count": 2, "bytes": 2000}]}
+    other: Any = {
+        **content,
+        "opsets": {"ai.onnx": 18, "ai.onnx.ml": 5},
+        "weights": [{"type": "float16", "count": 2, "bytes": 2000}],
+    }
     base = [node("FusedConv", "Conv_0", 10 * US, of=["Conv_0", "Relu_0"])]
     own = [*chain(*LAYERS), node("MemcpyToHost", "Memcpy", 5 * US, of=[])]
     results = result(base, MS), result(own, 2 * MS)
@@ -439,6 +450,9 @@ def test_what_else_changed_is_content_fusions_copies_and_settings() -> None:
     ):
         assert line in found
     assert any(it.endswith("→ basic") for it in found)
+    assert [it for it in found if it.startswith("opset")] == ["opset ai.onnx: 17 → 18"]  # no domains that no node is of
+    content["operators"] = {**content["operators"], "com.microsoft:Gelu": 1}
+    assert "opset com.microsoft: 1 → 0" in explain(*results).others
 
 
 def test_results_without_nodes_cannot_be_explained() -> None:
@@ -450,57 +464,56 @@ def test_only_what_is_saved_for_certain_and_is_about_the_claim_confirms() -> Non
     found = why()
     culprit = found.culprit
     assert culprit is not None  # it claims 400 of 430 µs
-    for saved, ns, slower, confirmed, text in [
-        ((380e3, 420e3), 400e3, 430e3, True, "confirmed: in another run, without the profiler, the baseline takes 1.30 ms, the candidate 1.73 ms, the candidate without the 20 added nodes 1.33 ms: 400 µs less (95% CI 380 µs to 420 µs within these processes; others can differ by more), 93% of the difference in that run"),
-        ((420e3, 460e3), 440e3, 430e3, True, "confirmed: in another run, without the profiler, the baseline takes 1.30 ms, the candidate 1.73 ms, the candidate without the 20 added nodes 1.29 ms: 440 µs less (95% CI 420 µs to 460 µs within these processes; others can differ by more), all of the difference in that run"),
-        ((600e3, 700e3), 650e3, 430e3, True, "confirmed: in another run, without the profiler, the baseline takes 1.30 ms, the candidate 1.73 ms, the candidate without the 20 added nodes 1.08 ms: 650 µs less (95% CI 600 µs to 700 µs within these processes; others can differ by more), more than the whole difference in that run"),
-        ((150e3, 420e3), 300e3, 430e3, True, "confirmed: in another run, without the profiler, the baseline takes 1.30 ms, the candidate 1.73 ms, the candidate without the 20 added nodes 1.43 ms: 300 µs less (95% CI 150 µs to 420 µs within these processes; others can differ by more), 70% of the difference in that run"),
-        ((40e3, 100e3), 70e3, 80e3, True, "confirmed: in another run, without the profiler, the baseline takes 1.65 ms, the candidate 1.73 ms, the candidate without the 20 added nodes 1.66 ms: 70.0 µs less (95% CI 40.0 µs to 100 µs within these processes; others can differ by more), 88% of the difference in that run"),  # as on a GPU, where the profiler took most of the 400 µs
-        ((-150e3, 420e3), 300e3, 430e3, False, "cannot tell: in another run, without the profiler, the baseline takes 1.30 ms, the candidate 1.73 ms, the candidate without the 20 added nodes 1.43 ms: 300 µs less (95% CI -150 µs to 420 µs within these processes; others can differ by more)"),
-        ((380e3, 420e3), 400e3, -5e3, False, "cannot tell: in another run, without the profiler, the baseline takes 1.74 ms, the candidate 1.73 ms, the candidate without the 20 added nodes 1.33 ms: 400 µs less (95% CI 380 µs to 420 µs within these processes; others can differ by more), and the candidate is not slower than the baseline"),
-        ((50e3, 150e3), 100e3, 430e3, False, "not confirmed: in another run, without the profiler, the baseline takes 1.30 ms, the candidate 1.73 ms, the candidate without the 20 added nodes 1.63 ms: 100 µs less (95% CI 50.0 µs to 150 µs within these processes; others can differ by more), not the 400 µs of the profile"),
-        ((-20e3, 30e3), 5e3, 430e3, False, "not confirmed: in another run, without the profiler, the baseline takes 1.30 ms, the candidate 1.73 ms, the candidate without the 20 added nodes 1.73 ms: 5.00 µs less (95% CI -20.0 µs to 30.0 µs within these processes; others can differ by more)"),
-        ((-30e3, 20e3), -5e3, 430e3, False, "not confirmed: in another run, without the profiler, the baseline takes 1.30 ms, the candidate 1.73 ms, the candidate without the 20 added nodes 1.74 ms: 5.00 µs more (95% CI -20.0 µs to 30.0 µs within these processes; others can differ by more)"),
-        ((2e6, 4e6), 3e6, 430e3, False, "not confirmed: in another run, without the profiler, the baseline takes 1.30 ms, the candidate 1.73 ms, the candidate without the 20 added nodes -1.27 ms: 3.00 ms less (95% CI 2.00 ms to 4.00 ms within these processes; others can differ by more), not the 400 µs of the profile"),
-        (None, 400e3, 430e3, False, "not confirmed: too few rounds were measured"),
-    ]:  # fmt: skip
-        said = confirmation(culprit, saved, ns, slower, 1.73e6)
-        assert (said.confirmed, said.text) == (confirmed, text)
+    for saved, ns, slower, verdict in [
+        ((380e3, 420e3), 400e3, 430e3, "confirmed"),
+        ((420e3, 460e3), 440e3, 430e3, "confirmed"),
+        ((600e3, 700e3), 650e3, 430e3, "confirmed"),
+        ((150e3, 420e3), 300e3, 430e3, "confirmed"),
+        ((40e3, 100e3), 70e3, 80e3, "confirmed"),  # as on a GPU, where the profiler took most of the 400 µs
+        ((-150e3, 420e3), 300e3, 430e3, "open"),
+        ((380e3, 420e3), 400e3, -5e3, "not-slower"),
+        ((50e3, 150e3), 100e3, 430e3, "not-confirmed"),
+        ((-20e3, 30e3), 5e3, 430e3, "not-confirmed"),
+        ((-30e3, 20e3), -5e3, 430e3, "not-confirmed"),
+        ((2e6, 4e6), 3e6, 430e3, "not-confirmed"),
+        (None, 400e3, 430e3, "not-measured"),
+    ]:
+        told = found.with_confirmation(confirmation(culprit, saved, ns, slower, 1.73e6))
+        (*_, fact) = why_facts(told)
+        assert (fact.code, fact.verdict) == ("confirmation", verdict)
+        assert why_data(told)["confirmation"]["confirmed"] is (verdict == "confirmed")
     sure = found.with_confirmation(confirmation(culprit, (380e3, 420e3), 400e3, 430e3, 1.73e6))
-    clips = "20 added nodes Clip (Clip_8 … Clip_27) after Relu_7"
-    assert sentence(sure) == f"cpu-tensors takes longer because of {clips}"  # and no other share
+    assert lines(sure) == [
+        "Why: cpu-tensors takes 430 µs longer because of the change below.",
+        "Added: Clip ×20 (Clip_8, Clip_9, Clip_10 and 17 more) after Relu_7.",
+        "Confirmed: in another run, without the profiler, the candidate takes 1.73 ms, 1.33 ms without the change: 400 µs (380–420 µs) less. The baseline takes 1.30 ms.",
+    ]
 
 
 def test_nodes_that_onnx_runtime_inserts_are_told_from_those_that_the_model_has() -> None:
     put_in = [node("ReorderOutput", "ReorderOutput_1", US, of=[])]
     base, clips = chain(*LAYERS), chain(*[("Clip", 20 * US)] * 2, first=2)
     added = Change(ADDED, [], [*clips, *put_in], 0, 40 * US, (38 * US, 42 * US), after="Relu_1")
-    inserted = "which ONNX Runtime inserts"
-    assert phrase(added) == f"2 added nodes Clip (Clip_2, Clip_3) after Relu_1, with ReorderOutput, {inserted}"
+    assert sentence(change_fact(added)) == "Added: Clip ×2 (Clip_2, Clip_3) after Relu_1."
     alone = replace(added, own=put_in, after=None)
-    assert phrase(alone) == f"1 added node ReorderOutput (ReorderOutput_1), {inserted}"
-    said = confirmation(added, (2398e3, 2404e3), 2400e3, 2410e3, 3e6).text
-    assert (
-        "the candidate without the 2 added nodes 600 µs: 2.40 ms less (95% CI 2.398 ms to 2.404 ms within these processes; others can differ by more)"
-        in said
-    )
-    found = replace(why(), changes=[added]).with_confirmation(Confirmation(True, said))
+    assert sentence(change_fact(alone)) == "Added: ReorderOutput (ReorderOutput_1)."
+    found = replace(why(), changes=[added]).with_confirmation(Confirmation("confirmed"))
     results = [result(base, MS), result(base, MS)]
     text = markdown(build(results, ["one", "other"], 0.02, in_order=False, why=found))
     assert "added: Clip ×2, 1 inserted" in text
-    assert "Next: look for the nodes in the candidate's model, by their names; result.json has all of them" in text
 
 
 def test_json_and_markdown_say_the_same() -> None:
     found = why().with_confirmation(not_confirmed("a model cannot be read as ONNX"))
     data = why_data(found)
-    assert data["sentence"] == sentence(found)
+    assert [data["sentence"], data["changes"][0]["text"], data["confirmation"]["text"]] == lines(found)
+    assert [it["code"] for it in data["findings"]] == ["why", "change", "confirmation"]
     assert next((it["kind"], it["share"]) for it in data["changes"]) == (ADDED, pytest.approx(1.0))
     results = [result(chain(*LAYERS), MS), result(chain(*LAYERS), MS)]
     text = markdown(build(results, ["one", "other"], 0.02, in_order=False, why=found))
     for words in (
-        sentence(found),
-        "Not confirmed: a model cannot be read as ONNX",
+        *lines(found),
+        "Not confirmed: a model cannot be read as ONNX.",
         "added: Clip ×20",
         "outside of nodes",
     ):

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.why.explain import Why, sentence
+from ortbench.analysis.why.explain import Why
+from ortbench.facts.sentences import sentence
+from ortbench.facts.why import why_facts
 from ortbench.jobs.why import why_slower
 from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
@@ -56,7 +58,7 @@ def test_an_edit_is_the_first_in_the_list_and_nothing_else_is_confirmed(tmp_path
         folder.mkdir()
         why = explained(edit, folder)
         told = why.confirmation
-        line = f"{edit.name}: {sentence(why)}; {told.text if told else 'nothing to confirm'}"
+        line = f"{edit.name}: {' '.join(map(sentence, why_facts(why)))}"
         print(line)
         if not is_found(why, edit):
             missed.append(line)
@@ -88,13 +90,14 @@ def beside_older(net: Net, folder: Path, *pythons: object) -> dict[str, Any]:
 @pytest.mark.process
 def test_a_fusion_that_an_older_onnx_runtime_has_not_is_named(tmp_path: Path) -> None:
     older, newer = environment("1.24.4") / "bin" / "python", sys.executable
-    names = "2 nodes Conv (Conv_0 + HardSwish_0, Conv_1 + HardSwish_1)"
+    names = "Conv ×2 (Conv_0 + HardSwish_0, Conv_1 + HardSwish_1)"
     for number, pythons in enumerate([(newer, older), (older, newer)]):
         (folder := tmp_path / f"conv{number}").mkdir()
         found = beside_older(UNFUSED, folder, *pythons)
-        assert names in found["sentence"]
-        assert ", fused differently, in place of " in found["sentence"]
+        (change,) = (it["text"] for it in found["changes"][:1])
+        assert change.startswith("Nodes fused differently: ")
+        assert names in change
         assert any(it.startswith("nodes that ONNX Runtime fused into Conv: ") for it in found["others"])
         (folder := tmp_path / f"gemm{number}").mkdir()
         changes = [it["text"] for it in beside_older(LEAKY, folder, *pythons)["changes"]]
-        assert any("2 nodes FusedGemm (Gemm_0 + LeakyRelu_0, Gemm_1 + LeakyRelu_1)" in it for it in changes)
+        assert any("FusedGemm ×2 (Gemm_0 + LeakyRelu_0, Gemm_1 + LeakyRelu_1)" in it for it in changes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -11,15 +11,15 @@ from typing import Any
 from ortbench.analysis.comparing.comparable import changes as settings_changed
 from ortbench.analysis.comparing.compare import BETWEEN_RUNS, CANNOT_TELL, FASTER, SLOWER, between, word
 from ortbench.analysis.comparing.series import Key, series_at
+from ortbench.analysis.comparing.verdict import OPEN, verdict_of
+from ortbench.analysis.comparing.verdict import SAME as SAME_AS
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
 from ortbench.analysis.nodes.node_times import COMPILED
 from ortbench.analysis.noise import allows_within
-from ortbench.analysis.why import changes as kinds
-from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called, changes, operator, whole
+from ortbench.analysis.why.changes import REST, SAME, Change, called, changes, operator, whole
 from ortbench.core.errors import BadInput
-from ortbench.core.safe_text import listed
-from ortbench.core.units import duration, durations, share, size
+from ortbench.core.units import size
 from ortbench.model.metrics import figure
 from ortbench.model.modes import LATENCY, MODES
 from ortbench.model.result import Result
@@ -32,14 +32,24 @@ _LEAST = 0.02  # of the difference: what is worth a sentence
 _MUCH = 0.2  # of the difference: what outside of nodes is worth one
 
 
+CONFIRMED, NOT_CONFIRMED = "confirmed", "not-confirmed"
+
+
 @dataclass(frozen=True)
 class Confirmation:
     """What taking a change back in the candidate's model did to its time, without the profiler."""
 
-    confirmed: bool
-    text: str
+    verdict: str  # `CONFIRMED`, `NOT_CONFIRMED`, ``open`` or ``not-slower``
+    reason: str = ""  # why it could not be measured
     saved_ns: float | None = None
     ci95: tuple[float, float] | None = None
+    # own_ns, difference_ns: what the candidate took in that run, and by how much longer than the baseline
+    own_ns: float | None = None
+    difference_ns: float | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        return self.verdict == CONFIRMED
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,10 @@ class Why:
     profiled_ns: tuple[float, float]  # an inference under the profiler: the baseline's, the candidate's
     profiled_ci95: tuple[float, float] | None  # of their difference
     others: Sequence[str]  # what else changed, in words
-    limits: Sequence[str]  # what is not known, in sentences
+    compiled: Mapping[
+        str, Sequence[ProfiledNode]
+    ]  # the graphs that an EP compiled whole, of the baseline and the candidate
+    is_asynchronous: bool  # the EP may work on while a node's time is that of its launch
     confirmation: Confirmation | None = None
     by_ratio: bool = False  # `own_ns` is by a gate's ratio
 
@@ -137,7 +150,8 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[
         (base_ns, own_ns),
         ci95,
         _others(base, own),
-        list(_limits(base, own)),
+        _compiled(base, own),
+        any(it.target["memory"]["kind"] != "host" for it in (base, own)),
         by_ratio=ratio is not None,
     )
 
@@ -154,9 +168,15 @@ def _others(base: Result, own: Result) -> list[str]:
         _counted("nodes that ONNX Runtime fused into {}", _fused(base.nodes, mine), _fused(own.nodes, theirs)),
     ]
     if mine is not None and theirs is not None:
-        counts.append(_counted("opset {}", mine["opsets"], theirs["opsets"]))
+        counts.append(_counted("opset {}", *(_opsets(it) for it in (mine, theirs))))
         counts.append(_counted("initializers of type {}", _weights(mine), _weights(theirs)))
     return [*settings_changed(base, own), *(line for lines in counts for line in lines)]
+
+
+def _opsets(content: ModelContent) -> dict[str, int]:
+    """Those of the domains that a node is of: models name others too."""
+    used = {it.rpartition(":")[0] or "ai.onnx" for it in content["operators"]}
+    return {domain: version for domain, version in content["opsets"].items() if domain in used}
 
 
 def _content(one: Result, other: Result) -> ModelContent | None:
@@ -193,103 +213,16 @@ def _counted(what: str, base: Mapping[str, Any], own: Mapping[str, Any]) -> list
     return [f"{what.format(name)}: {base.get(name, 0)} → {own.get(name, 0)}" for name in names]
 
 
-def _limits(base: Result, own: Result) -> Iterator[str]:
+def _compiled(base: Result, own: Result) -> dict[str, list[ProfiledNode]]:
+    found = {}
     for name, result in (("baseline", base), ("candidate", own)):
         assert result.nodes is not None
-        compiled = [it for it in result.nodes["each"] if is_compiled(it)]
-        if compiled:
-            what = "a graph" if len(compiled) == 1 else f"{len(compiled)} graphs"
-            yield f"{compiled[0]['ep']} compiled {what} of the {name} whole: what changed inside is not known"
-    if any(it.target["memory"]["kind"] != "host" for it in (base, own)):
-        yield (
-            "Where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies "
-            "to the host, or outside of nodes"
-        )
+        if graphs := [it for it in result.nodes["each"] if is_compiled(it)]:
+            found[name] = graphs
+    return found
 
 
-# Sentences
-
-
-def sentence(why: Why) -> str:
-    """The answer in a line, without a period."""
-    found = [it for it in why.changes if it.kind not in (REST, SAME)]
-    changed = f"; changed: {'; '.join(map(phrase, found[:2]))}" if found else ""
-    if not why.certain:
-        unclear = why.verdict == CANNOT_TELL
-        return f"{f'cannot tell whether {why.mode} differs' if unclear else f'no difference in {why.mode}'}{changed}"
-    difference = f"{why.mode} takes {duration(abs(why.ns))} {'longer' if why.ns > 0 else 'less'}"
-    culprit = why.culprit
-    if culprit is not None and why.confirmation is not None and why.confirmation.confirmed:  # which says how much of it
-        return f"{why.mode} takes {'longer' if why.ns > 0 else 'less'} because of {phrase(culprit)}"
-    if not why.is_profiled:
-        return f"{difference}, which the profiler does not show{changed}"
-    if culprit is None:
-        return f"{difference}; no changed nodes explain a measurable part of that"
-    part, left = why.share(culprit.ns), why.share(why.unexplained_ns)
-    assert part is not None
-    assert left is not None
-    more = f"; {share(left)} is outside of nodes, with the profiler's own time" if left > _MUCH else ""
-    of_profiled = f"under the profiler {duration(abs(why.profiled))}, {share(part) if part < 1 else 'all'} of which"
-    return f"{difference}; {of_profiled}: {phrase(culprit)}{more}"
-
-
-def phrase(change: Change) -> str:
-    own, base = change.own, change.base
-    after = f" after {'a ' if change.after == COMPILED else ''}{change.after}" if change.after else ""
-    match change.kind:
-        case kinds.ADDED:
-            model, put_in = _by_origin(own)
-            if not model:
-                return f"{_nodes(own, 'added ')}{after}, {_INSERTED}"
-            more = f", with {listed([*by_time(put_in)])}, {_INSERTED}" if put_in else ""
-            return f"{_nodes(model, 'added ')}{after}{more}"
-        case kinds.GONE:
-            return f"{_nodes(base, '')} {'is' if len(base) == 1 else 'are'} gone{after}"
-        case kinds.REPLACED:
-            return f"{_nodes(own, '')} in place of {_nodes(base, '')}"
-        case kinds.FUSED:
-            return f"{_nodes(own, '')}, {change.word}, in place of {_nodes(base, '')}"
-        case kinds.MOVED:
-            kept = [it for it in own if it["ep"] not in {b["ep"] for b in base}] or own
-            eps = " and ".join(sorted({it["ep"] for it in kept}))
-            was = " and ".join(sorted({it["ep"] for it in base}))
-            return f"{_nodes(kept, '')} on {eps} in place of {was}{_besides(own, kept)}"
-        case kinds.CHANGED:
-            a, b = _differing(base, own)
-            return f"{_nodes([b], '')} with {_types(a)} → {_types(b)}{_besides(own, [b])}"
-        case kinds.REST:
-            return f"all other nodes ({len(own)})"
-    few = change.mainly or own
-    of = f" of {len(own)}" if len(few) < len(own) else ""
-    named = "" if names(few) == operator(own[0]) else f" ({names(few)})"
-    verdict = f"{'slower' if change.ns > 0 else 'faster'}, otherwise unchanged"
-    return f"{len(few)}{of} node{'s' if len(own) > 1 else ''} {operator(own[0])}{named} {verdict}"
-
-
-def _differing(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> tuple[ProfiledNode, ProfiledNode]:
-    """The first nodes of both of one operator whose types or shapes differ."""
-    pairs = [(a, b) for a in base for b in own if a["op"] == b["op"]]
-    return next(((a, b) for a, b in pairs if (a["reads"], a["gives"]) != (b["reads"], b["gives"])), (base[0], own[0]))
-
-
-def _besides(own: Sequence[ProfiledNode], named: Sequence[ProfiledNode]) -> str:
-    others = [it for it in own if it not in named]
-    return f", and {_nodes(others, '')}" if others else ""
-
-
-def _nodes(nodes: Sequence[ProfiledNode], what: str) -> str:
-    """Nodes in a few words: ``20 added nodes Clip (clip_1 … clip_20)``; of many of several operators those that take most first,
-    ``9 nodes Clip ×8 (clip_1 … clip_8) and Relu``."""
-    ops = by_time(nodes)
-    counted = {op: op if len(of) == 1 or len(ops) == 1 else f"{op} ×{len(of)}" for op, of in ops.items()}
-    begin = f"{len(nodes)} {what}node{'s' if len(nodes) > 1 else ''}"
-    if len(nodes) <= _NAMES or len(ops) == 1:
-        return f"{begin} {listed(list(counted.values()))} ({names(nodes)})"
-    named = [op for op in ops if op != COMPILED and not is_put_in(op, "")][:_OPERATORS]
-    return f"{begin} {listed([f'{counted[op]} ({names(ops[op])})' if op in named else counted[op] for op in ops])}"
-
-
-_INSERTED = "which ONNX Runtime inserts"
+# Nodes of a change
 
 
 def of_model(nodes: Sequence[ProfiledNode]) -> list[ProfiledNode]:
@@ -328,10 +261,6 @@ def names(nodes: Sequence[ProfiledNode]) -> str:
     return ", ".join(every) if len(every) <= _NAMES else f"{every[0]} … {every[-1]}"
 
 
-def _types(node: ProfiledNode) -> str:
-    return f"{' × '.join(node['reads']) or 'nothing'} to {', '.join(node['gives'])}"
-
-
 # Confirmation
 
 
@@ -340,81 +269,18 @@ def confirmation(
 ) -> Confirmation:
     """What it means that a candidate without a change was faster by so much, ns, with the interval of that, where with it an inference
     took `own_ns`, and was slower than the baseline by `difference_ns`."""
-    count = len(of_model(change.own))
-    nodes = "the added node" if count == 1 else f"the {count} added nodes"
-    what = f"without {nodes}" if change.kind == ADDED else "with the baseline's nodes instead"
     if saved is None:
-        return Confirmation(False, "not confirmed: too few rounds were measured", saved_ns)
-    took, ends = ("less", saved) if saved_ns > 0 else ("more", (-saved[1], -saved[0]))
-    times = f"the baseline takes {duration(own_ns - difference_ns)}, the candidate {duration(own_ns)}, the candidate {what} {duration(own_ns - saved_ns)}"
-    text = f"in another run, without the profiler, {times}: {duration(abs(saved_ns))} {took} (95% CI {durations(ends)} within these processes; others can differ by more)"
-    if difference_ns <= 0:
-        text = f"cannot tell: {text}, and the candidate is not slower than the baseline"
-        return Confirmation(False, text, saved_ns, saved)
+        return Confirmation(NOT_CONFIRMED, "too few rounds were measured", saved_ns)
     # What the profiler shows has its own time in it; what is saved must be much of that or of the whole difference, and not many times it.
     least, most = _CLEAR * min(change.ns, difference_ns), max(change.ns, difference_ns) / _CLEAR
-    if saved[0] > 0 and least <= saved_ns <= most:
-        text = f"confirmed: {text}, {_of_difference(saved, saved_ns, difference_ns)}"
-        return Confirmation(True, text, saved_ns, saved)
-    if least <= saved[1] and saved[0] <= most:
-        return Confirmation(False, f"cannot tell: {text}", saved_ns, saved)
-    why_not = "" if saved[0] <= 0 else f", not the {duration(abs(change.ns))} of the profile"
-    return Confirmation(False, f"not confirmed: {text}{why_not}", saved_ns, saved)
-
-
-_WHOLE = 1.05  # times a difference, up to which what is saved is all of it
-
-
-def _of_difference(saved: tuple[float, float], saved_ns: float, ns: float) -> str:
-    """Which part of the difference is saved."""
-    if saved[0] > _WHOLE * ns:
-        return "more than the whole difference in that run"
-    return f"{share(saved_ns / ns) if saved_ns < ns else 'all'} of the difference in that run"
+    if difference_ns <= 0:
+        verdict = "not-slower"
+    elif saved[0] > 0 and least <= saved_ns <= most:
+        verdict = CONFIRMED
+    else:
+        verdict = "open" if verdict_of(saved, most, least) in (SAME_AS, OPEN) else NOT_CONFIRMED
+    return Confirmation(verdict, "", saved_ns, saved, own_ns, difference_ns)
 
 
 def not_confirmed(reason: str) -> Confirmation:
-    return Confirmation(False, f"not confirmed: {reason}")
-
-
-# As data
-
-
-def why_data(why: Why) -> dict[str, Any]:
-    """All of it for JSON; times in ns per inference."""
-    return {
-        "sentence": sentence(why),
-        "mode": why.mode,
-        "baseline_ns": round(why.base_ns),
-        "candidate_ns": round(why.own_ns),
-        "certain": why.certain,
-        "changes": [_data(why, it) for it in why.changes],
-        "unexplained_ns": round(why.unexplained_ns),
-        "profiled_ns": {"baseline": round(why.profiled_ns[0]), "candidate": round(why.profiled_ns[1])},
-        "others": list(why.others),
-        "limits": list(why.limits),
-        "confirmation": None
-        if (told := why.confirmation) is None
-        else {
-            "confirmed": told.confirmed,
-            "text": told.text,
-            "saved_ns": None if told.saved_ns is None else round(told.saved_ns),
-            "ci95": None if told.ci95 is None else [round(it) for it in told.ci95],
-        },
-    }
-
-
-def _data(why: Why, change: Change) -> dict[str, Any]:
-    keys = ("name", "op", "ep", "of", "reads", "gives")
-    shown = [] if change.kind == REST else [change.base, change.own]
-    return {
-        "kind": change.kind,
-        "text": phrase(change),
-        "baseline_ns": round(change.base_ns),
-        "candidate_ns": round(change.own_ns),
-        "ci95": None if change.ci95 is None else [round(it) for it in change.ci95],
-        "share": None if (part := why.share(change.ns)) is None else round(part, 4),
-        "nodes": {
-            name: [{key: it[key] for key in keys} for it in side]  # type: ignore[literal-required]
-            for name, side in zip(("baseline", "candidate"), shown, strict=False)
-        },
-    }
+    return Confirmation(NOT_CONFIRMED, reason)
