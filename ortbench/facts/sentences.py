@@ -139,6 +139,7 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("fallback", "all"): Sentence("Nothing ran on {ep}: all {of:node} ran on {where}.", "see why: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
     ("fallback", "nearly-all"): Sentence("Nearly nothing ran on {ep}: {nodes} of {of:node} ran on {where}.", "see which: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
     ("fallback", "most"): Sentence("Most of the model ran on the CPU, not on {ep}: {nodes} of {of:node}.", "see which: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
+    ("fallback", "most-time"): Sentence("Most of an inference is on the CPU, not on {ep}: {share}, in {nodes} of {of:node}.", "see which: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
     ("memcpy", "much"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _ANSWER, "", "cpu-fallback"),
     ("memcpy", "some"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _GAIN, "", "cpu-fallback"),
     ("memcpy", "unknown"): Sentence("{nodes:Memcpy node} inside the graph: copies in each inference.", _NODES, _ANSWER, "", "cpu-fallback"),

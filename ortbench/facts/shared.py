@@ -93,6 +93,9 @@ def placement_facts(result: Result) -> Iterator[Fact]:
         where = "the CPU" if nodes.keys() <= {ep, CPU_EP} else "other EPs"
         count, whole = sum(nodes.values()) - nodes.get(ep, 0), sum(nodes.values())
         values: Values = {"ep": ep, "nodes": count, "of": whole, "where": where, "operators": operators}
+        if off == "most" and result.nodes is not None:
+            off, on_cpu = "most-time", (row["share"] for row in result.nodes["eps"] if row["ep"] == CPU_EP)
+            values["share"] = share(sum(on_cpu), derived=True)
         yield Fact("fallback", off, "", values, inspection(result))
     if copies_inside(result) and result.nodes is None:
         moved, count = bytes_inside(result), result.placement["memcpy_nodes"] or 0

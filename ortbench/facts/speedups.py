@@ -130,4 +130,7 @@ def residency_verdict(result: Result, kept: Fastest, best: Fastest, more: Value)
 
 
 def _more(result: Result, claim: Claim) -> str:
-    return more_rounds(result, PAIRS) if claim == UNKNOWN else ""
+    if claim != UNKNOWN:
+        return ""
+    is_counted = result.stopped is not None and result.stopped["reason"] == "iterations"
+    return again(result, without=["iterations"]) if is_counted else more_rounds(result, PAIRS)

@@ -17,7 +17,10 @@ from ortbench.analysis.findings.program import again, command, how_to_write, ins
 from ortbench.facts.findings import findings
 from ortbench.model.result import OK, Result
 from ortbench.model.result_file import load
-from tests.conftest import MODEL_NAMES, MODELS, ONCE, ortbench
+from tests.benchmarks.same import Install
+from tests.conftest import MODEL_NAMES, MODELS, ONCE, clock_library, device_library, ortbench
+from tests.golden import GOLDEN
+from tests.virtual import Clock
 
 pytestmark = pytest.mark.process
 SOME = ("--iterations", 12, "--warmup", 1)  # enough for a claim
@@ -27,6 +30,9 @@ _QUICK = {
     "run": ONCE, "loop": ONCE, "sweep": ONCE, "start": ("--iterations", 1), "soak": ("--iterations", 9), "chain": ONCE,
     "load": ("--duration", "0.05"), "tune": ("--max-time", "2s", "--duration", "0.05"),
 }  # fmt: skip
+FAILING = {"run-failing"}  # scenarios in which a mode fails, again
+# Scenarios whose results are enough, or too different for a command.
+WITHOUT_COMMANDS = {"load", "bandwidth", "gate-live", "gate-limits", "gate-stored", "compare"}
 _LASTS = {"--iterations", "--duration", "--max-time"}
 
 
@@ -236,6 +242,27 @@ def test_a_search_of_settings(tmp_path: Path) -> None:
         found = command(load(path), "tune", without=["opt-level"])
         assert found == "ortbench tune vad.onnx --ep cpu --shape input:1x576"
         carried_out(found, tmp_path)
+
+
+# What the scenarios whose output is committed suggest
+
+_NEXT = re.compile(r'(?:Next: |"next": ")`?((?:[^"`\\\n]|\\.)+)')
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("name", sorted(GOLDEN.keys() - FAILING))
+def test_of_each_golden_scenario(name: str, clock: Clock, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    seen = Install(Path(sys.executable), clock_library(), device_library()).carry_out(GOLDEN[name], place)
+    text = re.sub(r" \\\n +", " ", "\n".join(seen.values()))
+    texts = dict.fromkeys(found[1].replace('\\"', '"') for found in _NEXT.finditer(text))
+    commands = [
+        re.sub(r"\S*/librefdevice\S*\.so", str(device_library()), it) for it in texts if it.startswith("ortbench ")
+    ]
+    for it in commands:
+        clock.restart()
+        carried_out(it, place)
+    assert bool(commands) == (name not in WITHOUT_COMMANDS)
 
 
 # Each of the models here, in the main commands

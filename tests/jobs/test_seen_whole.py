@@ -69,7 +69,6 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "Times are medians; parts are timed apart, each with its own wait, so they need not add up; ≈ derived from other figures, not measured.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",
         "! Too few blocks to tell whether device-tensors is faster than cpu-tensors: #.",
-        "Next: measure again without --iterations",
         "• # Memcpy node inside the graph: # copied in each inference.",
         "• Outputs bound in host memory: adjusted (made by Clip on the CPU).",
         "Resource usage: host CPU per inference",

@@ -429,7 +429,8 @@ def test_too_few_blocks_for_an_interval() -> None:
     ]
     assert fact(made, "residency").next == "measure again; a measurement now takes 9 rounds or more"
     made.stopped = {"reason": "iterations", "value": 20, "per": "mode"}
-    assert fact(made, "residency").next == "measure again without --iterations"
+    made.command = ["ortbench", "run", "m.onnx", "--iterations", "20", "--ep", "some"]
+    assert fact(made, "residency").next == "ortbench run m.onnx --ep some"
     assert cells(made, 1, "speedup", "95% CI") == ["2.40×", None]
 
 

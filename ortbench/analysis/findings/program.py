@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ortbench.analysis.findings.finding import Command
 from ortbench.analysis.variables import needed_variables
+from ortbench.core.safe_text import listed
 from ortbench.model.kinds import KINDS
 from ortbench.model.modes import CPU
 from ortbench.model.result import LOOP, Result
@@ -54,11 +55,12 @@ def program_command(result: Result, mode: str) -> str:
     return command(result, "code", "--mode", mode, *depth)
 
 
-def again(result: Result, *more: str) -> str:
-    """The command that was typed, with something more; in words where the result is of none that measures the same again."""
+def again(result: Result, *more: str, without: Collection[str] = ()) -> str:
+    """The command that was typed, with something more, or without an option; in words where the result is of none that measures the same
+    again."""
     name = name_of(result.command)
-    found = command(result, name, *more) if name in (result.kind, _SEARCH) else ""
-    return found or f"measure again with {shlex.join(more)}"
+    found = command(result, name, *more, without=without) if name in (result.kind, _SEARCH) else ""
+    return found or f"measure again {f'with {shlex.join(more)}' if more else f'without --{listed([*without])}'}"
 
 
 def lever(result: Result) -> str:
