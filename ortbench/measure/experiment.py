@@ -271,7 +271,9 @@ class Experiment(Generic[SeriesT]):
         loop = self._sides[0].plan.loop
         if loop.processes is not None or any(side.timeline is not None for side in self._sides):
             return loop.processes or 1
-        found = min(PROCESSES, starting_in(budget_s, self._start_s), int(most))
+        # Later ones start sooner where they were started early, and a run that ends early leaves more for starts.
+        start_s = self._start_s * (2 / 3 if loop.until_agreed else 1)
+        found = min(PROCESSES, starting_in(budget_s, start_s), int(most))
         return found if found >= FEW else 1
 
     def _check_processes(self) -> None:

@@ -19,7 +19,7 @@ _ORDER: tuple[Step, ...] = ("open", "prepare", "measure", "switch", "finish", "e
 _USUAL: dict[Step, tuple[float, float]] = {"open": (0.8, 1), "prepare": (0.4, 5), "finish": (0.1, 2), "energy": (4, 2)}
 _ROUND_RUNS = 5  # of each mode, at least: blocks of a round are never cut; phases have blocks of their own
 _SWITCH_RUNS = 30  # of each mode of a sweep, at least, to see what it costs that shapes change
-_START_S = 1.0  # of another process, and to warm its modes up
+_START_S = 1.0  # of another process, and to warm its modes up, at least
 _TELLING_SHARE = 0.05  # of the measurement, from which on it tells itself how long it takes
 
 
@@ -48,12 +48,15 @@ class Forecast:
         self._first_s: dict[int, float] = {}  # of each side its first inference; not of those that have no mode left
         self._warm_s: dict[int, float] = {}  # of each side the longest one of its modes that are prepared
         self._now: Step | None = None
-        self._begun = clock()
+        self._begun = self._created = clock()
+        self._start_s = _START_S
         self._known: tuple[float, float] | None = None  # how long the step would still take, and when that was known
 
     def begin(self, step: Step) -> None:
         for earlier in _ORDER[: _ORDER.index(step)]:
             self._count[earlier] = 0
+        if self._now == "open" != step:
+            self._start_s = max(_START_S, self._clock() - self._created)
         self._count[step] = max(0, self._count[step] - 1)
         self._now, self._begun, self._known = step, self._clock(), None
 
@@ -109,7 +112,7 @@ class Forecast:
             most = self._loop.duration_s
             if self._loop.until_agreed:
                 most = min(most, PROCESSES * max(PART_NS / 1e9, FEW * a_round))
-                return self._modes * max(most, a_round) + (PROCESSES - 1) * _START_S
+                return self._modes * max(most, a_round) + (PROCESSES - 1) * self._start_s
             if self._loop.iterations is not None:
                 most = self._loop.iterations * 1.5 * self._run_s
             return self._modes * max(most, a_round)

@@ -38,6 +38,15 @@ def test_processes_that_are_to_agree_take_no_longer_than_five_do() -> None:
     assert 22 < slow.left_s() < 50
 
 
+def test_processes_that_are_to_agree_start_as_slowly_as_the_first() -> None:
+    clock = Clock()
+    forecast = Forecast(Loop(until_agreed=True), sides=1, modes=4, clock=clock)
+    forecast.begin("open")
+    clock.now = 4.0
+    forecast.begin("prepare")
+    assert 4 * 4 + 6 < forecast.left_s() < 4 * 4 + 10
+
+
 def test_stretches_for_energy_are_to_come_until_they_begin() -> None:
     clock = Clock()
     plain, more = (Forecast(Loop(duration_s=5.0), 1, 4, clock, energy=count) for count in (0, 4))
