@@ -183,13 +183,13 @@ def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> l
 class SequentialTests:
     """Holds contests: takes blocks as they come and says what is decided. What is decided once stays so.
 
-    All contests of a gate share its error rate `alpha`: the chance that one which is exactly at its limit is decided wrongly.
+    All contests of a gate share its error rate `ALPHA`: the chance that one which is exactly at its limit is decided wrongly.
     `takes` is how many rounds it takes to decide one of them, at least.
     """
 
-    def __init__(self, contests: Sequence[RatioTest], alpha: float = ALPHA) -> None:
+    def __init__(self, contests: Sequence[RatioTest]) -> None:
         self.contests = list(contests)
-        self._alpha = alpha / max(1, len(self.contests))
+        self._alpha = ALPHA / max(1, len(self.contests))
         self.takes = fewest(self._alpha)
         streams = {stream for contest in contests for stream in (contest.over, contest.under)}
         self._values: dict[Stream, dict[int, float]] = {stream: {} for stream in streams}

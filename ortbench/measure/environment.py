@@ -45,9 +45,9 @@ def environment() -> Machine:
     return found
 
 
-def host_id(root: Path = Path("/")) -> str:
+def host_id() -> str:
     """What tells this machine, or this container, from others of the same hardware: a hash, so that results do not name it."""
-    return sha256(f"{platform.node()} {read_text(root / 'etc/machine-id') or ''}".encode()).hexdigest()[:16]
+    return sha256(f"{platform.node()} {read_text(Path('/etc/machine-id')) or ''}".encode()).hexdigest()[:16]
 
 
 def cpu_model() -> str:

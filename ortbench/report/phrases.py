@@ -39,7 +39,6 @@ from ortbench.model.settings import OF_SESSION, typed
 from ortbench.plan.option_types import parse_time
 from ortbench.report.model import (
     BAD,
-    DERIVED,
     GOOD,
     MOST_LINES,
     NOTHING,
@@ -451,10 +450,10 @@ def remark(text: str) -> Note:
 # Cells
 
 
-def cell(case: Case, key: str, mark: bool = False) -> str:
-    """The one number of a metric with its unit; where it was derived behind the `mark` of that."""
+def cell(case: Case, key: str) -> str:
+    """The one number of a metric with its unit."""
     value = case.value(key)
-    return NOTHING if value is None else f"{DERIVED if mark else ''}{known_or_plain(key).unit.text(value)}"
+    return NOTHING if value is None else known_or_plain(key).unit.text(value)
 
 
 def cells(case: Case, keys: Iterable[str]) -> list[str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ortbench.core.resampling import Blocks, Ratio, of_processes
 from ortbench.core.resampling import ratio_of as ratio_of_blocks
-from ortbench.core.safe_text import listed
 from ortbench.core.stats import Value
 from ortbench.core.units import count
 from ortbench.model.modes import COSTS, LATENCY, STAGE, mode_of, stage_in
@@ -111,14 +110,11 @@ TOO_FEW = "too few blocks for a 95% CI"
 
 def lack(name: str, result: Result, blocks: int) -> str | None:
     """That a result has too few blocks for a comparison, and what gives them; None if it has not."""
-    return None if blocks >= PARTS else f"{lacking([name], blocks)}: {remedy(result, PARTS)}"
-
-
-def lacking(names: Sequence[str], blocks: int, of: Sequence[str] = ()) -> str:
-    """That results have too few blocks for a comparison, of some figures or of all, each as many."""
-    has, each = ("has", "") if len(names) == 1 else ("have", " each")
-    what = f"a comparison of {listed(of)}" if of else "a comparison"
-    return f"{listed(names)} {has} {count(blocks, 'block')}{each} and {what} needs {PARTS}"
+    return (
+        None
+        if blocks >= PARTS
+        else f"{name} has {count(blocks, 'block')} and a comparison needs {PARTS}: {remedy(result, PARTS)}"
+    )
 
 
 def remedy(result: Result, rounds: int, together: int = 1) -> str:

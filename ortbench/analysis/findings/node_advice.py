@@ -29,9 +29,9 @@ def _called(node: NodeReference) -> str:
     return str(node["name"]) if node["op"] in node["name"] else f"{node['op']} {node['name']}".rstrip()
 
 
-def operators_of(island: Island, most: int | None = None) -> str:
+def operators_of(island: Island) -> str:
     """An island's operators with how many nodes there are of each, the commonest first."""
-    return listed(Counter(node["op"] for node in island["nodes"]), most)
+    return listed(Counter(node["op"] for node in island["nodes"]))
 
 
 def listed(operators: Counter[str], most: int | None = None) -> str:

@@ -331,12 +331,11 @@ def most(cases: Sequence[Case]) -> Case | None:
     return max(cases, key=rate_of, default=None)
 
 
-def best_level(result: Result, on_device: bool = False) -> Case | None:
-    """The load point of closed loops with most inferences/s: of modes that take new inputs in each inference, else of any; or of
-    those whose tensors stay `on_device`."""
+def best_level(result: Result) -> Case | None:
+    """The load point of closed loops with most inferences/s: of modes that take new inputs in each inference, else of any."""
     points = measured(result, CONCURRENCY)
-    found = most([it for it in points if mode_of(it.mode).on_device is on_device])
-    return found or (None if on_device else most(points))
+    found = most([it for it in points if not mode_of(it.mode).on_device])
+    return found or most(points)
 
 
 def asked_of(result: Result) -> dict[str, int] | None:
