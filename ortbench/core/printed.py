@@ -27,7 +27,7 @@ _LOGGED = re.compile(r".*?\[([VIWEF]):onnxruntime:.*?\] (.*)")
 _WARNS = re.compile(r"(?:warning|error)s?\b", re.IGNORECASE)
 # What everybody gets who has no GPU, what reports say of nodes, and what ortbench itself causes or says.
 _HARMLESS = re.compile(
-    "GPU device discovery failed|Failed to load (lib)?(cu|nv)|to install CUDA|Memcpy nodes are added to the graph|"
+    r"device_discovery\.cc|Failed to load (lib)?(cu|nv)|to install CUDA|Memcpy nodes are added to the graph|"
     "nodes were not assigned to the preferred execution providers|Rerunning with verbose output|"
     "Non-zero status code returned while running|Exception during initialization|Serializing optimized model with Graph Opt"
 )

@@ -52,6 +52,7 @@ def kept(out: Path) -> list[str]:
         ("OpenVINO: 2 errors", "OpenVINO: 2 errors"),
         ("the device is open", None),
         ("[W:onnxruntime:Default, device_discovery.cc:1 Find] GPU device discovery failed: no file", None),
+        ("[W:onnxruntime:Default, device_discovery.cc:95 GetPciBusId] Skipping pci_bus_id for PCI path", None),
         ("[W:onnxruntime:, session_state.cc:1 Verify] Some nodes were not assigned to the preferred execution providers", None),
         ("[W:onnxruntime:, transformer_memcpy.cc:1 Apply] 2 Memcpy nodes are added to the graph g for CUDA", None),
         ("[E:onnxruntime:, executor.cc:1 Run] Non-zero status code returned while running Add node", None),
