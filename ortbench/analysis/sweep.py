@@ -102,6 +102,8 @@ def is_noisy(result: Result, mode: str) -> bool:
     if best is None or best["by"] != ITEMS or not is_busy(result):
         return False
     cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)}
+    if best["shape"] not in cases:  # of a file that was changed
+        return False
     first, others = cases.pop(best["shape"]), [it for name, it in cases.items() if name not in best["ties"]]
     return any(not _noise_allows(result, first, it) for it in others)
 
@@ -147,7 +149,11 @@ def ties(result: Result, mode: str) -> tuple[list[str], list[str]]:
     cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)} if best else {}
     found: tuple[list[str], list[str]] = [], []
     for name in best["ties"] if best else ():
-        within = _item_ratio(cases[best["shape"]], cases[name], MEAN) if best and name in cases else None
+        within = (
+            _item_ratio(cases[best["shape"]], cases[name], MEAN)
+            if best and {name, best["shape"]} <= cases.keys()
+            else None
+        )
         if (said := verdict_of(within)) != ABOVE:
             found[said == OPEN].append(name)
     return found

@@ -7,6 +7,7 @@ import pytest
 from ortbench.analysis.comparing.comparable import mismatches
 from ortbench.analysis.comparing.compare import rows
 from ortbench.analysis.sweep import best_of, failures, has_a_cost, merge, point_as_result, split, summarise_switching
+from ortbench.facts.findings import facts_of
 from ortbench.model.modes import CPU
 from ortbench.model.result import FAILED, OK, RUN, Case, Result
 from ortbench.model.slo import Slo
@@ -256,3 +257,15 @@ def test_sweeps_are_compared_shape_by_shape() -> None:
     one, other = sweep_result(), point_as_result(sweep_result(), sweep_result().shapes[0])
     other.setup = {**other.setup, "run_id": "1" * 32}
     assert mismatches(one, other) == ["kind: a sweep of 3 shapes and single inferences"]
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_best_shape_whose_case_is_lost_is_no_error(busy: bool) -> None:
+    """As in a file that somebody changed."""
+    result = sweep_result({CPU: {1: 1000, 2: 2000, 4: 4000}}, rounds=9, switching=[])
+    assert result.best is not None
+    best = there(result.best["modes"][CPU])
+    best["ties"] = [it.name for it in result.shapes if it.name != best["shape"]]
+    result.cases = [it for it in result.cases if f"batch={it.point['batch']}" != best["shape"]]
+    result.noise = noise_of(2, 1.2, [0.5] * 12) if busy else None
+    assert "best-shape" in [it.code for it in facts_of(result)]
