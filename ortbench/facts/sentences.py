@@ -160,6 +160,7 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     # the two speedups
     ("modes", "same"): Sentence("No gain from device tensors: all modes are the same within {margin}.", _NODES, _ANSWER, "", "modes"),
     ("modes", "none-faster"): Sentence("No mode is faster than cpu-tensors: at most {most}.", _NODES, _ANSWER, "", "modes"),
+    ("modes", "little"): Sentence("Little or no gain from device tensors: at most {most}.", _NODES, _ANSWER, "", "modes"),
     ("modes", "open"): Sentence("Cannot tell whether a mode is faster than cpu-tensors: at most {most}.", _LONGER, _ANSWER, "unclear", "noise"),
     ("replacement", "faster"): Sentence("{mode} is {speedup:ci} as fast as cpu-tensors with {takes}.", _PROGRAM, _ANSWER, "good", "modes", figure=("Fastest mode", "speedup")),
     ("replacement", "tied"): Sentence("{mode} is {speedup:ci} as fast as cpu-tensors with {takes}, the same as {ties}.", _PROGRAM, _ANSWER, "good", "modes", figure=("Speedup", "speedup")),

@@ -33,6 +33,7 @@ from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import Case, Result
 
 _FAR, _TIMES_LONGER = 1.1, 4  # from where on an interval leaves much open; as long makes it half as wide
+_LITTLE = 1.05  # a gain that is at most so is not worth another program, whatever it is
 _LONGER = "5s"  # of each mode, where a run ended when processes agreed, or did not
 MORE_PROCESSES = 15  # whose figures have half the interval of those of five
 
@@ -56,6 +57,8 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Fact:
     tops = [it.speedup.ci95[1] for it in cases if it.speedup is not None and it.speedup.ci95 is not None]
     values: Values = {"margin": Quantity(MARGIN * 100, "%"), "most": times(max(tops, default=1.0))}
     if any(may_be_faster(it.speedup) for it in cases):
+        if len(tops) == len(cases) and max(tops) <= _LITTLE:
+            return Fact("modes", "little", "", values, "" if is_on_host(result) else inside(result))
         return Fact("modes", "open", "", values, _to_tell(result, cases))
     medians = [ns_ for it in (result.case(CPU), *cases) if it is not None and (ns_ := it.median(LATENCY)) is not None]
     if len(cases) > 1 and all(claim_of(it) == ALIKE for it in cases) and max(medians) <= (1 + MARGIN) * min(medians):

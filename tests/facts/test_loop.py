@@ -36,7 +36,8 @@ def test_a_state_that_grows_and_what_it_costs() -> None:
     ("ratio", "found"),
     [
         ((2.0, 1.9, 2.1), ("residency", "faster", RESIDENT)),
-        ((1.01, 0.98, 1.04), ("modes", "open", "")),
+        ((1.01, 0.98, 1.04), ("modes", "little", "")),
+        ((1.01, 0.98, 1.06), ("modes", "open", "")),
         ((1.0, 0.97, 1.02), ("modes", "none-faster", "")),
         ((0.8, 0.75, 0.85), ("modes", "none-faster", "")),
         ((2.0,), ("residency", "few-samples", RESIDENT)),

@@ -115,7 +115,7 @@ def test_a_short_run_that_cannot_tell_names_a_longer_one(
     reason: Literal["agreement", "processes", "duration"], more: str
 ) -> None:
     result = nvidia_result(
-        case(CPU, ratio=(1, 1, 1), latency=1000), case(DEVICE, ratio=(1.0, 0.98, 1.03), latency=1000)
+        case(CPU, ratio=(1, 1, 1), latency=1000), case(DEVICE, ratio=(1.0, 0.98, 1.06), latency=1000)
     )
     result.stopped = {"reason": reason, "value": 0.02}
     found = fact(result, "modes")
