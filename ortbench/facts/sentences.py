@@ -382,6 +382,7 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("why-limit", "no-shares-profiled"): Sentence("No shares are shown: under the profiler the difference cannot be told from none.", _LONGER, _DETAIL, "unclear", "why"),
     ("why-limit", "compiled"): Sentence("{ep} compiled {graphs:graph} of the {side} whole: what changed inside is not known.", "nothing", _DETAIL, "unclear", "why"),
     ("why-limit", "asynchronous"): Sentence("Where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies to the host, or outside of nodes.", "nothing", _DETAIL, "", "why"),
+    ("busy-cases", "some"): Sentence("The machine was busy in {busy} of {cases:case}: {names}.", 'set wait-quiet = "60s" under [defaults] in the suite\'s file', _DOUBT, "unclear", "noise"),
     ("several", "fallback"): Sentence("In {off} of {results} results most of the model did not run on the EP that was asked for.", "see which: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
     ("several", "copies"): Sentence("Copies take {least} to {most} of the latency of cpu-tensors in {results} results.", "use the mode that each result names", _ANSWER, "", "modes"),
     ("several", "side-by-side"): Sentence("{results} results side by side.", "nothing", _DETAIL, "", "compare"),

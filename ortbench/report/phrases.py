@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, Row, word
-from ortbench.analysis.findings.finding import SEE_PAGE, Finding, Weight
+from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.items import dims_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text, slo_text
 from ortbench.analysis.variables import variables_line
@@ -314,19 +314,12 @@ def measured_report(
     doubts = [it for it in found if it.weight is Weight.DOUBT]
     rest = advice([it for it in found if it not in doubts], MOST_LINES - sum(len(it.lines) for it in doubts))
     said: list[Block] = [Notes(failures)] if failures else []
-    said += [rest if folder is None else _with_page(rest, folder)] if rest.findings else []
+    said += [rest] if rest.findings else []
     warned = warnings(result, superseded(result))
     said += [Notes(warned)] if warned else []
     title = f"{what}: {result_name(result) or result.model['path']}"
     before: list[Sequence[Block]] = [[Heading(heading(result))], *([[Findings(doubts)]] if doubts else [])]
     return Report(title, [*before, *parts, said, *further, [Command(result.command), SavedIn(folder)]])
-
-
-def _with_page(block: Findings, folder: str) -> Findings:
-    """What is to be seen on the page has the command that makes it."""
-    makes = shlex.join(["ortbench", "report", folder])
-    told = [it._replace(next=makes) if it.next.startswith(SEE_PAGE) else it for it in block.findings]
-    return replace(block, findings=told)
 
 
 def hint(*words: str) -> Hint:

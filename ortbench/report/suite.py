@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.items import is_batch
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.parts import plain
 from ortbench.core.safe_text import first_of
 from ortbench.core.units import count, duration, energy, rate, size
+from ortbench.facts.fact import Fact, Values
+from ortbench.facts.findings import shown
 from ortbench.gate.checks import NODES
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.kinds import RUN
@@ -96,7 +97,6 @@ _MORE = (
 )
 _VERDICT = Column("verdict", Kind.WORD)
 _NAMES = 3  # that a line has of cases, or of what was checked
-_NOISY = 3  # cases on a busy machine that are told of one by one
 _TONES = {PASSED: GOOD, FAILED: BAD, BROKEN: BAD, UNCLEAR: model.UNCLEAR}
 
 
@@ -191,13 +191,11 @@ def _noise(records: Sequence[Record]) -> list[list[Block]]:
     busy = [record for record in records if record.noise is not None]
     if not busy:
         return []
-    shown = "; ".join(f"{it.id} ({str(it.noise).removeprefix('Busy machine: ').rstrip('.')})" for it in busy[:_NOISY])
-    more = f"; and {len(busy) - _NOISY} more" if len(busy) > _NOISY else ""
-    what = f"Busy machine in {len(busy)} of {count(len(records), 'case')}"
-    action = 'set wait-quiet = "60s" under [defaults] in the suite\'s file'
-    return [[Findings([Finding(what, f"{shown}{more}", action, tone=model.UNCLEAR)])]]
+    values: Values = {"busy": len(busy), "cases": len(records), "names": [it.id for it in busy]}
+    return [[Findings(shown([Fact("busy-cases", "some", "", values, _QUIETER)]))]]
 
 
+_QUIETER = 'set wait-quiet = "60s" under [defaults] in the suite\'s file'
 _APART = 0.05  # of a median, from which on a mean is told beside it
 
 

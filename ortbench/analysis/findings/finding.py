@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple, TypeVar
-
-from ortbench.core.safe_text import listed
-
-SEE_PAGE = "see the page (--html)"
+from typing import NamedTuple
 
 
 class Weight(IntEnum):
@@ -60,14 +56,3 @@ def first_lines(findings: Sequence[Finding], most: int) -> list[Finding]:
             break
         shown.append(it)
     return shown
-
-
-Said = TypeVar("Said", bound=Hashable)
-
-
-def merged(pairs: Iterable[tuple[str, Said]]) -> list[tuple[str, int, Said]]:
-    """Names of which the same is said, in a row: ``a, b and c``, how many they are, and what is said."""
-    found: dict[Said, list[str]] = {}
-    for name, said in pairs:
-        found.setdefault(said, []).append(name)
-    return [(listed(names), len(names), said) for said, names in found.items()]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ortbench.analysis.findings.finding import SEE_PAGE, Finding
+from ortbench.analysis.findings.finding import Finding
 from ortbench.core.safe_text import visible_lines
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import Result
@@ -63,7 +63,7 @@ def _tied(text: str) -> str:
 
 def _followed(note: model.Note) -> str:
     """What to do next after a note, of which a page needs not say that there is a page."""
-    return note.next if isinstance(note, Finding) and not note.next.startswith(SEE_PAGE) else ""
+    return note.next if isinstance(note, Finding) else ""
 
 
 def _unbroken(command: str) -> Markup:
