@@ -145,7 +145,7 @@ def _carry_out_and_warn(typed: list[str]) -> int:
     """Have a command carried out, and give the first warning that processes printed where the command did not."""
     printed.begin()
     code = _carry_out(typed)
-    if warning := printed.warning(where_shown=False):
+    if warning := printed.warning(where_shown=False, after_error=code != DONE):
         complain(warning)
     return code
 

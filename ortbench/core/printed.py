@@ -25,9 +25,9 @@ _LEAST_WORDS = 20  # of a warning, whatever stands behind it
 _COLOURS = rb"\x1b\[[0-9;]*m"  # ONNX Runtime ends the colour of a logged line on a line of its own
 _LOGGED = re.compile(r".*?\[([VIWEF]):onnxruntime:.*?\] (.*)")
 _WARNS = re.compile(r"(?:warning|error)s?\b", re.IGNORECASE)
-# What everybody gets who has no GPU, what reports say of nodes, and what ortbench itself causes or says.
+# What everybody gets who has no GPU, or no /proc, what reports say of nodes, and what ortbench itself causes or says.
 _HARMLESS = re.compile(
-    r"device_discovery\.cc|Failed to load (lib)?(cu|nv)|to install CUDA|Memcpy nodes are added to the graph|"
+    r"device_discovery\.cc|cpuinfo|Failed to load (lib)?(cu|nv)|to install CUDA|Memcpy nodes are added to the graph|"
     "nodes were not assigned to the preferred execution providers|Rerunning with verbose output|"
     "Non-zero status code returned while running|Exception during initialization|Serializing optimized model with Graph Opt"
 )
@@ -113,10 +113,11 @@ def _write() -> None:
         _now.left = b""
 
 
-def warning(where_shown: bool) -> str | None:
-    """How many warnings there are and the first of them, in a line, once; with the path of the file unless its folder is shown."""
+def warning(where_shown: bool, after_error: bool = False) -> str | None:
+    """How many warnings there are and the first of them, in a line, once; with the path of the file unless its folder is shown. After an
+    error, whose line says what is wrong, only if there is a file."""
     warnings, _now.warnings = _now.warnings, {}
-    if not warnings:
+    if not warnings or (after_error and _now.written is None):
         return None
     where = f"in {FILE_NAME if where_shown else _now.written}" if _now.written else "printed"
     head = f"{count(len(warnings), 'warning')} {where}: "

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.analysis.feedback_pairs import suggested
+from ortbench.core import printed
 from ortbench.core.ep_names import NO_DEVICE
 from ortbench.core.errors import (
     BENCHMARK_FAILED,
@@ -193,6 +194,7 @@ def listed(library: str | None, python: str | None, check: str | None = None) ->
     from ortbench.measure.environment import has_nvidia_gpu
 
     found: Listed = _ask(_DEVICES_S, python, "devices", library=check or library)
+    printed.begin()  # what is listed says why an EP does not load
     if any(it["problem"] for it in found["eps"]):
         has_gpu = has_nvidia_gpu()
         for it in found["eps"]:

@@ -4,7 +4,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from ortbench.core import interpreters, signals
+from ortbench.core import interpreters, printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.jobs.measuring import observed
 from ortbench.jobs.publishing import write_json
@@ -20,6 +20,7 @@ def doctor(with_noise: bool, python: str | None, json_out: str | None, verbose: 
     from ortbench.features.doctor.analysis import examine, usable, works
 
     facts = measure.facts(python)
+    printed.begin()  # the findings say why an EP does not load
     wanted = with_noise and facts["installed"] is not None
     if wanted:
         signals.defer_signals()  # from here on there are files to be removed, and the page is still to be shown
