@@ -141,6 +141,7 @@ class Client:
         self._has_state |= bool(self._request) and self._request["do"] not in _STATELESS
         self._request = {"do": do, **arguments}
         lost = _lost.get(self._python)
+        printed.limit(self._worker.stderr)  # while the worker writes nothing that could be lost by it
         try:
             self._process.stdin.write(json.dumps(self._request | ({"lost": lost} if lost else {})).encode() + b"\n")
             self._process.stdin.flush()
@@ -212,13 +213,13 @@ class Client:
         until = min(until, time.monotonic() + limit_s)
         line = None
         while line is None:
-            printed.limit(self._worker.stderr)
             left_s = until - time.monotonic()
             try:
                 with signals.awaited():
                     line = self._answers.get(timeout=max(0.0, min(_TELL_S, left_s)))
             except queue.Empty:
                 if left_s > _TELL_S:
+                    printed.limit(self._worker.stderr)
                     self.while_waiting()
                     continue
                 self._kill()
