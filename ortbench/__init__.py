@@ -6,8 +6,6 @@ result as ``ortbench run model.onnx --ep cuda``, and prints and writes nothing. 
 Nothing is loaded until it is used: this module is on the way to ``ortbench --help`` and to every worker.
 """
 
-import sys
-
 from ortbench.core.version import __version__
 
 TYPE_CHECKING = False  # what type checkers take for true; typing itself would have to be loaded
@@ -60,17 +58,6 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [*_HOME, "__version__"]
-
-
-class _Package(type(sys)):  # type: ignore[misc]
-    """`ortbench.gate` is the function, also once the room of that name is loaded, which Python puts where it was."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name not in _HOME or not isinstance(value, type(sys)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> object:

@@ -26,7 +26,7 @@ ROOMS = (
     "worker",
     "measure",
     "facts",
-    "gate",
+    "gates",
     "suite",
     "report",
     "jobs",

@@ -14,7 +14,7 @@ import ortbench
 from ortbench.analysis import packages
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.analysis.nodes.config_keys import CODES
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.kinds import KINDS
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import ALL_MODES

@@ -14,8 +14,8 @@ from ortbench.analysis.comparing.compare import rows
 from ortbench.core.stats import Value
 from ortbench.core.units import duration
 from ortbench.facts.run import copy_share
-from ortbench.gate.contests import own_contests, regression_contests
-from ortbench.gate.limits import Limits
+from ortbench.gates.contests import own_contests, regression_contests
+from ortbench.gates.limits import Limits
 from ortbench.model import modes
 from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.modes import (

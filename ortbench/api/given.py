@@ -10,8 +10,8 @@ from numbers import Integral, Real
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.gate.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD, setting
-from ortbench.gate.limits import Limits
+from ortbench.gates.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD, setting
+from ortbench.gates.limits import Limits
 from ortbench.model.settings import words_of
 from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.compare_options import COMPARED

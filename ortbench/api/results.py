@@ -13,8 +13,8 @@ from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import visible
 from ortbench.facts.findings import headline
-from ortbench.gate import verdict as stored_verdict
-from ortbench.gate.limits import PASSED
+from ortbench.gates import verdict as stored_verdict
+from ortbench.gates.limits import PASSED
 from ortbench.model import result as stored
 from ortbench.model import result_file as files
 from ortbench.model.kinds import KINDS

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import command_line, takes
-from ortbench.gate.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD
-from ortbench.gate.limits import Limits
+from ortbench.gates.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD
+from ortbench.gates.limits import Limits
 from ortbench.plan.compare_options import COMPARED, WHY, compared_of
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.options import RawOptions, make

@@ -263,7 +263,7 @@ def _values(flag: str, command: str) -> Iterable[str]:
         known = _MODES.get(command, MODES)
         return known if command == "code" else [*known, EVERY, USUAL]
     if flag == BASELINE_SET:
-        from ortbench.gate.baseline import SETTABLE
+        from ortbench.gates.baseline import SETTABLE
 
         return [f"{key}=" for key in SETTABLE]
     from ortbench.plan import load_plan, target

@@ -11,8 +11,8 @@ from typing import Any
 
 from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
-from ortbench.gate.limits import PASSED, UNCLEAR, Check
-from ortbench.gate.verdict import Verdict, nothing_measured
+from ortbench.gates.limits import PASSED, UNCLEAR, Check
+from ortbench.gates.verdict import Verdict, nothing_measured
 from ortbench.jobs.fingerprint import alike, fingerprint
 from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
 from ortbench.jobs.measuring import ForecastLine, measure

@@ -24,12 +24,12 @@ from ortbench.analysis.why.explain import explain
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.files import ModelFiles, make_folder, write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
-from ortbench.gate.checks import check_alone, refuse_unchecked
-from ortbench.gate.limits import FAILED, UNCLEAR, Check, Limits, limits_of
-from ortbench.gate.live import LiveGate, LiveLoadGate, check_live, planned
-from ortbench.gate.stored import check_stored
-from ortbench.gate.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
+from ortbench.gates.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
+from ortbench.gates.checks import check_alone, refuse_unchecked
+from ortbench.gates.limits import FAILED, UNCLEAR, Check, Limits, limits_of
+from ortbench.gates.live import LiveGate, LiveLoadGate, check_live, planned
+from ortbench.gates.stored import check_stored
+from ortbench.gates.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.measuring import ForecastLine, Place, measure, new_place, observed, saves
 from ortbench.jobs.publishing import Exports, check_wanted, page_of, publish

@@ -53,7 +53,7 @@ def starting_in(budget_s: float, start_s: float) -> int:
 
 
 class Judge(Protocol):
-    """Looks at blocks as they come and says of what more are wanted: see `ortbench.gate.live`. By itself it wants all."""
+    """Looks at blocks as they come and says of what more are wanted: see `ortbench.gates.live`. By itself it wants all."""
 
     @property
     def takes(self) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ortbench.analysis.loads.levels import load_cases
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.stats import Stats, Value
-from ortbench.gate.limits import Check
+from ortbench.gates.limits import Check
 from ortbench.model.metrics import USUAL, in_order, known_or_plain
 from ortbench.model.modes import STAGE, STEP
 from ortbench.model.result import Case, Result, work_of

@@ -13,8 +13,8 @@ from ortbench.core.safe_text import first_of
 from ortbench.core.units import count, duration, energy, rate, size
 from ortbench.facts.fact import Fact, Values
 from ortbench.facts.findings import shown
-from ortbench.gate.checks import NODES
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.gates.checks import NODES
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.kinds import RUN
 from ortbench.model.metrics import RATIO
 from ortbench.model.modes import HOST_ACCESSIBLE

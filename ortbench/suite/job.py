@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ortbench.core.paths import is_folder
-from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, candidate_of, has_live_baseline
-from ortbench.gate.checks import refuse_unchecked
-from ortbench.gate.contests import own_contests, regression_contests
-from ortbench.gate.limits import SLO, Limits, limits_of
-from ortbench.gate.live import check_live
+from ortbench.gates.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, candidate_of, has_live_baseline
+from ortbench.gates.checks import refuse_unchecked
+from ortbench.gates.contests import own_contests, regression_contests
+from ortbench.gates.limits import SLO, Limits, limits_of
+from ortbench.gates.live import check_live
 from ortbench.model.kinds import SOAK
 from ortbench.model.modes import IN_FLIGHT
 from ortbench.model.slo import Slo

@@ -17,8 +17,8 @@ from typing import Any
 from ortbench.core.ep_names import NVIDIA_EPS, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import Kind, kind_of
-from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE, TYPED_BASELINE, setting
-from ortbench.gate.limits import Limits
+from ortbench.gates.baseline import LIVE_BASELINE, STORED_BASELINE, TYPED_BASELINE, setting
+from ortbench.gates.limits import Limits
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import AMOUNTS, SWITCH, TEXT, WHOLE, text_of
 from ortbench.plan.options import BASELINE_SET, RUNS, Option, declared, not_negative, option, options_of

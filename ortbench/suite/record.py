@@ -19,7 +19,7 @@ from ortbench.core.parts import keys_of
 from ortbench.core.units import seconds, times
 from ortbench.facts.sentences import sentence
 from ortbench.facts.shared import doubt_facts
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
 from ortbench.model.kinds import KINDS, RUN
 from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate, mode_of

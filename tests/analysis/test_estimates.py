@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.analysis.estimates import EVERY_S, Estimates, Running, _ends
 from ortbench.core.stats import sign_test_interval
-from ortbench.gate.contests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
+from ortbench.gates.contests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
 
 
 class Clock:

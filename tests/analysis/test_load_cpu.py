@@ -15,9 +15,9 @@ from ortbench.analysis.loads.levels import LoadPoint
 from ortbench.analysis.loads.load_levels import LoadSamples, Requests, case_of
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
-from ortbench.gate.live import LiveLoadGate
-from ortbench.gate.stored import check_stored
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
+from ortbench.gates.live import LiveLoadGate
+from ortbench.gates.stored import check_stored
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Case, Result
 from tests.expect import there

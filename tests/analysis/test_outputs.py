@@ -13,9 +13,9 @@ from ortbench.analysis.precision import lowered, mended, trust
 from ortbench.core.errors import BadInput
 from ortbench.facts.sentences import sentence
 from ortbench.facts.shared import doubt_facts
-from ortbench.gate.checks import check_alone
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
-from ortbench.gate.stored import check_stored
+from ortbench.gates.checks import check_alone
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
+from ortbench.gates.stored import check_stored
 from ortbench.model.protocol import HeldOutputs
 from ortbench.model.result import Result
 from ortbench.report.comparison import build, build_sides

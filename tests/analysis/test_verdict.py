@@ -18,7 +18,7 @@ from ortbench.analysis.sweep import has_a_cost, switched
 from ortbench.core.stats import Value
 from ortbench.facts.findings import facts_of
 from ortbench.facts.loop import RESIDENT
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, verdict_on
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, verdict_on
 from ortbench.model.modes import CPU, DEVICE
 from ortbench.model.result import Result
 from tests import results

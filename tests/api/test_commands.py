@@ -14,7 +14,7 @@ from ortbench.api import commands, values
 from ortbench.api.given import options_for, parameter
 from ortbench.cli import commands as cli_commands
 from ortbench.cli.options import declared_for
-from ortbench.gate.baseline import SETTABLE
+from ortbench.gates.baseline import SETTABLE
 from ortbench.plan.option_types import DIMS, FLAG, LENGTHS, SHAPES
 from ortbench.plan.options import Option, twin
 from tests.api_page import CALLS, document
@@ -118,8 +118,8 @@ def test_type_checkers_see_what_python_finds() -> None:
 
 
 def test_gate_is_the_function_whatever_was_imported_before() -> None:
-    import ortbench.gate.limits
-    from ortbench.gate import verdict
+    import ortbench.gates.limits
+    from ortbench.gates import verdict
 
     assert ortbench.gate is commands.gate
     assert verdict.SIDES == ("candidate", "baseline")

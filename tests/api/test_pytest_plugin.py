@@ -24,8 +24,8 @@ import json
 import os
 import time
 import pytest
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
-from ortbench.gate.verdict import Verdict as Stored
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.gates.verdict import Verdict as Stored
 
 
 @pytest.fixture(autouse=True)

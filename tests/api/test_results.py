@@ -13,8 +13,8 @@ import pytest
 import ortbench
 from ortbench.api.commands import compare, gate
 from ortbench.api.results import Bandwidth, Result, Verdict
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
-from ortbench.gate.verdict import Verdict as Stored
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.gates.verdict import Verdict as Stored
 from ortbench.model.modes import D2H, H2D, ORDINARY
 from ortbench.model.result import Case
 from ortbench.model.result_file import result_json, save

@@ -19,7 +19,7 @@ from ortbench.analysis.comparing.compare import BETWEEN_RUNS
 from ortbench.analysis.comparing.verdict import SAME, verdict_of
 from ortbench.core.resampling import FEW, Ratio, Rounds, figure_of, ratio_of
 from ortbench.core.stats import sign_test_interval
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.measure.agreement import AGREEMENT, agree
 from ortbench.measure.schedule import MIN_ROUNDS, is_precise
 from ortbench.plan.plan import PROCESSES

@@ -33,8 +33,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, overall
-from ortbench.gate.stored import check_stored
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits, overall
+from ortbench.gates.stored import check_stored
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from tests.benchmarks.gate_replay import KINDS, STORED_RUNS, Kind

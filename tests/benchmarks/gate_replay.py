@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench.analysis.comparing.compare import stored
-from ortbench.gate.contests import RatioTest, SequentialTests, regression_contests
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
+from ortbench.gates.contests import RatioTest, SequentialTests, regression_contests
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.model.result import Case
 from tests.benchmarks.gate_trace import FOLDER, LANES
 from tests.results import series_of

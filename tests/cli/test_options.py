@@ -15,7 +15,7 @@ from ortbench.analysis.comparing.comparable import changes
 from ortbench.cli import commands
 from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput
-from ortbench.gate.baseline import (
+from ortbench.gates.baseline import (
     BASELINE_CHAIN,
     BASELINE_PYTHON,
     BASELINE_SET,
@@ -24,7 +24,7 @@ from ortbench.gate.baseline import (
     TYPED_BASELINE,
     baseline_of,
 )
-from ortbench.gate.limits import Limits
+from ortbench.gates.limits import Limits
 from ortbench.jobs import run as load_job
 from ortbench.model.settings import OF_LOOP, OF_SESSION
 from ortbench.model.tuning import FIRST

@@ -9,8 +9,8 @@ from ortbench.analysis.derive import put_growth
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import Value
 from ortbench.facts.several import mode_facts
-from ortbench.gate.checks import check_alone
-from ortbench.gate.limits import Limits
+from ortbench.gates.checks import check_alone
+from ortbench.gates.limits import Limits
 from ortbench.model.result import Result
 from ortbench.model.schema import SoakedShape
 from ortbench.model.sound import check

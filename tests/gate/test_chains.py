@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.gate.checks import check_alone
-from ortbench.gate.contests import BASELINE, CANDIDATE
-from ortbench.gate.limits import FAILED, PASSED, Limits
-from ortbench.gate.live import LiveGate
-from ortbench.gate.stored import check_stored
+from ortbench.gates.checks import check_alone
+from ortbench.gates.contests import BASELINE, CANDIDATE
+from ortbench.gates.limits import FAILED, PASSED, Limits
+from ortbench.gates.live import LiveGate
+from ortbench.gates.stored import check_stored
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.schedule import Block
 from ortbench.model.result_file import save

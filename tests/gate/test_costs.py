@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.gate.contests import BASELINE, CANDIDATE, regression_contests
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, overall
-from ortbench.gate.live import LiveGate
-from ortbench.gate.stored import check_stored
+from ortbench.gates.contests import BASELINE, CANDIDATE, regression_contests
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits, overall
+from ortbench.gates.live import LiveGate
+from ortbench.gates.stored import check_stored
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Result
 from tests.expect import refusal

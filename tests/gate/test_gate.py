@@ -10,8 +10,8 @@ import pytest
 from ortbench.analysis.comparing.pairs import PAIRS
 from ortbench.analysis.comparing.sequential import Interval
 from ortbench.core.errors import BadInput
-from ortbench.gate.checks import check_alone
-from ortbench.gate.contests import (
+from ortbench.gates.checks import check_alone
+from ortbench.gates.contests import (
     BASELINE,
     BLOCK_STATISTICS,
     CANDIDATE,
@@ -22,7 +22,7 @@ from ortbench.gate.contests import (
     own_contests,
     regression_contests,
 )
-from ortbench.gate.limits import (
+from ortbench.gates.limits import (
     CODES,
     FAILED,
     PASSED,
@@ -31,9 +31,9 @@ from ortbench.gate.limits import (
     Limits,
     overall,
 )
-from ortbench.gate.live import LiveGate
-from ortbench.gate.stored import check_stored
-from ortbench.gate.verdict import Verdict
+from ortbench.gates.live import LiveGate
+from ortbench.gates.stored import check_stored
+from ortbench.gates.verdict import Verdict
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from tests.expect import refusal

@@ -9,11 +9,11 @@ import pytest
 
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, LoadPoint, at, load_cases, places
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
-from ortbench.gate.checks import check_alone
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, limits_of
-from ortbench.gate.live import LiveLoadGate, check_live
-from ortbench.gate.stored import check_stored
-from ortbench.gate.verdict import confirmed
+from ortbench.gates.checks import check_alone
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, limits_of
+from ortbench.gates.live import LiveLoadGate, check_live
+from ortbench.gates.stored import check_stored
+from ortbench.gates.verdict import confirmed
 from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
 from ortbench.model.schema import LoadBlock

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import pytest
 
 from ortbench.core.errors import BadInput, NotComparable
-from ortbench.gate.checks import check_alone
-from ortbench.gate.contests import BASELINE, CANDIDATE
-from ortbench.gate.limits import FAILED, PASSED, Limits
-from ortbench.gate.live import LiveGate
-from ortbench.gate.stored import check_stored
+from ortbench.gates.checks import check_alone
+from ortbench.gates.contests import BASELINE, CANDIDATE
+from ortbench.gates.limits import FAILED, PASSED, Limits
+from ortbench.gates.live import LiveGate
+from ortbench.gates.stored import check_stored
 from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
 from ortbench.model.unit_of_work import LoopWork

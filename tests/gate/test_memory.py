@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.gate.checks import check_alone
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, limits_of
-from ortbench.gate.live import LiveGate
-from ortbench.gate.stored import check_stored
-from ortbench.gate.verdict import Verdict
+from ortbench.gates.checks import check_alone
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits, limits_of
+from ortbench.gates.live import LiveGate
+from ortbench.gates.stored import check_stored
+from ortbench.gates.verdict import Verdict
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Case, Result
 from ortbench.plan.option_types import parse_size

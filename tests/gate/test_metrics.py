@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.gate.contests import regression_contests
-from ortbench.gate.limits import Check, Limits
-from ortbench.gate.stored import check_stored
+from ortbench.gates.contests import regression_contests
+from ortbench.gates.limits import Check, Limits
+from ortbench.gates.stored import check_stored
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.unit_of_work import ChainWork, LoopWork, Work
 from tests.expect import refusal

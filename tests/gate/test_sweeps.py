@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ortbench.core.errors import BadInput, NotComparable
-from ortbench.gate.checks import check_alone
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
-from ortbench.gate.stored import check_stored
+from ortbench.gates.checks import check_alone
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
+from ortbench.gates.stored import check_stored
 from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
 from ortbench.report.gate import build_gate

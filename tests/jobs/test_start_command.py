@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.gate.limits import limits_of
+from ortbench.gates.limits import limits_of
 from ortbench.jobs.gate import asked_gate
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import START_PARTS

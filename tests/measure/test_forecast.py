@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.gate.limits import limits_of
-from ortbench.gate.live import LiveLoadGate, planned
+from ortbench.gates.limits import limits_of
+from ortbench.gates.live import LiveLoadGate, planned
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.load import forecast_of
 from ortbench.plan.load_plan import AUTO, LoadPlan, plan_under_load

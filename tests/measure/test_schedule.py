@@ -11,7 +11,7 @@ import pytest
 from ortbench.analysis.comparing.compare import stored
 from ortbench.analysis.comparing.sequential import median_ratio
 from ortbench.core.resampling import ratio_of
-from ortbench.gate.limits import ALPHA
+from ortbench.gates.limits import ALPHA
 from ortbench.measure.bench import Series, _evened
 from ortbench.measure.schedule import (
     MAX_BLOCK,

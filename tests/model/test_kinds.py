@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.gate.limits import Limits
+from ortbench.gates.limits import Limits
 from ortbench.model.kinds import AXES, KINDS, LOAD, RUN, Kind
 from ortbench.model.metrics import GATED, METRICS, Figure
 from ortbench.plan.options import declared

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
-from ortbench.gate.stored import check_stored
-from ortbench.gate.verdict import Verdict
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits
+from ortbench.gates.stored import check_stored
+from ortbench.gates.verdict import Verdict
 from ortbench.model.result_file import load
 from ortbench.report import bandwidth, comparison
 from ortbench.report.gate import gate_screen

@@ -14,7 +14,7 @@ import pytest
 
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import SAMPLES_FOR
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.model.result_file import load
 from ortbench.report.exports import junit as exports_junit

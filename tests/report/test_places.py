@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ortbench.core.ep_names import CPU_EP
-from ortbench.gate.verdict import Verdict
+from ortbench.gates.verdict import Verdict
 from ortbench.model.result import Result
 from ortbench.report import comparison, gate, run
 from ortbench.report.markdown import markdown

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.gate.limits import Limits
-from ortbench.gate.stored import check_stored
-from ortbench.gate.verdict import Verdict
+from ortbench.gates.limits import Limits
+from ortbench.gates.stored import check_stored
+from ortbench.gates.verdict import Verdict
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load

@@ -11,7 +11,7 @@ import pytest
 
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.sweep import best_of
-from ortbench.gate.limits import Check
+from ortbench.gates.limits import Check
 from ortbench.model.result import Result
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import Axis

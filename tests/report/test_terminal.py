@@ -22,9 +22,9 @@ from rich.cells import cell_len
 from ortbench.core.errors import DONE, REGRESSION
 from ortbench.features.profile import report as profile
 from ortbench.features.profile.analysis import Profile
-from ortbench.gate.limits import FAILED as CHECK_FAILED
-from ortbench.gate.limits import PASSED, UNCLEAR, Check
-from ortbench.gate.verdict import Verdict
+from ortbench.gates.limits import FAILED as CHECK_FAILED
+from ortbench.gates.limits import PASSED, UNCLEAR, Check
+from ortbench.gates.verdict import Verdict
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
 from ortbench.report import comparison, gate, run, suite

@@ -14,7 +14,7 @@ import pytest
 from ortbench.analysis.derive import derive
 from ortbench.analysis.items import item_bytes
 from ortbench.core.parts import keys_of
-from ortbench.gate.limits import PASSED
+from ortbench.gates.limits import PASSED
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from ortbench.report import comparison, suite

@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 import pytest
 
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.report import model, suite
 from ortbench.report.model import BAD, GOOD, KEY, Cell, Column, Kind, Table
 from ortbench.report.phrases import verdict_cell

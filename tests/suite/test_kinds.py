@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ortbench.core import parts
-from ortbench.gate.limits import Limits
+from ortbench.gates.limits import Limits
 from ortbench.model.result import Result
 from ortbench.model.slo import Slo
 from ortbench.plan.load_plan import LoadPlan

@@ -10,7 +10,7 @@ import pytest
 
 from ortbench.core import parts
 from ortbench.core.errors import BadInput
-from ortbench.gate.limits import PASSED, Check
+from ortbench.gates.limits import PASSED, Check
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import MODES, USUAL_MODES

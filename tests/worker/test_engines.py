@@ -18,7 +18,7 @@ from ortbench.core import files
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.facts.shared import engine_facts
-from ortbench.gate.baseline import baseline_of
+from ortbench.gates.baseline import baseline_of
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.measure.configuration import Configuration
 from ortbench.plan.plan import Plan

@@ -24,13 +24,13 @@ from ortbench.core.errors import one_line
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.stats import Stats
 from ortbench.core.units import duration, energy, rate, size
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import modes
 from ortbench.model.metrics import PER_BLOCK, TIME, known_or_plain
 from ortbench.model.metrics import figure as figure_of
 from ortbench.model.result import LOAD, OK, SWEEP, UNSUPPORTED, Case, Result
 
-ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gate.contests`
+ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gates.contests`
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ortbench.gate.limits import Check
+from ortbench.gates.limits import Check
 from ortbench.model.metrics import METRICS
 from ortbench.model.result import Result
 from ortbench.report.exports.junit import junit, outcomes_of_gate, outcomes_of_run

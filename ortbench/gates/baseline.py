@@ -9,7 +9,7 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
-from ortbench.gate.limits import Limits
+from ortbench.gates.limits import Limits
 from ortbench.plan.compare_options import WHY
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps

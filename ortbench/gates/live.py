@@ -15,8 +15,8 @@ from ortbench.analysis.loads.levels import CPU, LoadPoint, is_full, is_measured,
 from ortbench.analysis.loads.queueing import own_rate
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.core.safe_text import listed
-from ortbench.gate.checks import check_alone, check_contest, check_facts, refuse_limits, with_remedy, without_doubtful
-from ortbench.gate.contests import (
+from ortbench.gates.checks import check_alone, check_contest, check_facts, refuse_limits, with_remedy, without_doubtful
+from ortbench.gates.contests import (
     BASELINE,
     CANDIDATE,
     RatioTest,
@@ -27,9 +27,9 @@ from ortbench.gate.contests import (
     own_contests,
     regression_contests,
 )
-from ortbench.gate.limits import FAILED as UNFIT
-from ortbench.gate.limits import Check, Limits
-from ortbench.gate.stored import check_lost, check_values, full, refuse_statistic
+from ortbench.gates.limits import FAILED as UNFIT
+from ortbench.gates.limits import Check, Limits
+from ortbench.gates.stored import check_lost, check_values, full, refuse_statistic
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE
 from ortbench.model.metrics import LATENCY, Figure
 from ortbench.model.modes import ENQUEUE, THROUGHPUT

@@ -16,7 +16,7 @@ from ortbench.facts.fact import Fact, record
 from ortbench.facts.gate import gate_fact
 from ortbench.facts.sentences import sentence
 from ortbench.facts.shared import noise_facts
-from ortbench.gate.limits import CODES, CONFIDENCE, FAILED, UNCLEAR, Check, between, overall
+from ortbench.gates.limits import CODES, CONFIDENCE, FAILED, UNCLEAR, Check, between, overall
 from ortbench.model.kinds import KINDS
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Result, not_ok

@@ -21,7 +21,7 @@ from ortbench.analysis.comparing.series import PERCENTILES, STATISTICS, Key, Poi
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.resampling import figure_of
-from ortbench.gate.limits import ALPHA, CONFIDENCE, UNCLEAR, Check, Limits, between, verdict_on
+from ortbench.gates.limits import ALPHA, CONFIDENCE, UNCLEAR, Check, Limits, between, verdict_on
 from ortbench.model.kinds import KINDS
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import USUAL, Figure, known_or_plain

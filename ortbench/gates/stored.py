@@ -22,9 +22,9 @@ from ortbench.analysis.loads.levels import is_full
 from ortbench.analysis.memory import DEVICE, HOST, computes_on_host, why_unknown
 from ortbench.core import units
 from ortbench.core.errors import BadInput
-from ortbench.gate.checks import FULL, became, few_blocks, without_doubtful
-from ortbench.gate.contests import check_name, named
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between
+from ortbench.gates.checks import FULL, became, few_blocks, without_doubtful
+from ortbench.gates.contests import check_name, named
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between
 from ortbench.model.kinds import KINDS
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import LATENCY, Figure, Group, known_or_plain

@@ -36,8 +36,8 @@ from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.facts.findings import shown
 from ortbench.facts.slo import searched
-from ortbench.gate.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
-from ortbench.gate.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
+from ortbench.gates.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
+from ortbench.gates.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
 from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, SWEEP
 from ortbench.model.metrics import LATENCY, metric
 from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, SLO_RATE, THROUGHPUT, is_rate
