@@ -50,13 +50,6 @@ _KEYS = {
 }
 HELD = {HOST_GROWTH: "host_held", DEVICE_GROWTH: "device_held"}  # the metrics of what there is at the end
 
-_WHY = {
-    "slowing": "growth is slowing down",
-    "one-step": "most of the growth came in one step",
-    "late": "the growth came late",
-    "ups-and-downs": "memory goes up and down",
-}
-
 Readings = Sequence[tuple[float, float]]  # inferences, rising, and what there was after them
 
 
@@ -68,7 +61,7 @@ class Growth(NamedTuple):
     ci95: tuple[float, float]
     grew: float = 0  # from the first reading to the last ones
     until: int = 0  # inferences after which it is `STEADY`; of `NONE` those in which nearly all of what it grew came
-    why: str = ""  # of `UNCLEAR`, a key of `_WHY`: what is in the way
+    why: str = ""  # of `UNCLEAR`: what is in the way, as `ortbench.facts.soak` says it
 
 
 def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
@@ -141,22 +134,9 @@ class Grown:
 
     @property
     def text(self) -> str:
-        found = self.growth
-        if found is None:
-            return "cannot tell yet, there are too few readings"
-        if found.verdict == GROWS:
-            half = (found.ci95[1] - found.ci95[0]) / 2
-            return f"grows by {self.show(found.slope)} ± {self.show(half)} per 1,000 inferences"
-        if found.verdict == STEADY:
-            return f"grew in the first {found.until:,} inferences, steady since"
-        if found.verdict == UNCLEAR:
-            return f"cannot tell yet, {_WHY[found.why]}"
-        count = self.points[-1][0]
-        since = f"next to none in the {count - found.until:,.0f} since"
-        came = f": {self.show(found.grew)} came in the first {found.until:,} inferences, {since}" if found.until else ""
-        least = f"{self.show(found.ci95[1])} per 1,000 inferences"
-        whole = self.show(found.ci95[1] / PER * (count - self.points[0][0]))
-        return f"no growth found{came}; steady growth of {least} or more, {whole} in all, would show"
+        """The verdict in words."""
+        grows = "" if self.growth is None else f"grows by {self.show(self.growth.slope)} per 1,000 inferences"
+        return {GROWS: grows, STEADY: "steady", NONE: "no growth", UNCLEAR: "cannot tell yet"}[self.verdict]
 
 
 def grown(soak: Soak) -> list[Grown]:

@@ -63,7 +63,7 @@ def test_a_leak_of_an_inference_is_found(library: Path, tmp_path: Path) -> None:
 def test_a_leak_of_each_new_shape_ends(library: Path, tmp_path: Path) -> None:
     leaks = device(library, leak_shape_bytes=20_000)
     out, result = soaked(tmp_path, SHAPED, *leaks, "--dim", MANY, "--iterations", 6000, "--seed", 3)
-    assert "grew in the first" in out
+    assert "in the first" in out
     assert "12 slowest of 300 shapes" in out
     soak = result["soak"]
     assert (soak["order"], soak["reopened"]) == ("random", None)
