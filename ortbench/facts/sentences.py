@@ -244,7 +244,7 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("start-part", "first_inference"): Sentence("The first inference takes {share} of the time to ready: {time} of {whole}.", "warm up before traffic comes", _ANSWER, "", "start"),
     ("first-inference", "slow"): Sentence("The first inference takes {first}, the second {second}.", "warm up before traffic comes", _GAIN, "", "start"),
     # soaks
-    ("growth", "none"): Sentence("No growth of {what}: {least} per 1,000 inferences would show.", "nothing", _ANSWER, "good", "soak"),
+    ("growth", "none"): Sentence("No growth of {what} found: it is less than {least} per 1,000 inferences.", "nothing", _ANSWER, "good", "soak"),
     ("growth", "steady"): Sentence("Steady: {what} grew from {start} to {end} in the first {until} inferences and not since.", "nothing", _ANSWER, "good", "soak"),
     ("growth", "grows"): Sentence("Growth: {what} grows by {each:ci} per 1,000 inferences, from {start} to {end}.", "try smaller arenas: --try arena; report a leak to the EP's authors", _ANSWER, "bad", "soak", figure=("Growth per 1,000", "each")),
     ("growth", "slowing"): Sentence("Cannot tell yet whether {what} grows: growth is slowing down ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),

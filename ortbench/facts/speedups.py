@@ -29,10 +29,11 @@ from ortbench.analysis.residency import is_on_host, needs, takes
 from ortbench.core.resampling import FEW
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, latency, ns, times
-from ortbench.model.modes import CPU, LATENCY
+from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LATENCY
 from ortbench.model.result import Case, Result
 
 _FAR, _TIMES_LONGER = 1.1, 4  # from where on an interval leaves much open; as long makes it half as wide
+_IN_PLACE = ", written and read in place (not timed)"
 _LITTLE = 1.05  # a gain that is at most so is not worth another program, whatever it is
 _LONGER = "5s"  # of each mode, where a run ended when processes agreed, or did not
 MORE_PROCESSES = 15  # whose figures have half the interval of those of five
@@ -84,7 +85,7 @@ def _values(result: Result, found: Fastest) -> Values:
         "speedup": times(found.speedup),
         "latency": latency(found.case),
         "base_latency": latency(result.case(CPU)),
-        "takes": takes(result),
+        "takes": takes(result) + (_IN_PLACE if found.mode == HOST_ACCESSIBLE else ""),
         "needs": needs(result),
     }
 

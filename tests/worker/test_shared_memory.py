@@ -122,9 +122,7 @@ def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: 
 
 def test_copies_that_onnx_runtime_makes_show_in_the_times(library: Path, tmp_path: Path) -> None:
     """On a GPU of this kind ONNX Runtime copies the inputs of a run with arrays."""
-    result, said = run(
-        library, on_cpu(cpu=False, upload_latency_us=20_000), tmp_path, "--duration", 1, "--warmup", 1
-    )
+    result, said = run(library, on_cpu(cpu=False, upload_latency_us=20_000), tmp_path, "--duration", 1, "--warmup", 1)
     found = {case.mode: case for case in result.cases}
     assert found["host-accessible"].checks["zero_copy"]["verdict"] == "passed"
     assert found["cpu-tensors"].bytes_h2d is None

@@ -119,10 +119,12 @@ def fit(title: str, content: Content, height: int = HEIGHT) -> Report:
 
 
 def _arranged(title: str, content: Content, chosen: _Chosen) -> Report:
-    """The screen of what was chosen; the command stands below the doubt that has one, else below the last finding."""
-    doubts, findings = ([it._replace(next="") for it in some] for some in (content.doubts, chosen.findings))
-    if holders := doubts if any(it.next for it in content.doubts) else findings:
-        holders[-1] = holders[-1]._replace(next=chosen.command)
+    """The screen of what was chosen; the command stands below the doubt or finding that has it."""
+    owner = next((it for it in (*content.doubts, *chosen.findings) if it.next), None)
+    doubts, findings = (
+        [it._replace(next=chosen.command if it is owner else "") for it in some]
+        for some in (content.doubts, chosen.findings)
+    )
     left = len([it for it in content.notes if it.tone in (BAD, UNCLEAR) and it not in chosen.notes])
     more = [Note(f"{units.count(left, 'more note')}: -v", "!", UNCLEAR)] if left else []
     said: list[Block] = [Findings(findings, most=HEIGHT)] if findings else []

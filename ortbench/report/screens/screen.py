@@ -133,7 +133,9 @@ def _checked(result: Result) -> str:
         said.append(_SYNC.get(sync["kind"], f"{sync['kind']} waits"))
     equal = {it.mode for it in timed if _passed(it, "outputs")}
     if len(equal) > 1:
-        said.append(f"equal outputs in {len(equal)} modes")
+        compared = {it.mode for it in result.cases if "outputs" in it.checks}
+        of = f" of {len(compared)}" if len(compared) > len(equal) else ""
+        said.append(f"equal outputs in {len(equal)}{of} modes")
     copied = [*dict.fromkeys(it.mode for it in timed if _passed(it, "zero_copy"))]
     if copied and not is_on_host(result):
         said.append(f"{listed(copied)} zero-copy")
