@@ -85,7 +85,7 @@ def _values(result: Result, found: Fastest) -> Values:
         "speedup": times(found.speedup),
         "latency": latency(found.case),
         "base_latency": latency(result.case(CPU)),
-        "takes": takes(result) + (_IN_PLACE if found.mode == HOST_ACCESSIBLE else ""),
+        "takes": takes(result) + (_IN_PLACE if found.mode == HOST_ACCESSIBLE and result.loop is None else ""),
         "needs": needs(result),
     }
 

@@ -82,7 +82,7 @@ def test_table_of_four_modes() -> None:
 
 FACTS = [
     "Copies take ≈58% of the latency of cpu-tensors: ≈4.20 ms (4.07–4.32 ms) of 7.20 ms.",
-    "host-accessible is 1.80× (1.75–1.85) as fast as cpu-tensors with new inputs and outputs in each inference.",
+    "host-accessible is 1.80× (1.75–1.85) as fast as cpu-tensors with new inputs and outputs in each inference, written and read in place (not timed).",
     "Next: ortbench code m.onnx --mode host-accessible",
     "device-resident is 1.33× (1.24–1.43) as fast as host-accessible if tensors never cross the link between inferences.",
     "Next: ortbench code m.onnx --mode device-resident",
