@@ -12,7 +12,7 @@ from ortbench.facts.fact import Fact, record
 from ortbench.facts.load import load_facts
 from ortbench.facts.loop import loop_facts
 from ortbench.facts.run import run_facts
-from ortbench.facts.sentences import SENTENCES, in_order, sentence
+from ortbench.facts.sentences import SENTENCES, in_order, phrase
 from ortbench.facts.soak import soak_facts
 from ortbench.facts.start import start_facts
 from ortbench.facts.sweep import sweep_facts
@@ -57,7 +57,7 @@ def findings(result: Result) -> list[Finding]:
 def headline(result: Result) -> str:
     """What there is to say first: the sentence of the weightiest fact."""
     facts = [it for it in facts_of(result) if it.code != "busy-machine"]
-    return sentence(facts[0]).removesuffix(".") if facts else NOTHING
+    return phrase(facts[0]) if facts else NOTHING
 
 
 def placed(result: Result) -> list[Finding]:
@@ -76,7 +76,4 @@ def superseded(result: Result) -> set[str]:
 
 def shown(facts: Sequence[Fact]) -> list[Finding]:
     """Facts with their sentences, for reports."""
-    return [
-        Finding(sentence(it).removesuffix("."), "", it.next, SENTENCES[it.key].weight, SENTENCES[it.key].tone)
-        for it in facts
-    ]
+    return [Finding(phrase(it), "", it.next, SENTENCES[it.key].weight, SENTENCES[it.key].tone) for it in facts]

@@ -87,6 +87,11 @@ def sentence(fact: Fact) -> str:
     return _WORDS.format(SENTENCES[fact.key].text, mode=fact.mode, **fact.values)
 
 
+def phrase(fact: Fact) -> str:
+    """The same without its full stop, for headings and lists."""
+    return sentence(fact).removesuffix(".")
+
+
 class LargeFigure(NamedTuple):
     """One of the figures that a page begins with."""
 

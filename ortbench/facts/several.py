@@ -10,7 +10,7 @@ from ortbench.analysis.residency import needs, takes
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, share, times
 from ortbench.facts.findings import facts_of
 from ortbench.facts.run import copy_share
-from ortbench.facts.sentences import sentence
+from ortbench.facts.sentences import phrase
 from ortbench.model.result import SOAK, Result
 
 FEW_RESULTS = 6  # of which each mode that is the fastest is named
@@ -22,15 +22,11 @@ def headline_of_many(results: Sequence[Result]) -> str:
     shares = sorted(copied for result in results if (copied := copy_share(result)))
     values: Values = {"results": len(results), "off": len(off)}
     if off:
-        return _said(Fact("several", "fallback", "", values))
+        return phrase(Fact("several", "fallback", "", values))
     if not shares:
-        return _said(Fact("several", "side-by-side", "", values))
+        return phrase(Fact("several", "side-by-side", "", values))
     values |= {"least": share(shares[0], derived=True), "most": share(shares[-1], derived=True)}
-    return _said(Fact("several", "copies", "", values))
-
-
-def _said(fact: Fact) -> str:
-    return sentence(fact).removesuffix(".")
+    return phrase(Fact("several", "copies", "", values))
 
 
 def mode_facts(results: Sequence[Result], names: Sequence[str]) -> list[Fact]:

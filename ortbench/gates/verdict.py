@@ -14,7 +14,7 @@ from ortbench.core import units
 from ortbench.core.errors import BENCHMARK_FAILED
 from ortbench.facts.fact import Fact, record
 from ortbench.facts.gate import gate_fact
-from ortbench.facts.sentences import sentence
+from ortbench.facts.sentences import phrase
 from ortbench.facts.shared import noise_facts
 from ortbench.gates.limits import CODES, CONFIDENCE, FAILED, UNCLEAR, Check, between, overall
 from ortbench.model.kinds import KINDS
@@ -76,7 +76,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        return sentence(self.fact).removesuffix(".")
+        return phrase(self.fact)
 
     @property
     def code(self) -> int:

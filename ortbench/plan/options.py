@@ -165,16 +165,17 @@ class Option(NamedTuple):
         return self.kind.entries.text(name, value, self.name)
 
 
+_OF_CORE = features.Command("", 0, "", "")  # of which the options themselves say what it takes
+
+
 def _names(command: str) -> set[str]:
     """A command, and the groups that its record says it is in."""
-    own = features.commands().get(command)
-    return {command} if own is None else {command, *own.option_groups}
+    return {command, *features.commands().get(command, _OF_CORE).option_groups}
 
 
 def _further(command: str) -> Mapping[str, Mapping[str, Any]]:
     """What a feature's command takes of the options that are declared here."""
-    own = features.commands().get(command)
-    return {} if own is None else own.options
+    return features.commands().get(command, _OF_CORE).options
 
 
 def option(flag: str, metavar: str, help: str, panel: str, **more: Any) -> Any:

@@ -72,9 +72,8 @@ def build_gate(verdict: Verdict) -> Report:
         names,
         judged=[(it.mode, figure(it.metric)) for it in verdict.checks if it.mode and it.metric and it.rounds],
     )
-    tone = BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
-    last: list[Block] = [Notes(_checked(verdict), media=TERMINAL), Conclusion(verdict.sentence, "gate: ", tone)]
-    saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
+    conclusion, saved = _ending(verdict)
+    last: list[Block] = [Notes(_checked(verdict), media=TERMINAL), conclusion]
     why = [] if verdict.why is None else why_parts(verdict.why)
     after: list[Sequence[Block]] = [*why, [saved]] if why else []
     last += [] if why else [saved]
@@ -102,6 +101,12 @@ def build_gate(verdict: Verdict) -> Report:
             *after,
         ),
     )
+
+
+def _ending(verdict: Verdict) -> tuple[Conclusion, SavedIn]:
+    tone = BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
+    saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
+    return Conclusion(verdict.sentence, "gate: ", tone), saved
 
 
 def verdict_report(verdict: Verdict) -> Report:
@@ -162,8 +167,6 @@ def gate_screen(verdict: Verdict) -> Report:
         if verdict.why is None
         else [note for it in why_parts(verdict.why)[0] if isinstance(it, Notes) for note in it.notes]
     )
-    tone = BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
-    saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
     notes = [*why, *rest, *why_missing(results, names), *map(remarked, verdict.remarks), *_warnings(verdict)]
     off = off_target(results, names)
     return brief(
@@ -173,7 +176,7 @@ def gate_screen(verdict: Verdict) -> Report:
                 [head_of(results, names)],
                 *noise_part(results, of_gate=verdict.folder is not None),
                 [filled(table), *off, Notes(notes)],
-                [Conclusion(verdict.sentence, "gate: ", tone), saved],
+                _ending(verdict),
             ),
         )
     )
