@@ -21,7 +21,7 @@ from tests import installed, virtual  # noqa: F401 - before anything of ortbench
 # isort: split
 from ortbench.cli.options import Command, function_of
 from ortbench.core.errors import OrtbenchError, from_data
-from ortbench.jobs import look as code
+from ortbench.features.code import job as code
 from ortbench.plan.plan import Plan
 from ortbench.worker.worker import Worker
 from tests.conftest import ROOT, ortbench
@@ -70,7 +70,7 @@ def write_all(folder: Path, arguments: Sequence[str], modes: Sequence[str]) -> d
         plan = _plan([*arguments, "--mode", mode])
         try:
             with contextlib.redirect_stdout(sys.stderr):
-                code.code(plan, str(folder / f"{mode}.py"), str(folder / f"{mode}.ipynb"))
+                code.write_code(plan, str(folder / f"{mode}.py"), str(folder / f"{mode}.ipynb"))
         except OrtbenchError as error:
             refused[mode] = str(error)
     return refused
@@ -81,7 +81,7 @@ def _plan(typed: list[str]) -> Plan:
     from ortbench.cli import program
 
     found: list[Plan] = []
-    own, code.code = code.code, lambda plan, *_: found.append(plan) or 0  # type: ignore[func-returns-value]
+    own, code.write_code = code.write_code, lambda plan, *_: found.append(plan) or 0  # type: ignore[func-returns-value]
     program.app.registered_commands.clear()
     sys.argv[1:] = ["code", *typed]
     try:
@@ -90,7 +90,7 @@ def _plan(typed: list[str]) -> Plan:
             program.app.command("nothing")(lambda: None)  # one command alone would have no name
             program.app(["code", *typed], standalone_mode=False)
     finally:
-        code.code = own
+        code.write_code = own
     (plan,) = found
     return plan
 

@@ -41,7 +41,6 @@ _OF_CORE = {
         INSPECT, 10, "List execution providers, their devices, memory and modes.", "choose-ep.md", "look"
     ),
     "inspect": Command(INSPECT, 20, "Show what a model takes, gives and consists of.", "inputs.md", "look"),
-    "code": Command(EXPORT, 0, "Print the program that runs a model in a mode.", "code.md", "measure"),
     "report": Command(
         EXPORT,
         10,

@@ -1,10 +1,9 @@
-"""`ortbench run`, `loop`, `start`, `soak`, `chain` and `code`: a model or a chain as one plan has it."""
+"""`ortbench run`, `loop`, `start`, `soak` and `chain`: a model or a chain as one plan has it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,15 +11,11 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json, takes
-from ortbench.core.errors import BadInput
-from ortbench.core.paths import is_folder
-from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES
 from ortbench.plan.configurations import side_plans
-from ortbench.plan.options import WRITTEN, RawOptions, make
+from ortbench.plan.options import RawOptions, make
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import CODE_DURATION_S, PLAN, Plan, check, check_amount
-from ortbench.plan.plan_builder import generates, loop_of, plan_of, run_of, soak_of, start_of, tried
-from ortbench.plan.target import POLICIES
+from ortbench.plan.plan import PLAN, Plan, check, check_amount
+from ortbench.plan.plan_builder import loop_of, run_of, soak_of, start_of, tried
 
 ModelOrChain = Annotated[
     str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file, or a chain, a TOML file.")
@@ -76,66 +71,3 @@ def chain(
     from ortbench.suite import chain_file
 
     _measure(given, partial(chain_file.plan_of, file, os.environ, command=command_line()))
-
-
-@takes(*PLAN)
-def code(
-    given: RawOptions,
-    model: Model,
-    out: Annotated[
-        str | None, typer.Option("--out", metavar="FILE", help="Write the program to a file.", rich_help_panel=WRITTEN)
-    ] = None,
-    notebook: Annotated[
-        str | None,
-        typer.Option(
-            "--notebook",
-            metavar="FILE",
-            help="Write the program as a Jupyter notebook (.ipynb).",
-            rich_help_panel=WRITTEN,
-        ),
-    ] = None,
-) -> None:
-    """The program needs onnxruntime and numpy alone; it checks its outputs and prints its median latency."""
-    if model.endswith(".toml"):
-        reason = "no program is written for a chain; write that of each stage by its model"
-        raise BadInput(f"{model}: {reason} (see ortbench explain --more chains)")
-    if generates(model, given):
-        reason = "no program is written of a model that generates; name its .onnx file, and --feedback as 'ortbench inspect' suggests"
-        raise BadInput(f"{model}: {reason}")
-    plan = plan_of(model, {"duration": CODE_DURATION_S, **given}, command_line())
-    plan = replace(plan, modes=_modes_of_code(given, plan))
-    check(plan)
-    _check_code(plan)
-    from ortbench.jobs import look as job
-
-    raise SystemExit(job.code(plan, out, notebook))
-
-
-def _modes_of_code(given: RawOptions, plan: Plan) -> tuple[str, ...]:
-    """The one mode; where none is asked for those to choose from, of which the first that the EP can do is taken: they take new
-    inputs and return outputs in each inference, so that their program can replace any, but a loop's, whose state stays on the device.
-    """
-    if "mode" in given:
-        return plan.modes
-    if plan.steps is not None:
-        return (MODES[CPU].without_copies,)
-    target = plan.target
-    wanted = [
-        *(["dynamic_outputs"] if target.dynamic_outputs else []),
-        *(["external_inputs"] if target.input_memory is not None else []),
-        *(["captured"] if target.cuda_graph else []),
-    ]
-    return tuple(mode for mode in _REPLACEABLE if all(getattr(MODES[mode], it) for it in wanted))
-
-
-_REPLACEABLE = (HOST_ACCESSIBLE, DEVICE, CPU)  # from the one that copies least
-
-
-def _check_code(plan: Plan) -> None:
-    """Refuse what no program is written for (`BadInput`)."""
-    if plan.target.ep in POLICIES:
-        reason = "'ortbench run' with it says which EP ONNX Runtime chooses: name that one"
-        raise BadInput(f"--ep {plan.target.ep}: a program names its EP; {reason}", "--ep")
-    if plan.inputs.path is not None and is_folder(plan.inputs.path):
-        reason = "a program with numpy alone reads an .npz, whose keys are the names of the inputs"
-        raise BadInput(f"--input {plan.inputs.path}: {reason}", "--input")

@@ -1,10 +1,10 @@
-"""What `ortbench devices`, `inspect` and `code` do: ask a worker, and show what follows from its answer."""
+"""What `ortbench devices` and `inspect` do: ask a worker, and show what follows from its answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,8 @@ from ortbench.core.errors import (
     Unsupported,
 )
 from ortbench.core.files import temporary_folder
-from ortbench.core.safe_text import visible
-from ortbench.jobs.publishing import check_place, write, write_json
-from ortbench.measure.process import Client, ask_once, open_worker
+from ortbench.jobs.publishing import write_json
+from ortbench.measure.process import Client, ask_once
 from ortbench.model.modes import MODES, Mode
 from ortbench.model.protocol import (
     FAILED,
@@ -32,17 +31,11 @@ from ortbench.model.protocol import (
     Inspected,
     Listed,
     ListedEp,
-    Opened,
-    Prepared,
-    Program,
 )
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 
 _DEVICES_S, _MODEL_S = 120.0, 600.0  # the longest wait for an answer
-_WARMUP = 1  # of a mode whose program is written: nothing is timed
-
-
 _Session = AbstractContextManager[tuple[Client, dict[str, Any]]]
 _LIMIT_S = 60.0  # of one check
 _RUNS = 50
@@ -236,44 +229,3 @@ def _ask(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any
         return ask_once(timeout_s, python, do, **arguments)
     except Unsupported as error:
         raise BenchmarkFailed(str(error)) from None
-
-
-def code(plan: Plan, out: str | None, notebook: str | None) -> int:
-    """Write the program of the first of the plan's modes that can be set up to files, or print it where no file was asked for; the exit code. `BadInput`
-    or `BenchmarkFailed` where none can be set up, or no program is written for it."""
-    check_place(out, "--out")
-    check_place(notebook, "--notebook")
-    mode, opened, prepared, found = _found(plan)
-    from ortbench.report.programs import program
-
-    written = program.write(replace(plan, modes=(mode,)), opened, prepared, found, plan.command)
-    texts: list[tuple[str, str, str]] = []
-    if out is not None or notebook is None:
-        texts.append(("--out", out or "-", written.source))
-    if notebook is not None:
-        texts.append(("--notebook", notebook, program.notebook(f"# {written.title}\n\n{written.about}", written.parts)))
-    saved = [path for option, path, text in texts if write(path, text, option) and path != "-"]
-    if len(saved) == len(texts):  # else a program is where this would be
-        for path in saved:
-            print(f"Saved in {visible(path)}")
-    return DONE
-
-
-def _found(plan: Plan) -> tuple[str, Opened, Prepared, Program]:
-    """The first mode that can be set up, and what a worker says of the model, of the mode, and of what a program does."""
-    loop = plan.loop
-    # What the program writes is written by the program.
-    with open_worker(replace(plan, target=replace(plan.target, optimized_model=None))) as client:
-        opened: Opened = client.receive()
-        if opened["unsupported"] is not None:
-            raise BenchmarkFailed(f"{plan.modes[0]}: {opened['unsupported']}")
-        for mode in plan.modes:
-            try:
-                prepared: Prepared = client.ask(
-                    "prepare", mode=mode, warmup=_WARMUP, depth=loop.depth, warmup_ns=loop.warmup_ns
-                )
-                found: Program = client.ask("program", mode=mode)
-                return mode, opened, prepared, found
-            except Unsupported as error:
-                reason = f"{mode}: {error}"
-    raise BenchmarkFailed(reason)

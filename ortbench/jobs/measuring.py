@@ -174,12 +174,13 @@ def _measures(plan: Plan, before: Sequence[Card]) -> tuple[Callable[..., Configu
     """What measures a plan: its configuration and the experiment; of a soak, with the cards `before` it. Most commands have no starts,
     soak or stream, and would wait for them."""
     if plan.start is not None:
+        from ortbench.features.code.report.program import write_program
         from ortbench.measure.starts import StartBench, StartSide
-        from ortbench.report.programs.program import write
 
         # A start runs what `ortbench code` writes, which notes when each of its parts is done.
         return partial(
-            StartSide, write=lambda own, opened, ready, does: write(own, opened, ready, does, own.command).source
+            StartSide,
+            write=lambda own, opened, ready, does: write_program(own, opened, ready, does, own.command).source,
         ), StartBench
     if plan.soak is not None:
         from ortbench.measure.soaks import SoakBench, SoakSide

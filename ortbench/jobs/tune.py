@@ -381,7 +381,7 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
     from ortbench.facts.fact import record
     from ortbench.facts.sentences import sentence
     from ortbench.report.chores import left_out
-    from ortbench.report.programs.literals import session_lines
+    from ortbench.report.session_code import session_lines
 
     for it in bests(done.results, done.names):
         name = None if it.number is None else done.names[it.number]

@@ -15,7 +15,7 @@ from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, PATH, TEXTS, WHOLE
 from ortbench.plan.options import LOOP, RawOptions, at_least, declared, exists, make, option
 
-LOOPS = ("loop", "gate", "code", "loops")  # the commands that can measure one
+LOOPS = ("loop", "gate", "loops")  # the commands that can measure one
 _MOST_STEPS, _MOST_TOKENS = 1_000_000, 100_000_000  # each step has samples of its own
 _steps = partial(option, panel=LOOP, commands=LOOPS, only_live=True)
 
@@ -52,11 +52,10 @@ class Steps(Part):
 
     feedback: tuple[tuple[str, str], ...] = _steps(
         "feedback", "OUT=IN", "Feed an output to an input of the next step; * matches in both.",
-        kind=PAIRINGS, default=(), common=("loop", "code"),
+        kind=PAIRINGS, default=(), common=("loop",),
     )  # fmt: skip
     count: int = _steps(
         "steps", "N", "Run N steps in a loop.", kind=WHOLE, default=16, check=at_least(1, "a loop has at least one step"), most=_MOST_STEPS,
-        common=("code",),
     )  # fmt: skip
     first_dims: dict[str, int | str] = _steps(
         "first-dim", "NAME=N", "Set the size of a dimension in the first step, as of a prompt.", kind=DIMS, default={}

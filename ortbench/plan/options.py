@@ -28,11 +28,11 @@ PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, COMPARED, LIMIT, BASELINE, WR
 SINGLE = ("run", "gate", "tune", "single")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "loop", "sweep", "start", "soak")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
-OPENED = (*LOADED, "code")  # those that open one
+OPENED = (*LOADED, "opened")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one after the other
 IN_MODES = tuple(it for it in CHAINED if it != "start")  # those that measure modes of a session that is open
 # Those in which the same options are `common`.
-OFTEN = ("run", "loop", "load", "sweep", "start", "soak", "code", "chain", "tune", "often")
+OFTEN = ("run", "loop", "load", "sweep", "start", "soak", "chain", "tune", "often")
 SIDE_BY_SIDE = ("run", "loop", "load", "start")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
 SHAPED = (SWEPT, "soak")  # those to which a list is of shapes

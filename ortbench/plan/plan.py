@@ -54,7 +54,6 @@ from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Target
 NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 
-CODE_DURATION_S = 2.0  # how long a program that was written measures
 SOAK_DURATION_S = 60.0
 START_DURATION_S = 10.0  # what the starts of a configuration take
 LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
@@ -137,14 +136,13 @@ class Loop:
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=check_seconds,
-        commands=("run", "gate", "loop", "chain", "sweep", "code", "start", "soak", "tune"), common=(*OFTEN, "gate"),
+        commands=("run", "gate", "loop", "chain", "sweep", "start", "soak", "tune"), common=(*OFTEN, "gate"),
         per={
             "run": {"shown": "until processes agree"},
             "start": {"help": "Start each configuration again for at most TIME.", "default": START_DURATION_S},
             "soak": {"help": "Run inferences for TIME.", "default": SOAK_DURATION_S},
             "sweep": {"help": "Measure each shape and mode for at most TIME.", "default": 2.0},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most TIME."},
-            "code": {"default": CODE_DURATION_S, "help": "Make the program measure for TIME."},
             "tune": {"help": "Measure each of the best configurations for at most TIME.", "shown": f"5s, or what {PROCESSES} processes take"},
         },
     )  # fmt: skip
@@ -165,7 +163,7 @@ class Loop:
     phases: tuple[str, ...] | None = None
     depth: int = option(
         "depth", "N", f"Keep N inferences in flight in mode {' and '.join(io_modes.IN_FLIGHT)}.", MODE, kind=WHOLE, default=io_modes.DEPTH, only_live=True,
-        check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep", "code"),
+        check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep"),
     )  # fmt: skip
     in_order: bool = False
     until_agreed: bool = False

@@ -61,9 +61,7 @@ _COMMA = "V may contain commas."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
-_tolerance = partial(
-    _input, kind=types.NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code")
-)
+_tolerance = partial(_input, kind=types.NUMBER, check=not_negative, shown="by dtype", twin=False, commands=CHAINED)
 
 
 def _written(value: str, option: str) -> None:
@@ -173,14 +171,14 @@ class Target:
     )
     dynamic_outputs: bool = _runs(
         "dynamic-outputs", "", "Let ONNX Runtime allocate bound outputs in each inference.", kind=types.FLAG,
-        default=False, commands=(*SINGLE, "sweep", "code"),
+        default=False, commands=(*SINGLE, "sweep"),
     )  # fmt: skip
     input_memory: str | None = _runs(
         "input-memory", "LIB", f"Bind inputs in memory of a library: {', '.join(EXTERNAL_LIBRARIES)}.",
-        check=one_of(EXTERNAL_LIBRARIES), commands=(*SINGLE, "sweep", "code"), lists=CHOICES._replace(example="numpy,torch"),
+        check=one_of(EXTERNAL_LIBRARIES), commands=(*SINGLE, "sweep"), lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
-        "cuda-graph", "", "Capture inferences as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=types.FLAG, default=False, commands=(*SINGLE, "sweep", "code"),
+        "cuda-graph", "", "Capture inferences as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=types.FLAG, default=False, commands=(*SINGLE, "sweep"),
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
@@ -219,9 +217,8 @@ class Inputs:
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
         kind=types.PATH,
         check=exists,
-        commands=(*SINGLE, "loop", "load", "start", "soak", "code"),
+        commands=(*SINGLE, "loop", "load", "start", "soak"),
         common=OFTEN,
-        per={"code": {"help": "Read inputs: an .npz whose keys are their names."}},
     )
     expect: str | None = _input(
         "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.PATH, check=exists,
@@ -257,7 +254,7 @@ class Inputs:
         default={},
         lists=SIZES,
         of_shapes=True,
-        commands=(*SINGLE, "load", "sweep", "code", "inspect"),
+        commands=(*SINGLE, "load", "sweep", "inspect"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
         "range", "NAME:LO,HI", "Draw a synthetic input from this range.", kind=types.RANGES, default={}, commands=OPENED
@@ -271,9 +268,8 @@ class Inputs:
         check=not_negative,
         most=MOST_SEED,
         twin=False,
-        commands=(*CHAINED, "code"),
+        commands=CHAINED,
         per={
-            "code": {"help": "Seed synthetic inputs."},
             "soak": {"help": "Seed synthetic inputs and the order of shapes."},
         },
     )

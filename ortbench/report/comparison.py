@@ -59,7 +59,7 @@ from ortbench.report.phrases import (
     said_once,
     warnings,
 )
-from ortbench.report.programs.literals import session_lines
+from ortbench.report.session_code import session_lines
 from ortbench.report.why import why_parts
 
 _MODE = Column("mode", Kind.NAME, KEY)

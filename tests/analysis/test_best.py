@@ -14,7 +14,7 @@ from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
 from ortbench.report.comparison import setting_notes
 from ortbench.report.phrases import ratio_cells
-from ortbench.report.programs.literals import session_lines
+from ortbench.report.session_code import session_lines
 from tests.expect import there
 from tests.results import US, measured, noise_of, result_of, steady
 

@@ -8,11 +8,11 @@ import pytest
 
 from ortbench.analysis.findings.program import again, program_command
 from ortbench.core.errors import BenchmarkFailed
+from ortbench.features.code.report import literals, program
 from ortbench.model.modes import DEVICE, RESIDENT
 from ortbench.model.protocol import Opened, Prepared, Program
 from ortbench.plan.plan import Loop, Plan
 from ortbench.plan.plan_builder import plan_of
-from ortbench.report.programs import literals, program
 from tests.conftest import ROOT
 from tests.docs.test_commands import blocks
 from tests.results import level, loop_of, loop_result, published
@@ -63,7 +63,7 @@ def plan(mode: str = RESIDENT) -> Plan:
 
 def source(mode: str = RESIDENT, **changed: Any) -> str:
     command = ["ortbench", "code", MODEL, "--ep", "webgpu", "--mode", mode]
-    return program.write(plan(mode), opened(), PREPARED, found(**changed), command).source
+    return program.write_program(plan(mode), opened(), PREPARED, found(**changed), command).source
 
 
 def test_the_program_in_the_documentation_is_what_is_printed() -> None:
@@ -82,7 +82,7 @@ def test_names_from_outside_break_no_program(mode: str) -> None:
     given = cast(Opened, {"inputs": [{"name": name, "range": None} for name in names], "outputs": outputs})
     command = ["ortbench", "code", 'm"""\\.onnx\n']
     prepared = cast(Prepared, {"inferences_per_sample": None, "pipeline": {"distinct": 4, "items": 4}})
-    written = program.write(plan(mode), given, prepared, found(inputs=tensors, has_pinned=True), command).source
+    written = program.write_program(plan(mode), given, prepared, found(inputs=tensors, has_pinned=True), command).source
     compile(written, "program", "exec")
     assert "\u202e" not in written
 
@@ -106,7 +106,7 @@ def test_memory_of_several_kinds_is_refused() -> None:
     tensors = [{**found()["inputs"][0], "memory": memory} for memory in ("default", "shared")]
     given = cast(Opened, {"inputs": [{"name": "image", "range": None}] * 2, "outputs": []})
     with pytest.raises(BenchmarkFailed, match="in memory of several kinds"):
-        program.write(plan(), given, PREPARED, found(inputs=tensors), [])
+        program.write_program(plan(), given, PREPARED, found(inputs=tensors), [])
 
 
 def test_a_pipeline_is_refused_where_outputs_stay_on_the_host() -> None:

@@ -18,12 +18,13 @@ from ortbench.analysis.unshaped import reasons
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
 from ortbench.core.version import __version__
+from ortbench.features.code.report import literals
+from ortbench.features.code.report.literals import by_step, dtype, random_array, shape_by_step
 from ortbench.model import kinds, modes
 from ortbench.model.protocol import Opened, Prepared, Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.plan import Plan
-from ortbench.report.programs import literals
-from ortbench.report.programs.literals import LEVELS, by_step, dtype, random_array, shape_by_step
+from ortbench.report.session_code import LEVELS
 
 _WIDTH = 100
 RUN = "run"  # the sync that is the run itself
@@ -38,7 +39,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenProgram:
     title: str  # what it does, in a line
     about: str  # the same in some lines
     parts: list[Part]  # its text
@@ -56,13 +57,15 @@ def is_definition(text: str, next_text: str) -> bool:
     return text.splitlines()[-1].startswith(" ") or next_text.startswith("def ")
 
 
-def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, command: Sequence[str]) -> Written:
+def write_program(
+    plan: Plan, opened: Opened, prepared: Prepared, found: Program, command: Sequence[str]
+) -> WrittenProgram:
     """Write the program of the one mode of a plan, from what the worker says of the model, of the mode, and of what a program does;
     `command` asked for it, quoted for a shell. `BenchmarkFailed`: for such a session no program of this kind is written."""
     (mode,) = plan.modes
     context = _context(plan, opened, prepared, found)
     environment = Environment(
-        loader=PackageLoader("ortbench.report.programs", "templates"),
+        loader=PackageLoader("ortbench.features.code.report", "templates"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -74,7 +77,7 @@ def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, comman
         text = environment.get_template(f"{name}.py.j2").render(context)
         parts.append(Part(name, text.strip("\n") + "\n"))
     title = f"{visible(plan.model)} on {found['session']['ep']}, mode {mode}."
-    return Written(title, _about(plan, opened, found, command), parts)
+    return WrittenProgram(title, _about(plan, opened, found, command), parts)
 
 
 def _templates(whole: str, mode: str) -> list[str]:

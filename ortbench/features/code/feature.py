@@ -1,0 +1,34 @@
+from ortbench.core.features import EXPORT, Command, Feature
+
+DURATION_S = 2.0  # for which a program measures
+
+FEATURE = Feature(
+    commands={
+        "code": Command(
+            group=EXPORT,
+            place=0,
+            sentence="Print the program that runs a model in a mode.",
+            page="code.md",
+            option_groups=("opened", "often"),
+            options={
+                "dynamic-outputs": {},
+                "input-memory": {},
+                "cuda-graph": {},
+                "depth": {},
+                "input": {"help": "Read inputs: an .npz whose keys are their names."},
+                "sequence-tensors": {},
+                "seed": {"help": "Seed synthetic inputs."},
+                "rtol": {},
+                "atol": {},
+                "duration": {"default": DURATION_S, "help": "Make the program measure for TIME."},
+                "feedback": {"common": ("code",)},
+                "steps": {"common": ("code",)},
+                "first-dim": {},
+                "fill": {},
+                "keep": {},
+                "resident": {},
+            },
+        )
+    },
+    requests={"program": "worker"},
+)
