@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import msgspec
 
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kinds
 from ortbench.model.result import SCHEMA_VERSION, Result
 from ortbench.model.sound import ALWAYS
 
@@ -24,12 +24,12 @@ def of_results() -> dict[str, Any]:
     found = schema(Result)
     top = found["$defs"]["Result"]
     top["properties"]["schema_version"] = {"const": SCHEMA_VERSION}
-    top["properties"]["kind"] = {"enum": [*KINDS]}
+    top["properties"]["kind"] = {"enum": [*kinds()]}
     top["properties"]["cases"]["minItems"] = 1
     top["required"] = sorted({*top["required"], *ALWAYS, "schema_version"})
     top["allOf"] = [
         {"if": {"properties": {"kind": {"const": kind}}}, "then": {"required": list(it.needed)}}
-        for kind, it in KINDS.items()
+        for kind, it in kinds().items()
         if it.needed
     ]
     return found

@@ -7,7 +7,6 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
-from ortbench.analysis.bandwidth import copies, fail, put_samples
 from ortbench.analysis.comparing.series import Key, Series, value_of
 from ortbench.analysis.derive import derive, put_copies, put_growth
 from ortbench.analysis.findings.finding import Finding
@@ -21,6 +20,7 @@ from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
 from ortbench.facts.fact import Fact, Quantity
 from ortbench.facts.findings import facts_of, findings
+from ortbench.features.bandwidth.analysis import copies, fail, put_samples
 from ortbench.model.metrics import figure
 from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, SECOND_INFERENCE, START_PARTS, STEP
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty

@@ -41,13 +41,13 @@ KNOWS["api"] -= {"cli"}  # two faces of the same
 KNOWS["api"] |= {"root"}
 KNOWS["root"] = {"root"}
 # The modules of a feature are called after the room whose law they keep, or after what they contain, as those of `measure`.
-LAYERS = {"feature": "core", "job": "jobs"}
+LAYERS = {"feature": "core", "job": "jobs", "page": "report"}
 # The worker is started before the command line is loaded; the package offers what `api` has, and loads it when it is used.
 EXCEPTIONS = {
     ("__main__.py", f"ortbench{module}")
     for module in ("", ".cli", ".core", ".core.interpreters", ".core.worker_process")
 }
-EXCEPTIONS |= {("__init__.py", f"ortbench.core.{module}") for module in ("version", "errors")}
+EXCEPTIONS |= {("__init__.py", f"ortbench.core.{module}") for module in ("version", "errors", "features")}
 EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("commands", "results", "running")}
 # Commands to copy are written in options.
 EXCEPTIONS |= {("analysis/findings/program.py", "ortbench.plan.next_command")}
@@ -59,8 +59,8 @@ HOME = {
     "msgspec": ("model",),
     "typer": ("cli",),
     "rich": ("report/terminal",),
-    "pandas": ("report", "api/results.py"),  # which names the types of what it gives
-    "matplotlib": ("report/page", "api/results.py"),
+    "pandas": ("report", "api/results.py", "api/api.py"),  # which names the types of what it gives
+    "matplotlib": ("report/page", "api/results.py", "api/api.py"),
     "jinja2": ("report/page", "report/program.py"),
     "scipy": ("analysis",),
     "pytest": ("api/pytest_plugin.py",),

@@ -11,10 +11,17 @@ import pytest
 
 import ortbench
 from ortbench.core.features import features
+from ortbench.model.kinds import kinds
 from tests.conftest import MODELS, ROOT
 
 pytestmark = pytest.mark.process
 STORED = ROOT / "reports" / "copy_bound-refdevice"
+
+
+def stored_of(kind: str) -> Path:
+    """A result of a kind among those that are kept."""
+    files = sorted((ROOT / "reports").glob("**/*.json"))
+    return next(it for it in files if f'"kind": "{kind}"' in it.read_text(encoding="utf-8")[:1_000_000])
 
 
 def needing(name: str) -> set[str]:
@@ -50,6 +57,9 @@ def test_a_feature_can_be_deleted(name: str, tmp_path: Path) -> None:
     assert {line.split("  ")[1] for line in help_text.splitlines() if line.startswith("  ")} & commands == set()
     for command in commands:
         ran = ortbench_without(command, "--help")
+        assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran
+    for kind in gone & kinds().keys():
+        ran = ortbench_without("report", stored_of(kind))
         assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran
     ran = ortbench_without("run", MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", 1, "--out", tmp_path / "out")
     assert ran.returncode == 0, ran.stderr

@@ -15,7 +15,7 @@ from ortbench.analysis import packages
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.analysis.nodes.config_keys import CODES
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kinds
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import ALL_MODES
 from ortbench.model.result import NOT_MEASURED, UNSUPPORTED
@@ -63,7 +63,7 @@ def columns_of(tree: list[ast.AST]) -> set[str]:
 
 def of_kinds() -> set[str]:
     """The headers of the columns that the records of the kinds name."""
-    views = (view for kind in KINDS.values() for view in kind.views)
+    views = (view for kind in kinds().values() for view in kind.views)
     return {header(text, {}) for view in views for texts in view.columns for text in texts}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.bandwidth import add_shares
 from ortbench.analysis.comparing.compare import rows
+from ortbench.analysis.link import add_shares
 from ortbench.core.stats import Value
 from ortbench.core.units import duration
 from ortbench.facts.run import copy_share

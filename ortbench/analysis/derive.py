@@ -6,19 +6,19 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ortbench.analysis.bandwidth import add_shares, least_ns
 from ortbench.analysis.comparing.claims import other_work
 from ortbench.analysis.comparing.pairs import are_apart, by_round, ratio_of
 from ortbench.analysis.growth import HELD, grown
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
+from ortbench.analysis.link import add_shares, least_ns
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
 from ortbench.analysis.noise import leaves
 from ortbench.analysis.steps_and_stages import summarise_stages, summarise_starts, summarise_steps
 from ortbench.analysis.sums import put_remainder
 from ortbench.core.resampling import by_processes
 from ortbench.core.stats import Value, summarise
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import (
     COPIES_HIDDEN,
     COPY_RATE,
@@ -102,7 +102,7 @@ def _compare_with_cpu(result: Result) -> None:
 
 def _derive_copies(result: Result) -> None:
     """What must be copies of a run with CPU tensors: what a mode without them has less."""
-    if result.target["memory"]["kind"] == "host" or not KINDS[result.kind].derives_copies:
+    if result.target["memory"]["kind"] == "host" or not kind_of(result.kind).derives_copies:
         return
     for name, mode in MODES.items():
         case = result.case(name)

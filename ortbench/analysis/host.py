@@ -10,7 +10,7 @@ from ortbench.analysis.findings.program import again
 from ortbench.core.ep_names import CAPTURING_EPS, CPU_EP
 from ortbench.core.resampling import Rounds, figure_of
 from ortbench.core.stats import FEWEST, Value
-from ortbench.model.kinds import KINDS, RATE
+from ortbench.model.kinds import RATE, kind_of
 from ortbench.model.modes import (
     CPU_CORES,
     CPU_SYSTEM,
@@ -107,7 +107,7 @@ def is_software_gpu(result: Result) -> Case | None:
     """The case by which a GPU is one that the CPU computes for, which ONNX Runtime does not tell: its host does more than to wait."""
     kept = (it for it in result.at_point() if mode_of(it.mode).on_device and not is_rate(it.mode, LATENCY))
     case = next((it for it in kept if it.status == OK and (it.value(CPU_CORES) or 0) >= _WAITS), None)
-    is_alone = [*(result.placement["nodes"] or {})] == [result.target["ep"]] and not KINDS[result.kind].of_stages
+    is_alone = [*(result.placement["nodes"] or {})] == [result.target["ep"]] and not kind_of(result.kind).of_stages
     return case if result.target["device"].get("type") == "GPU" and is_alone else None
 
 

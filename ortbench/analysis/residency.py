@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
-from ortbench.model.kinds import KINDS, Kind
+from ortbench.model.kinds import Kind, kind_of
 from ortbench.model.result import LOOP, Result
 
 
 def is_on_host(result: Result) -> bool:
     """Whether the EP, of a chain that of each stage, computes in host memory, so that nothing crosses a link."""
-    sessions = result.part["stages"] if KINDS[result.kind].of_stages else [result.target]
+    sessions = result.part["stages"] if kind_of(result.kind).of_stages else [result.target]
     return all(it["memory"]["kind"] == "host" for it in sessions)
 
 
@@ -20,15 +20,15 @@ def stays_in_place(result: Result) -> bool:
 
 def needs(result: Result) -> str:
     """What has to hold for the modes that keep tensors on the device."""
-    kind = kind_of(result)
+    kind = worded_kind(result)
     return kind.in_place_needs if stays_in_place(result) else kind.on_device_needs
 
 
 def takes(result: Result) -> str:
     """What the modes have that can replace each other, behind "with"."""
-    return kind_of(result).takes
+    return worded_kind(result).takes
 
 
-def kind_of(result: Result) -> Kind:
+def worded_kind(result: Result) -> Kind:
     """The kind whose words a result has: a loop's where it generates."""
-    return KINDS[LOOP if result.generation else result.kind]
+    return kind_of(LOOP if result.generation else result.kind)

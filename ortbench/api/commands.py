@@ -16,7 +16,7 @@ from ortbench.analysis.comparing.naming import called
 from ortbench.api import values
 from ortbench.api.given import command_line, given_of, in_python, options_for
 from ortbench.api.memory_inputs import Lent
-from ortbench.api.results import Bandwidth, Comparison, Result, Verdict, read
+from ortbench.api.results import Comparison, Result, Saved, Verdict, read
 from ortbench.api.running import Interrupted, measuring, saved
 from ortbench.api.signatures import takes
 from ortbench.api.values import Model, Place, Tell
@@ -24,8 +24,6 @@ from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.core.paths import check_readable
 from ortbench.model.protocol import Inspected, Listed
 from ortbench.model.result import Result as StoredResult
-from ortbench.plan.bandwidth_plan import CopyPlan
-from ortbench.plan.bandwidth_plan import check as check_copies
 from ortbench.plan.compare_options import compared_of
 from ortbench.plan.load_plan import load_of, plan_under_load
 from ortbench.plan.options import RawOptions, check_values, make
@@ -34,7 +32,7 @@ from ortbench.plan.plan import Plan, check, check_amount
 from ortbench.plan.plan_builder import inspection_of, loop_of, run_of, soak_of, start_of, target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
-Measured = TypeVar("Measured", Result, Bandwidth)
+Measured = TypeVar("Measured", bound=Saved)
 _ARRAYS = ("input", "expect")
 _BASELINE = "baseline_set"
 _SETS = ("data",)  # of arrays, or of paths
@@ -57,7 +55,7 @@ class Call:
 
 
 @contextmanager
-def _reading(command: str, named: Mapping[str, Any], *positional: str, model: Any = None) -> Iterator[Call]:
+def read_call(command: str, named: Mapping[str, Any], *positional: str, model: Any = None) -> Iterator[Call]:
     """A call's values, `named` by parameters, as options of the command; what is wrong inside the block is said in Python's names
     (`BadInput`). `positional` and `model` are what the command has besides options, the former in the words of a shell."""
     options = options_for(command)
@@ -124,7 +122,7 @@ def soak(model: Model, *, progress: Tell | None = None, **options: Unpack[values
 def _run(
     command: str, model: Model, options: Mapping[str, Any], tell: Tell | None, made: Callable[..., Plan]
 ) -> Result:
-    with _reading(command, options, model=model) as call:
+    with read_call(command, options, model=model) as call:
         check_amount(call.given)
         return _measured(made(call.model, call.given, call.typed), call, tell)
 
@@ -143,7 +141,7 @@ def chain(file: Place, *, progress: Tell | None = None, **options: Unpack[values
     """
     from ortbench.suite.chain_file import plan_of as plan_of_chain
 
-    with _reading("chain", options, os.fspath(file)) as call:
+    with read_call("chain", options, os.fspath(file)) as call:
         check_amount(call.given)
         return _measured(plan_of_chain(Path(file), os.environ, call.given, call.typed), call, progress)
 
@@ -155,12 +153,12 @@ def _measured(plan: Plan, call: Call, tell: Tell | None) -> Result:
     bandwidth = call.given.get("bandwidth")
     if bandwidth is not None:
         check_readable(bandwidth, "--bandwidth", "file or folder", folders=True)
-    with measuring(tell) as observer, _ended():
+    with measuring(tell) as observer, until_interrupted():
         launched = measured([call.called(plan)], call.out, bandwidth, observer=observer)
         if launched.not_opened:
             raise launched.not_opened[0][1]
         result = Result.of(launched.result, launched.folder)
-        return _whole(result, launched.interrupted)
+        return whole(result, launched.interrupted)
 
 
 @takes(values.LoadOptions)
@@ -173,13 +171,13 @@ def load(model: Model, *, progress: Tell | None = None, **options: Unpack[values
     from ortbench.jobs.load_samples import arrays
     from ortbench.jobs.measuring import measure, new_place
 
-    with _reading("load", options, model=model) as call:
+    with read_call("load", options, model=model) as call:
         plan = plan_under_load(call.model, call.given, call.typed)
         put = load_of([plan], call.given)
         place = new_place(call.out, [plan], "load")
-        with measuring(progress) as observer, _ended():
+        with measuring(progress) as observer, until_interrupted():
             loaded = measure([call.called(plan)], place, load=put, quiet=True, observer=observer)
-            return _whole(Result.of(loaded.result, loaded.folder, arrays(loaded.taken[0])), loaded.interrupted)
+            return whole(Result.of(loaded.result, loaded.folder, arrays(loaded.taken[0])), loaded.interrupted)
 
 
 @takes(values.SweepOptions)
@@ -193,18 +191,18 @@ def sweep(model: Model, *, progress: Tell | None = None, **options: Unpack[value
     from ortbench.jobs.measuring import new_place
     from ortbench.jobs.run import swept as measured
 
-    with _reading("sweep", options, model=model) as call:
+    with read_call("sweep", options, model=model) as call:
         check_amount(call.given)
         shapes = shapes_of(call.model, call.given, call.typed)
         check_shapes(shapes)
         shapes = [replace(shape, plan=call.called(shape.plan)) for shape in shapes]
-        with measuring(progress) as observer, _ended():
+        with measuring(progress) as observer, until_interrupted():
             place = new_place(call.out, [shapes[0].plan], "sweep")
             swept = measured(shapes, make(Swept, call.given).slo, place, quiet=True, observer=observer)
-            return _whole(Result.of(swept.result, swept.folder), swept.interrupted)
+            return whole(Result.of(swept.result, swept.folder), swept.interrupted)
 
 
-def _whole(found: Measured, interrupted: bool) -> Measured:
+def whole(found: Measured, interrupted: bool) -> Measured:
     """What was measured, where nothing cut it off (`Interrupted`) and all of it was saved that was to be (`NotSaved`)."""
     if interrupted:
         raise Interrupted([found])
@@ -213,7 +211,7 @@ def _whole(found: Measured, interrupted: bool) -> Measured:
 
 
 @contextmanager
-def _ended() -> Iterator[None]:
+def until_interrupted() -> Iterator[None]:
     """Ctrl-C inside the block is told as what it is to the caller (`Interrupted`); by then the workers have ended."""
     try:
         yield
@@ -251,14 +249,14 @@ def gate(
     stored, baseline = _result(result), options.get("baseline")
     there = baseline if isinstance(baseline, StoredResult) else None
     named = {**options, "baseline": baseline if there is None else "RESULT"}
-    with _reading("gate", named, *_names(result)) as call:
+    with read_call("gate", named, *_names(result)) as call:
         asked = asked_gate(call.given, stored is not None, call.typed)
         if stored is not None:
             base = there or (None if asked.baseline is None else _result(asked.baseline))
             return Verdict.of(job.gate_stored(stored, base, asked.limits, asked.force, bool(asked.why)))
         plans = [call.called(plan) for plan in asked.plans]
         folder = new_place(call.out, plans[:1], "gate")
-        with measuring(progress) as observer, _ended():
+        with measuring(progress) as observer, until_interrupted():
             found = job.gate_live(replace(asked, plans=tuple(plans)), folder, quiet=True, observer=observer)
             if found is None:
                 raise Interrupted
@@ -304,7 +302,7 @@ def compare(
         loaded += [one if isinstance(one, Result) else Result.of(one) for one in found]
     if len(loaded) < 2:
         raise BadInput(f"compare needs at least two results, and {len(loaded)} was given")
-    with _reading("compare", options) as call:
+    with read_call("compare", options) as call:
         only = compared_of(call.given)
         # What lies nowhere goes by its number where nothing else tells it apart.
         places = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
@@ -313,23 +311,6 @@ def compare(
         report, records = held(loaded, names, only, "force" in call.given, why)
         refuse_not_shown([loaded], only)
         return Comparison(loaded, names, records, report, why)
-
-
-@takes(values.BandwidthOptions)
-def bandwidth(*, progress: Tell | None = None, **options: Unpack[values.BandwidthOptions]) -> Bandwidth:
-    """Measure how fast tensors are copied to and from a device.
-
-    Returns:
-        rates over sizes.
-    """
-    from ortbench.jobs.run import copied as measured
-
-    with _reading("bandwidth", options) as call:
-        plan = make(CopyPlan, call.given, target=target_of(call.given), command=call.typed)
-        check_copies(plan)
-        with measuring(progress) as observer, _ended():
-            found = measured(plan, call.out, quiet=True, observer=observer)
-            return _whole(Bandwidth.of(found.result, found.folder), found.interrupted)
 
 
 @takes(values.DevicesOptions)
@@ -346,7 +327,7 @@ def devices(**options: Unpack[values.DevicesOptions]) -> Listed:
     """
     from ortbench.jobs.look import listed
 
-    with _reading("devices", options) as call, _ended():
+    with read_call("devices", options) as call, until_interrupted():
         target = target_of(call.given)
         check_values(target)
         wanted = make(OutputOptions, call.given)
@@ -368,7 +349,7 @@ def inspect(model: Model, **options: Unpack[values.InspectOptions]) -> Inspected
     """
     from ortbench.jobs.look import inspected
 
-    with _reading("inspect", options, model=model) as call, _ended():
+    with read_call("inspect", options, model=model) as call, until_interrupted():
         plan, placed = inspection_of(call.model, call.given, call.typed)
         found = inspected(replace(plan, called=call.lent.called.get(call.model)), placed)
         return {**found, "path": call.lent.called.get(call.model, call.model)}

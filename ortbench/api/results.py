@@ -8,7 +8,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ortbench.analysis.bandwidth import gbps, measured, peak
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import visible
@@ -17,10 +16,9 @@ from ortbench.gates import verdict as stored_verdict
 from ortbench.gates.limits import PASSED
 from ortbench.model import result as stored
 from ortbench.model import result_file as files
-from ortbench.model.kinds import KINDS
-from ortbench.model.modes import DIRECTIONS, LATENCY
-from ortbench.model.result import FAILED, OK
-from ortbench.model.schema import Direction
+from ortbench.model.kinds import kind_of
+from ortbench.model.modes import LATENCY
+from ortbench.model.result import OK
 from ortbench.report.model import Report
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     Samples = Mapping[str, NDArray[np.int64]]
 
 
-class _Saved(stored.Result):
+class Saved(stored.Result):
     __slots__ = ("_folder",)  # no key of the result file, which has all other attributes
     _folder: Path | None
 
@@ -52,7 +50,7 @@ class _Saved(stored.Result):
         return getattr(self, "_folder", None)
 
 
-class Result(_Saved):
+class Result(Saved):
     """One run, loop, chain, load or sweep: the result file's content, whose keys docs/result-file.md describes, typed.
 
     ``cases`` has a `Case` for each mode, ``case("cpu-tensors")`` that of a mode that is ok, ``case.median("latency")`` its median in
@@ -93,7 +91,7 @@ class Result(_Saved):
         """
         from ortbench.report.records import level_frame, sample_frame
 
-        if not KINDS[self.kind].samples:
+        if not kind_of(self.kind).samples:
             return sample_frame([self])
         taken = getattr(self, "_taken", None)
         if taken is None:
@@ -123,7 +121,7 @@ class Result(_Saved):
         """The report as Markdown, as ``table.md`` has it."""
         from ortbench.report.run import build
 
-        return _markdown(build(self))
+        return markdown_of(build(self))
 
     def html(self) -> str:
         """The whole page, which opens anywhere, as ``--html`` writes it."""
@@ -199,7 +197,7 @@ class Verdict(stored_verdict.Verdict):
 
     def markdown(self) -> str:
         """The report as Markdown, as ``gate.md`` has it."""
-        return _markdown(self._report())
+        return markdown_of(self._report())
 
     def _report(self) -> Report:
         from ortbench.report.gate import build_gate
@@ -207,7 +205,7 @@ class Verdict(stored_verdict.Verdict):
         return build_gate(self)
 
     def _repr_html_(self) -> str:
-        return _tables_of(self._report(), [f"{check.verdict}: {check.text}" for check in self.checks] + self.failed)
+        return tables_of(self._report(), [f"{check.verdict}: {check.text}" for check in self.checks] + self.failed)
 
     def __repr__(self) -> str:
         return f"<ortbench.Verdict {visible(self.word)}: {visible('; '.join(check.text for check in self.checks))}>"
@@ -254,68 +252,17 @@ class Comparison:
 
     def markdown(self) -> str:
         """The report as Markdown."""
-        return _markdown(self._report)
+        return markdown_of(self._report)
 
     def html(self) -> str:
         """A page of all results and their comparison, as ``ortbench report`` makes it."""
         return _page(self.results, self.names)
 
     def _repr_html_(self) -> str:
-        return _tables_of(self._report)
+        return tables_of(self._report)
 
     def __repr__(self) -> str:
         return f"<ortbench.Comparison {visible(', '.join(self.names))}>"
-
-
-class Bandwidth(_Saved):
-    """A bandwidth curve: what ``bandwidth.json`` has, typed.
-
-    ``cases`` are of one ``size`` and host ``memory`` each, which their ``point`` has. ``case.median("h2d")`` and
-    ``case.median("d2h")`` are integer nanoseconds, ``case.value("h2d_rate")`` is bytes per second. ``peak("h2d")`` is the fastest case.
-    """
-
-    def peak(self, direction: Direction) -> stored.Case | None:
-        """The case with the highest rate in a direction, ``h2d`` or ``d2h``; None where it was not measured."""
-        return peak(self, direction)
-
-    def frame(self) -> pandas.DataFrame:
-        """A row for each case: ``memory``, ``size``, ``status``, by direction statistics in ns and ``h2d_rate_bytes_per_s``."""
-        from ortbench.report.records import frame
-
-        return frame([self])
-
-    def plot(self) -> Figure:
-        """Rate against size as a Matplotlib figure, which belongs to no pyplot.
-
-        Raises:
-            BadInput: nothing was measured.
-        """
-        if not measured(self):
-            raise BadInput("there is no picture of it: nothing was measured")
-        from ortbench.report.page.chart_data.copies import bandwidth_curve
-        from ortbench.report.page.chart_svg.draw import figure
-
-        return figure(bandwidth_curve(self))
-
-    def markdown(self) -> str:
-        """The report as Markdown, as ``table.md`` has it."""
-        from ortbench.report.bandwidth import build
-
-        return _markdown(build(self))
-
-    def json(self) -> str:
-        """The text of ``bandwidth.json``."""
-        return files.result_json(self)
-
-    def _repr_html_(self) -> str:
-        from ortbench.report.bandwidth import build
-
-        return _tables_of(build(self))
-
-    def __repr__(self) -> str:
-        peaks = {way: self.peak(way) for way in DIRECTIONS}
-        said = [f"{way} {units.digits(gbps(case, way))} GB/s" for way, case in peaks.items() if case is not None]
-        return f"<ortbench.Bandwidth {visible(self.target['ep'])}: {', '.join(said) or FAILED}>"
 
 
 def read(path: str | PathLike[str]) -> Result:
@@ -332,7 +279,7 @@ def read(path: str | PathLike[str]) -> Result:
 
     file = result_file(Path(path))
     result = files.load(file)
-    return Result.of(result, file.parent, saved_samples(file.parent) if KINDS[result.kind].samples else None)
+    return Result.of(result, file.parent, saved_samples(file.parent) if kind_of(result.kind).samples else None)
 
 
 def _page(results: Sequence[Result], names: Sequence[str]) -> str:
@@ -341,13 +288,13 @@ def _page(results: Sequence[Result], names: Sequence[str]) -> str:
     return build_page(results, names)
 
 
-def _markdown(report: Report) -> str:
+def markdown_of(report: Report) -> str:
     from ortbench.report.markdown import markdown
 
     return markdown(report)
 
 
-def _tables_of(report: Report, said: Sequence[str] | None = None) -> str:
+def tables_of(report: Report, said: Sequence[str] | None = None) -> str:
     """A report's tables as HTML, below its title and what is to be said, by default its notes."""
     from ortbench.report.model import Notes, SideBySide, Table
     from ortbench.report.page.page import of_tables

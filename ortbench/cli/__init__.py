@@ -28,9 +28,6 @@ _OF_CORE = {
     ),
     "soak": Command(MEASURE, 60, "Measure a model for a long time: whether memory grows.", "soak.md", "measure"),
     "tune": Command(MEASURE, 70, "Search the session settings that are best for a model.", "tune.md", "axes"),
-    "bandwidth": Command(
-        MEASURE, 80, "Measure how fast tensors are copied to and from a device.", "bandwidth.md", "axes"
-    ),
     "suite": Command(MEASURE, 90, "Measure models, EPs and shapes as a TOML file says.", "suites.md", "folders"),
     "suite merge": Command(
         MEASURE, 100, "Merge a suite that was measured in parts (--shard).", "suites.md#shards", "folders"

@@ -1,19 +1,16 @@
-"""`ortbench load`, `sweep`, `tune` and `bandwidth`: measurements at several points of an axis, each with a plan of its own."""
+"""`ortbench load`, `sweep` and `tune`: measurements at several points of an axis, each with a plan of its own."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json, takes
-from ortbench.plan.bandwidth_plan import CopyPlan, check
 from ortbench.plan.configurations import side_plans
 from ortbench.plan.load_plan import LoadPlan, load_of, plan_under_load
 from ortbench.plan.options import RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, check_amount
-from ortbench.plan.plan_builder import target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
-from ortbench.plan.target import Target
 from ortbench.plan.tune_plan import TuneOptions
 
 
@@ -48,13 +45,3 @@ def tune(given: RawOptions, model: Model) -> None:
     from ortbench.jobs import tune as job
 
     raise SystemExit(job.tune(model, given, make(TuneOptions, given), command_line(), make(OutputOptions, given)))
-
-
-@takes(Target, CopyPlan, OutputOptions)
-def bandwidth(given: RawOptions) -> None:
-    """Over sizes, in both directions, with pageable and with pinned host memory."""
-    plan = make(CopyPlan, given, target=target_of(given), command=command_line())
-    check(plan)
-    from ortbench.jobs import run as job
-
-    raise SystemExit(job.bandwidth(plan, make(OutputOptions, given)))

@@ -6,9 +6,10 @@ A record is plain data and quick to import; what it names is loaded when it is w
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any, NamedTuple
 
 MEASURE, COMPARE, INSPECT, EXPORT = "Measure", "Compare", "Inspect", "Export"
@@ -30,6 +31,8 @@ class Command(NamedTuple):
 class Feature(NamedTuple):
     commands: Mapping[str, Command] = {}
     needs: tuple[str, ...] = ()  # other features
+    api: tuple[str, ...] = ()  # what `import ortbench` has from its module `api`
+    when_open: str = ""  # the module whose function of this name gives results what is known before they are measured
     requests: Mapping[str, str] = {}  # to a worker: the module of the folder that has a function of that name
 
 
@@ -42,6 +45,34 @@ def features() -> dict[str, Feature]:
 
 def module_of(feature: str, module: str) -> str:
     return f"ortbench.features.{feature}.{module}"
+
+
+def part_of(feature: str, module: str, name: str, default: Any = None) -> Any:
+    """What a feature has by a name in one of its modules; `default` where it has no such module, or the module no such name."""
+    return getattr(_module(module_of(feature, module)), name, default)
+
+
+@cache
+def _module(name: str) -> ModuleType | None:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and name.startswith(error.name):  # it, or the folder
+            return None
+        raise
+
+
+def hooks(name: str) -> Iterator[Callable[..., Any]]:
+    """The functions of a name that features have in the modules that their records name for it."""
+    for feature, record in features().items():
+        if module := getattr(record, name):
+            yield getattr(import_module(module_of(feature, module)), name)
+
+
+@cache
+def api() -> dict[str, str]:
+    """What `import ortbench` has from features, with the modules that have it."""
+    return {name: module_of(feature, "api") for feature, record in features().items() for name in record.api}
 
 
 @cache

@@ -17,7 +17,7 @@ from ortbench.analysis.loads.levels import FEWEST_BLOCKS
 from ortbench.analysis.outputs import doubt
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, per_s, times
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import LATENCY, SIZE, figure, metric
 from ortbench.model.modes import ALL_MODES, HOST_ACCESSIBLE, WHOLE_START, is_rate, mode_of
 from ortbench.model.result import Result
@@ -74,10 +74,10 @@ def bests(results: Sequence[Result], names: Sequence[str]) -> list[Best]:
     """The best of configurations that took turns on the same work, in each mode by time and, of one mode alone, by costs too;
     nothing where they did not, or did other work."""
     first = results[0]
-    if len(results) < 2 or KINDS[first.kind].axes or any(_did_other_work(first, it) for it in results[1:]):
+    if len(results) < 2 or kind_of(first.kind).axes or any(_did_other_work(first, it) for it in results[1:]):
         return []
     modes = [mode for mode in ALL_MODES if sum(it.case(mode) is not None for it in results) > 1]
-    (timed, *_) = KINDS[first.kind].views[0].gated
+    (timed, *_) = kind_of(first.kind).views[0].gated
     of_time = metric(WHOLE_START).title if timed.metric == WHOLE_START else "latency"
     goals = [(timed.metric, of_time), *(_COSTS if len(modes) == 1 else ())]
     found = (_best(results, names, Key(mode, (), figure(key)), what) for mode in modes for key, what in goals)
@@ -210,7 +210,7 @@ def ep_facts(results: Sequence[Result]) -> list[Fact]:
 
 def _fastest_ep(group: Sequence[Result]) -> list[Fact]:
     """Of modes that can replace each other, or else of those whose tensors stay on the device."""
-    kind = KINDS[group[0].kind]
+    kind = kind_of(group[0].kind)
     usable = [it for it in group if doubt(it) is None]
     eps = {it.target["ep"] for it in usable}
     if not kind.live or kind.axes or kind.of_stages or len(eps) < 2:
@@ -256,7 +256,7 @@ def _of_pair(top: _OfEp, other: _OfEp) -> Fact:
 
 def ratio_facts(results: Sequence[Result], names: Sequence[str], found: Sequence[Row], same: float) -> list[Fact]:
     """In which modes the second of two results is slower or faster, by the figure that its kind is judged by."""
-    (timed, *_) = KINDS[results[0].kind].views[0].gated
+    (timed, *_) = kind_of(results[0].kind).views[0].gated
     alike: dict[str, list[str]] = {}
     facts = []
     for row in found if len(results) == 2 else ():

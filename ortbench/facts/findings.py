@@ -16,7 +16,7 @@ from ortbench.facts.sentences import SENTENCES, in_order, phrase
 from ortbench.facts.soak import soak_facts
 from ortbench.facts.start import start_facts
 from ortbench.facts.sweep import sweep_facts
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, SOAK, START, SWEEP, Result
 
@@ -71,7 +71,7 @@ def placed(result: Result) -> list[Finding]:
 
 def superseded(result: Result) -> set[str]:
     """The codes of warnings of which the facts say as much."""
-    return {*KINDS[result.kind].replaced_warnings, *(["cpu-nodes"] if any(shared.placement_facts(result)) else [])}
+    return {*kind_of(result.kind).replaced_warnings, *(["cpu-nodes"] if any(shared.placement_facts(result)) else [])}
 
 
 def shown(facts: Sequence[Fact]) -> list[Finding]:

@@ -38,7 +38,7 @@ from ortbench.facts.findings import shown
 from ortbench.facts.slo import searched
 from ortbench.gates.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
 from ortbench.gates.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
-from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, SWEEP
+from ortbench.model.kinds import CONCURRENCY, LOAD, SWEEP, kind_of, kinds
 from ortbench.model.metrics import LATENCY, metric
 from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, SLO_RATE, THROUGHPUT, is_rate
 from ortbench.model.result import FAILED as CASE_FAILED
@@ -58,7 +58,7 @@ def check_alone(result: Result, limits: Limits) -> list[Check]:
 
 
 def refuse_limits(kind: str, limits: Limits) -> None:
-    known = KINDS[kind]
+    known = kind_of(kind)
     if limits.slo and "slo" not in known.checks:
         raise BadInput("--slo is a limit of a load or a sweep: 'ortbench load' makes a result to check", "--slo")
     if limits.max_growth is not None and "max-growth" not in known.checks:
@@ -68,8 +68,8 @@ def refuse_limits(kind: str, limits: Limits) -> None:
 
 def refuse_unchecked(kind: str, given: RawOptions) -> None:
     """Refuse limits that need no baseline, before results of a kind are measured that cannot be checked for them."""
-    known = KINDS[kind]
-    for flag in dict.fromkeys(flag for it in KINDS.values() for flag in it.checks):
+    known = kind_of(kind)
+    for flag in dict.fromkeys(flag for it in kinds().values() for flag in it.checks):
         if flag in given and flag not in known.checks:
             raise BadInput(f"--{flag}: {known.noun} is checked for {', '.join(known.checks)} only", f"--{flag}")
 
@@ -158,7 +158,7 @@ def _check_growth(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def _check_modes(result: Result, limits: Limits) -> Iterator[Check]:
-    if KINDS[result.kind].axes:  # load points, whose blocks have figures alone
+    if kind_of(result.kind).axes:  # load points, whose blocks have figures alone
         for mode, least in limits.min_speedup.items():
             yield from _speedups(result, mode, least)
         return

@@ -22,7 +22,7 @@ from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.resampling import figure_of
 from ortbench.gates.limits import ALPHA, CONFIDENCE, UNCLEAR, Check, Limits, between, verdict_on
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import USUAL, Figure, known_or_plain
 from ortbench.model.modes import CPU, LATENCY, MODES
@@ -157,7 +157,7 @@ def named(what: str, point: Point) -> str:
 
 def refuse_copy_share(limits: Limits, kind: str, name: str) -> None:
     """Refuse a limit of the share of copies where results of a kind, which a message calls so, have none."""
-    if limits.max_copy_share is not None and "max-copy-share" not in KINDS[kind].checks:
+    if limits.max_copy_share is not None and "max-copy-share" not in kind_of(kind).checks:
         reason = f"is of single inferences; of {name} say --min-speedup device-resident=X"
         raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")
 

@@ -30,7 +30,7 @@ from ortbench.gates.contests import (
 from ortbench.gates.limits import FAILED as UNFIT
 from ortbench.gates.limits import Check, Limits
 from ortbench.gates.stored import check_lost, check_values, full, refuse_statistic
-from ortbench.model.kinds import CONCURRENCY, KINDS, LOAD, RATE
+from ortbench.model.kinds import CONCURRENCY, LOAD, RATE, kind_of
 from ortbench.model.metrics import LATENCY, Figure
 from ortbench.model.modes import ENQUEUE, THROUGHPUT
 from ortbench.model.result import FAILED, UNSUPPORTED, Result
@@ -92,7 +92,7 @@ class LiveGate(Gate):
                     ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in it.items())
                     for it in (takes[0], other)
                 ]
-                of_stages = KINDS[results[0].kind].of_stages
+                of_stages = kind_of(results[0].kind).of_stages
                 set_by = "the chains' files set" if of_stages else "--shape, --dim and --sequence-tensors set"
                 raise NotComparable(
                     f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} ({set_by} them, --force "

@@ -25,7 +25,7 @@ from ortbench.core.errors import BadInput
 from ortbench.gates.checks import FULL, became, few_blocks, without_doubtful
 from ortbench.gates.contests import check_name, named
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import LATENCY, Figure, Group, known_or_plain
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY, THROUGHPUT
@@ -62,7 +62,7 @@ def check_metrics(
 def refuse_statistic(metric: MetricName, kind: str) -> None:
     """Refuse a statistic of the latency that blocks of load points do not have."""
     known = [it for it in LOAD_STATISTICS if it != THROUGHPUT]
-    if KINDS[kind].axes and metric.metric == LATENCY and metric.statistic not in known:
+    if kind_of(kind).axes and metric.metric == LATENCY and metric.statistic not in known:
         raise BadInput(f"--metric {metric.text}: latency of load points has {', '.join(known)}", "--metric")
 
 

@@ -17,7 +17,7 @@ from ortbench.facts.gate import gate_fact
 from ortbench.facts.sentences import phrase
 from ortbench.facts.shared import noise_facts
 from ortbench.gates.limits import CODES, CONFIDENCE, FAILED, UNCLEAR, Check, between, overall
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Result, not_ok
 
@@ -64,7 +64,7 @@ class Verdict:
     @property
     def fact(self) -> Fact:
         """What it came to."""
-        kind, has_baseline = KINDS[self.results[0].kind], bool(self.results[1:])
+        kind, has_baseline = kind_of(self.results[0].kind), bool(self.results[1:])
         return gate_fact(
             overall(self.checks),
             is_broken=bool(self.failed),

@@ -33,7 +33,7 @@ from ortbench.gates.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_jso
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.measuring import ForecastLine, Place, measure, new_place, observed, saves
 from ortbench.jobs.publishing import Exports, check_wanted, page_of, publish
-from ortbench.model.kinds import KINDS, SOAK
+from ortbench.model.kinds import SOAK, kind_of
 from ortbench.model.metrics import USUAL
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import Result
@@ -224,7 +224,7 @@ def gate_live(
         checks, not_confirmed = again
     slower = [it.mode for it in checks if it.verdict == FAILED and it.name in held.regressions and it.mode]
     verdict = Verdict(results, checks, remarks, folder, alike, not_confirmed=not_confirmed)
-    can_tell = bool(results[1:]) and KINDS[results[0].kind].times_nodes and not verdict.failed
+    can_tell = bool(results[1:]) and kind_of(results[0].kind).times_nodes and not verdict.failed
     if can_tell and (bool(slower) if asked.why is None else asked.why):
         verdict = _explained(verdict, asked, held, slower, quiet, observer)
     if folder is not None:
@@ -312,7 +312,7 @@ def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str
         for name, it in declared(Inputs).items()
         if getattr(plans[1].inputs, name) != getattr(plans[0].inputs, name)
     ]
-    if KINDS[candidate.kind].of_stages:
+    if kind_of(candidate.kind).of_stages:
         inputs += map(apart, different_chains(baseline.part, candidate.part))
     if not inputs and (same := sameness(baseline, candidate)) is not None:
         return [same], True

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed
+from ortbench.core import features
+from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import write_or_note
-from ortbench.core.safe_text import complain
 from ortbench.jobs.measuring import Measured, Place, measure, measure_and_save, new_place, saves
-from ortbench.jobs.publishing import check_wanted, publish, publish_results
-from ortbench.measure.process import open_copies, open_session
+from ortbench.jobs.publishing import check_wanted, publish_results
+from ortbench.measure.process import open_session
 from ortbench.plan.configurations import differ_by_ep, side_names
 from ortbench.plan.option_types import parse_share
 from ortbench.plan.output_options import OutputOptions
@@ -23,7 +23,6 @@ from ortbench.plan.target import refuse_unclaimed
 if TYPE_CHECKING:
     from ortbench.model.result import Result
     from ortbench.model.slo import Slo
-    from ortbench.plan.bandwidth_plan import CopyPlan
     from ortbench.plan.load_plan import LoadPlan
     from ortbench.plan.sweep_plan import Shape
     from ortbench.report.model import Report
@@ -72,13 +71,11 @@ def measured(
         plans = [replace(plan, loop=replace(plan.loop, until_agreed=False)) for plan in plans]
 
     def when_open(results: Sequence[Result]) -> None:
-        from ortbench.analysis.bandwidth import attach
-
         if len(results) == len(plans):  # else whose they are is not known
             options = dict.fromkeys(option for plan in plans for option in plan.target.options)
             refuse_unclaimed(options, [result.target["ep"] for result in results])
-        if out is not None or bandwidth is not None:
-            attach(results, out or Path(), bandwidth)
+        for prepare in features.hooks("when_open"):
+            prepare(results, out, bandwidth)
 
     names = side_names(plans) if len(plans) > 1 else ()
     place = new_place(out, plans, plans[0].part.folder)
@@ -168,39 +165,3 @@ def swept(
         write_run(result, folder)
     timed = [(side.name, side.result, side.timeline) for side in sides if side.timeline is not None and side.is_open]
     return Measured([result], [] if folder is None else [folder], bench.interrupted, timelines=timed)
-
-
-def bandwidth(plan: CopyPlan, wanted: OutputOptions) -> int:
-    """Measure a bandwidth curve, save and show it; the exit code, 1 as soon as a copy failed."""
-    found = copied(plan, wanted.out, wanted.quiet)
-
-    from ortbench.model.result_file import result_json
-    from ortbench.report.bandwidth import build, failures
-
-    publish(wanted, [build(found.result, str(found.folder))], lambda: result_json(found.result))
-    if found.interrupted:
-        return INTERRUPTED
-    failed = failures(found.result)
-    for failure in failed:
-        complain(failure)
-    return BENCHMARK_FAILED if failed else DONE
-
-
-def copied(plan: CopyPlan, out: Path | None, quiet: bool, observer: Observer | None = None) -> Measured:
-    """Measure a bandwidth curve and save it in a folder of its own in `out`, or nowhere; see `measure_and_save`."""
-    client = open_copies(plan)
-
-    from ortbench.analysis.bandwidth import FILE_NAME
-    from ortbench.measure.bandwidth import CopyBench
-    from ortbench.measure.folder import bandwidth_name, new_folder
-
-    def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> CopyBench:
-        return CopyBench(plan, client, saves(folder, FILE_NAME), told)
-
-    place = None if out is None else lambda: new_folder(out, bandwidth_name(plan))
-    bench, folder = measure_and_save(client, place, begin, quiet, observer)
-    if folder is not None:
-        from ortbench.report.run import write_bandwidth
-
-        write_bandwidth(bench.result, folder)
-    return Measured([bench.result], [] if folder is None else [folder], bench.interrupted)

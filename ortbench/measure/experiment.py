@@ -2,7 +2,7 @@
 the results as they grow, and ends in order whatever ends it.
 
 Kinds differ in `_measure`: `ortbench.measure.bench` (runs, loops, chains), `ortbench.measure.sweep` (its points in one session),
-`ortbench.measure.load` (load points), `ortbench.measure.bandwidth` (copies).
+`ortbench.measure.load` (load points), `ortbench.features.bandwidth` (copies).
 """
 
 from __future__ import annotations

@@ -6,18 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ortbench.core import interpreters
 from ortbench.core.errors import BadInput
 from ortbench.core.files import discard_ignored, make_ignored
 from ortbench.core.safe_text import plain_name
 from ortbench.model.modes import WHOLE_CHAIN
-from ortbench.plan.configurations import ep_names, eps_of, target_name
+from ortbench.plan.configurations import ep_names, eps_of
 from ortbench.plan.plan import Plan
-
-if TYPE_CHECKING:
-    from ortbench.plan.bandwidth_plan import CopyPlan
 
 
 def run_name(plans: Sequence[Plan], what: str = "") -> str:
@@ -26,17 +22,14 @@ def run_name(plans: Sequence[Plan], what: str = "") -> str:
         return plain_name(plans[0].name).lstrip(".") or "unnamed"
     eps = dict.fromkeys(_EPS.get(plans[0].work.whole, ep_names)(plans))
     others = dict.fromkeys(interpreters.name(it.target.python) for it in plans if it.target.python is not None)
-    return _stamped(*filter(None, [what]), Path(plans[0].model).stem, *eps, *others)
+    return stamped(*filter(None, [what]), Path(plans[0].model).stem, *eps, *others)
 
 
 _EPS: dict[str, Callable[[Sequence[Plan]], list[str]]] = {WHOLE_CHAIN: lambda plans: eps_of(plans[0])}
 
 
-def bandwidth_name(plan: CopyPlan) -> str:
-    return _stamped("bandwidth", target_name(plan))
-
-
-def _stamped(*parts: str) -> str:
+def stamped(*parts: str) -> str:
+    """What the folder of a measurement without a name is called."""
     return plain_name("-".join([*parts, datetime.now().strftime("%Y%m%d-%H%M%S")]))
 
 

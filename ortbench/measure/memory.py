@@ -18,7 +18,7 @@ from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import opened_nvml
 from ortbench.measure.process import request_of, worker_for
 from ortbench.model.hardware_names import is_on_nvidia
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY, WHOLE_CHAIN
 from ortbench.model.protocol import Weighed, WeighedArenas, WeighedHost
 from ortbench.model.result import OK, Case, Result
@@ -137,7 +137,7 @@ def _add_arenas(memory: CaseMemory, side: Configuration, request: dict[str, Any]
 
 
 def _uses_card(result: Result) -> bool:
-    stages = result.part["stages"] if KINDS[result.kind].of_stages else []
+    stages = result.part["stages"] if kind_of(result.kind).of_stages else []
     return any(is_on_nvidia(it) for it in (result.target, *result.target.get("eps", ()), *stages))
 
 

@@ -24,7 +24,6 @@ from ortbench.core.profiler import is_profiled
 from ortbench.core.worker_process import SCRIPT, WorkerProcess, early
 
 if TYPE_CHECKING:
-    from ortbench.plan.bandwidth_plan import CopyPlan
     from ortbench.plan.plan import Plan
 
 _TELL_S = 1.0  # how often who waits for an answer is told that there is none yet
@@ -319,13 +318,6 @@ def ask_once(timeout_s: float, python: str | None, do: str, **arguments: Any) ->
     """Ask a fresh worker of an interpreter, which ends with its answer; raises as `Client.ask` does."""
     with Client(timeout_s, python) as client:
         return client.ask(do, **arguments)
-
-
-def open_copies(plan: CopyPlan) -> Client:
-    """A fresh worker that has been sent the EP whose copies it is to time."""
-    client = Client(plan.timeout_s, plan.target.python)
-    client.send("bandwidth_open", **plan.worker_request())
-    return client
 
 
 def _started(python: str | None) -> WorkerProcess:

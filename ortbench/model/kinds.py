@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from typing import NamedTuple
 
+from ortbench.core.features import features, part_of
 from ortbench.model import modes
 from ortbench.model.metrics import LATENCY, NAME, Figure, figure
 
@@ -55,6 +57,7 @@ class Kind(NamedTuple):
     many_shapes: bool = False  # the cases have shapes of their own, in one session
     replaced_warnings: tuple[str, ...] = ()  # codes of warnings of which a fact says as much
     samples: str = ""  # the file that has its samples, where that is not the result file
+    apart: str = ""  # who reads its files, which are no ``result.json``, where those who read others do not
 
     def view(self, axes: Collection[str] = ()) -> View:
         return next((it for it in self.views if it.axis in axes), self.views[0])
@@ -66,8 +69,6 @@ def _figures(*texts: str) -> tuple[Figure, ...]:
 
 CONCURRENCY = Axis("concurrency", "1", whole=True)
 RATE = Axis("rate", "requests/s")
-BYTES = Axis("size", "B", whole=True)
-MEMORY = Axis("memory", "")
 
 _COSTS = ("enqueue", "cpu_time", "page_faults", "involuntary_switches", "device_memory", "host_memory", "energy")
 _GROWTHS = (modes.HOST_GROWTH, modes.DEVICE_GROWTH, "handle_growth", "thread_growth")
@@ -176,15 +177,6 @@ SWEEP = RUN._replace(
     every_axis=True,
     many_shapes=True,
 )  # fmt: skip
-BANDWIDTH = Kind(
-    "bandwidth", "a bandwidth curve", "copy",
-    (View(),),
-    axes=(BYTES, MEMORY),
-    live=False,
-    needed=(),
-    target_keys=("copy_sync",),
-    every_axis=True,
-)  # fmt: skip
 START = Kind(
     "start", "starts", "start",
     (View(
@@ -211,5 +203,22 @@ SOAK = RUN._replace(
     needed=(*RUN.needed, "soak"),
 )  # fmt: skip
 
-KINDS = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD, SWEEP, BANDWIDTH, START, SOAK)}
-AXES = {axis.name: axis for kind in KINDS.values() for axis in kind.axes}
+_OF_CORE = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD, SWEEP, START, SOAK)}
+
+
+@cache
+def kinds() -> dict[str, Kind]:
+    """All kinds, by their keys; that of a feature has the name of its folder."""
+    of_features = {name: part_of(name, "model", "KIND") for name in features()}
+    return {**_OF_CORE, **{name: kind for name, kind in of_features.items() if kind is not None}}
+
+
+def kind_of(key: str) -> Kind:
+    """A kind that is there."""
+    return _OF_CORE.get(key) or kinds()[key]
+
+
+@cache
+def axes() -> dict[str, Axis]:
+    """The axes of all kinds, by their names."""
+    return {axis.name: axis for kind in kinds().values() for axis in kind.axes}

@@ -39,7 +39,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ortbench.core.errors import BadInput
-from ortbench.model.kinds import AXES
+from ortbench.model.kinds import axes
 from ortbench.model.metrics import FAMILIES, GATED, LATENCY, METRICS, NAME, Metric, metric
 from ortbench.model.modes import ALL_MODES
 
@@ -167,7 +167,7 @@ def _point(places: Sequence[str]) -> tuple[tuple[str, AxisValue], ...]:
         if name in found:
             raise ValueError(f"{name} has two values; write one")
         value = text if values[0].strip().startswith('"') else _number(text)
-        if name in AXES and AXES[name].unit:
+        if name in axes() and axes()[name].unit:
             _check(name, value)
         found[name] = value
     return tuple(found.items())
@@ -175,7 +175,7 @@ def _point(places: Sequence[str]) -> tuple[tuple[str, AxisValue], ...]:
 
 def _check(axis: str, value: AxisValue) -> None:
     """Refuse what is no value of an axis of numbers."""
-    whole = AXES[axis].whole
+    whole = axes()[axis].whole
     if isinstance(value, str) or value <= 0 or (whole and value % 1):
         raise ValueError(f"{axis}={value} is not possible; write a {'whole ' if whole else ''}number above 0: {axis}=4")
 

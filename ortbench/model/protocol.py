@@ -357,28 +357,6 @@ class ClosedUp(TypedDict):
     inferences: list[list[Stage]]
 
 
-class CopyEp(OpenedEp):
-    """``bandwidth_open``: the EP whose copies are timed, and the kinds of host memory that it copies from and to."""
-
-    kinds: list[str]
-
-
-class CopyEstimate(TypedDict):
-    """About what a copy of a size takes, None without a warm-up."""
-
-    direction: schema.Direction
-    bytes: int
-    ns: float | None
-
-
-class CopiesProved(TypedDict):
-    """``bandwidth_prove``: what ends a copy in either direction, and about what copies of each size take."""
-
-    h2d: schema.Sync
-    d2h: schema.Sync
-    estimates: list[CopyEstimate]
-
-
 # What the commands that only look print, or print as JSON
 
 

@@ -17,7 +17,7 @@ that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee
 first of one client alone, back to back, without a ``point``, then one for each mode and load point; that of a sweep ``kind``,
 which is ``sweep``, ``sweep``, ``shapes`` (see `Point`), ``switching`` and ``best``; that of starts ``kind``, which is ``start``,
 and ``start``, that of a soak ``soak`` likewise. That of a bandwidth curve, whose ``kind`` is
-``bandwidth``, has no ``model`` and ``placement`` (see `ortbench.analysis.bandwidth`). The keys of each part are in
+``bandwidth``, has no ``model`` and ``placement`` (see `ortbench.features.bandwidth.analysis`). The keys of each part are in
 `ortbench.model.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 

@@ -8,19 +8,15 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.files import write_atomically
 from ortbench.core.parts import keys_of, text
+from ortbench.model.kinds import kinds
 from ortbench.model.metrics import in_order
-from ortbench.model.result import BANDWIDTH, SCHEMA_VERSION, Case, Result
+from ortbench.model.result import SCHEMA_VERSION, Case, Result
 
 # Of a result: what only some kinds have.
 _PARTS = {
     "model", "placement", "loop", "chain", "load", "knee", "slo", "sweep", "shapes", "switching", "best", "start",
     "soak",
 }  # fmt: skip
-
-
-OF_BANDWIDTH = (
-    "is a bandwidth curve: table.md and bandwidth.svg beside it show it, and 'ortbench run --bandwidth' uses it"
-)
 
 
 def result_json(result: Result) -> str:
@@ -40,23 +36,23 @@ def save(result: Result, path: Path) -> None:
     write_atomically(path, result_json(result))
 
 
-def load(path: Path, *, bandwidth: bool = False) -> Result:
-    """Read a result file: a bandwidth curve where that is wanted, else any other, which has a model; `BadInput`: it cannot be read,
+def load(path: Path, kind: str = "") -> Result:
+    """Read a result file: one of a `kind` that has files of its own where that is wanted, else any other; `BadInput`: it cannot be read,
     or is not a result of a version that is known."""
     from ortbench.model import door  # here and below: who only writes a result would wait for its msgspec
 
-    return parse(door.content_of(path), str(path), bandwidth=bandwidth)
+    return parse(door.content_of(path), str(path), kind)
 
 
-def parse(content: bytes, name: str, *, bandwidth: bool = False) -> Result:
+def parse(content: bytes, name: str, kind: str = "") -> Result:
     """A result from the content of its file, see `load`; `name` is what messages call it."""
     from ortbench.model import door
 
     data = door.parse(content, name)
     if not isinstance(data, dict) or "schema_version" not in data:
         raise BadInput(f"{name} is not a result file of ortbench: it has no schema_version")
-    version, kind = data["schema_version"], data.get("kind")
-    if kind == "profile":
+    version, found = data["schema_version"], data.get("kind")
+    if found == "profile":
         raise BadInput(f"{name} is a profiled session: its times are for a timeline, not for comparisons")
     if version != SCHEMA_VERSION:
         newer = isinstance(version, (int, float)) and version > SCHEMA_VERSION
@@ -67,8 +63,10 @@ def parse(content: bytes, name: str, *, bandwidth: bool = False) -> Result:
         raise BadInput(
             f"{name} is a load of a decoder, which ortbench no longer measures: ortbench loop measures decoders"
         )
-    if (kind == BANDWIDTH) != bandwidth:
-        raise BadInput(f"{name} is not a bandwidth curve" if bandwidth else f"{name} {OF_BANDWIDTH}")
+    if kind and found != kind:
+        raise BadInput(f"{name} is not {kinds()[kind].noun}")
+    if not kind and isinstance(found, str) and (it := kinds().get(found)) is not None and it.apart:
+        raise BadInput(f"{name} is {it.noun}: {it.apart}")
     return from_data(data, name)
 
 

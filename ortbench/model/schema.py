@@ -1086,7 +1086,7 @@ class Peaks(TypedDict):
 
 
 class LinkShare(TypedDict):
-    """How near copies come to what the link can do: see `ortbench.analysis.bandwidth`."""
+    """How near copies come to what the link can do: see `ortbench.analysis.link`."""
 
     bytes: int
     copies: int

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ortbench.analysis.nodes.node_shares import copies_inside
-from ortbench.analysis.residency import is_on_host, kind_of, needs, stays_in_place
+from ortbench.analysis.residency import is_on_host, needs, stays_in_place, worded_kind
 from ortbench.core import units
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
-from ortbench.model.kinds import KINDS, RUN, SPEEDUP
+from ortbench.model.kinds import RUN, SPEEDUP, kind_of
 from ortbench.model.metrics import RATIO, STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
 from ortbench.model.modes import (
     COPY_TIME,
@@ -71,7 +71,7 @@ def case_table(
 ) -> Table:
     """The table of a kind, of one axis where it has a table for each: a row for each case, in groups; only columns that hold something.
     `keys` name a row; `own` columns are not, or not only, what the catalogue says, by their names in the record of the kind."""
-    ordered, columns = in_groups(cases), KINDS[result.kind].view((axis,)).columns
+    ordered, columns = in_groups(cases), kind_of(result.kind).view((axis,)).columns
     if all(case.mode == CPU for case in cases):  # what others are compared with is alone
         own = {**(own or {}), **dict.fromkeys(SPEEDUP, Own(lambda _: NOTHING))}
     table = figure_table(columns, ordered, keys, own, title)
@@ -140,14 +140,14 @@ def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], .
 
 def legend(result: Result, *tables: Table) -> list[str]:
     """What tables of cases mean, in lines: what a speedup is against, what their second groups need, what their times are."""
-    work = KINDS[result.kind].work
+    work = kind_of(result.kind).work
     whose = "" if work == RUN.work else f" a {work} is"
     shown = dict.fromkeys(column.name for table in tables for column in table.columns)
     said = [f"speedup: how many times as fast as {CPU}{whose}."] if "speedup" in shown else []
     said += ["?: noise of the machine may have made it."] if any(map(_is_doubted, tables)) else []
     said += dict.fromkeys(f"{title}: usable only if {needs(result)}." for table in tables for _, title in table.groups)
     in_place = any(HOST_ACCESSIBLE in row for table in tables for row in table.rows)
-    counts = kind_of(result).counts_crossings
+    counts = worded_kind(result).counts_crossings
     said += [IN_PLACE] if in_place and not counts else []
     said += [_NOT_CHECKED] if in_place and counts and not is_on_host(result) else []
     said += _copies(result) if COPIES in shown else []
@@ -187,7 +187,7 @@ def _whose(result: Result, compares: bool) -> list[str]:
     fewer = {it.mode: len(it.first_rounds) for it in result.cases if 0 < len(it.first_rounds) < count}
     less = f" ({min(fewer.values())} of {listed(list(fewer))})" if fewer and compares else ""
     several = f"of {count} processes{less}, one after the other"
-    if kind_of(result).times_starts:
+    if worded_kind(result).times_starts:
         held = "libraries, not the model's files," if result.part["file_cache"] == "cold" else "files"
         return [f"The system has {held} in its cache: a first start after a boot takes longer."]
     if compares and count:

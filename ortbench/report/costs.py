@@ -8,7 +8,7 @@ from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.memory import is_weighed
 from ortbench.analysis.sweep import mode_by_mode
 from ortbench.core import units
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import METRICS, Group
 from ortbench.model.modes import CPU_TIME, DEVICE_MEMORY, ENERGY, ENQUEUE, HOST_MEMORY, NO_SPIN, SPIN_SHARE
 from ortbench.model.result import Case, Point, Result
@@ -36,7 +36,7 @@ def host_blocks(result: Result) -> list[model.Block]:
 
 
 def _work(result: Result) -> str:
-    return KINDS[result.kind].work
+    return kind_of(result.kind).work
 
 
 def host_table(result: Result) -> model.Table:

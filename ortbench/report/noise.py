@@ -11,7 +11,7 @@ from ortbench.analysis.noise import is_busy, joined
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import shown
 from ortbench.facts.shared import noise_facts
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.result import Result
 from ortbench.report.model import Block, Findings
 
@@ -29,7 +29,7 @@ def noise_part(results: Sequence[Result], of_gate: bool = False) -> list[Sequenc
     if not found:
         return []
     if of_gate:
-        grows = not KINDS[results[0].kind].live
+        grows = not kind_of(results[0].kind).live
         verdict = "growth" if grows else "unequal" if _are_unlike(results[0], results[-1]) else "holds"
         found = [it._replace(next="") for it in found] + [Fact("gate-noise", verdict)]
     return [[Findings(shown(found))]]

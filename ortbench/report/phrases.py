@@ -17,7 +17,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import first_of, shortened
 from ortbench.facts.findings import findings, superseded
 from ortbench.model.hardware_names import NVIDIA, kind
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import known_or_plain
 from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SOAK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import (
@@ -91,7 +91,7 @@ def processes_in(result: Result) -> int:
 
 def _inputs(result: Result) -> Iterator[str]:
     """The inputs and their shapes; of those of a KV cache how many there are."""
-    many = KINDS[result.kind].many_shapes
+    many = kind_of(result.kind).many_shapes
     for tensor in result.model["inputs"]:
         if tensor["name"] not in result.cache_inputs:
             yield f"{shortened(tensor['name'])}: {_shape(tensor, many)}"

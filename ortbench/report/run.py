@@ -1,22 +1,20 @@
-"""The report of a run, and the tables in a folder of results: ``table.md``, ``table.csv``, a loop's ``steps.csv``, and the plot of a bandwidth curve."""
+"""The report of a run, and the tables in a folder of results: ``table.md``, ``table.csv``, a loop's ``steps.csv``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
-from ortbench.analysis.bandwidth import measured
 from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
 from ortbench.core.files import write_or_note
 from ortbench.facts.loop import state_bytes
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
 from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, SWEEP, Case, Result
-from ortbench.report import bandwidth, sweep
 from ortbench.report import load as report_load
+from ortbench.report import sweep
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
 from ortbench.report.case_table import Own, case_table, in_groups, is_marked, legend
 from ortbench.report.composed import (
@@ -62,7 +60,7 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> Table:
     shown in their own way."""
     shown = measured_cases(result)
     table = case_table(result, shown, own={**_OWN.get(result.kind, _own)(result), **(own or {})})
-    bars = splits(result) if "phases" in KINDS[result.kind].charts else []
+    bars = splits(result) if "phases" in kind_of(result.kind).charts else []
     if len(bars) == 1 and len(bars[0]) == 1:  # neither shared out nor beside another
         bars = []
     return replace(table, bars=bars)
@@ -125,7 +123,7 @@ def split_legend(parts: Sequence[Bar]) -> str:
 
 
 def build(result: Result, folder: str | None = None) -> Report:
-    """The report of any result but a bandwidth curve; `folder` is where it was saved, which is said in a terminal."""
+    """The report of a result; `folder` is where it was saved, which is said in a terminal."""
     return _REPORTS.get(result.kind, _build)(result, folder)
 
 
@@ -186,17 +184,3 @@ def write_run(result: Result, path: Path) -> None:
     write_or_note(path / "table.csv", records_csv(result))
     for name, made in _MORE.get(result.kind, {}).items():
         write_or_note(path / name, made(result))
-
-
-def write_bandwidth(result: Result, path: Path) -> None:
-    """Write the tables of a finished bandwidth curve into its folder, and the plot where Matplotlib was not left out.
-
-    What could not be written is noted.
-    """
-    write_or_note(path / "table.md", markdown(bandwidth.build(result)))
-    write_or_note(path / "table.csv", records_csv(result))
-    if measured(result) and find_spec("matplotlib") is not None:
-        from ortbench.report.page.chart_data.copies import bandwidth_curve
-        from ortbench.report.page.chart_svg.draw import svg_file  # it takes longer to import than all else
-
-        write_or_note(path / "bandwidth.svg", svg_file(bandwidth_curve(result)))

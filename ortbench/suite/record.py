@@ -21,7 +21,7 @@ from ortbench.facts.sentences import sentence
 from ortbench.facts.shared import doubt_facts
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
-from ortbench.model.kinds import KINDS, RUN
+from ortbench.model.kinds import RUN, kind_of
 from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate, mode_of
 from ortbench.model.result import LOAD, OK, SWEEP, Result, work_of
 from ortbench.model.schema import Items, Node
@@ -157,7 +157,7 @@ def _of_times(result: Result) -> Figures:
     medians = {case.mode: median for case in timed if (median := case.median(LATENCY))}
     if not medians:
         return {}
-    kept = [mode for mode in medians if mode_of(mode).on_device and not KINDS[result.kind].counts_crossings]
+    kept = [mode for mode in medians if mode_of(mode).on_device and not kind_of(result.kind).counts_crossings]
     fastest = min([mode for mode in medians if mode not in kept] or kept, key=lambda mode: medians[mode])
     resident = None if fastest in kept else min(kept, key=lambda mode: medians[mode], default=None)
     found, there = result.case(fastest), None if resident is None else result.case(resident)

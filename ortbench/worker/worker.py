@@ -36,7 +36,6 @@ _REQUESTS = {
     "looks.model": ("inspect",),
     "looks.cupti": ("measure_copies",),
     "load.requests": ("load_clients", "load_closed", "load_open"),
-    "copies": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have
 _HOME = {request: module for module, requests in _REQUESTS.items() for request in requests}

@@ -12,7 +12,8 @@ import pytest
 
 import ortbench
 from ortbench.api.commands import compare, gate
-from ortbench.api.results import Bandwidth, Result, Verdict
+from ortbench.api.results import Result, Verdict
+from ortbench.features.bandwidth.api import Bandwidth
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.gates.verdict import Verdict as Stored
 from ortbench.model.modes import D2H, H2D, ORDINARY

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from ortbench.model import metric_names
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kinds
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.metrics import GATED
 from tests.conftest import ROOT
@@ -60,7 +60,7 @@ def test_what_is_compared_and_gated_is_what_the_kinds_say() -> None:
     rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", PAGE.partition("\n## Without `--metric`\n")[2], re.MULTILINE)[
         1:
     ]
-    views = [view for kind in KINDS.values() for view in kind.views if view.compared]
+    views = [view for kind in kinds().values() for view in kind.views if view.compared]
     assert len(rows) == len(views)
     costs = re.findall(r"`(\w+)`", PAGE.partition("\nCosts are ")[2].partition(" as far")[0])
     for (_, compared, gated), view in zip(rows, views, strict=True):

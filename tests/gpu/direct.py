@@ -45,6 +45,7 @@ from ortbench.analysis.nodes.gpu_activity import GAP_NS, KERNEL, Activity, Momen
 from ortbench.core.ep_names import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, one_line
 from ortbench.core.profiler import find_nsys, nsys_version
+from ortbench.features.bandwidth.worker import Copies, CopyPair
 from ortbench.features.profile import measure as nsys
 from ortbench.measure.client_pool import ClientPool
 from ortbench.measure.configuration import Configuration
@@ -54,7 +55,6 @@ from ortbench.model.schema import SHARED
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import timing
-from ortbench.worker.copies import Copies, CopyPair
 from ortbench.worker.looks import cupti
 from ortbench.worker.modes.make import ResidentMode, make_mode
 from ortbench.worker.proofs import outputs

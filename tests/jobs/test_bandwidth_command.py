@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.bandwidth import curve, expected_ns, gbps, measured, memory_of, peak, size_of, sync_of
-from ortbench.analysis.bandwidth import failures as failures_of
+from ortbench.analysis.link import expected_ns
+from ortbench.features.bandwidth.analysis import curve, gbps, measured, memory_of, peak, size_of, sync_of
+from ortbench.features.bandwidth.analysis import failures as failures_of
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import Case, Result
@@ -40,14 +41,14 @@ def sweep(library: Path, out: Path, *arguments: object, **knobs: Any) -> tuple[R
     line = ("bandwidth", "--ep-library", library, "--out", out, *arguments)
     ran = ortbench(*line, prefix=with_knobs(Config(**knobs)))
     found = list(out.glob("bandwidth-*/bandwidth.json"))
-    return ran, load(found[0], bandwidth=True) if found else None
+    return ran, load(found[0], kind="bandwidth") if found else None
 
 
 def measured_sweep(library: Path, out: Path, *arguments: object, **knobs: Any) -> Result:
     ran, found = sweep(library, out, "--quiet", "--json", out / "copy.json", *arguments, **knobs)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert found is not None
-    assert load(out / "copy.json", bandwidth=True) == found
+    assert load(out / "copy.json", kind="bandwidth") == found
     return found
 
 
@@ -134,7 +135,7 @@ def test_what_a_sweep_prints_and_saves(library: Path, tmp_path: Path) -> None:
     assert folder.name.startswith("bandwidth-librefdevice-")
     files = ["bandwidth.json", "bandwidth.svg", "table.csv", "table.md"]
     assert sorted(path.name for path in folder.glob("[!.]*")) == files
-    found = load(folder / "bandwidth.json", bandwidth=True)
+    found = load(folder / "bandwidth.json", kind="bandwidth")
     assert (found.target["ep"], found.setup["seed"]) == (EP_NAME, 3)
     assert found.stopped == {"reason": "iterations", "value": 5, "per": "copy"}
     assert sync_of(found).keys() == {ORDINARY, HOST_ACCESSIBLE}
@@ -159,7 +160,7 @@ def test_a_real_device_without_host_accessible_memory(software_gpu: tuple[str, .
     ran = ortbench("bandwidth", *arguments, prefix=software_gpu)
     assert (ran.code, ran.err) == (0, "")
     (path,) = tmp_path.glob("bandwidth-webgpu-*/bandwidth.json")
-    found = load(path, bandwidth=True)
+    found = load(path, kind="bandwidth")
     assert failures(found) == {}
     assert {(memory_of(it), way, size_of(it)) for way, it in figures(found)} == {
         (ORDINARY, way, size) for way in DIRECTIONS for size in (4e3, 16e3, 64e3, 256e3, 1e6, 4e6)
@@ -310,7 +311,7 @@ def test_a_run_says_how_near_to_the_link_its_copies_are(swept: Path, library: Pa
     out = tmp_path / "with"
     shutil.copytree(swept, out)
     (path,) = out.glob("*/bandwidth.json")
-    found = load(path, bandwidth=True)
+    found = load(path, kind="bandwidth")
     ran = run(library, model, out, "--verbose")
     assert ran.code == 0, ran.err
     assert all(f"• {way} copies of 64.0 kB in device-tensors run at " in ran.out for way in ("H2D", "D2H"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ortbench.gates.limits import Limits
-from ortbench.model.kinds import AXES, KINDS, LOAD, RUN, Kind
+from ortbench.model.kinds import LOAD, RUN, Kind, axes, kind_of, kinds
 from ortbench.model.metrics import GATED, METRICS, Figure
 from ortbench.plan.options import declared
 
-EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+EVERY = pytest.mark.parametrize("kind", kinds().values(), ids=kinds())
 
 
 @EVERY
@@ -36,8 +36,8 @@ def test_what_is_gated_is_compared_and_can_be_better_or_worse(kind: Kind) -> Non
         (LOAD, {"concurrency": 4}, Figure("throughput", "")),
         (LOAD, {"rate": 30.0}, Figure("latency", "p99")),
         (RUN, {}, Figure("latency", "median")),
-        (KINDS["sweep"], {"batch": 8}, Figure("latency", "median")),
-        (KINDS["loop"], {}, Figure("loop", "median")),
+        (kind_of("sweep"), {"batch": 8}, Figure("latency", "median")),
+        (kind_of("loop"), {}, Figure("loop", "median")),
     ],
 )
 def test_a_point_has_the_view_of_its_axis(kind: Kind, point: dict[str, int | float], gated: Figure) -> None:
@@ -45,6 +45,6 @@ def test_a_point_has_the_view_of_its_axis(kind: Kind, point: dict[str, int | flo
 
 
 def test_axes_have_one_meaning_in_all_kinds() -> None:
-    every = [axis for kind in KINDS.values() for axis in kind.axes]
-    assert len(every) == len(AXES)
-    assert {name: AXES[name].whole for name in ("concurrency", "rate")} == {"concurrency": True, "rate": False}
+    every = [axis for kind in kinds().values() for axis in kind.axes]
+    assert len(every) == len(axes())
+    assert {name: axes()[name].whole for name in ("concurrency", "rate")} == {"concurrency": True, "rate": False}

@@ -13,18 +13,20 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ortbench.analysis.bandwidth import (
+from ortbench.analysis.derive import derive, put_copies
+from ortbench.analysis.link import add_shares, expected_ns, least_ns
+from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.facts.findings import facts_of
+from ortbench.features.bandwidth import report as report_bandwidth
+from ortbench.features.bandwidth.analysis import (
     KEPT_SAMPLES,
-    add_shares,
     advantage,
     attach,
     curve,
-    expected_ns,
     fail,
     failures,
     gbps,
     half_rate_bytes,
-    least_ns,
     memory_of,
     misfits,
     peak,
@@ -32,22 +34,19 @@ from ortbench.analysis.bandwidth import (
     size_of,
     sync_of,
 )
-from ortbench.analysis.bandwidth import measured as copies_measured
-from ortbench.analysis.derive import derive, put_copies
-from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.facts.findings import facts_of
-from ortbench.measure.bandwidth import CopyBench
+from ortbench.features.bandwidth.analysis import measured as copies_measured
+from ortbench.features.bandwidth.measure import CopyBench
+from ortbench.features.bandwidth.model import CopyEp
+from ortbench.features.bandwidth.page import bandwidth_curve
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
-from ortbench.model.protocol import CopyEp
 from ortbench.model.result import FAILED, Result
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import Direction, Link
 from ortbench.plan.bandwidth_plan import CopyPlan, check, parse_size, sizes
 from ortbench.plan.target import Target
-from ortbench.report import bandwidth as report_bandwidth
 from ortbench.report.markdown import markdown
-from ortbench.report.page.chart_data.copies import bandwidth_curve, copies_of
+from ortbench.report.page.chart_data.copies import copies_of
 from ortbench.report.page.chart_svg import sheet
 from ortbench.report.page.chart_svg.draw import svg_file
 from ortbench.report.records import records_csv
@@ -229,7 +228,7 @@ def test_a_curve_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
     add_copied(result, Copied(H2D, ORDINARY, 64 * MB))
     result.warn("code", "message")
     save(result, tmp_path / "bandwidth.json")
-    assert load(tmp_path / "bandwidth.json", bandwidth=True) == result
+    assert load(tmp_path / "bandwidth.json", kind="bandwidth") == result
 
 
 def test_the_keys_of_the_file() -> None:
@@ -271,10 +270,10 @@ def test_why_directions_failed_is_the_reason_of_the_case() -> None:
 def test_files_that_are_no_curve(words: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "bandwidth.json"
     with pytest.raises(match="cannot read"):
-        load(path, bandwidth=True)
+        load(path, kind="bandwidth")
     path.write_text(text)
     with pytest.raises(BadInput, match=words):
-        load(path, bandwidth=True)
+        load(path, kind="bandwidth")
 
 
 def test_a_curve_is_no_result_with_a_model(tmp_path: Path) -> None:
@@ -304,7 +303,7 @@ def test_a_curve_without_what_readers_rely_on(part: str, key: str, value: Any, w
     file = tmp_path / "bandwidth.json"
     file.write_text(json.dumps(data))
     with pytest.raises(BadInput) as refused:
-        load(file, bandwidth=True)
+        load(file, kind="bandwidth")
     assert str(refused.value) == f"{file}: {words}"
 
 
@@ -805,7 +804,7 @@ def test_a_sweep_that_ends_before_the_first_block_is_none(error: BaseException |
 @pytest.mark.process
 def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = ScriptedWorker(loses=256 * kB), ScriptedWorker(loses=256 * kB)
-    monkeypatch.setattr("ortbench.measure.bandwidth.open_copies", lambda plan: second)
+    monkeypatch.setattr("ortbench.features.bandwidth.measure.open_copies", lambda plan: second)
     (sweep,) = bench(first).run()
     assert first.closed
     assert sweep.warnings[0]["message"] == (

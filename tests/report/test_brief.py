@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.features.bandwidth import report as bandwidth
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits
 from ortbench.gates.stored import check_stored
 from ortbench.gates.verdict import Verdict
 from ortbench.model.result_file import load
-from ortbench.report import bandwidth, comparison
+from ortbench.report import comparison
 from ortbench.report.gate import gate_screen
 from ortbench.report.model import Report, SideBySide
 from ortbench.report.screens.brief import brief
@@ -50,7 +51,7 @@ def test_comparisons_and_gates_of_stored_results(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CURVES, ids=lambda path: path.parent.name)
 def test_bandwidth_curves(path: Path) -> None:
-    assert "H2D GB/s" in "\n".join(lines_of(brief(bandwidth.build(load(path, bandwidth=True), "reports/some"))))
+    assert "H2D GB/s" in "\n".join(lines_of(brief(bandwidth.build(load(path, kind="bandwidth"), "reports/some"))))
 
 
 MODEST = ("run", "compare", "trend", "gate alone", "profile")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ortbench.core.errors import Unsupported
+from ortbench.features.bandwidth import worker as copies
+from ortbench.features.bandwidth.worker import Copies, CopyPair
 from ortbench.model.modes import D2H, H2D, ORDINARY, READBACK, RUN
 from ortbench.plan.target import Target
-from ortbench.worker import copies
-from ortbench.worker.copies import Copies, CopyPair
 from ortbench.worker.proofs.sync import Sync, Work
 from ortbench.worker.session.memory import Copy, NamedDeviceMemory
 from ortbench.worker.session.providers import Provider
@@ -102,7 +102,7 @@ def test_a_download_that_is_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
         return was
 
     pair = CopyPair(1000, Faulty(wire), None, seed=1)
-    monkeypatch.setattr("ortbench.worker.copies.np.array_equal", equal_then_arrive)
+    monkeypatch.setattr("ortbench.features.bandwidth.worker.np.array_equal", equal_then_arrive)
     assert pair.round_trip() == "a device to host copy returned before its data were there"
 
 
@@ -110,7 +110,9 @@ def test_a_download_that_is_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.fixture
 def by_name(monkeypatch: pytest.MonkeyPatch) -> Copies:
     """Copies of an EP whose memory ORT knows by the device's name alone."""
-    monkeypatch.setattr("ortbench.worker.copies.providers.find", lambda target: Provider("DmlExecutionProvider"))
+    monkeypatch.setattr(
+        "ortbench.features.bandwidth.worker.providers.find", lambda target: Provider("DmlExecutionProvider")
+    )
     monkeypatch.setattr(copies, "device_memory", lambda provider: NamedDeviceMemory("cpu", 0))
     made = Copies(Target(ep="dml"), seed=2)
     for size in (4000, 64_000, 1_000_000):
@@ -133,7 +135,7 @@ def test_memory_by_name_has_ordinary_copies_only(by_name: Copies) -> None:
     [("CPUExecutionProvider", "computes in host memory"), ("CoreMLExecutionProvider", "offers no device memory")],
 )
 def test_an_ep_without_device_memory_is_unsupported(ep: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortbench.worker.copies.providers.find", lambda target: Provider(ep))
+    monkeypatch.setattr("ortbench.features.bandwidth.worker.providers.find", lambda target: Provider(ep))
     with pytest.raises(Unsupported, match=f"^bandwidth is unsupported: {ep} {words}"):
         Copies(Target(ep=ep), seed=0)
 

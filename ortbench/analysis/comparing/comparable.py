@@ -10,7 +10,7 @@ from ortbench.analysis.loads.levels import asked_of, has_rates, slo_text
 from ortbench.analysis.variables import differing_variables
 from ortbench.core.errors import NotComparable
 from ortbench.core.safe_text import first_of
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SOAK, START, SWEEP, Result
 from ortbench.model.schema import Chain, ChainStage, Environment, Loop, Provider
 from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_SOAK, OF_START, changed
@@ -69,12 +69,12 @@ def alike_but_for_ep(results: Sequence[Result]) -> list[list[int]]:
 
 
 def _are_of_stages(*results: Result) -> bool:
-    return all(KINDS[it.kind].of_stages for it in results)
+    return all(kind_of(it.kind).of_stages for it in results)
 
 
 def _kind(result: Result) -> str:
     counted = _COUNTED.get(result.kind)
-    return KINDS[result.kind].noun + (counted(result) if counted else "")
+    return kind_of(result.kind).noun + (counted(result) if counted else "")
 
 
 _COUNTED: dict[str, Callable[[Result], str]] = {

@@ -39,7 +39,7 @@ from ortbench.analysis.loads.levels import interval, is_full, paired_reach, quot
 from ortbench.analysis.noise import allows, is_beyond_noise, joined, more_rounds
 from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.result import Result
 
@@ -111,7 +111,7 @@ def between(base: Result, one: Series, result: Result, other: Series) -> RatioEs
         return found
     both = replace(result, noise=joined([base.noise, result.noise]))
     least = max(found.low, 1 / found.high)
-    (timed, *_) = KINDS[result.kind].views[0].gated
+    (timed, *_) = kind_of(result.kind).views[0].gated
     if one.key.figure == timed:
         better, worse = (one.case, other.case) if found.low > 1 else (other.case, one.case)
         return found._replace(doubted=not allows(both, better, worse, least))

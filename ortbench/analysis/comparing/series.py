@@ -14,7 +14,7 @@ from ortbench.analysis.comparing.pairs import blocks, timed_phase
 from ortbench.analysis.loads.levels import CPU, INFERENCES, block_figures
 from ortbench.core import units
 from ortbench.core.stats import Stats, Value
-from ortbench.model.kinds import KINDS, RATE, RUN, View
+from ortbench.model.kinds import RATE, RUN, View, kind_of
 from ortbench.model.metric_names import AxisValue, MetricName
 from ortbench.model.metrics import FAMILIES, LATENCY, NAME, Figure, Metric, in_order, known_or_plain
 from ortbench.model.modes import ALL_MODES, DEVICE_MEMORY, HOST_MEMORY
@@ -134,7 +134,7 @@ def value_of(case: Case, figure: Figure) -> float | None:
 
 def series(result: Result, of: Callable[[View], Iterable[Figure]], only: Selection = EVERYTHING) -> dict[Key, Series]:
     """The series of a result, by what they are of: those of a kind's view, or of the metrics that are named."""
-    found, kind = {}, KINDS[result.kind]
+    found, kind = {}, kind_of(result.kind)
     for case in _compared_cases(result):
         if only.modes and case.mode not in only.modes:
             continue
@@ -149,7 +149,7 @@ def series(result: Result, of: Callable[[View], Iterable[Figure]], only: Selecti
 
 def _compared_cases(result: Result) -> list[Case]:
     """The cases with figures; of a load without those of one client alone, beside which load points are seen."""
-    return [it for it in result.cases if it.status == OK and (it.point or not KINDS[result.kind].axes)]
+    return [it for it in result.cases if it.status == OK and (it.point or not kind_of(result.kind).axes)]
 
 
 def in_common(results: Sequence[Result], of: Callable[[View], Iterable[Figure]]) -> Callable[[View], Iterable[Figure]]:
@@ -159,7 +159,7 @@ def in_common(results: Sequence[Result], of: Callable[[View], Iterable[Figure]])
 
 def series_at(result: Result, key: Key) -> Series | None:
     """The series of a result that a key names, whether its kind shows it or not; None where it has none."""
-    if KINDS[result.kind].axes and not key.point:
+    if kind_of(result.kind).axes and not key.point:
         return None
     case = result.case(key.mode, dict(key.point))
     value = None if case is None else value_of(case, key.figure)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ortbench.analysis.findings.finding import Command
 from ortbench.analysis.variables import needed_variables
 from ortbench.core.safe_text import listed
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU
 from ortbench.model.result import LOOP, Result
 from ortbench.model.schema import Loop
@@ -41,7 +41,7 @@ def carried_out(result: Result) -> CarriedOut:
 def how_to_write(result: Result, mode: str) -> str:
     """The command that writes the program of a mode; nothing for `cpu-tensors`, which any sample shows, or where none is written."""
     target = result.target
-    if mode == CPU or any(target.get(key) for key in _NOT_WRITTEN) or KINDS[result.kind].of_stages:
+    if mode == CPU or any(target.get(key) for key in _NOT_WRITTEN) or kind_of(result.kind).of_stages:
         return ""
     if any("tensors" in it for it in result.model["inputs"]) or result.generation:
         return ""
@@ -74,7 +74,7 @@ def lever(result: Result) -> str:
 
 def node_times(result: Result) -> str:
     """The command that says what takes the time inside the graph: of a run node by node, else which nodes are where."""
-    return command(result, result.kind, "--measure-nodes") if KINDS[result.kind].times_nodes else inspection(result)
+    return command(result, result.kind, "--measure-nodes") if kind_of(result.kind).times_nodes else inspection(result)
 
 
 def inside(result: Result) -> str:
@@ -88,7 +88,7 @@ def inside(result: Result) -> str:
 
 def inspection(result: Result) -> str:
     """The command that shows which nodes run on which EP; nothing for a chain, whose stages are several models."""
-    if KINDS[result.kind].of_stages:
+    if kind_of(result.kind).of_stages:
         return ""
     placed = {"--ep", "--ep-library"} & {*_session(result)}
     return command(result, "inspect", *(() if placed else ("--ep", "auto")))

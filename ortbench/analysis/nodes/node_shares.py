@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.units import size
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.result import Result
 
 _FEW = 0.1  # of the nodes: nearly nothing
@@ -15,7 +15,7 @@ def fell_back(result: Result) -> str | None:
     """How much of the model did not run on the EP that was asked for: ``all``, ``nearly-all`` or ``most``; None where less did, or nobody
     can tell. Where nodes were profiled their times count, else their number does."""
     nodes, ep = result.placement["nodes"], result.target["ep"]
-    if not nodes or ep == CPU_EP or KINDS[result.kind].of_stages:  # the stages of a chain may each have another EP
+    if not nodes or ep == CPU_EP or kind_of(result.kind).of_stages:  # the stages of a chain may each have another EP
         return None
     there, whole = nodes.get(ep, 0), sum(nodes.values())
     if there <= _FEW * whole:

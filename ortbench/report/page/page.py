@@ -19,7 +19,7 @@ from ortbench.facts.comparison import bests, ep_facts
 from ortbench.facts.findings import facts_of, headline, shown
 from ortbench.facts.sentences import LargeFigure, large_figures
 from ortbench.facts.several import headline_of_many
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of, kinds
 from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, SWEEP, Result
 from ortbench.model.result_file import result_json
 from ortbench.report.case_table import is_marked
@@ -105,7 +105,7 @@ _OF_KINDS = {
     Group.SOAK: {SOAK},
     Group.LOAD: {LOAD},
     Group.SWEEP: {SWEEP},
-    Group.RUN: KINDS.keys() - {LOAD},  # load points have other words
+    Group.RUN: kinds().keys() - {LOAD},  # load points have other words
 }
 
 
@@ -132,7 +132,7 @@ def _glossary(results: Sequence[Result], shown: Sequence[Table]) -> Table:
     first: dict[str, Entry] = {}
     for it, word in sorted(words, key=lambda one: one[0].group not in _OF_KINDS):
         first.setdefault(word, it)
-    works = {KINDS[kind].work for kind in kinds}
+    works = {kind_of(kind).work for kind in kinds}
     per = f"per {works.pop()}" if len(works) == 1 else "per inference"
     return Table(
         (), tuple((word, it.sentence.replace("per inference", per)) for it, word in words if first[word] is it)

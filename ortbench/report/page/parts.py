@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from ortbench.analysis.findings.finding import Finding
 from ortbench.core.safe_text import visible_lines
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.result import Result
 from ortbench.report import model
 from ortbench.report.page.chart_data.copies import bandwidth
@@ -169,14 +169,14 @@ _OF_MANY: dict[str, Callable[[Sequence[Result], Sequence[str]], Chart | None]] =
 
 def charts_of(result: Result) -> list[Chart]:
     """The charts of one result, as many as it has samples for."""
-    keys = KINDS[result.kind].charts
+    keys = kind_of(result.kind).charts
     found = (_OF_ONE[key](result) if key in _OF_ONE else _OF_MANY[key]([result], [""]) for key in keys)
     return [chart for chart in found if chart is not None]
 
 
 def charts_of_many(results: Sequence[Result], names: Sequence[str]) -> list[Chart]:
     """The charts that hold several results side by side."""
-    wanted = {key for result in results for key in KINDS[result.kind].charts_of_many}
+    wanted = {key for result in results for key in kind_of(result.kind).charts_of_many}
     found = (made(results, names) for key, made in _OF_MANY.items() if key in wanted)
     return [chart for chart in found if chart is not None]
 

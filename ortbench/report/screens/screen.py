@@ -16,7 +16,7 @@ from ortbench.core import units
 from ortbench.core.safe_text import first_of, listed, shortened
 from ortbench.facts.findings import facts_of, shown
 from ortbench.facts.sentences import SENTENCES
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import Chain, LoadSetup, Loop
@@ -119,7 +119,7 @@ def _unmeasured(result: Result) -> Iterator[Note]:
 
 
 def _warnings(result: Result) -> Iterator[Note]:
-    said = {"cpu-nodes", *KINDS[result.kind].replaced_warnings}
+    said = {"cpu-nodes", *kind_of(result.kind).replaced_warnings}
     for it in result.warnings:
         if it["code"] not in said:
             yield Note(f"warning: {it['message']}", "!", UNCLEAR)

@@ -1,22 +1,20 @@
-"""Charts of copies by size and rate: those of results beside what a bandwidth curve says the link can do, and such a curve alone."""
+"""Charts of copies by size and rate beside what a bandwidth curve says the link can do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ortbench.analysis.bandwidth import TITLES, gbps, measured, size_of
 from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
-from ortbench.model.modes import COPY_RATE, COPY_TIME, D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY, mode_of
+from ortbench.model.modes import COPY_RATE, COPY_TIME, D2H, H2D, mode_of
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES
 from ortbench.report.model import DERIVED, Column, Kind, Table, columns
 from ortbench.report.page.chart_data.model import FEW, Chart, Line, Look, Mark, Scatter, measured_cases
-from ortbench.report.phrases import ep_line
 
 _LABEL = "Bytes per copy against bytes per second on logarithmic scales; thin diagonals join equal times."
-_LOOKS = {H2D: Look("h2d", "^"), D2H: Look("d2h", "v", dash=1), COPIES: Look("copies", "D", hollow=True)}
+LOOKS = {H2D: Look("h2d", "^"), D2H: Look("d2h", "v", dash=1), COPIES: Look("copies", "D", hollow=True)}
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def bandwidth(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
     lines = tuple(
         Line(
             f"{kind.upper()}, bandwidth curve",
-            _LOOKS[kind]._replace(marker=""),
+            LOOKS[kind]._replace(marker=""),
             tuple((n, 1e9 * n / ns) for n, ns in points),
         )
         for kind, points in curves.items()
@@ -86,7 +84,7 @@ def _mark(copy: Copy) -> Mark:
     derived = DERIVED if copy.kind == COPIES else ""
     name = f"{DERIVED} copies, both directions (derived)" if derived else copy.kind.upper()
     text = f"{copy.name}\n{derived}{units.digits(copy.rate)} GB/s"
-    return Mark(name, _LOOKS[copy.kind], copy.count, 1e9 * copy.rate, copy.in_words, text)
+    return Mark(name, LOOKS[copy.kind], copy.count, 1e9 * copy.rate, copy.in_words, text)
 
 
 def _ranges(copies: Sequence[Copy]) -> list[str]:
@@ -127,15 +125,3 @@ def _curves(result: Result) -> Iterator[tuple[str, _Points]]:
         points = [(int(count), int(ns)) for count, ns in curve if count and ns]
         if points:
             yield kind, points
-
-
-def bandwidth_curve(result: Result) -> Scatter:
-    """A bandwidth curve with at least one measured case: a line for each direction and kind of host memory."""
-    lines = []
-    for memory in MEMORIES:
-        for way in DIRECTIONS:
-            points = tuple((float(size_of(case)), gbps(case, way) * 1e9) for case in measured(result, way, memory))
-            if points:
-                look = _LOOKS[way]._replace(dash=int(memory != ORDINARY), hollow=memory != ORDINARY)
-                lines.append(Line(f"{way.upper()}, {TITLES[memory]}", look, points))
-    return Scatter((), tuple(lines), f"Copies of {ep_line(result)}")

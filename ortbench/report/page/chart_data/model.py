@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench.core.stats import Stats
-from ortbench.model.kinds import KINDS
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY, is_rate, mode_of
 from ortbench.model.result import Case, Result
 from ortbench.report.model import Table
@@ -224,7 +224,7 @@ class Chart:
 
 def what_is_timed(results: Sequence[Result]) -> str:
     """What one sample of a latency is: an inference, a loop or a chain; of results of several kinds any of them."""
-    return " or ".join(sorted({KINDS[result.kind].work for result in results}))
+    return " or ".join(sorted({kind_of(result.kind).work for result in results}))
 
 
 def measured_cases(result: Result) -> Iterator[tuple[Case, Stats]]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.bandwidth import (
+from ortbench.analysis.comparing.pairs import TOO_FEW
+from ortbench.analysis.comparing.verdict import OPEN, SAME, verdict_of
+from ortbench.core import units
+from ortbench.core.resampling import Ratio
+from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
+from ortbench.features.bandwidth.analysis import (
     TITLES,
     advantage,
     curve,
@@ -16,12 +21,7 @@ from ortbench.analysis.bandwidth import (
     size_of,
     sync_of,
 )
-from ortbench.analysis.bandwidth import failures as failures_of
-from ortbench.analysis.comparing.pairs import TOO_FEW
-from ortbench.analysis.comparing.verdict import OPEN, SAME, verdict_of
-from ortbench.core import units
-from ortbench.core.resampling import Ratio
-from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
+from ortbench.features.bandwidth.analysis import failures as failures_of
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Direction

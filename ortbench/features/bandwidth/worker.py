@@ -33,7 +33,8 @@ from ortbench.worker.state import State
 from ortbench.worker.timing import Ranges, TimedCall, time_block, warm_up
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import CopiesProved, CopyEp, CopyEstimate, Held, Samples
+    from ortbench.features.bandwidth.model import CopiesProved, CopyEp, CopyEstimate
+    from ortbench.model.protocol import Held, Samples
 
 # The larger of the two sizes that a sync is proved with, at most: in larger ones page faults of the host drown the rest.
 _PROOF_BYTES = 256_000

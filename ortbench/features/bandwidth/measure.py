@@ -6,25 +6,33 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from ortbench.analysis.bandwidth import TITLES, copies, fail, put_samples, sync_of
 from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed
+from ortbench.features.bandwidth.analysis import TITLES, copies, fail, put_samples, sync_of
+from ortbench.features.bandwidth.model import KIND, CopiesProved, CopyEp
 from ortbench.measure.describe import new_result
 from ortbench.measure.environment import environment, free_memory, load_average
 from ortbench.measure.experiment import Experiment
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.gpus import Watch
-from ortbench.measure.process import Client, WorkerLost, open_copies
+from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.schedule import Block, Schedule, StopRule
 from ortbench.model.modes import COPY, DIRECTIONS, LATENCY
-from ortbench.model.protocol import CopiesProved, CopyEp, Held, Samples
-from ortbench.model.result import BANDWIDTH, Case, Result
+from ortbench.model.protocol import Held, Samples
+from ortbench.model.result import Case, Result
 from ortbench.model.schema import Direction, Stopped
 from ortbench.plan.bandwidth_plan import CopyPlan, sizes
 from ortbench.plan.plan import Loop, Observer
 
 _PRECISION = 0.01  # within which every median is known when the sweep may stop early
 _LEFT_OUT = "sizes-left-out"
+
+
+def open_copies(plan: CopyPlan) -> Client:
+    """A fresh worker that has been sent the EP whose copies it is to time."""
+    client = Client(plan.timeout_s, plan.target.python)
+    client.send("bandwidth_open", **plan.worker_request())
+    return client
 
 
 class Series(NamedTuple):
@@ -57,7 +65,7 @@ class CopyBench(Experiment[Series]):
         self._differing: dict[tuple[str, int], str] = {}
         self._samples: dict[Series, list[int]] = {}
         self._blocks: dict[Series, list[list[int]]] = defaultdict(list)
-        self.result = new_result(plan.command, setup={"seed": plan.seed}, kind=BANDWIDTH)
+        self.result = new_result(plan.command, setup={"seed": plan.seed}, kind=KIND.key)
 
     @property
     def results(self) -> list[Result]:

@@ -1,0 +1,1 @@
+"""`ortbench bandwidth`: how fast tensors are copied between host and device, over sizes."""

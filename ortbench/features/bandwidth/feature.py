@@ -1,0 +1,16 @@
+from ortbench.core.features import MEASURE, Command, Feature
+
+_REQUESTS = ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish")
+FEATURE = Feature(
+    commands={
+        "bandwidth": Command(
+            group=MEASURE,
+            place=80,
+            sentence="Measure how fast tensors are copied to and from a device.",
+            page="bandwidth.md",
+        )
+    },
+    api=("bandwidth", "Bandwidth"),
+    when_open="job",
+    requests=dict.fromkeys(_REQUESTS, "worker"),
+)

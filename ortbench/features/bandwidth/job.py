@@ -1,0 +1,84 @@
+"""`ortbench bandwidth`: measure a curve, save and show it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
+from ortbench.core.files import write_or_note
+from ortbench.core.safe_text import complain
+from ortbench.features.bandwidth.measure import CopyBench, open_copies
+from ortbench.features.bandwidth.model import FILE_NAME
+from ortbench.jobs.measuring import Measured, measure_and_save, saves
+from ortbench.jobs.publishing import publish
+from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ortbench.model.result import Result
+    from ortbench.plan.bandwidth_plan import CopyPlan
+
+
+def when_open(results: Sequence[Result], out: Path | None, curve: Path | None) -> None:
+    """Have the copies of runs compared with a curve: that at a path, or the newest in `out` that fits."""
+    from ortbench.features.bandwidth.analysis import attach
+
+    if out is not None or curve is not None:
+        attach(results, out or Path(), curve)
+
+
+def bandwidth(plan: CopyPlan, wanted: OutputOptions) -> int:
+    """Measure a bandwidth curve, save and show it; the exit code, 1 as soon as a copy failed."""
+    found = measure_curve(plan, wanted.out, wanted.quiet)
+
+    from ortbench.features.bandwidth.report import build, failures
+    from ortbench.model.result_file import result_json
+
+    publish(wanted, [build(found.result, str(found.folder))], lambda: result_json(found.result))
+    if found.interrupted:
+        return INTERRUPTED
+    failed = failures(found.result)
+    for failure in failed:
+        complain(failure)
+    return BENCHMARK_FAILED if failed else DONE
+
+
+def measure_curve(plan: CopyPlan, out: Path | None, quiet: bool, observer: Observer | None = None) -> Measured:
+    """Measure a bandwidth curve and save it in a folder of its own in `out`, or nowhere; see `measure_and_save`."""
+    client = open_copies(plan)
+
+    from ortbench.measure.folder import new_folder, stamped
+    from ortbench.plan.configurations import target_name
+
+    def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> CopyBench:
+        return CopyBench(plan, client, saves(folder, FILE_NAME), told)
+
+    place = None if out is None else lambda: new_folder(out, stamped("bandwidth", target_name(plan)))
+    bench, folder = measure_and_save(client, place, begin, quiet, observer)
+    if folder is not None:
+        write_tables(bench.result, folder)
+    return Measured([bench.result], [] if folder is None else [folder], bench.interrupted)
+
+
+def write_tables(result: Result, folder: Path) -> None:
+    """Write the tables of a finished curve into its folder, and the plot where Matplotlib was not left out.
+
+    What could not be written is noted.
+    """
+    from ortbench.features.bandwidth.analysis import measured
+    from ortbench.features.bandwidth.report import build
+    from ortbench.report.markdown import markdown
+    from ortbench.report.records import records_csv
+
+    write_or_note(folder / "table.md", markdown(build(result)))
+    write_or_note(folder / "table.csv", records_csv(result))
+    if measured(result) and find_spec("matplotlib") is not None:
+        from ortbench.features.bandwidth.page import bandwidth_curve
+        from ortbench.report.page.chart_svg.draw import svg_file  # it takes longer to import than all else
+
+        write_or_note(folder / "bandwidth.svg", svg_file(bandwidth_curve(result)))

@@ -1,0 +1,22 @@
+"""The picture of a bandwidth curve."""
+
+from __future__ import annotations
+
+from ortbench.features.bandwidth.analysis import TITLES, gbps, measured, size_of
+from ortbench.model.modes import DIRECTIONS, MEMORIES, ORDINARY
+from ortbench.model.result import Result
+from ortbench.report.page.chart_data.copies import LOOKS
+from ortbench.report.page.chart_data.model import Line, Scatter
+from ortbench.report.phrases import ep_line
+
+
+def bandwidth_curve(result: Result) -> Scatter:
+    """A bandwidth curve with at least one measured case: a line for each direction and kind of host memory."""
+    lines = []
+    for memory in MEMORIES:
+        for way in DIRECTIONS:
+            points = tuple((float(size_of(case)), gbps(case, way) * 1e9) for case in measured(result, way, memory))
+            if points:
+                look = LOOKS[way]._replace(dash=int(memory != ORDINARY), hollow=memory != ORDINARY)
+                lines.append(Line(f"{way.upper()}, {TITLES[memory]}", look, points))
+    return Scatter((), tuple(lines), f"Copies of {ep_line(result)}")
