@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import by_round
+from ortbench.analysis.comparing.verdict import ABOVE, quotient, verdict_of
 from ortbench.analysis.findings.program import again
 from ortbench.core.ep_names import CAPTURING_EPS, CPU_EP
 from ortbench.core.resampling import Rounds, figure_of
@@ -98,9 +99,11 @@ def _still(case: Case) -> tuple[float, float] | None:
 
 
 def is_spinning(case: Case) -> bool:
-    """Whether an inference takes less of the CPU without threads that spin beyond doubt."""
+    """Whether an inference takes less of the CPU without threads that spin, for certain."""
     spent, still = case.stats(CPU_TIME), _still(case)
-    return spent is not None and still is not None and spent.ci95[0] > still[1]
+    if spent is None or still is None:
+        return False
+    return verdict_of(quotient(spent.median, case.value(f"{CPU_TIME}_{NO_SPIN}") or 0, spent.ci95, still).ci95) == ABOVE
 
 
 def is_software_gpu(result: Result) -> Case | None:
@@ -143,7 +146,7 @@ def spins_between_requests(result: Result) -> Idle | None:
         if not isinstance(cores, Value) or cores.ci95 is None or busy is None or not isinstance(rate, (int, float)):
             continue
         most = _most_cores(result, case, rate)
-        if case.status == OK and cores.ci95[0] > most:
+        if case.status == OK and verdict_of(cores.ci95, most, most) == ABOVE:
             found.append(Idle(case, cores, busy, most))
     return max(found, key=lambda it: (it.cores.ci95 or (0,))[0] / it.most, default=None)
 

@@ -162,8 +162,12 @@ def quieter(result: Result) -> tuple[str, ...]:
 
 
 def more_rounds(result: Result, number: int, together: int = 1) -> str:
-    """What gives so many rounds: the command with a duration that does, on a busy machine of quiet ones, else in words; see `remedy`."""
-    if result.stopped is None or result.stopped["reason"] not in ENDED_BY_TIME:
+    """What gives so many rounds: the command with a duration that does, on a busy machine of quiet ones, or without a number of
+    inferences; else in words, see `remedy`."""
+    reason = None if result.stopped is None else result.stopped["reason"]
+    if reason == "iterations":
+        return again(result, without=["iterations"])
+    if reason not in ENDED_BY_TIME:
         return remedy(result, number, together)
     return again(result, "--duration", f"{duration_s(result, number, together)}s", *quieter(result))
 

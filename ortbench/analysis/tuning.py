@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import zip_longest
 
 from ortbench.analysis.comparing.elimination import MARGIN
+from ortbench.analysis.comparing.verdict import ABOVE, BELOW, Ends, Interval, verdict_of
 from ortbench.model.modes import CPU_TIME, LATENCY
 from ortbench.model.tuning import FIRST, Configuration, Ratio, Tried, configuration
 
 ALPHA = 0.05  # the chance that the best of the configurations that are measured is dropped, for each goal, over the whole search
 TOGETHER = 12  # configurations whose sessions are open at the same time
 GOALS = (LATENCY, CPU_TIME)
-Ends = tuple[float, float] | None  # of the interval of a ratio; None where it is not known
 FINALISTS = 3  # of the fastest, that are measured once more with the first one and the best for other goals
 
 
@@ -29,7 +29,7 @@ def canonical(
     return tuple((name, settings[name]) for name in known if name in settings and not is_idle(settings, name))
 
 
-def _product(base: Ends, found: Ratio) -> Ends:
+def _product(base: Interval | None, found: Ratio) -> Interval | None:
     """Where a configuration lies against the first: its ends against the base of a race, times those of the base."""
     if base is None or found["low"] is None or found["high"] is None:
         return None
@@ -57,7 +57,7 @@ class Search:
         self.incumbent: Configuration = FIRST
         self.races: list[list[Tried]] = []
         self._known: dict[Configuration, dict[str, float]] = {FIRST: dict.fromkeys(GOALS, 1.0)}  # against the first
-        self._ends: dict[Configuration, dict[str, Ends]] = {FIRST: dict.fromkeys(GOALS, (1.0, 1.0))}
+        self._ends: dict[Configuration, dict[str, Interval | None]] = {FIRST: dict.fromkeys(GOALS, (1.0, 1.0))}
         self.memory: dict[Configuration, int] = {}  # of their workers, bytes
         self._failed: set[Configuration] = set()
         self._ruled_out: set[tuple[str, str, Configuration]] = set()  # beside what
@@ -118,8 +118,9 @@ class Search:
                 self._known[made] = known
                 self._ends[made] = {goal: _product(self._ends[base].get(goal), it) for goal, it in it["ratios"].items()}
                 of_latency = it["ratios"][LATENCY]
-                self._rule_out(dict(base), dict(made), of_latency["low"])
-                if of_latency["high"] is not None and of_latency["high"] * (1 + MARGIN) < 1:
+                ends = (of_latency["low"], of_latency["high"])
+                self._rule_out(dict(base), dict(made), ends)
+                if verdict_of(ends, 1 + MARGIN) == BELOW:
                     certain.add(made)
         quickest = min((it for it in self._known if it not in self._failed), key=self._latency)
         is_faster = self._latency(quickest) * (1 + MARGIN) < self._latency(self.incumbent)
@@ -129,9 +130,9 @@ class Search:
     def _latency(self, of: Configuration) -> float:
         return self._known[of][LATENCY]
 
-    def _rule_out(self, base: Mapping[str, str], made: Mapping[str, str], low: float | None) -> None:
+    def _rule_out(self, base: Mapping[str, str], made: Mapping[str, str], ends: Ends) -> None:
         changed = [it for it in made.items() if base.get(it[0]) != it[1]]
-        if len(changed) == 1 and low is not None and low > 1 / (1 + MARGIN):
+        if len(changed) == 1 and verdict_of(ends, 1 / (1 + MARGIN), 0) == ABOVE:
             self._ruled_out.add((*changed[0], self._beside(changed[0][0], base)))
 
     def _beside(self, name: str, settings: Mapping[str, str]) -> Configuration:
@@ -161,9 +162,9 @@ class Search:
     def _may_be_below(self, one: Configuration, other: Configuration) -> bool:
         """Whether a configuration may take less CPU time than another one, by where its races leave it."""
         ends = self._ends[one].get(CPU_TIME)
-        return ends is None or ends[0] < self._known[other].get(CPU_TIME, 1.0)
+        return verdict_of(ends, self._known[other].get(CPU_TIME, 1.0), 0) != ABOVE
 
-    def against_first(self, of: Configuration) -> dict[str, tuple[float, Ends]]:
+    def against_first(self, of: Configuration) -> dict[str, tuple[float, Interval | None]]:
         """The figures of a configuration divided by those of the first, and between what ends they lie, by goal; none where it failed."""
         if of in self._failed:
             return {}

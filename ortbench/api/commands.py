@@ -292,7 +292,7 @@ def compare(
     Raises:
         BadInput, NotComparable: as their own docstrings say.
     """
-    from ortbench.jobs.compare import explained, held, refuse_not_shown, results_at
+    from ortbench.jobs.compare import compare_results, explained, refuse_not_shown, results_at
 
     if isinstance(results, (str, os.PathLike)):
         results = [results]
@@ -308,9 +308,9 @@ def compare(
         places = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
         names = called(loaded, places)
         why = explained(loaded, only) if call.given.get("why") else None
-        report, records = held(loaded, names, only, "force" in call.given, why)
+        compared = compare_results(loaded, names, only, "force" in call.given, why)
         refuse_not_shown([loaded], only)
-        return Comparison(loaded, names, records, report, why)
+        return Comparison(loaded, names, compared.records, compared.findings, compared.report, why)
 
 
 @takes(values.DevicesOptions)

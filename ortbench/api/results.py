@@ -19,6 +19,7 @@ from ortbench.model import result_file as files
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import OK
+from ortbench.model.schema import Finding
 from ortbench.report.model import Report
 
 if TYPE_CHECKING:
@@ -221,12 +222,14 @@ class Comparison:
         records: one for each mode, phase and result: ``mode``, ``phase``, ``result``, ``median_ns``, and ``vs_first`` and
             ``vs_previous`` with ``ratio`` (of times, above 1 is slower), its interval ``low`` to ``high`` and the ``verdict``
             "faster", "slower", "same" or "cannot tell"; None for the first result.
+        findings: what the comparison says, as data: ``code``, ``verdict``, ``mode`` and ``values`` of each.
         why: which changes between nodes make the difference, where that was asked for.
     """
 
     results: Sequence[Result]
     names: Sequence[str]
     records: Sequence[Mapping[str, Any]]
+    findings: Sequence[Finding]
     _report: Report = field(compare=False)
     why: Why | None = None
 

@@ -10,9 +10,9 @@ from ortbench.analysis.comparing.comparable import alike_but_for_ep
 from ortbench.analysis.comparing.compare import FAR, RatioEstimate, Row, are_one_run, between, estimate, lacking
 from ortbench.analysis.comparing.pairs import PARTS
 from ortbench.analysis.comparing.series import Key, Series, series_at
-from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, at_most, verdict_of
+from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, at_most, quotient, verdict_of
 from ortbench.analysis.findings.node_advice import short
-from ortbench.analysis.items import Rate, best_mode, is_batch
+from ortbench.analysis.items import best_mode, is_batch
 from ortbench.analysis.loads.levels import FEWEST_BLOCKS
 from ortbench.analysis.outputs import doubt
 from ortbench.core.stats import Value
@@ -286,15 +286,13 @@ def lacking_facts(results: Sequence[Result], names: Sequence[str], found: Sequen
     if few is None:
         yield Fact("few-blocks", "load", "", {"needed": FEWEST_BLOCKS})
         return
-    alike: dict[tuple[int, str], list[str]] = {}
-    for number, (count, more) in few.items():
-        alike.setdefault((count, more), []).append(names[number])
-    last = {more: count for count, more in alike}  # a command is said once
-    for (count, more), called in alike.items():
-        values: Values = {"configurations": called, "blocks": count, "needed": PARTS}
-        yield Fact(
-            "few-blocks", "several" if len(called) > 1 else "one", "", values, more if last[more] == count else ""
-        )
+    commands: set[str] = set()  # each is said once, and one for all results with so many blocks
+    for count in dict.fromkeys(count for count, _ in few.values()):
+        numbers = [number for number, (own, _) in few.items() if own == count]
+        values: Values = {"configurations": [names[it] for it in numbers], "blocks": count, "needed": PARTS}
+        more = few[numbers[0]][1]
+        yield Fact("few-blocks", "several" if numbers[1:] else "one", "", values, "" if more in commands else more)
+        commands.add(more)
 
 
 # Items
@@ -309,7 +307,11 @@ def items_facts(results: Sequence[Result], names: Sequence[str], modes: Sequence
     if len(rates) < 2 or not any(is_batch(it.items) for it in rates):
         return
     top = max(rates, key=lambda it: it.items_per_s)
-    said = {it.name: verdict_of(_over(top, it)) for it in rates if it is not top}
+    said = {
+        it.name: verdict_of(quotient(top.items_per_s, it.items_per_s, top.ci95, it.ci95).ci95)
+        for it in rates
+        if it is not top
+    }
     ties = [name for name, it in said.items() if it == SAME]
     rivals = [name for name, it in said.items() if it not in (SAME, ABOVE)]
     values: Values = {
@@ -318,9 +320,3 @@ def items_facts(results: Sequence[Result], names: Sequence[str], modes: Sequence
         "ties": rivals or ties,
     }
     yield Fact("most-items", "open" if rivals else "tied" if ties else "most", top.mode, values)
-
-
-def _over(top: Rate, other: Rate) -> tuple[float, float] | None:
-    if top.ci95 is None or other.ci95 is None:
-        return None
-    return top.ci95[0] / max(other.ci95[1], 1e-9), top.ci95[1] / max(other.ci95[0], 1e-9)

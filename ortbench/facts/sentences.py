@@ -167,6 +167,7 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("modes", "none-faster"): Sentence("No mode is faster than cpu-tensors: at most {most}.", _NODES, _ANSWER, "", "modes"),
     ("modes", "little"): Sentence("Little or no gain from device tensors: at most {most}.", _NODES, _ANSWER, "", "modes"),
     ("modes", "open"): Sentence("Cannot tell whether a mode is faster than cpu-tensors: at most {most}.", _LONGER, _ANSWER, "unclear", "noise"),
+    ("modes", "open-slower"): Sentence("Cannot tell whether a mode is faster than cpu-tensors: at most {most}; slower: {slower}.", _LONGER, _ANSWER, "unclear", "noise"),
     ("replacement", "faster"): Sentence("{mode} is {speedup:ci} as fast as cpu-tensors with {takes}.", _PROGRAM, _ANSWER, "good", "modes", figure=("Fastest mode", "speedup")),
     ("replacement", "tied"): Sentence("{mode} is {speedup:ci} as fast as cpu-tensors with {takes}, the same as {ties}.", _PROGRAM, _ANSWER, "good", "modes", figure=("Speedup", "speedup")),
     ("replacement", "faster-open"): Sentence("{mode} is {speedup:ci} as fast as cpu-tensors with {takes}; {ties} may be as fast.", _PROGRAM, _ANSWER, "good", "modes", figure=("Speedup", "speedup")),
@@ -355,6 +356,11 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("most-items", "most"): Sentence("{configuration} has the most items/s with {mode}: {rate:ci}.", "batch like this", _ANSWER, "good", "sweeps"),
     ("most-items", "tied"): Sentence("{configuration} has {rate:ci} with {mode}, the same as {ties}.", "take the smallest batch of them", _ANSWER, "good", "sweeps"),
     ("most-items", "open"): Sentence("Cannot tell whether {configuration} or {ties} has the most items/s: {rate:ci} with {mode}.", _LONGER, _ANSWER, "unclear", "sweeps"),
+    # a search for the best settings
+    ("search", "untried"): Sentence("Time was up (--max-time) before these were tried: {configurations}.", "give more time: --max-time", _COST, "unclear", "tune"),
+    ("search", "no-conclusion"): Sentence("No conclusion: time was up (--max-time) before another configuration than the first was compared: {configurations}.", "give more time: --max-time", _ANSWER, "unclear", "tune"),
+    ("search", "no-memory"): Sentence("Time was up (--max-time) before memory was measured.", "give more time: --max-time", _COST, "unclear", "tune"),
+    ("search", "one-process"): Sentence("All figures are of one process: {option} leaves no time for several, whose figures can differ by more than the intervals.", "give more time with that option", _COST, "unclear", "tune"),
     # why a candidate is slower
     ("why", "slower"): Sentence("Why: {mode} takes {difference} longer; under the profiler {profiled}, {share} of it in the change below.", "look for the nodes by their names", _ANSWER, "bad", "why"),
     ("why", "slower-confirmed"): Sentence("Why: {mode} takes {difference} longer because of the change below.", "look for the nodes by their names", _ANSWER, "bad", "why"),

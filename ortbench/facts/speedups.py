@@ -60,6 +60,8 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Fact:
     if any(may_be_faster(it.speedup) for it in cases):
         if len(tops) == len(cases) and max(tops) <= _LITTLE:
             return Fact("modes", "little", "", values, "" if is_on_host(result) else inside(result))
+        if slower := [it.mode for it in cases if claim_of(it) == SLOWER]:
+            return Fact("modes", "open-slower", "", {**values, "slower": slower}, _to_tell(result, cases))
         return Fact("modes", "open", "", values, _to_tell(result, cases))
     medians = [ns_ for it in (result.case(CPU), *cases) if it is not None and (ns_ := it.median(LATENCY)) is not None]
     if len(cases) > 1 and all(claim_of(it) == ALIKE for it in cases) and max(medians) <= (1 + MARGIN) * min(medians):
@@ -134,7 +136,4 @@ def residency_verdict(result: Result, kept: Fastest, best: Fastest, more: Value)
 
 
 def _more(result: Result, claim: Claim) -> str:
-    if claim != UNKNOWN:
-        return ""
-    is_counted = result.stopped is not None and result.stopped["reason"] == "iterations"
-    return again(result, without=["iterations"]) if is_counted else more_rounds(result, PAIRS)
+    return more_rounds(result, PAIRS) if claim == UNKNOWN else ""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.comparing.pairs import remedy
-from ortbench.analysis.comparing.verdict import at_most
+from ortbench.analysis.comparing.verdict import at_most, quotient
 from ortbench.analysis.growth import UNCLEAR as CANNOT_TELL
 from ortbench.analysis.growth import grown
 from ortbench.analysis.loads.levels import (
@@ -23,7 +23,6 @@ from ortbench.analysis.loads.levels import (
     limit_text,
     limited,
     meets,
-    quotient,
     rate_of,
 )
 from ortbench.analysis.loads.queueing import LEAST
@@ -203,13 +202,15 @@ def _as_share(check: Check) -> Check:
     most = units.share(1 - check.limit, 1)
     if check.ratio is None:
         text = f"copies of cpu-tensors: not measured, must be at most {most} of latency"
-        return replace(check, verdict=UNCLEAR, text=text, limit=None)
+        return replace(check, verdict=UNCLEAR, text=text, limit=1 - check.limit)
     share = f"≈{units.share(max(0.0, 1 - check.ratio), 1)} of latency"
     if check.low is not None and check.high is not None:
-        low, high = (units.share(max(0.0, 1 - end), 1) for end in (check.high, check.low))
-        share += f" (sequential test: {CONFIDENCE} {low} to {high}, {check.rounds} rounds)"
+        least, most_ = (units.share(max(0.0, 1 - end), 1) for end in (check.high, check.low))
+        share += f" (sequential test: {CONFIDENCE} {least} to {most_}, {check.rounds} rounds)"
     doubt = f"; {check.doubt}" if check.doubt else ""
-    return replace(check, text=f"copies of cpu-tensors: {share}, must be at most {most}{doubt}")
+    text = f"copies of cpu-tensors: {share}, must be at most {most}{doubt}"
+    low, high = (None if it is None else 1 - it for it in (check.high, check.low))
+    return replace(check, text=text, ratio=1 - check.ratio, low=low, high=high, limit=1 - check.limit)
 
 
 def _speedups(result: Result, mode: str, least: float) -> list[Check]:

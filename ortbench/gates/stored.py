@@ -17,6 +17,7 @@ from ortbench.analysis.comparing.series import (
     sizes_at,
     what_lacks,
 )
+from ortbench.analysis.comparing.verdict import at_most
 from ortbench.analysis.loads.levels import STATISTICS as LOAD_STATISTICS
 from ortbench.analysis.loads.levels import is_full
 from ortbench.analysis.memory import DEVICE, HOST, computes_on_host, why_unknown
@@ -150,7 +151,7 @@ def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Li
     figures = f"{name}: {one.text(found.value)} against {one.text(found.base)}, ratio {units.ratio(found.ratio, 3)}"
     if found.low is None or found.high is None:
         return made(UNCLEAR, f"{figures} ({_lacking(one, base, results)}), {bound}", found)
-    verdict = FAILED if found.low > most else PASSED if found.high <= most else UNCLEAR
+    verdict = {True: PASSED, False: FAILED, None: UNCLEAR}[at_most((found.low, found.high), most)]
     if found.exact:
         return made(verdict, f"{figures}, {bound}", found)
     return made(

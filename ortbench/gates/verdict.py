@@ -115,12 +115,12 @@ def facts_of(verdict: Verdict) -> list[Fact]:
 
 
 def verdict_json(verdict: Verdict) -> str:
-    """The gate as JSON: verdict, exit code, checks, what failed, remarks, and the model and EP of each side."""
+    """The gate as JSON: verdict, exit code, checks, what could not be measured, remarks, and the model and EP of each side."""
     data: dict[str, Any] = {
         "verdict": verdict.word,
         "exit_code": verdict.code,
         "checks": [asdict(check) for check in verdict.checks],
-        "failed": verdict.failed,
+        "not_measured": verdict.failed,
         "remarks": list(verdict.remarks),
         "findings": [record(it) for it in facts_of(verdict)],
     }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortbench.analysis.comparing.comparable import FORCED, MODEL, comparability, mismatches, unlike
 from ortbench.analysis.comparing.compare import not_shown
@@ -16,10 +16,12 @@ from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.paths import Kind, check_readable, is_folder, kind_of
 from ortbench.core.safe_text import complain, first_of, visible
 from ortbench.core.units import count
-from ortbench.facts.why import why_data
+from ortbench.facts.fact import record
+from ortbench.facts.why import why_data, why_facts
 from ortbench.jobs.publishing import check_place, check_wanted, json_text, page_of, publish, write
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
+from ortbench.model.schema import Finding
 from ortbench.plan.compare_options import Compared
 from ortbench.plan.output_options import OutputOptions
 from ortbench.report import comparison
@@ -52,20 +54,22 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
     told = explained(loaded, only) if why else None
     parts = [] if told is None else why_parts(told)
     reports, records = [], []
+    findings: list[Mapping[str, Any]] = [] if told is None else [*map(record, why_facts(told))]
     for what, group in zip(about, groups, strict=True):
         results = [loaded[number] for number in group]
         names = called(results, [paths[number] for number in group])
-        found, lines = held(results, names, only, force, told)
+        found = compare_results(results, names, only, force, told)
         several = len(groups) > 1
-        reports.append(found._replace(title=comparison.title(names, what)) if several else found)
+        reports.append(found.report._replace(title=comparison.title(names, what)) if several else found.report)
         more = {"group": what} if several else {}
-        records += [more | line for line in lines]
+        records += [more | line for line in found.records]
+        findings += [{**more, **it} for it in found.findings]
     refuse_not_shown([[loaded[number] for number in group] for group in groups], only)
     alone = [number for number in range(len(paths)) if not any(number in group for group in groups)]
     if alone:
         names = called(loaded, paths)
         reports.append(comparison.build_alone([names[number] for number in alone]))
-    data = records if told is None else {"records": records, "why": why_data(told)}
+    data = {"records": records, "findings": findings} | ({} if told is None else {"why": why_data(told)})
     publish(wanted, reports, lambda: json_text(data), page=lambda: page_of(loaded, called(loaded, paths), before=parts))
 
 
@@ -83,11 +87,18 @@ def refuse_not_shown(groups: Sequence[Sequence[Result]], only: Compared) -> None
         raise BadInput(why, why.partition(" ")[0])
 
 
-def held(
+class Comparison(NamedTuple):
+    """Results that were measured on the same thing, compared: the report, flat records, and the facts."""
+
+    report: Report
+    records: list[dict[str, Any]]
+    findings: list[Finding]
+
+
+def compare_results(
     results: Sequence[Result], names: Sequence[str], only: Compared, force: bool, why: Why | None = None
-) -> tuple[Report, list[dict[str, Any]]]:
-    """The report and the flat records of results that were measured on the same thing; `NotComparable` where they were not,
-    and it was not forced."""
+) -> Comparison:
+    """Compare results; `NotComparable` where they were not measured on the same thing, and it was not forced."""
     below = () if why is None else tuple(why.others)
     # Another model is what the nodes tell of.
     of_models = why is not None and all(it == MODEL for it, *_ in unlike(*results))
@@ -98,7 +109,8 @@ def held(
         raise NotComparable(f"{', '.join(names)} have no point of their axes in common")
     chosen = Selection(only.modes, only.metrics)
     report = comparison.build(results, names, only.same, in_order=True, only=chosen, remarks=remarks, why=why)
-    return report, comparison.records(results, names, only.same, chosen)
+    facts = comparison.all_facts(results, names, only.same, chosen)
+    return Comparison(report, comparison.records(results, names, only.same, chosen), [*map(record, facts)])
 
 
 def _groups(results: Sequence[Result]) -> list[list[int]]:

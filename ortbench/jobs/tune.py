@@ -42,7 +42,7 @@ from ortbench.plan.plan import PLAN, PROCESSES, Observer, Plan, check
 from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of, space_of
 
 if TYPE_CHECKING:
-    from ortbench.analysis.findings.finding import Finding
+    from ortbench.facts.fact import Fact
 
 TUNE_FILE = "tune.json"
 _SHOWN = ("latency", "cpu_time", "host_memory")  # of the best ones
@@ -146,13 +146,17 @@ class Tuning:
     @property
     def last_s(self) -> float:
         """What it takes to choose among the best ones and to measure them."""
-        return (FINALISTS + 3) / _TO_CHOOSE * (self.open_s + self.most_s + self.weigh_s)
+        return self.last_of_s(self.most_s)
 
-    def needed_s(self) -> float:
-        """The `--max-time` in which all that is known now can be tried and the best measured as they should be, whole 10 s; the
+    def last_of_s(self, each_s: float) -> float:
+        """The same where each of the best is measured for so long."""
+        return (FINALISTS + 3) / _TO_CHOOSE * (self.open_s + each_s + self.weigh_s)
+
+    def needed_s(self, each_s: float) -> float:
+        """The `--max-time` in which all that is known now can be tried and each of the best measured for so long, whole 10 s; the
         usual one where no race has said how long that takes."""
         tried = [*self.search.candidates()[1:], *(it for race in self.search.races for it in race)]
-        known_s = (len(tried) * (self.open_s + _RACE_S) + self.last_s) / _PLANNED
+        known_s = (len(tried) * (self.open_s + _RACE_S) + self.last_of_s(each_s)) / _PLANNED
         found_s = known_s if self.search.races else TuneOptions().max_time_s
         return math.ceil(max(found_s, _MORE * (self.ends - self.began)) / 10) * 10
 
@@ -355,30 +359,33 @@ def _resumed(folder: Path, stored: Stored, search: Search) -> Path:
 # What it came to
 
 
-def _lacking(now: Tuning, done: Measured) -> list[Finding]:
+def _not_done(now: Tuning, done: Measured) -> list[Fact]:
     """What there was no time for, and the command that has it."""
-    from ortbench.analysis.findings.finding import Finding
     from ortbench.analysis.findings.program import command
+    from ortbench.facts.tune import search_facts
 
     cases = [case for result in done.results for case in result.cases if case.status == OK]
-    untried = [name_of(it) for it in now.search.candidates()[1:]]
-    up = "Time was up (--max-time) before"
-    said = [f"{up} these were tried: {', '.join(untried)}"] if untried else []
-    said += [f"{up} memory was measured"] if any(case.memory is None for case in cases) else []
-    option, value = "--max-time", f"{now.needed_s():.0f}s"
+    one_process, longer_s = "", now.most_s
     if len(done.results) > 1 and not all(case.first_rounds for case in cases):
-        by_time = now.most_s >= now.processes_s(FEW)
-        if not by_time:
-            option, value = "--duration", f"{math.ceil(now.processes_s(PROCESSES))}s"
-        why = f"{option} leaves no time for several, whose figures can differ by more than the intervals"
-        said.append(f"All figures are of one process: {why}")
-    next_ = command(done.results[0], "tune", option, value) or f"give {option} {value}"
-    return [Finding(it, next=next_ if it is said[-1] else "", tone="unclear") for it in said]
+        one_process = "--max-time"
+        if now.most_s < now.processes_s(FEW):
+            one_process, longer_s = "--duration", math.ceil(now.processes_s(PROCESSES))
+    more = ["--max-time", f"{now.needed_s(longer_s):.0f}s"]
+    if one_process == "--duration":
+        more += ["--duration", f"{longer_s:.0f}s"]
+    return search_facts(
+        [name_of(it) for it in now.search.candidates()[1:]],
+        is_compared=len(done.results) > 1,
+        has_memory=all(case.memory is not None for case in cases),
+        one_process=one_process,
+        next_=command(done.results[0], "tune", *more) or f"give {' '.join(more)}",
+    )
 
 
 def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: OutputOptions) -> int:
     from ortbench.facts.comparison import bests
     from ortbench.facts.fact import record
+    from ortbench.facts.findings import shown
     from ortbench.facts.sentences import sentence
     from ortbench.report.chores import left_out
     from ortbench.report.session_code import session_lines
@@ -388,6 +395,8 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
         python, cpp = ([], []) if it.number is None else session_lines(done.results[it.number].target)
         stored["best"].append(Said(goal=it.what, configuration=name, text=sentence(it.fact), python=python, cpp=cpp))
         stored.setdefault("findings", []).append(record(it.fact))
+    lacking = _not_done(now, done)
+    stored.setdefault("findings", []).extend(map(record, lacking))
     _save(folder, stored)
     others = [it for it in now.search.tried if name_of(it) not in done.names]
     finalists = now.search.finalists()
@@ -397,6 +406,6 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
         {name_of(it): now.search.against_first(it) for it in others},
         {name_of(it): why for it, why in now.search.failures.items()},
         why,
-        _lacking(now, done),
+        shown(lacking),
     )
     return publish_sides(done, [now.plan(FIRST)] * len(done.results), wanted, before, lambda: text(stored), _SHOWN)

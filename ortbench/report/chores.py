@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ortbench.analysis.comparing.compare import CANNOT_TELL, SAME, RatioEstimate, word
-from ortbench.analysis.comparing.verdict import MARGIN
+from ortbench.analysis.comparing.verdict import MARGIN, Interval
 from ortbench.analysis.findings import finding as findings
-from ortbench.analysis.tuning import Ends
 from ortbench.core import units
 from ortbench.model.modes import CPU_TIME, LATENCY
 from ortbench.report import model
@@ -23,7 +22,7 @@ _OPEN = 10  # times a ratio: an end of its interval beyond that says nothing
 
 
 def left_out(
-    found: Mapping[str, Mapping[str, tuple[float, Ends]]],
+    found: Mapping[str, Mapping[str, tuple[float, Interval | None]]],
     failures: Mapping[str, str],
     why: Mapping[str, str],
     lacking: Sequence[findings.Finding] = (),
@@ -52,7 +51,7 @@ def left_out(
     return [model.Report("ortbench tune: tried briefly", (blocks,))] if table or told or lacking else []
 
 
-def _against(found: tuple[float, Ends]) -> str:
+def _against(found: tuple[float, Interval | None]) -> str:
     """A ratio where a race tells it, else a word, with where it lies."""
     ratio, ends = found
     if ends is None:

@@ -242,6 +242,11 @@ def side_facts(
     return found + (mode_facts(results, names) if len(results) <= FEW_RESULTS else [])
 
 
+def all_facts(results: Sequence[Result], names: Sequence[str], same: float, only: Selection = EVERYTHING) -> list[Fact]:
+    """What a comparison says, and what it lacks."""
+    return [*side_facts(results, names, same, only), *lacking_facts(results, names, rows(results, only))]
+
+
 def remarked(text: str) -> Note:
     """What two results differ in; what makes them incomparable is to be borne in mind."""
     return remark(text) if text.startswith(FORCED) else Note(text)

@@ -57,7 +57,9 @@ _CHANGED = "baseline → candidate"
 _SIGNS = {PASSED: ("✓", GOOD), FAILED: ("✗", BAD), UNDECIDED: ("?", UNCLEAR)}
 
 
-_ONE_PROCESS = "Each side is one process: with other processes ratios can lie outside of the intervals below."
+_ONE_PROCESS = (
+    "Candidate and baseline are one process each: ratios of other processes can lie outside of the intervals."
+)
 
 
 def build_gate(verdict: Verdict) -> Report:

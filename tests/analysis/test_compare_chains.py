@@ -102,7 +102,7 @@ def test_the_command_and_three_of_them(tmp_path: Path) -> None:
     ]
     assert shown == ["chain", "stage text", "stage image"]
     only = ortbench("compare", *paths, "--metric", "stage.image", "--mode", "cpu-tensors", "--json", "-")
-    assert [(it["metric"], it["value"]) for it in json.loads(only.out)] == [("stage.image", 8 * MS)] * 3
+    assert [(it["metric"], it["value"]) for it in json.loads(only.out)["records"]] == [("stage.image", 8 * MS)] * 3
     wrong = ortbench("compare", *paths, "--metric", "stge")
     assert "did you mean stage" in wrong.error_line
     save(chain(STAYING, CROSSING), tmp_path / "d.json")

@@ -74,8 +74,8 @@ def test_a_duration_that_is_long_enough() -> None:
     assert both.next == "ortbench run m.onnx --duration 5s"
     sides[1].cases[0] = measured("cpu-tensors", latency=steady([MS] * 3))
     assert [it.lines for it in lacks(sides, "ab", rows(sides))] == [
-        ["Too few blocks to compare a: 4 of 8."],
-        ["Too few blocks to compare b: 3 of 8.", f"Next: {both.next}"],  # which is one for both
+        ["Too few blocks to compare a: 4 of 8.", f"Next: {both.next}"],  # which is one for both
+        ["Too few blocks to compare b: 3 of 8."],
     ]
     # As a gate of several limits takes them.
     words = "measure again with --precision 0, which lasts as long as --duration"
@@ -89,8 +89,8 @@ def test_each_result_is_told_of_once_with_the_fewest_blocks_of_what_is_shown() -
     more = "Next: measure again without --iterations"
     assert said(lacks(results, "abcd", rows(results))) == [
         "Too few blocks to compare b, d: 2 of 8 each.",
-        "Too few blocks to compare c: 5 of 8.",
         more,
+        "Too few blocks to compare c: 5 of 8.",
     ]
     of_one = lacks(results[:2], "ab", rows(results[:2], Selection(("cpu-tensors",))))
     assert said(of_one) == ["Too few blocks to compare b: 3 of 8.", more]

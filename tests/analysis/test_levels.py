@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.comparing.verdict import quotient
 from ortbench.analysis.loads.knees import bend_of, knees, share_of_peak
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
@@ -23,7 +24,6 @@ from ortbench.analysis.loads.levels import (
     measured,
     most,
     put_scaling,
-    quotient,
     rate_of,
 )
 from ortbench.core.stats import Value

@@ -27,7 +27,8 @@ from typing import NamedTuple
 import onnx
 
 from ortbench.analysis.comparing.claims import is_faster
-from ortbench.analysis.loads.levels import best_level, interval, measured, quotient, rate_of
+from ortbench.analysis.comparing.verdict import quotient
+from ortbench.analysis.loads.levels import best_level, interval, measured, rate_of
 from ortbench.analysis.noise import allows, sentence
 from ortbench.analysis.sweep import is_noisy
 from ortbench.model.modes import CPU, THROUGHPUT

@@ -109,7 +109,7 @@ def test_two_default_runs_can_be_compared(tmp_path: Path) -> None:
     files = sorted(tmp_path.glob("*/*/result.json"))
     rounds = [len(json.loads(file.read_text())["cases"][0]["blocks"]["latency"]) for file in files]
     assert min(rounds) >= ROUNDS
-    told = json.loads(ortbench("compare", *files, "--json", "-").out)
+    told = json.loads(ortbench("compare", *files, "--json", "-").out)["records"]
     (record,) = [it for it in told if it["vs_first"] and it["metric"] == "latency"]
     assert record["vs_first"]["low"] is not None
 
@@ -122,7 +122,9 @@ def test_why_is_in_the_text_the_json_and_from_python(files: Any, tmp_path: Path)
     text = "Why: cpu-tensors takes 200 µs longer; under the profiler 200 µs, 100% of it in the change below."
     assert f"{text} → Added: Clip (Clip_2) after Relu_1." in " ".join(ortbench("compare", *paths, "--why").out.split())
     found = json.loads(ortbench("compare", *paths, "--why", "--json", "-").out)
-    assert found["records"] == json.loads(ortbench("compare", *paths, "--json", "-").out)
+    plain = json.loads(ortbench("compare", *paths, "--json", "-").out)
+    assert found["records"] == plain["records"]
+    assert [it["code"] for it in found["findings"]] == ["why", "change", *(it["code"] for it in plain["findings"])]
     assert found["why"]["sentence"] == text
     why = compare(paths, why=True).why
     assert why is not None
@@ -137,14 +139,18 @@ def test_markdown_json_and_the_job_summary(files: Any, tmp_path: Path) -> None:
     ran = ortbench("compare", *paths, "--markdown", "-", GITHUB_STEP_SUMMARY=str(summary))
     assert "| cpu-tensors | latency | 1.00 | 1.20 | 1.20 |" in ran.out
     assert summary.read_text() == ran.out
-    records = json.loads(ortbench("compare", *paths, "--json", "-", "--metric", "h2d").out)
+    records = json.loads(ortbench("compare", *paths, "--json", "-", "--metric", "h2d").out)["records"]
     assert [(it["mode"], it["metric"], it["result"], round(it["value"])) for it in records] == [
         ("device-tensors", "h2d", "old", 250_062), ("device-tensors", "h2d", "new", 300_075),
     ]  # fmt: skip
     assert records[1]["vs_first"]["verdict"] == "slower"
     ortbench("compare", *paths, "--markdown", tmp_path / "c.md", "--json", tmp_path / "c.json")
     assert (tmp_path / "c.md").read_text() == summary.read_text()
-    assert len(json.loads((tmp_path / "c.json").read_text())) == 6
+    told = json.loads((tmp_path / "c.json").read_text())
+    assert len(told["records"]) == 6
+    assert [(it["code"], it["verdict"], it["mode"]) for it in told["findings"]][:1] == [
+        ("difference", "slower", "cpu-tensors")
+    ]
 
 
 def test_what_is_not_comparable_is_refused_unless_forced(files: Any) -> None:
@@ -270,7 +276,7 @@ def test_two_suites_are_compared_case_by_case(tmp_path: Path) -> None:
     ]  # fmt: skip
     records = json.loads(
         ortbench("compare", *places, "--json", "-", "--metric", "latency", "--mode", "cpu-tensors").out
-    )
+    )["records"]
     assert [(it["group"], it["result"]) for it in records] == [
         ("a", "monday"), ("a", "tuesday"), ("b", "monday"), ("b", "tuesday"),
     ]  # fmt: skip

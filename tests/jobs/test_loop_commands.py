@@ -76,7 +76,7 @@ def test_two_loops_side_by_side(files: Any) -> None:
     ]
     assert "copied once: none → x" in ran.out
     only = ortbench("compare", one, other, "--metric", "step", "--mode", "device-resident", "--json", "-")
-    assert [(it["mode"], it["metric"], it["value"]) for it in json.loads(only.out)] == [
+    assert [(it["mode"], it["metric"], it["value"]) for it in json.loads(only.out)["records"]] == [
         ("device-resident", "step", 1_000_250), ("device-resident", "step", 500_125)
     ]  # fmt: skip
 

@@ -111,7 +111,7 @@ def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock,
         "RefDeviceExecutionProvider …",
         "mode metric baseline candidate baseline p95 candidate p95 baseline p99 candidate p99",
         "device-tensors latency # # # # # #",
-        "Each side is one process: with other processes ratios can lie outside of the intervals below.",
+        "Candidate and baseline are one process each: ratios of other processes can lie outside of the intervals.",
         f"• {SAME}",
         "? device-tensors latency median, candidate to baseline: median ratio of paired blocks # (sequential test: too few rounds for an interval, # rounds), must be at most #; a "
         "verdict takes # rounds: measure again with --duration 1s",
@@ -138,7 +138,6 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     sizes = ("--dim", "batch=1,8,32")
     lacking = [
         "! Too few blocks to compare batch=1, batch=8, batch=32: # of # each.",
-        "Next: measure again without --iterations",
     ]
 
     def rows(figure: str, unit: str = "") -> list[str]:

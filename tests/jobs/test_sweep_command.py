@@ -101,7 +101,7 @@ def test_what_a_sweep_prints_and_saves(tmp_path: Path) -> None:
     ran = ortbench("report", folder, "--html", tmp_path / "page.html")
     assert (ran.code, ran.err) == (0, "")
     ran = ortbench("compare", folder, folder / "result.json", "--json", "-")
-    assert {(row["batch"], row["mode"]) for row in json.loads(ran.out)} == {
+    assert {(row["batch"], row["mode"]) for row in json.loads(ran.out)["records"]} == {
         (n, mode) for n in (1, 2, 4) for mode in ("cpu-tensors", "device-tensors")
     }
     ran = ortbench("gate", folder, "--max-cpu-nodes", 0, "--slo", "max=10s", "--require-mode", "device-tensors")

@@ -96,7 +96,7 @@ def test_compare_says_more_or_less(factor: float, verdict: str, tmp_path: Path) 
     (line,) = (line for line in ran.out.splitlines() if line.startswith("| cpu-tensors | energy"))
     assert line.startswith(f"| cpu-tensors | energy | 312 mJ | {312 * factor:.0f} mJ | {units.change(factor)} |")
     assert line.endswith(f"| {verdict} |")
-    records = [it for it in json.loads((tmp_path / "compared.json").read_text()) if it["metric"] == "energy"]
+    records = [it for it in json.loads((tmp_path / "compared.json").read_text())["records"] if it["metric"] == "energy"]
     assert [(it["mode"], it["result"]) for it in records] == [
         ("cpu-tensors", "a"),
         ("cpu-tensors", "b"),

@@ -141,7 +141,7 @@ def test_compare_prints_and_writes_them(tmp_path: Path) -> None:
     assert ran.code == 0
     assert re.search(r"^cpu-tensors +item throughput +2.00k items/s +4.00k items/s +0.500 ", ran.out, re.MULTILINE)
     assert "has the most items/s with cpu-tensors: 4.00k items/s." in " ".join(ran.out.split())
-    records = json.loads(ortbench("compare", *files, "--json", "-").out)
+    records = json.loads(ortbench("compare", *files, "--json", "-").out)["records"]
     assert [it["value"] for it in records if it["metric"] == "item_throughput"] == [2000.0, 4000.0]
 
 

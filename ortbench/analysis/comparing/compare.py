@@ -34,8 +34,8 @@ from ortbench.analysis.comparing.series import (
     value_of,
     what_lacks,
 )
-from ortbench.analysis.comparing.verdict import verdict_of
-from ortbench.analysis.loads.levels import interval, is_full, paired_reach, quotient
+from ortbench.analysis.comparing.verdict import quotient, verdict_of
+from ortbench.analysis.loads.levels import interval, is_full, paired_reach
 from ortbench.analysis.noise import allows, is_beyond_noise, joined, more_rounds
 from ortbench.analysis.outputs import doubt
 from ortbench.core.resampling import ratio_of

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from ortbench.analysis.comparing.sequential import Interval, fewest, median_ratio
-from ortbench.analysis.comparing.verdict import SAME, verdict_of
+from ortbench.analysis.comparing.verdict import ABOVE, SAME, verdict_of
 
 MARGIN = 0.01  # within which two configurations are called the same, so that no more blocks of them are needed
 _SPARE = 1.5  # times as many rounds as prove something where all say the same
@@ -51,7 +51,7 @@ class Elimination:
             if leader is None:
                 continue
             found = {name: self.ratio(goal, name, leader) for name in self._left[goal] if name != leader}
-            worse = {name for name, it in found.items() if it and it.low is not None and it.low > 1}
+            worse = {name for name, it in found.items() if it and verdict_of((it.low, it.high), 1) == ABOVE}
             self._left[goal] = [name for name in self._left[goal] if name not in worse]
             if all(_is_same(it) for name, it in found.items() if name not in worse):
                 self._open.discard(goal)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.analysis.comparing.claims import FASTER, Claim, claim_between
-from ortbench.analysis.comparing.verdict import ABOVE, at_most, verdict_of
-from ortbench.analysis.loads.levels import CONCURRENCY, at, interval, load_cases, measured, over, quotient, rate_of
+from ortbench.analysis.comparing.verdict import ABOVE, at_most, quotient, verdict_of
+from ortbench.analysis.loads.levels import CONCURRENCY, at, interval, load_cases, measured, over, rate_of
 from ortbench.analysis.noise import is_busy
 from ortbench.core.stats import Value
 from ortbench.model.modes import THROUGHPUT

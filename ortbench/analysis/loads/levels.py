@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.verdict import at_most
+from ortbench.analysis.comparing.verdict import Interval, at_most, quotient
 from ortbench.analysis.loads.queueing import LEAST
 from ortbench.core import units
 from ortbench.core.resampling import FEW, Ratio, of_processes
@@ -28,8 +28,6 @@ _FEWEST_REQUESTS = 10  # of which it is said that a queue grows
 _PARTS = 8  # of an open loop that goes on at one stretch, at most
 _REQUESTS = 20  # in each of them, at least
 FULL = 0.98  # from which busy share of the clients on a queue grows as long as requests come
-
-Interval = tuple[float, float]
 
 
 class LoadPoint(NamedTuple):
@@ -269,25 +267,6 @@ def _logarithms(blocks: Mapping[int, float], processes: Sequence[int]) -> list[f
 def _half(logs: Sequence[float]) -> float:
     """Half of the 95 % interval of a mean, by Student's t."""
     return t_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-
-
-def quotient(value: float, base: float, value_in: Interval | None, base_in: Interval | None) -> Ratio:
-    """`value` / `base` of two that were measured apart, and where it lies with 95 %; no interval where one of them has none.
-
-    By the method of variance estimates recovery on logarithms (Zou and Donner, Statistics in Medicine 27 (2008) 1693), which
-    needs no more of each than its own interval.
-    """
-    ratio = max(value, 1e-9) / max(base, 1e-9)
-    if value_in is None or base_in is None:
-        return Ratio(ratio, None)
-    up, down = _reach(value, value_in), _reach(base, base_in)
-    return Ratio(ratio, (ratio * math.exp(-math.hypot(up[0], down[1])), ratio * math.exp(math.hypot(up[1], down[0]))))
-
-
-def _reach(value: float, inside: Interval) -> tuple[float, float]:
-    """How far an interval reaches below and above its figure, as logarithms."""
-    below, above = (math.log(max(end, 1e-9) / max(value, 1e-9)) for end in inside)
-    return max(-below, 0.0), max(above, 0.0)
 
 
 def put_scaling(result: Result) -> None:
