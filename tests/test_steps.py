@@ -137,13 +137,13 @@ def test_a_folder_whose_cache_is_shared_is_measured_so(tmp_path: Path) -> None:
             check(plan)
 
 
-LOOP = Plan(TINY, steps=Steps(FED), modes=("cpu-tensors",))
+LOOP = Plan(TINY, part=Steps(FED), modes=("cpu-tensors",))
 
 
 def test_a_loop_that_cannot_be_carried_out() -> None:
     for plan, message in [
-        (replace(LOOP, steps=Steps(FED, 0)), "--steps 0: a loop has at least one step"),
-        (replace(LOOP, steps=Steps(FED, fill={"x": "a b"})), "--fill x=a b: 'a b' is neither a number nor a sum of numbers, "
+        (replace(LOOP, part=Steps(FED, 0)), "--steps 0: a loop has at least one step"),
+        (replace(LOOP, part=Steps(FED, fill={"x": "a b"})), "--fill x=a b: 'a b' is neither a number nor a sum of numbers, "
                                                              "dimensions, step and index"),
         (replace(LOOP, modes=("cpu-tensors", "device-tensors")), "--mode 'device-tensors': is no mode of a loop; choose from cpu-tensors, device-resident, "
                                                  "host-accessible, shared"),

@@ -29,7 +29,8 @@ from ortbench.plan.load_plan import load_of, plan_under_load
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check, check_amount
-from ortbench.plan.plan_builder import inspection_of, loop_of, run_of, soak_of, start_of, target_of
+from ortbench.plan.plan_builder import inspection_of, loop_of, run_of, soak_of, target_of
+from ortbench.plan.registry import plans_of_features
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", bound=Saved)
@@ -106,7 +107,7 @@ def start(model: Model, *, progress: Tell | None = None, **options: Unpack[value
     Returns:
         what was measured, with all samples; where no process could be measured it says why, and raises nothing.
     """
-    return _run("start", model, options, progress, start_of)
+    return _run("start", model, options, progress, plans_of_features()["start"])
 
 
 @takes(values.SoakOptions)

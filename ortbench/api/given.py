@@ -17,9 +17,10 @@ from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.compare_options import COMPARED
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import FLAG
-from ortbench.plan.options import BASELINE, SIDE_BY_SIDE, Option, Owner, RawOptions, given_by, options_of
+from ortbench.plan.options import BASELINE, Option, Owner, RawOptions, given_by, is_side_by_side, options_of
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN
+from ortbench.plan.registry import owners_in_features
 from ortbench.plan.sweep_plan import Swept
 
 # Whose options calls take; those of a command say that they are its.
@@ -47,8 +48,12 @@ def parameter(option: Option) -> str:
 
 def options_for(command: str) -> dict[str, Option]:
     """The options of a call, by their names in Python: those of the command, which take one value for one result."""
-    found = [it for owner in _OWNERS for it in options_of(owner) if it.is_of(command)]
-    return {parameter(it): _of_one(it, command) for it in found if it.flag not in _OF_THE_COMMAND}
+    found = [it for owner in (*owners_in_features(command), *_OWNERS) for it in options_of(owner) if it.is_of(command)]
+    first: dict[str, Option] = {}
+    for it in found:
+        if it.flag not in _OF_THE_COMMAND:
+            first.setdefault(parameter(it), _of_one(it, command))
+    return first
 
 
 def _of_one(option: Option, command: str) -> Option:
@@ -56,7 +61,7 @@ def _of_one(option: Option, command: str) -> Option:
     stream of them, under load too."""
     if command == "load" and option.of_shapes:
         return option.of("soak")
-    return option._replace(lists=None) if option.lists and command in SIDE_BY_SIDE else option.of(command)
+    return option._replace(lists=None) if option.lists and is_side_by_side(command) else option.of(command)
 
 
 def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[RawOptions, Mapping[str, Any]]:

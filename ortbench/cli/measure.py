@@ -1,4 +1,4 @@
-"""`ortbench run`, `loop`, `start`, `soak` and `chain`: a model or a chain as one plan has it."""
+"""`ortbench run`, `loop`, `soak` and `chain`: a model or a chain as one plan has it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ortbench.plan.configurations import side_plans
 from ortbench.plan.options import RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Plan, check, check_amount
-from ortbench.plan.plan_builder import loop_of, run_of, soak_of, start_of, tried
+from ortbench.plan.plan_builder import loop_of, run_of, soak_of, tried
 
 ModelOrChain = Annotated[
     str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file, or a chain, a TOML file.")
@@ -27,28 +27,22 @@ def run(given: RawOptions, model: Model) -> None:
     """An I/O mode is a way to pass inputs and get outputs: see 'ortbench explain mode'.
     Results are folders in reports/.
     """
-    _measure(given, partial(run_of, model, command=command_line()), "run")
+    measure_plans(given, partial(run_of, model, command=command_line()), "run")
 
 
 @takes(*PLAN, OutputOptions)
 def loop(given: RawOptions, model: ModelOrFolder) -> None:
     """A decoder generates tokens; with --feedback, outputs are inputs of the next step, as a recurrent state is."""
-    _measure(given, partial(loop_of, model, command=command_line()), "loop")
-
-
-@takes(*PLAN, OutputOptions)
-def start(given: RawOptions, model: Model) -> None:
-    """Each start is a program that imports onnxruntime, creates the session and runs the model."""
-    _measure(given, partial(start_of, model, command=command_line()), "start")
+    measure_plans(given, partial(loop_of, model, command=command_line()), "loop")
 
 
 @takes(*PLAN, OutputOptions)
 def soak(given: RawOptions, model: Model) -> None:
     """Several shapes (--dim NAME=16,64,512) are one stream of inferences. Ctrl-C ends it and keeps everything."""
-    _measure(given, partial(soak_of, model, command=command_line()))
+    measure_plans(given, partial(soak_of, model, command=command_line()))
 
 
-def _measure(given: RawOptions, planned: Callable[[RawOptions], Plan], command: str = "") -> None:
+def measure_plans(given: RawOptions, planned: Callable[[RawOptions], Plan], command: str = "") -> None:
     """Carry a command out; one that is named measures lists of settings side by side."""
     check_amount(given)
     from ortbench.jobs import run as job
@@ -70,4 +64,4 @@ def chain(
     """A TOML file names the models and which output is which input of a later one."""
     from ortbench.suite import chain_file
 
-    _measure(given, partial(chain_file.plan_of, file, os.environ, command=command_line()))
+    measure_plans(given, partial(chain_file.plan_of, file, os.environ, command=command_line()))

@@ -22,6 +22,7 @@ from ortbench.core.paths import may
 from ortbench.model.modes import ALL_MODES, CHAIN_MODES, EVERY, LOAD_MODES, LOOP_MODES, MODES, USUAL
 from ortbench.plan.option_types import FLAG, SWITCH
 from ortbench.plan.options import BASELINE_SET, OTHERS, PANELS, Option, Owner, RawOptions, given_by, options_of
+from ortbench.plan.registry import owners_in_features
 
 if TYPE_CHECKING:
     from ortbench.plan.output_options import OutputOptions
@@ -63,7 +64,7 @@ def written(name: str) -> Any:
 
 def declared_for(name: str) -> dict[str, Option]:
     """The declared options of a command, as it has them, by the names of their parameters."""
-    owners = written(name).owners
+    owners = (*owners_in_features(name), *written(name).owners)
     return {it.parameter: it.of(name) for it in options_of(*owners) if it.is_of(name)}
 
 

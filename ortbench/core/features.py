@@ -34,6 +34,10 @@ class Feature(NamedTuple):
     api: tuple[str, ...] = ()  # what `import ortbench` has from its module `api`
     when_open: str = ""  # the module whose function of this name gives results what is known before they are measured
     requests: Mapping[str, str] = {}  # to a worker: the module of the folder that has a function of that name
+    # What declares options in `plan.py`, dataclasses and tuples of options, with the commands that take some; suites take all.
+    options: Mapping[str, tuple[str, ...]] = {}
+    # Kinds of plans, which are keys of a suite's benches, with the functions of `plan.py` that make them.
+    plans: Mapping[str, str] = {}
 
 
 @cache

@@ -18,9 +18,9 @@ from ortbench.plan.option_types import FLAG, PATH, OptionType, or_default
 from ortbench.plan.options import BASELINE, COMPARED, LIMIT, LOAD, RUNS, Option, RawOptions, declared, options_of, twin
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
-from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop, soak_of, start_of
+from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop, soak_of
+from ortbench.plan.registry import plans_of_features
 from ortbench.plan.soak_plan import SOAKED
-from ortbench.plan.start_plan import STARTED
 from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
@@ -122,8 +122,9 @@ def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits
     inferences or loops; see `plan_or_loop`."""
     if SOAKED.flag in given:
         return soak_of(model, given, command)
-    of_starts = STARTED.flag in given or limits.of_starts
-    return (start_of if of_starts else plan_or_loop)(model, given, command, limits.needed())
+    kinds = plans_of_features()
+    kind = next((it for it in kinds if it in given or it in limits.kinds), "")
+    return kinds.get(kind, plan_or_loop)(model, given, command, limits.needed())
 
 
 def baseline_of(plan: Plan, given: RawOptions) -> Plan:
@@ -151,7 +152,7 @@ def baseline_of(plan: Plan, given: RawOptions) -> Plan:
         if (decoder := plan.steps.decoder) is not None and model != plan.model:
             model, own = found_in(model)
             steps["decoder"] = replace(own, shared=decoder.shared)
-        steps = {"steps": replace(plan.steps, **steps)}
+        steps = {"part": replace(plan.steps, **steps)}
     elif steps:
         name = twin(declared(Steps)[next(iter(steps))]).name
         raise BadInput(f"{name} is for a loop: say what is fed back with --feedback OUT=IN", name)

@@ -98,8 +98,9 @@ class Limits:
         return compared or any(most is not None for most in self.most_memory.values())
 
     @property
-    def of_starts(self) -> bool:
-        return any(metric.metric in STARTS.parts for metric in self.metrics)
+    def kinds(self) -> set[str]:
+        """The kinds of measurement that alone have its metrics."""
+        return {STARTS.kind for metric in self.metrics if metric.metric in STARTS.parts}
 
     def needed(self) -> set[str]:
         """The modes that must have been measured whatever else was."""

@@ -64,12 +64,12 @@ def _packages() -> list[str]:
 
 def _essence(plan: Plan) -> Plan:
     """A plan without what enters no figure: where engines are kept, names, and how a chain's file is written."""
-    model, chain = plan.model, plan.chain
-    if chain is not None:
-        stages = (replace(it, target=replace(it.target, engine_cache=None), where={}) for it in chain.stages)
-        model, chain = "", Chain(tuple(stages), tuple(replace(link, where={}) for link in chain.links))
+    model, part = plan.model, plan.part
+    if isinstance(part, Chain):
+        stages = (replace(it, target=replace(it.target, engine_cache=None), where={}) for it in part.stages)
+        model, part = "", Chain(tuple(stages), tuple(replace(link, where={}) for link in part.links))
     target = replace(plan.target, engine_cache=None)
-    return replace(plan, model=model, target=target, chain=chain, command=(), name=None)
+    return replace(plan, model=model, target=target, part=part, command=(), name=None)
 
 
 def with_plans(job: Job, change: Callable[[Plan], Plan]) -> Job:
@@ -92,14 +92,14 @@ def with_files(job: Job, to: Put, python: Put = str) -> Job:
         return replace(it, path=given(it.path), expect=given(it.expect))
 
     def plan(it: Plan) -> Plan:
-        chain = it.chain
-        if chain is not None:
+        part = it.part
+        if isinstance(part, Chain):
             stages = (
                 replace(stage, model=to(stage.model), target=target(stage.target), inputs=inputs(stage.inputs))
-                for stage in chain.stages
+                for stage in part.stages
             )
-            chain = replace(chain, stages=tuple(stages))
-        return replace(it, model=to(it.model), target=target(it.target), inputs=inputs(it.inputs), chain=chain)
+            part = replace(part, stages=tuple(stages))
+        return replace(it, model=to(it.model), target=target(it.target), inputs=inputs(it.inputs), part=part)
 
     load = job.load
     if load and load.file is not None:

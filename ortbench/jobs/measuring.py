@@ -173,7 +173,7 @@ def measure(
 def _measures(plan: Plan, before: Sequence[Card]) -> tuple[Callable[..., Configuration], type[Bench]]:
     """What measures a plan: its configuration and the experiment; of a soak, with the cards `before` it. Most commands have no starts,
     soak or stream, and would wait for them."""
-    if plan.start is not None:
+    if plan.part.folder == "start":
         from ortbench.features.code.report.program import write_program
         from ortbench.measure.starts import StartBench, StartSide
 

@@ -36,7 +36,6 @@ from ortbench.model.result import START
 from ortbench.model.schema import Machine
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
-from ortbench.plan.start_plan import COLD, WARM, Starts
 
 _PAGE = mmap.PAGESIZE
 
@@ -154,6 +153,7 @@ def start(folder: Path, python: str | None, timeout_s: float, outputs: Path | No
     return Start(begun, launched - begun, ended - begun, samples, told["cpu"], told.get("waits"))
 
 
+_IS_COLD = "cold"  # a cache, as options say
 _COLD = 0.05  # of the model's files, that may be in memory where they are cold
 Write = Callable[[Plan, Opened, Prepared, Program], str]  # writes the program that is started
 
@@ -224,15 +224,14 @@ class StartSide(Configuration):
             raise Unsupported(f"a fresh process gives other outputs than the worker: {held['differs']}")
 
     @property
-    def _starts(self) -> Starts:
-        assert self.plan.start is not None
-        return self.plan.start
+    def _starts(self) -> Any:  # the options of starts, which a feature declares
+        return self.plan.part
 
     def _start(self, outputs: Path | None = None) -> Start:
         """A process that finds what it is to find: the system has read the model's files, or has dropped them."""
-        if self._starts.compile_cache == COLD:
+        if self._starts.compile_cache == _IS_COLD:
             rmtree(self._kept, ignore_errors=True)
-        if self._starts.file_cache == WARM:
+        if self._starts.file_cache != _IS_COLD:
             fill(self._files)
         elif not empty(self._files):
             raise Unsupported("--file-cache cold: this system cannot be asked to drop files from its cache")
@@ -267,7 +266,7 @@ class StartSide(Configuration):
     def finish(self, mode: str, goes_on: bool = False) -> None:
         """Say so where caches were not as they were asked for; the outputs of the first process were compared."""
         cached = None if self.result.start is None else self.result.start["cached"]
-        if self._starts.file_cache == COLD and (cached is None or cached > _COLD):
+        if self._starts.file_cache == _IS_COLD and (cached is None or cached > _COLD):
             held = "how much" if cached is None else f"{share(cached)}"
             why = "is not known" if cached is None else "was in memory before a start"
             self.result.warn("file-cache-warm", f"--file-cache cold: {held} of the model's files {why}")

@@ -127,8 +127,9 @@ class StartWork(_OfParts):
 INFERENCE = Work()
 
 
+@dataclass(frozen=True)
 class Part:
-    """What a plan takes a sample of: an inference; the steps of a loop and a chain are classes of their own."""
+    """What a plan takes a sample of: an inference; loops, chains and the kinds of features have classes of their own."""
 
     opened_by: ClassVar[str] = "open"  # the worker's command
     folder: ClassVar[str] = ""  # what the name of its folder begins with

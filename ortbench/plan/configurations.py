@@ -14,11 +14,9 @@ from ortbench.core import interpreters
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.list_syntax import Several, alone
-from ortbench.plan.loop_plan import Steps
 from ortbench.plan.options import Option, RawOptions, declared, options_of
-from ortbench.plan.plan import PLAN, Loop, Plan
-from ortbench.plan.start_plan import Starts
-from ortbench.plan.target import PARALLEL, Inputs, Target
+from ortbench.plan.plan import PLAN, Plan
+from ortbench.plan.target import PARALLEL, Target
 
 if TYPE_CHECKING:
     from ortbench.plan.bandwidth_plan import CopyPlan
@@ -151,11 +149,8 @@ def _settings(plan: Plan, ep: str, several_eps: bool) -> Iterator[tuple[str, Any
     Where there are several EPs, what is for one of them alone goes without saying.
     """
     yield "ep", ep
-    owners = (
-        (Target, plan.target), (Inputs, plan.inputs), (Steps, plan.steps), (Starts, plan.start), (Loop, plan.loop), (Plan, plan),
-    )  # fmt: skip
-    for owner, values in ((owner, values) for owner, values in owners if values is not None):
-        for field, it in declared(owner).items():
+    for values in (plan.target, plan.inputs, plan.part, plan.loop, plan):
+        for field, it in declared(type(values)).items():
             value = getattr(values, field)
             if it.flag in ("ep", "ep-library") or (several_eps and it.of_ep):
                 continue

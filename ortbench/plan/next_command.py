@@ -22,6 +22,7 @@ from ortbench.plan.option_types import finite
 from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option, options_of
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN
+from ortbench.plan.registry import owners_in_features
 from ortbench.plan.sweep_plan import Swept
 from ortbench.plan.tune_plan import TuneOptions
 
@@ -131,7 +132,8 @@ def name_of(command: Sequence[str]) -> str:
 @cache
 def _options(command: str) -> dict[str, Option]:
     """The options of a command by their flags, as it has them."""
-    return {it.flag: it.of(command) for owner in _OWNERS for it in options_of(owner) if it.is_of(command)}
+    owners = (*owners_in_features(command), *_OWNERS)
+    return {it.flag: it.of(command) for owner in owners for it in options_of(owner) if it.is_of(command)}
 
 
 def _typed(command: Sequence[str]) -> tuple[list[str], str, list[str]]:

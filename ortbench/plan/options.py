@@ -26,14 +26,14 @@ OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, COMPARED, LIMIT, BASELINE, WRITTEN)
 # Groups of commands that take the same options; a feature's command is in those whose last word its record has.
 SINGLE = ("run", "gate", "tune", "single")  # the commands that measure single inferences
-SESSIONS = (*SINGLE, "loop", "sweep", "start", "soak")  # those that measure a model
+SESSIONS = (*SINGLE, "loop", "sweep", "soak", "sessions")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "opened")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one after the other
-IN_MODES = tuple(it for it in CHAINED if it != "start")  # those that measure modes of a session that is open
+IN_MODES = (*(it for it in CHAINED if it != "sessions"), "modes")  # those that measure modes of a session that is open
 # Those in which the same options are `common`.
-OFTEN = ("run", "loop", "load", "sweep", "start", "soak", "chain", "tune", "often")
-SIDE_BY_SIDE = ("run", "loop", "load", "start")  # those that measure several settings side by side
+OFTEN = ("run", "loop", "load", "sweep", "soak", "chain", "tune", "often")
+SIDE_BY_SIDE = ("run", "loop", "load", "side by side")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
 SHAPED = (SWEPT, "soak")  # those to which a list is of shapes
 TUNED = "tune"  # the one that searches settings, of lists among these values
@@ -115,7 +115,9 @@ class Option(NamedTuple):
 
     def of(self, command: str) -> Option:
         """As a command has it, or a suite; all but `SIDE_BY_SIDE` take no lists, and `SHAPED` take those of shapes."""
-        here = self._replace(**{**self.per.get(command, {}), **_further(command).get(self.flag, {})})
+        names = _names(command)
+        changes = {key: value for name, it in self.per.items() if name in names for key, value in it.items()}
+        here = self._replace(**{**changes, **_further(command).get(self.flag, {})})
         if here.lists is None:
             return here
         if command in SHAPED and here.of_shapes:
@@ -126,7 +128,9 @@ class Option(NamedTuple):
         if command == TUNED and here.lists is not REPEATED and not here.of_shapes:
             told = f"{here.help} Each of a list ({here.lists.example}) is tried."
             return here._replace(help=told, kind=here.kind._replace(word=str), lists=here.lists._replace(example=""))
-        several = command in SIDE_BY_SIDE or (command == TUNED and here.kind.entries is not None and not here.of_shapes)
+        several = is_side_by_side(command) or (
+            command == TUNED and here.kind.entries is not None and not here.of_shapes
+        )
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
     def read(self, given: Any) -> Any:
@@ -166,6 +170,11 @@ class Option(NamedTuple):
 
 
 _OF_CORE = features.Command("", 0, "", "")  # of which the options themselves say what it takes
+
+
+def is_side_by_side(command: str) -> bool:
+    """Whether a command measures several settings side by side."""
+    return not _names(command).isdisjoint(SIDE_BY_SIDE)
 
 
 def _names(command: str) -> set[str]:

@@ -11,18 +11,18 @@ from ortbench.plan.options import MEASURED, OFTEN, RUNS, WRITTEN, is_file, optio
 
 REPORTS = Path("reports")
 
-_MEASURES = ("run", "loop", "chain", "load", "sweep", "start", "soak", "gate", "bandwidth", "tune", "measures")
+_MEASURES = ("run", "loop", "chain", "load", "sweep", "soak", "gate", "bandwidth", "tune", "measures")
 _REPORTED = (
     "run",
     "loop",
     "chain",
     "load",
     "sweep",
-    "start",
     "soak",
     "gate",
     "suite",
     "suite merge",
+    "reported",
 )  # those with reports for CI
 _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
 

@@ -47,7 +47,6 @@ from ortbench.plan.options import (
     option,
 )
 from ortbench.plan.soak_plan import Soak, Stream
-from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Target
 
 # Entries of the session's configuration by which threads sleep at once where they wait for work.
@@ -55,7 +54,6 @@ NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinn
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 
 SOAK_DURATION_S = 60.0
-START_DURATION_S = 10.0  # what the starts of a configuration take
 LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
 PROCESSES = 5  # that a run is measured in, unless told otherwise
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
@@ -136,10 +134,9 @@ class Loop:
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=check_seconds,
-        commands=("run", "gate", "loop", "chain", "sweep", "start", "soak", "tune"), common=(*OFTEN, "gate"),
+        commands=("run", "gate", "loop", "chain", "sweep", "soak", "tune", "sessions"), common=(*OFTEN, "gate"),
         per={
             "run": {"shown": "until processes agree"},
-            "start": {"help": "Start each configuration again for at most TIME.", "default": START_DURATION_S},
             "soak": {"help": "Run inferences for TIME.", "default": SOAK_DURATION_S},
             "sweep": {"help": "Measure each shape and mode for at most TIME.", "default": 2.0},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most TIME."},
@@ -147,13 +144,13 @@ class Loop:
         },
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop", "chain", "sweep", "start", "soak"),
-        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "start", "soak"),
-        per={"start": {"help": "Start each configuration N times instead of --duration."}, "soak": {"help": "Run N inferences instead of --duration."}, "sweep": {"help": "Measure N inferences of each instead of --duration."}, "loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}},
+        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop", "chain", "sweep", "soak"),
+        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "soak"),
+        per={"soak": {"help": "Run N inferences instead of --duration."}, "sweep": {"help": "Measure N inferences of each instead of --duration."}, "loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when the 95% CI of each median is within P of it; 0: never.", kind=PRECISION, default=0.01, shown="1%",
-        commands=("run", "loop", "chain", "sweep", "start"),
+        commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     processes: int | None = _measured(
         "processes", "N", "Measure in N worker processes, one after the other.", kind=WHOLE, check=_processes, most=1000,
@@ -176,8 +173,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP, of single inferences or of what `steps`, `start`, `soak` or a `chain` say; of a chain `model` is
-    its file, and `target` that of its first stage. `items` None looks for a dimension that is called a batch. `called` is what the
+    """One run of one model on one EP, of single inferences or of what its `part` says; of a chain `model` is its file, and `target` that of its first stage. `items` None looks for a dimension that is called a batch. `called` is what the
     result has in place of the model's path, where that is a file that soon is gone."""
 
     model: str
@@ -202,10 +198,7 @@ class Plan:
     wait_quiet_s: float | None = wait_quiet()
     require_quiet: bool = require_quiet()
     command: tuple[str, ...] = ()
-    steps: Steps | None = None
-    chain: Chain | None = None
-    start: Starts | None = None
-    soak: Soak | None = None
+    part: Part = field(default_factory=Part)
     stream: Stream | None = None  # of shapes, of which `inputs` has the first
     called: str | None = None
     beside: str = ""  # what it is called beside others that differ by settings
@@ -261,8 +254,16 @@ class Plan:
         return self.part.work
 
     @property
-    def part(self) -> Part:
-        return self.chain or self.steps or self.start or self.soak or Part()
+    def steps(self) -> Steps | None:
+        return self.part if isinstance(self.part, Steps) else None
+
+    @property
+    def chain(self) -> Chain | None:
+        return self.part if isinstance(self.part, Chain) else None
+
+    @property
+    def soak(self) -> Soak | None:
+        return self.part if isinstance(self.part, Soak) else None
 
     @property
     def targets(self) -> list[Target]:
@@ -279,7 +280,8 @@ class Plan:
 
 
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
-PLAN = (Target, WHICH_MODES, Steps, Inputs, Starts, Stream, Soak, Loop, Plan)  # all that says what is measured, and how
+# All that says what is measured, and how; what features declare besides is in `ortbench.plan.registry`.
+PLAN = (Target, WHICH_MODES, Steps, Inputs, Stream, Soak, Loop, Plan)
 
 
 def check_amount(given: RawOptions) -> None:
@@ -295,9 +297,7 @@ def check(plan: Plan) -> None:
     check_readable(plan.model)
     check_text(plan.model, "the model's path")
     _check_loop(plan)
-    for values in filter(
-        None, (plan, plan.loop, plan.steps, plan.start, plan.stream, plan.soak, plan.target, plan.inputs)
-    ):
+    for values in filter(None, (plan, plan.loop, plan.part, plan.stream, plan.target, plan.inputs)):
         check_values(values)
     target = plan.target
     if (written := target.optimized_model) is not None and any(

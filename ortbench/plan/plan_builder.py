@@ -9,14 +9,14 @@ from dataclasses import replace
 from ortbench.core.ep_names import CUDA_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LATENCY, LOOP_MODES, MODES, SHARED, named_modes
+from ortbench.model.unit_of_work import Part
 from ortbench.plan.configurations import sides_of
 from ortbench.plan.list_syntax import alone
 from ortbench.plan.loop_plan import GENERATION, Decoder, steps_of
 from ortbench.plan.option_types import is_library
 from ortbench.plan.options import RawOptions, declared, make, options_of
-from ortbench.plan.plan import SOAK_DURATION_S, START_DURATION_S, Loop, Plan, check
+from ortbench.plan.plan import SOAK_DURATION_S, Loop, Plan, check
 from ortbench.plan.soak_plan import MAX_SHAPES, Shape, Soak, Stream
-from ortbench.plan.start_plan import Starts
 from ortbench.plan.target import Inputs, Target
 
 
@@ -43,7 +43,7 @@ def plan_of(
         inputs=make(Inputs, given),
         modes=modes,
         loop=make(Loop, given),
-        steps=steps,
+        part=steps or Part(),
         command=command,
     )
 
@@ -80,12 +80,6 @@ def loop_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed
     return plan_of(file, given, command, needed, LOOP_MODES, decoder)
 
 
-def start_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
-    """The plan of starts that options describe; see `plan_of`. A worker that opens the model first runs it once."""
-    plan = plan_of(model, {"duration": START_DURATION_S, **given}, command, needed, (CPU,))
-    return replace(plan, start=make(Starts, given), loop=replace(plan.loop, warmup=1))
-
-
 def soak_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> Plan:
     """The plan of a soak that options describe; see `plan_of`. Lists are its shapes. `BadInput`: besides, several modes, too many
     shapes, or what a mode cannot do."""
@@ -97,7 +91,7 @@ def soak_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> Pla
     if soak.reopen is not None and plan.modes != (CPU,):
         raise BadInput(f"--reopen: is for mode {CPU}", "--reopen")
     loop = replace(plan.loop, warmup=given.get("warmup", 1), precision=0.0, phases=(LATENCY,))
-    return replace(plan, soak=soak, loop=loop)
+    return replace(plan, part=soak, loop=loop)
 
 
 _SHRINKS = "memory.enable_memory_arena_shrinkage"

@@ -217,12 +217,12 @@ class Inputs:
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
         kind=types.PATH,
         check=exists,
-        commands=(*SINGLE, "loop", "load", "start", "soak"),
+        commands=(*SINGLE, "loop", "load", "sessions", "soak"),
         common=OFTEN,
     )
     expect: str | None = _input(
         "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.PATH, check=exists,
-        commands=(*SINGLE, "loop", "load", "start", "soak", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
+        commands=(*SINGLE, "loop", "load", "sessions", "soak", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",

@@ -54,7 +54,7 @@ def plan_of(path: Path, environ: Mapping[str, str], given: RawOptions, command: 
         inputs=inputs,
         modes=named_modes(given.get("mode", ()), CHAIN_MODES),
         loop=make(Loop, given),
-        chain=replace(chain, stages=stages),
+        part=replace(chain, stages=stages),
         command=command,
     )
 
@@ -107,7 +107,7 @@ class _Reader:
             inputs = replace(inputs, seed=self._inputs.seed + number, rtol=self._inputs.rtol, atol=self._inputs.atol)
             stage = Stage(name, str(model), target, inputs, steps, self._where(given, table, where))
             # What a loop has not is refused of any stage: one that is none is a loop of one step.
-            check(Plan(stage.model, target, inputs, CHAIN_MODES, steps=steps))
+            check(Plan(stage.model, target, inputs, CHAIN_MODES, part=steps))
         return stage
 
     def _repeat(self, table: Mapping[str, Any], where: Where, given: Mapping[str, Value]) -> int:

@@ -25,8 +25,8 @@ from ortbench.plan.option_types import is_library
 from ortbench.plan.options import BASELINE_SET, SWEPT, declared, make
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, held_modes, live, weighing
+from ortbench.plan.registry import flags_of_kinds
 from ortbench.plan.soak_plan import SOAKED, Soak
-from ortbench.plan.start_plan import STARTED, Starts
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.suite import chain_file
 from ortbench.suite.cases import Suite, SuiteCase
@@ -36,12 +36,13 @@ _DEFAULTS = ("defaults",)
 _BASELINE, _SET = "baseline-", f"{BASELINE_SET}."
 _OF_LOOPS = {it.flag for it in declared(Steps).values()}
 _OF_LOADS = {it.flag for it in LOADS}
-_OF_STARTS = {it.flag for it in (STARTED, *declared(Starts).values())}
 GROWTH = declared(Limits)["max_growth"]
 _OF_SOAKS = {it.flag for it in (SOAKED, *declared(Soak).values(), GROWTH)}
 ONLY_SWEEPS = {it.flag for it in IN_SUITES}
+# The options that only cases of a kind have that is named by a key of its own.
+_OF_KINDS = {SOAKED.flag: _OF_SOAKS, **flags_of_kinds()}
 # What cases of a kind have beside the options of its command.
-_BESIDES = {"load": {"duration"}, "start": {STARTED.flag}, "soak": {SOAKED.flag}, SWEPT: {SLO.flag, *ONLY_SWEEPS}}
+_BESIDES = {"load": {"duration"}, SWEPT: {SLO.flag, *ONLY_SWEEPS}, **{kind: {kind} for kind in _OF_KINDS}}
 
 
 def _is_for(kind: str, flag: str) -> bool:
@@ -91,7 +92,7 @@ class _Maker:
         own = [flag for flag in self._given if self._where(flag)[:1] != _DEFAULTS]
         self._is_sweep = not case.of_chain and SWEPT in self._given
         self._is_load = not case.of_chain and not self._is_sweep and any(flag in _OF_LOADS for flag in own)
-        self._is_soak = not case.of_chain and SOAKED.flag in self._given
+        self._kind = "" if case.of_chain else next((kind for kind in reversed(_OF_KINDS) if kind in self._given), "")
         for flag in list(self._given):
             if self._where(flag)[:1] == _DEFAULTS and not self._can_have(flag):
                 del self._given[flag]
@@ -99,16 +100,16 @@ class _Maker:
     def _can_have(self, flag: str) -> bool:
         """Whether an option that is a default is for this case: those of loops and loads are for these, and chains have few."""
         if flag == GROWTH.flag:
-            return self._is_soak
+            return self._kind == SOAKED.flag
         if self._case.of_chain:
             return chain_file.is_for_chains(flag)
         if self._is_sweep:
             return flag not in OPTIONS or _is_for(SWEPT, flag)
         if flag in ONLY_SWEEPS:
             return False
-        if self._is_soak or STARTED.flag in self._given:
-            return flag not in OPTIONS or _is_for("soak" if self._is_soak else "start", flag)
-        if flag in _OF_STARTS | _OF_SOAKS:
+        if self._kind:
+            return flag not in OPTIONS or _is_for(self._kind, flag)
+        if any(flag in flags for flags in _OF_KINDS.values()):
             return False
         if flag in _OF_LOADS:
             return self._is_load
@@ -123,13 +124,12 @@ class _Maker:
         self._check_gate(is_live)
         if self._is_load:
             self._refuse_beside("load")
-        elif self._is_soak:
-            self._refuse_beside("soak")
-            self._refuse_live("soak")
+        elif self._kind:
+            self._refuse_beside(self._kind)
+        if self._kind == SOAKED.flag:
+            self._refuse_live(self._kind)
             with self._blaming(self._case.where):
                 refuse_unchecked(SOAK.key, given)
-        elif STARTED.flag in given:
-            self._refuse_beside("start")
         if SLO.flag in given:
             option = declared(Swept)["slo"] if self._is_sweep else SLO
             with self._file.at(self._where(SLO.flag)):
@@ -144,8 +144,8 @@ class _Maker:
             plan = weighing(self._plan(limits), limits.of_memory)
         if is_live and not self._is_load:
             plan = live(plan, given, limits.phases())
-        for part, flags, key in ((plan.start, _OF_STARTS, STARTED.flag), (plan.soak, _OF_SOAKS, SOAKED.flag)):
-            if part is None and (flag := next((it for it in given if it in flags), None)):
+        for key, flags in _OF_KINDS.items():
+            if plan.part.folder != key and (flag := next((it for it in given if it in flags), None)):
                 reason = "is not for a chain" if of_chain else f"is for a {key}: write {key} = true"
                 raise self._file.mistake(self._where(flag), reason)
         with self._blaming(named):

@@ -23,8 +23,8 @@ from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import AMOUNTS, SWITCH, TEXT, WHOLE, text_of
 from ortbench.plan.options import BASELINE_SET, RUNS, Option, declared, not_negative, option, options_of
 from ortbench.plan.plan import PLAN, Plan
+from ortbench.plan.registry import owners_in_features
 from ortbench.plan.soak_plan import SOAKED
-from ortbench.plan.start_plan import STARTED
 from ortbench.plan.sweep_plan import IN_SUITES
 
 Where = tuple[str | int, ...]  # keys and indices from the top of the file
@@ -229,7 +229,9 @@ Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 
 # The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
 LOADS = tuple(it for it in options_of(LoadPlan) if it.suite)
-OPTIONS = {it.flag: it.of("suite") for it in options_of(*PLAN, LOADS, IN_SUITES, (STARTED, SOAKED)) if it.suite}
+OPTIONS = {
+    it.flag: it.of("suite") for it in options_of(*PLAN, LOADS, IN_SUITES, (SOAKED,), *owners_in_features()) if it.suite
+}
 # An SLO stays text until it is known whether it is that of a load or of a sweep.
 OPTIONS["slo"] = OPTIONS["slo"]._replace(kind=TEXT)
 GATE = {it.flag: it for it in options_of(Limits, STORED_BASELINE, TYPED_BASELINE) if it.suite}

@@ -250,7 +250,7 @@ def test_every_option_reaches_the_plan(
     (plan,), _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
     fed = LOOPED if command == "loop" and not besides else besides  # a loop is one by what it is fed back
     (plain,), _, _ = asked(folder, monkeypatch, command, fed)
-    parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.steps, plan.start, plan.stream, plan.soak]))
+    parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.part, plan.stream]))
     places = [(it, name) for it in parts for name, own in declared(type(it)).items() if own.flag == option.flag]
     assert plan != plain
     if option.lists is REPEATED and option.kind.entries is None:  # each of several is for a plan of its own

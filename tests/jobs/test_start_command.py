@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.features.start.plan import Starts
 from ortbench.gates.limits import limits_of
 from ortbench.jobs.gate import asked_gate
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import START_PARTS
-from ortbench.plan.start_plan import Starts
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
 from tests.conftest import MODELS, ortbench
@@ -48,7 +48,7 @@ def test_a_start_is_measured_from_nothing_to_ready(tmp_path: Path) -> None:
 def test_a_gate_with_a_metric_of_starts_measures_starts() -> None:
     limits = {"metric": (parse_metric("start.session"),), "baseline-set.intra-op-threads": 1}
     asked = asked_gate({"model": str(TINY), "ep": "cpu", **limits}, False, ())
-    assert limits_of(limits, True, ()).of_starts
+    assert limits_of(limits, True, ()).kinds == {"start"}
     assert [plan.work.kind for plan in asked.plans] == ["start", "start"]
     assert [plan.modes for plan in asked.plans] == [("cpu-tensors",)] * 2
     asked = asked_gate({"model": str(TINY), "ep": "cpu", **limits, "metric": (parse_metric("latency"),)}, False, ())
@@ -64,7 +64,7 @@ def test_a_bench_of_a_suite_can_be_of_starts(tmp_path: Path) -> None:
     lines = ("start = true", "file-cache = 'cold'", "iterations = 3")
     (job,) = jobs_in(tmp_path, *lines)
     assert [(plan.work.kind, plan.modes) for plan in job.plans] == [("start", ("cpu-tensors",))]
-    assert job.plans[0].start == Starts(file_cache="cold")
+    assert job.plans[0].part == Starts(file_cache="cold")
     (job,) = jobs_in(
         tmp_path, "start = true", "[bench.gate]\nbaseline-set = {intra-op-threads = 1}\nmax-regression = '5%'"
     )

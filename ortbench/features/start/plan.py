@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import partial
 
+from ortbench.features.start.feature import FEATURE
+from ortbench.model.modes import CPU
 from ortbench.model.unit_of_work import Part, StartWork, Work
 from ortbench.plan.list_syntax import CHOICES
 from ortbench.plan.option_types import FLAG
-from ortbench.plan.options import MEASURED, Option, one_of, option
+from ortbench.plan.options import MEASURED, Option, RawOptions, make, one_of, option
+from ortbench.plan.plan import Plan
+from ortbench.plan.plan_builder import plan_of
 
 WARM, COLD = "warm", "cold"
+_DURATION_S = FEATURE.commands["start"].options["duration"]["default"]
 _cache = partial(
     option, panel=MEASURED, check=one_of((WARM, COLD)), lists=CHOICES._replace(example=f"{WARM},{COLD}"), commands=("start",),
     common=("start",), only_live=True,
 )  # fmt: skip
 # What makes a bench of a suite one of starts.
-STARTED = Option("start", "", "Starts of fresh processes.", MEASURED, FLAG, commands=())
+IN_SUITES = (Option("start", "", "Starts of fresh processes.", MEASURED, FLAG, commands=()),)
 
 
 @dataclass(frozen=True)
@@ -38,3 +44,9 @@ class Starts(Part):
     @property
     def work(self) -> Work:
         return StartWork()
+
+
+def start_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
+    """The plan of starts that options describe; see `plan_of`. A worker that opens the model first runs it once."""
+    plan = plan_of(model, {"duration": _DURATION_S, **given}, command, needed, (CPU,))
+    return replace(plan, part=make(Starts, given), loop=replace(plan.loop, warmup=1))

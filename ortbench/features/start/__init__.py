@@ -1,0 +1,1 @@
+"""`ortbench start`: the start-up of fresh processes, from their beginning to the first inference."""
