@@ -27,9 +27,9 @@ from ortbench.analysis.loads.levels import (
 )
 from ortbench.analysis.loads.load_levels import LOCK_MATTERS
 from ortbench.analysis.noise import allows_within, is_busy
-from ortbench.analysis.residency import needs
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
+from ortbench.facts.shared import condition
 from ortbench.facts.slo import points, slo_facts
 from ortbench.facts.speedups import MORE_PROCESSES
 from ortbench.model.modes import (
@@ -109,7 +109,7 @@ def _peak(result: Result) -> Iterator[Fact]:
         "base_where": at(found[base]).phrase,
     }
     if len(found) == 1:
-        yield Fact("peak", "alone", base, values)
+        yield Fact("peak", "alone", base, values, "", found[base].point)
         return
     claims = {mode: claim_over(result, found[base], it) for mode, it in found.items() if mode != base}
     best: float = 0
@@ -122,15 +122,17 @@ def _peak(result: Result) -> Iterator[Fact]:
                 "rate": _rate(found[mode]),
                 "where": at(found[mode]).phrase,
                 "speedup": times(times_over(found[base], found[mode])),
-                "needs": needs(result),
+                **condition(result, mode),
             }
-            yield Fact("peak", "more-if" if on_device else "more", mode, {**values, **more}, how_to_write(result, mode))
+            program = how_to_write(result, mode)
+            yield Fact("peak", "more", mode, {**values, **more}, program, found[mode].point)
     if not best:
         told = {*claims.values()}
         may_be_more = UNKNOWN in told or any(
             may_be_faster(times_over(found[base], it)) for mode, it in found.items() if mode != base
         )
-        yield Fact("peak", "noise" if NOISY in told else "open" if may_be_more else "none-more", base, values)
+        verdict = "noise" if NOISY in told else "open" if may_be_more else "none-more"
+        yield Fact("peak", verdict, base, values, "", found[base].point)
 
 
 def _knee(result: Result, mode: str) -> Iterator[Fact]:
@@ -144,14 +146,10 @@ def _knee(result: Result, mode: str) -> Iterator[Fact]:
         "clients": int(at(bend).value), "share": share(share_of_peak(levels, bend)), "rate": _rate(bend),
     }  # fmt: skip
     if is_open(result, levels, bend):
-        busy = is_busy(result)
-        yield Fact(
-            "knee",
-            "noise" if busy else "open",
-            mode,
-            values,
-            "" if busy else again(result, "--processes", str(MORE_PROCESSES)),
+        verdict, after = (
+            ("noise", "") if is_busy(result) else ("open", again(result, "--processes", str(MORE_PROCESSES)))
         )
+        yield Fact("knee", verdict, mode, values, after, bend.point)
         return
     if bend is last:
         tried = ",".join(f"{at(last).value * scale:g}" for scale in (1, 2, 4))
@@ -159,12 +157,12 @@ def _knee(result: Result, mode: str) -> Iterator[Fact]:
             "more": share(rate_of(last) / max(map(rate_of, levels[:-1])) - 1),
             "fewer": int(at(levels[-2]).value),
         }
-        yield Fact("knee", "beyond", mode, {**values, **more}, again(result, "--concurrency", tried))
+        yield Fact("knee", "beyond", mode, {**values, **more}, again(result, "--concurrency", tried), last.point)
         return
     stat = tail_of(bend, last)
     there, then = by_name(latency_of(bend), stat), by_name(latency_of(last), stat)
     values |= {"stat": stat, "latency": ns(there), "last_latency": ns(then), "last": int(at(last).value)}
-    yield Fact("knee", "latency" if then > there * _GROWN else "flat", mode, values)
+    yield Fact("knee", "latency" if then > there * _GROWN else "flat", mode, values, "", bend.point)
 
 
 def _mixing(result: Result, mode: str) -> Iterator[Fact]:
@@ -187,10 +185,9 @@ def _mixing(result: Result, mode: str) -> Iterator[Fact]:
         overall or longer or known, key=lambda it: it[0].value if longer else (it[0].ci95 or (0, it[0].value))[1]
     )
     values: Values = {"ratio": times(found), "where": at(level).phrase, "shape": name}
-    if longer:
-        yield Fact("mixing", "longer" if overall else "longer-for-shape", mode, values)
-    else:
-        yield Fact("mixing", "open" if None in told else "none", mode, values)
+    without = "open" if None in told else "none"
+    verdict = "longer" if overall else "longer-for-shape" if longer else without
+    yield Fact("mixing", verdict, mode, values, "", level.point)
 
 
 def _gil(result: Result, mode: str) -> Iterator[Fact]:
@@ -200,14 +197,15 @@ def _gil(result: Result, mode: str) -> Iterator[Fact]:
     if level is not None and waited > LOCK_MATTERS:
         is_apart = result.part["sessions"] == PROCESS
         after = "" if is_apart else again(result, "--sessions", PROCESS)
-        yield Fact("gil", "waits", mode, {"share": share(waited), "where": at(level).phrase}, after)
+        yield Fact("gil", "waits", mode, {"share": share(waited), "where": at(level).phrase}, after, level.point)
 
 
 def _unfair(result: Result, mode: str) -> Iterator[Fact]:
     """Clients that are not served alike, at the load point where it is worst."""
     fair, level = min(_with(measured(result, CONCURRENCY, mode), FAIRNESS), key=itemgetter(0), default=(1.0, None))
     if level is not None and fair < _UNFAIR:
-        yield Fact("fairness", "unequal", mode, {"index": Quantity(fair, "1"), "where": at(level).phrase})
+        values: Values = {"index": Quantity(fair, "1"), "where": at(level).phrase}
+        yield Fact("fairness", "unequal", mode, values, "", level.point)
 
 
 # Open loops
@@ -234,7 +232,7 @@ def _stretched(result: Result) -> Iterator[Fact]:
             }  # fmt: skip
             if has_fallen:
                 values |= {"clock": Quantity(clocks[1] or 0, "MHz"), "clock_before": Quantity(clocks[0] or 0, "MHz")}
-            yield Fact("paced", "clock-falls" if has_fallen else "slower", mode, values)
+            yield Fact("paced", "clock-falls" if has_fallen else "slower", mode, values, "", levels[0].point)
 
 
 def _uneven(result: Result) -> Iterator[Fact]:
@@ -243,7 +241,7 @@ def _uneven(result: Result) -> Iterator[Fact]:
     setup = result.load
     if setup is None or setup["workers"] != 1:
         return
-    found: list[tuple[float, str, Values]] = []
+    found: list[tuple[float, Case, Values]] = []
     for mode in modes_of(result):
         taken = [(took, it) for it in measured(result, RATE, mode) if (took := it.stats(SERVICE_TIME))]
         for (short, quick), (long, slow) in permutations(taken, 2):
@@ -255,16 +253,18 @@ def _uneven(result: Result) -> Iterator[Fact]:
                     "ratio": times(Value(ratio, ends)), "slow": ns(long.median), "slow_where": at(slow).phrase, "quick": ns(short.median),
                     "quick_where": at(quick).phrase,
                 }  # fmt: skip
-                found.append((ratio, mode, values))
-    if found and (most_ := max(found, key=itemgetter(0)))[0] >= _UNEVEN:
-        yield Fact("machine-speed", "changed", most_[1], most_[2])
+                found.append((ratio, slow, values))
+    ratio, case, values = max(found, key=itemgetter(0), default=(0.0, None, {}))
+    if case is not None and ratio >= _UNEVEN:
+        yield Fact("machine-speed", "changed", case.mode, values, "", case.point)
 
 
 def _saturated(result: Result, mode: str) -> Iterator[Fact]:
     """The rates that saturate the workers, from the highest down: at a rate below one that is served it is the machine's doing."""
     levels = [*takewhile(is_full, reversed(measured(result, RATE, mode)))][::-1]
     if levels:
-        yield Fact("saturated", "busy" if is_busy(result) else "saturated", mode, {"where": points(levels)})
+        verdict = "busy" if is_busy(result) else "saturated"
+        yield Fact("saturated", verdict, mode, {"where": points(levels)}, "", levels[0].point)
 
 
 def _spinning(result: Result) -> Iterator[Fact]:
@@ -275,7 +275,7 @@ def _spinning(result: Result) -> Iterator[Fact]:
             "most": Quantity(found.most, "1"),
         }  # fmt: skip
         after = "" if any(STILL[1] in word for word in result.command) else again(result, *STILL)
-        yield Fact("idle-spinning", "burns", found.case.mode, values, after)
+        yield Fact("idle-spinning", "burns", found.case.mode, values, after, found.case.point)
 
 
 def _late(result: Result) -> Iterator[Fact]:
@@ -284,4 +284,4 @@ def _late(result: Result) -> Iterator[Fact]:
     if level is not None and late >= _LATE:
         lag = level.stats(GENERATOR_LAG)
         values: Values = {"share": share(late), "lag": ns(0 if lag is None else lag.max), "where": at(level).phrase}
-        yield Fact("generator", "late", level.mode, values)
+        yield Fact("generator", "late", level.mode, values, "", level.point)

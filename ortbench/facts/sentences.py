@@ -50,7 +50,11 @@ class Sentence(NamedTuple):
 
 
 class _Words(Formatter):
-    """Shows figures in their units, with ``:ci`` behind their interval; with a noun as the format a number of such things."""
+    """Shows figures in their units, with ``:ci`` behind their interval; with ``:if`` a mode and what it needs; with a noun as the format a
+    number of such things."""
+
+    def __init__(self, needs: str) -> None:
+        self._needs = needs
 
     def format_field(self, value: Any, spec: str) -> str:
         if isinstance(value, Quantity):
@@ -58,11 +62,8 @@ class _Words(Formatter):
         if isinstance(value, int):
             return units.count(value, spec) if spec else str(value)
         if isinstance(value, str):
-            return shortened(value)
+            return f"{value} (if {self._needs})" if spec == "if" and self._needs else shortened(value)
         return first_of([shortened(it) for it in value], _MOST_NAMES)
-
-
-_WORDS = _Words()
 
 
 def _figure(value: Quantity) -> str:
@@ -84,7 +85,7 @@ def _interval(value: Quantity) -> str:
 
 def sentence(fact: Fact) -> str:
     """The sentence of a fact, with its figures."""
-    return _WORDS.format(SENTENCES[fact.key].text, mode=fact.mode, **fact.values)
+    return _Words(str(fact.values.get("needs", ""))).format(SENTENCES[fact.key].text, mode=fact.mode, **fact.values)
 
 
 def phrase(fact: Fact) -> str:
@@ -259,14 +260,11 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("growth", "ups-and-downs"): Sentence("Cannot tell yet whether {what} grows: it goes up and down ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
     ("growth", "few-readings"): Sentence("Cannot tell yet whether {what} grows: too few readings ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
     # sweeps
-    ("best-shape", "known"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}.", "batch to this shape", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
-    ("best-shape", "largest"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}. A larger one may have more.", "try larger shapes", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
-    ("best-shape", "tied"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}, the same as {ties}.", "take the smallest of them", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
+    ("best-shape", "known"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}.", "batch to this shape", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
+    ("best-shape", "largest"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}. A larger one may have more.", "try larger shapes", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
+    ("best-shape", "tied"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}, the same as {ties}.", "take the smallest of them", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
     ("best-shape", "open"): Sentence("Cannot tell whether {shape} or {ties} has the most items/s with {mode}: {rate:ci}.", _LONGER, _ANSWER, "unclear", "sweeps"),
     ("best-shape", "noise"): Sentence("The machine was too busy to tell which shape has the most items/s with {mode}.", _WAIT, _ANSWER, "unclear", "noise"),
-    ("best-shape", "other-mode"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}.", "batch to this shape", _DETAIL, "", "sweeps"),
-    ("best-shape", "largest-other-mode"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}. A larger one may have more.", "try larger shapes", _DETAIL, "", "sweeps"),
-    ("best-shape", "tied-other-mode"): Sentence("{shape} has the most items/s with {mode}: {rate:ci}, the same as {ties}.", "take the smallest of them", _DETAIL, "", "sweeps"),
     ("slo-shape", "largest"): Sentence("{shape} is the largest shape that meets {slo} with {mode}.", "pad to no more than this shape", _ANSWER, "good", "sweeps"),
     ("slo-shape", "none"): Sentence("No shape meets {slo} with {mode}.", "smaller shapes, a faster mode or EP", _ANSWER, "bad", "sweeps"),
     ("slo-shape", "open"): Sentence("Cannot tell whether a shape meets {slo} with {mode}: too few samples.", _LONGER, _ANSWER, "unclear", "sweeps"),
@@ -278,27 +276,21 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("first-of-shape", "slow"): Sentence("The first inference of a shape takes up to {ratio} as long as later ones: {first} with {shape}.", "run each shape once at start-up", _GAIN, "", "sweeps"),
     # loads
     ("idle-spinning", "burns"): Sentence("Threads of ONNX Runtime spin between requests: {cores} cores busy at {utilisation} utilisation {where}.", "session.intra_op.allow_spinning=0, or --intra-op-threads 1", _GAIN, "bad", "cpu-time"),
-    ("slo-rate", "met"): Sentence("{mode} meets {slo} up to {rate}: {stat} {latency}. Violated from {violated_from} on.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
-    ("slo-rate", "met-if"): Sentence("If {needs}, {mode} meets {slo} up to {rate}: {stat} {latency}. Violated from {violated_from} on.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
-    ("slo-rate", "met-busy"): Sentence("{mode} meets {slo} up to {rate}: {stat} {latency}. Above, the busy machine may be the reason.", _WAIT, _ANSWER, "unclear", "load", figure=("Highest rate", "rate")),
-    ("slo-rate", "met-busy-if"): Sentence("If {needs}, {mode} meets {slo} up to {rate}: {stat} {latency}. Above, the busy machine may be the reason.", _WAIT, _ANSWER, "unclear", "load", figure=("Highest rate", "rate")),
-    ("slo-rate", "met-highest"): Sentence("{mode} meets {slo} up to {rate}, about its throughput back to back: {stat} {latency}.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
-    ("slo-rate", "met-highest-if"): Sentence("If {needs}, {mode} meets {slo} up to {rate}, about its throughput back to back: {stat} {latency}.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
-    ("slo-rate", "met-at-least"): Sentence("{mode} meets {slo} up to {rate} at least: {stat} {latency}.", _LONGER, _ANSWER, "good", "load", figure=("Highest rate", "rate")),
-    ("slo-rate", "met-at-least-if"): Sentence("If {needs}, {mode} meets {slo} up to {rate} at least: {stat} {latency}.", _LONGER, _ANSWER, "good", "load", figure=("Highest rate", "rate")),
+    ("slo-rate", "met"): Sentence("{mode:if} meets {slo} up to {rate}: {stat} {latency}. Violated from {violated_from} on.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
+    ("slo-rate", "met-busy"): Sentence("{mode:if} meets {slo} up to {rate}: {stat} {latency}. Above, the busy machine may be the reason.", _WAIT, _ANSWER, "unclear", "load", figure=("Highest rate", "rate")),
+    ("slo-rate", "met-highest"): Sentence("{mode:if} meets {slo} up to {rate}, about its throughput back to back: {stat} {latency}.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
+    ("slo-rate", "met-at-least"): Sentence("{mode:if} meets {slo} up to {rate} at least: {stat} {latency}.", _LONGER, _ANSWER, "good", "load", figure=("Highest rate", "rate")),
     ("slo-rate", "none"): Sentence("{mode} meets {slo} at no rate that was tried: {stat} {latency} {first}.", "more workers, a faster mode or EP", _ANSWER, "bad", "load"),
     ("slo-rate", "noise"): Sentence("{mode} meets {slo} at no rate that was tried; the busy machine may be the reason.", _WAIT, _ANSWER, "unclear", "load"),
     ("slo-rate", "open"): Sentence("Cannot tell whether {mode} meets {slo} at any rate: {why}.", _LONGER, _ANSWER, "unclear", "load"),
-    ("slo", "met"): Sentence("{mode} meets {slo} with up to {where}.", "allow no more", _ANSWER, "good", "load"),
-    ("slo", "met-if"): Sentence("If {needs}, {mode} meets {slo} with up to {where}.", "allow no more", _ANSWER, "good", "load"),
+    ("slo", "met"): Sentence("{mode:if} meets {slo} with up to {where}.", "allow no more", _ANSWER, "good", "load"),
     ("slo", "violated"): Sentence("{mode} violates {slo} {where}: {stat} {latency}.", "fewer clients or requests, more workers, a faster mode", _ANSWER, "bad", "load"),
     ("slo", "violated-at-several"): Sentence("{mode} violates {slo} {where}: {stat} {latency} {first}.", "fewer clients or requests, more workers, a faster mode", _ANSWER, "bad", "load"),
     ("slo", "saturated"): Sentence("{mode} violates {slo} {where}: the workers are saturated.", "fewer requests, more workers, a faster mode", _ANSWER, "bad", "load"),
     ("slo", "busy"): Sentence("{mode} violates {slo} {where}; the busy machine may be the reason.", _WAIT, _ANSWER, "unclear", "load"),
     ("slo", "open"): Sentence("Cannot tell whether {mode} meets {slo} {where}: {why}.", _LONGER, _ANSWER, "unclear", "load"),
     ("peak", "alone"): Sentence("{mode} completes {base_rate:ci} {base_where}.", "nothing", _COST, "", "load", figure=("Most inferences/s", "base_rate")),
-    ("peak", "more"): Sentence("{mode} completes {rate} {where}, {speedup:ci} those of {base}.", _PROGRAM, _ANSWER, "good", "load", figure=("Most inferences/s", "rate")),
-    ("peak", "more-if"): Sentence("{mode} completes {rate} {where}, {speedup:ci} those of {base}, if {needs}.", _PROGRAM, _ANSWER, "good", "load"),
+    ("peak", "more"): Sentence("{mode:if} completes {rate} {where}, {speedup:ci} those of {base}.", _PROGRAM, _ANSWER, "good", "load", figure=("Most inferences/s", "rate")),
     ("peak", "none-more"): Sentence("No mode completes more inferences than {base}: {base_rate} {base_where}.", "keep session.run", _ANSWER, "", "load", figure=("Most inferences/s", "base_rate")),
     ("peak", "open"): Sentence("Cannot tell whether a mode completes more inferences than {base}: {base_rate} {base_where}.", _LONGER, _ANSWER, "unclear", "load", figure=("Most inferences/s", "base_rate")),
     ("peak", "noise"): Sentence("The machine was too busy to tell which mode completes the most inferences.", _WAIT, _ANSWER, "unclear", "noise"),
@@ -397,8 +389,7 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("several", "fallback"): Sentence("In {off} of {results} results most of the model did not run on the EP that was asked for.", "see which: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
     ("several", "copies"): Sentence("Copies take {least} to {most} of the latency of cpu-tensors in {results} results.", "use the mode that each result names", _ANSWER, "", "modes"),
     ("several", "side-by-side"): Sentence("{results} results side by side.", "nothing", _DETAIL, "", "compare"),
-    ("fastest-mode", "faster"): Sentence("{configuration}: {mode} is {speedup:ci} as fast as cpu-tensors, {latency}.", _PROGRAM, _ANSWER, "", "modes"),
-    ("fastest-mode", "on-device"): Sentence("{configuration}: {mode} is {speedup:ci} as fast as cpu-tensors, {latency}, if {needs}.", _PROGRAM, _ANSWER, "", "modes"),
+    ("fastest-mode", "faster"): Sentence("{configuration}: {mode:if} is {speedup:ci} as fast as cpu-tensors, {latency}.", _PROGRAM, _ANSWER, "", "modes"),
     ("fastest-mode", "none"): Sentence("{configuration}: no mode with {takes} is faster than cpu-tensors.", "keep session.run", _ANSWER, "", "modes"),
     ("fastest-mode", "open"): Sentence("{configuration}: cannot tell whether {mode} is faster than cpu-tensors: {speedup:ci}.", _LONGER, _ANSWER, "unclear", "noise"),
     ("fastest-mode", "few-samples"): Sentence("{configuration}: too few blocks to tell whether {mode} is faster than cpu-tensors.", _LONGER, _ANSWER, "unclear", "noise"),

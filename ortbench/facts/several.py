@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, compared, fastest, may_be_faster
 from ortbench.analysis.growth import GROWS, grown
-from ortbench.analysis.residency import needs, takes
+from ortbench.analysis.residency import takes
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, share, times
 from ortbench.facts.findings import facts_of
 from ortbench.facts.run import copy_share
 from ortbench.facts.sentences import phrase
+from ortbench.facts.shared import condition
 from ortbench.model.result import SOAK, Result
 
 FEW_RESULTS = 6  # of which each mode that is the fastest is named
@@ -41,11 +42,12 @@ def mode_facts(results: Sequence[Result], names: Sequence[str]) -> list[Fact]:
             if best is None or (on_device and best.claim != FASTER):
                 continue
             values: Values = {
-                "configuration": name, "speedup": times(best.speedup), "latency": latency(best.case), "takes": takes(result), "needs": needs(result),
+                "configuration": name, "speedup": times(best.speedup), "latency": latency(best.case), "takes": takes(result),
+                **condition(result, best.mode),
             }  # fmt: skip
             is_open = any(may_be_faster(it.speedup) for it in compared(result, on_device))
             verdict = best.claim if best.claim in (FASTER, NOISY, UNKNOWN) else "open" if is_open else "none"
-            found.append(Fact("fastest-mode", "on-device" if on_device else verdict, best.mode, values))
+            found.append(Fact("fastest-mode", verdict, best.mode, values))
     return found
 
 

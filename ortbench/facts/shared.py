@@ -21,6 +21,7 @@ from ortbench.analysis.nodes.gpu_activity import gpu_copies
 from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, fell_back, is_much_inside
 from ortbench.analysis.noise import WHO, busy_reasons, largest_difference, more_rounds, quieter, rounds, summary
 from ortbench.analysis.outputs import told_of, worst
+from ortbench.analysis.residency import needs
 from ortbench.analysis.tensor_memory import elsewhere
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import FEWEST
@@ -28,6 +29,12 @@ from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, ns, share, tim
 from ortbench.model.modes import CPU_CORES, CPU_TIME, ENQUEUE_SHARE, LATENCY, NO_SPIN, SPIN_SHARE, mode_of
 from ortbench.model.result import OK, Result
 from ortbench.model.schema import Island
+
+
+def condition(result: Result, mode: str) -> Values:
+    """What has to hold for a mode that keeps tensors on the device; nothing for others."""
+    return {"needs": needs(result)} if mode_of(mode).on_device else {}
+
 
 # The machine
 

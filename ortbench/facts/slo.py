@@ -27,11 +27,10 @@ from ortbench.analysis.loads.levels import (
 )
 from ortbench.analysis.loads.queueing import LEAST
 from ortbench.analysis.noise import is_busy, quieter
-from ortbench.analysis.residency import needs
 from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import listed
 from ortbench.facts.fact import Fact, Quantity, Values, ns
-from ortbench.model.modes import mode_of
+from ortbench.facts.shared import condition
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import SloRate
 
@@ -67,7 +66,7 @@ def _rate(value: float) -> Quantity:
 
 def searched(result: Result, mode: str, found: SloRate | None, asked: Asked) -> Fact:
     """The highest rate at which a mode meets an SLO; or that none does, or that the time was too short to tell."""
-    values = _asked_values(result, asked)
+    values = _asked_values(result, mode, asked)
     levels = measured(result, RATE, mode)
     if found is None:
         unclear = [*takewhile(lambda it: keeps(it, asked) is None, levels)]
@@ -94,20 +93,18 @@ def searched(result: Result, mode: str, found: SloRate | None, asked: Asked) -> 
     after = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
     if found["violated_from"] is not None:
         values["violated_from"] = _rate(found["violated_from"])
-        return Fact("slo-rate", _met(mode, "met-busy" if is_busy(result) else "met"), mode, values, after)
-    is_highest = found["rate"] >= max((at(it).value for it in levels), default=0.0)
-    return Fact("slo-rate", _met(mode, "met-highest" if is_highest else "met-at-least"), mode, values, after)
+        verdict = "met-busy" if is_busy(result) else "met"
+    else:
+        verdict = (
+            "met-highest" if found["rate"] >= max((at(it).value for it in levels), default=0.0) else "met-at-least"
+        )
+    return Fact("slo-rate", verdict, mode, values, after, {RATE: found["rate"]})
 
 
-def _asked_values(result: Result, asked: Asked) -> Values:
-    """The SLO, its limits as figures, and what has to hold for modes that keep tensors on the device."""
+def _asked_values(result: Result, mode: str, asked: Asked) -> Values:
+    """The SLO, its limits as figures, and what has to hold for a mode that keeps tensors on the device."""
     limits: Values = {f"{stat}_limit": ns(most) for stat, most in asked.items()}
-    return {"slo": slo_text(asked), **limits, "needs": needs(result)}
-
-
-def _met(mode: str, verdict: str) -> str:
-    """The verdict on a mode that meets an SLO; of one that keeps tensors on the device the same on a condition."""
-    return f"{verdict}-if" if mode_of(mode).on_device else verdict
+    return {"slo": slo_text(asked), **limits, **condition(result, mode)}
 
 
 def _of_points(result: Result, mode: str, asked: Asked) -> Iterator[Fact]:
@@ -118,21 +115,18 @@ def _of_points(result: Result, mode: str, asked: Asked) -> Iterator[Fact]:
     unknown = [
         level for level, is_met in told if is_met is None and at(level).value > most
     ]  # what meets it with more does so with less
-    values = _asked_values(result, asked)
+    values = _asked_values(result, mode, asked)
     if good:
-        yield Fact("slo", _met(mode, "met"), mode, {**values, "where": at(max(good, key=lambda it: at(it).value)).text})
+        highest = max(good, key=lambda it: at(it).value)
+        yield Fact("slo", "met", mode, {**values, "where": at(highest).text}, "", highest.point)
     if broken:
         violated = "violated" if len(broken) == 1 else "violated-at-several"
         verdict = "busy" if is_busy(result) else "saturated" if is_full(broken[0]) else violated
-        yield Fact("slo", verdict, mode, {**values, "where": points(broken), **_figures(broken[0], asked)})
+        first = {**values, "where": points(broken), **_figures(broken[0], asked)}
+        yield Fact("slo", verdict, mode, first, "", broken[0].point)
     if unknown:
-        yield Fact(
-            "slo",
-            "open",
-            mode,
-            {**values, "where": points(unknown), **_why_open(unknown[0], asked)},
-            _longer(result, asked),
-        )
+        values |= {"where": points(unknown), **_why_open(unknown[0], asked)}
+        yield Fact("slo", "open", mode, values, _longer(result, asked), unknown[0].point)
 
 
 def _figures(level: Case, asked: Asked) -> Values:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ortbench.analysis.findings.program import again
 from ortbench.analysis.noise import is_busy, quieter
-from ortbench.analysis.residency import needs
 from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps, ties
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, times
+from ortbench.facts.shared import condition
 from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
 from ortbench.model.result import Result
 from ortbench.model.schema import BestShape
@@ -46,39 +46,40 @@ def _best(result: Result) -> Iterator[Fact]:
     slo = slo_of(result.sweep)
     text = "" if slo is None else str(slo)
     first = [mode for mode, _ in best_shapes(result)]
-    for mode, it in ({} if result.best is None else result.best["modes"]).items():
+    modes = {} if result.best is None else result.best["modes"]
+    for mode in dict.fromkeys([*first, *modes]):
+        it = modes[mode]
         if it is None:
             if slo is not None and not is_rate(mode, LATENCY):
                 is_known = None not in [keeps(case, slo) for _, case in cases_of(result, mode)]
                 after = "" if is_known else _longer(result)
                 yield Fact("slo-shape", "none" if is_known else "open", mode, {"slo": text}, after)
         elif it["by"] != ITEMS:
-            yield Fact("slo-shape", "largest", mode, {"slo": text, "shape": it["shape"]})
+            yield Fact("slo-shape", "largest", mode, {"slo": text, "shape": it["shape"]}, "", _point(result, it))
         elif is_noisy(result, mode):
             yield Fact("best-shape", "noise", mode, {"shape": it["shape"]}, _longer(result))
-        else:
-            yield _best_shape(result, mode, it, is_first=mode in first)
+        elif mode in first:
+            yield _best_shape(result, mode, it)
     if differing_dims(result.shapes) and not any(it.items for it in result.shapes):
         yield Fact("items", "unknown", "", {})
 
 
-def _best_shape(result: Result, mode: str, best: BestShape, is_first: bool) -> Fact:
+def _point(result: Result, best: BestShape) -> Mapping[str, int | float | str]:
+    return next(it.point for it in result.shapes if it.name == best["shape"])
+
+
+def _best_shape(result: Result, mode: str, best: BestShape) -> Fact:
     ends = best["ci95"]
-    values: Values = {
-        "shape": best["shape"],
-        "rate": per_s(best["items_per_s"] or 0, None if ends is None else (ends[0], ends[1]), "items"),
-        "needs": needs(result),
-    }
+    rate = per_s(best["items_per_s"] or 0, None if ends is None else (ends[0], ends[1]), "items")
+    values: Values = {"shape": best["shape"], "rate": rate, **condition(result, mode)}
     alike, unknown = ties(result, mode)
-    if unknown:
-        return Fact("best-shape", "open", mode, {**values, "ties": unknown}, _longer(result))
-    if alike:
-        return Fact("best-shape", "tied" if is_first else "tied-other-mode", mode, {**values, "ties": alike})
-    if _has_most(result, best["shape"]):
-        return Fact(
-            "best-shape", "largest" if is_first else "largest-other-mode", mode, values, _larger(result, best["shape"])
-        )
-    return Fact("best-shape", "known" if is_first else "other-mode", mode, values)
+    verdict, after = "known", ""
+    if unknown or alike:
+        values["ties"] = unknown or alike
+        verdict, after = ("open", _longer(result)) if unknown else ("tied", "")
+    elif _has_most(result, best["shape"]):
+        verdict, after = "largest", _larger(result, best["shape"])
+    return Fact("best-shape", verdict, mode, values, after, _point(result, best))
 
 
 def _has_most(result: Result, name: str) -> bool:

@@ -74,7 +74,7 @@ def load_tables(result: Result) -> list[model.Table]:
 
 def closed_table(result: Result) -> model.Table:
     """A row for each mode and number of clients; only columns that hold something."""
-    clients: KeyColumn = (model.Column("clients", model.Kind.NUMBER, model.KEY), lambda case: f"{at(case).value:g}")
+    clients: KeyColumn = (model.Column("clients", model.Kind.NUMBER, model.KEY), lambda case: at(case).label)
     own = {"SLO": Own(partial(_slo_cell, result), model.Kind.WORD)}
     return case_table(result, of_kind(result, CONCURRENCY), [MODE, clients], own, CONCURRENCY, "By clients")
 
@@ -86,7 +86,7 @@ def open_table(result: Result) -> model.Table:
     cases = sorted([*alone, *points], key=lambda case: modes_of(result).index(case.mode))
     rate: KeyColumn = (
         model.Column("rate", model.Kind.NUMBER, model.KEY),
-        lambda case: f"{rate_text(at(case).value)}/s" if case.point else BACK_TO_BACK,
+        lambda case: at(case).label if case.point else BACK_TO_BACK,
     )
     counts = {processes_of(it) for it in points if it.load_blocks}
     own = {

@@ -167,7 +167,7 @@ CLAIMS: dict[tuple[str, str], tuple[str, str]] = {
     ("replacement", "faster-open"): ("speedup", "above"), ("replacement", "none"): ("speedup", "not above"),
     ("replacement", "open"): ("speedup", "open"), ("residency", "faster"): ("speedup", "above"), ("residency", "none"): ("speedup", "not above"),
     ("residency", "faster-on-top"): ("on_top", "above"), ("residency", "open"): ("speedup", "open"), ("slower-mode", "slower"): ("speedup", "below"),
-    ("slower-mode", "over-link"): ("speedup", "below"), ("peak", "more"): ("speedup", "above"), ("peak", "more-if"): ("speedup", "above"),
+    ("slower-mode", "over-link"): ("speedup", "below"), ("peak", "more"): ("speedup", "above"), 
     ("mixing", "longer"): ("ratio", "above"), ("mixing", "longer-for-shape"): ("ratio", "above"), ("mixing", "none"): ("ratio", "not above"),
     ("mixing", "open"): ("ratio", "any"), ("switching", "costs"): ("ratio", "above"), ("switching", "dear"): ("ratio", "above"),
     ("switching", "free"): ("ratio", "not above"), ("switching", "open"): ("ratio", "any"),

@@ -29,6 +29,7 @@ class Finding(NamedTuple):
     next: str = ""  # what to do: a command to copy, or a sentence without a period
     weight: Weight = Weight.GAIN
     tone: str = ""  # "good", "bad", "unclear", as reports colour it; "" for neither
+    row: tuple[str, ...] = ()  # what names the row of a table that it is about
 
     @property
     def text(self) -> str:

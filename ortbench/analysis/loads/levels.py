@@ -44,6 +44,11 @@ class LoadPoint(NamedTuple):
         return "1 client" if self.value == 1 else f"{self.value:g} clients"
 
     @property
+    def label(self) -> str:
+        """In a table: ``4``, ``30/s``."""
+        return f"{rate_text(self.value)}/s" if self.kind == RATE else f"{self.value:g}"
+
+    @property
     def phrase(self) -> str:
         """After what happens there: ``with 4 clients``, ``at 30 requests/s``."""
         return f"{'at' if self.kind == RATE else 'with'} {self.text}"
@@ -56,7 +61,11 @@ def rate_text(rate: float) -> str:
 
 def at(case: Case) -> LoadPoint:
     """The load point of a case that has one."""
-    ((kind, value),) = case.point.items()
+    return load_point(case.point)
+
+
+def load_point(point: Mapping[str, int | float | str]) -> LoadPoint:
+    ((kind, value),) = point.items()
     return LoadPoint(kind, float(value))
 
 

@@ -57,7 +57,7 @@ class Content(NamedTuple):
     findings: Sequence[Finding]
     notes: Sequence[Note]
     last: Sequence[Block]
-    modes: Sequence[str] = ()  # whose rows come first
+    modes: Sequence[str] = ()  # whose rows come first, behind those of findings
 
 
 class _Chosen(NamedTuple):
@@ -125,6 +125,7 @@ def _arranged(title: str, content: Content, chosen: _Chosen) -> Report:
         [it._replace(next=chosen.command if it is owner else "") for it in some]
         for some in (content.doubts, chosen.findings)
     )
+    first = [*(it.row for it in chosen.findings if it.row), *((mode,) for mode in content.modes)]
     left = len([it for it in content.notes if it.tone in (BAD, UNCLEAR) and it not in chosen.notes])
     more = [Note(f"{units.count(left, 'more note')}: -v", "!", UNCLEAR)] if left else []
     said: list[Block] = [Findings(findings, most=HEIGHT)] if findings else []
@@ -133,7 +134,7 @@ def _arranged(title: str, content: Content, chosen: _Chosen) -> Report:
     parts: list[Sequence[Block]] = [
         [] if content.head is None else [_with_rows(content.head, chosen.rows)],
         [Findings(doubts, most=HEIGHT)] if doubts else [],
-        *[[fitted(it, chosen.rows, content.modes)] for it in content.tables],
+        *[[fitted(it, chosen.rows, first)] for it in content.tables],
         said,
         content.last,
     ]

@@ -45,14 +45,15 @@ def _short(cell: str) -> str:
     return cell if len(cell) <= _LONGEST else shortened(cell, _LONGEST)
 
 
-def fitted(table: Table, most: int, modes: Sequence[str] = ()) -> Table:
-    """A table with the columns that fit a screen, the tails last, and so many rows, first those of some modes, each in its place; the
+def fitted(table: Table, most: int, first: Sequence[tuple[str, ...]] = ()) -> Table:
+    """A table with the columns that fit a screen, the tails last, and so many rows, `first` those with some names, each in its place; the
     rest is counted."""
     rows = [*range(len(table.rows))]
     if len(rows) > most:  # the figures that the first row has come first
-        rank = {it: at for at, it in reversed([*enumerate(modes)])}
-        rows = sorted(alike(table), key=lambda row: rank.get(table.rows[row][0].partition(" (")[0], len(modes)))
-        rows = sorted(rows[:most])
+        keys = [at for at, it in enumerate(table.columns) if it.group == KEY]
+        names = [{row[at].partition(" (")[0] for at in keys} for row in table.rows]
+        ranks = [next((at for at, it in enumerate(first) if row.issuperset(it)), len(first)) for row in names]
+        rows = sorted(sorted(alike(table), key=lambda row: ranks[row])[:most])
     left = len(table.rows) - len(rows)
     cut = replace(
         _named(table, rows),

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 
 from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.findings.node_advice import short
-from ortbench.analysis.loads.levels import asked_of, slo_text
+from ortbench.analysis.loads.levels import asked_of, load_point, slo_text
 from ortbench.analysis.noise import is_busy
 from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, listed, shortened
+from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of, shown
 from ortbench.facts.sentences import SENTENCES
 from ortbench.model.kinds import kind_of
@@ -44,16 +45,25 @@ _SYNC = {
 def screen(result: Result, folder: str | None, height: int = HEIGHT) -> Report:
     facts = facts_of(result)
     told = [it for it in facts if SENTENCES[it.key].weight in (Weight.GAIN, Weight.ANSWER)]
+    findings = [it._replace(row=_row_names(result, fact)) for it, fact in zip(shown(told), told, strict=True)]
     content = Content(
         Heading(heading(result)),
         shown([it for it in facts if SENTENCES[it.key].weight is Weight.DOUBT]),
         TABLES[result.kind](result),
-        shown(told),
+        findings,
         [*_unmeasured(result), *_warnings(result)],
         [Paragraph(_checked(result)), SavedIn(folder)],
         [*(it.mode for it in told[:1]), CPU, *(it.mode for it in told[1:])],
     )
     return fit(result_name(result) or result.model["path"], content, height)
+
+
+def _row_names(result: Result, fact: Fact) -> tuple[str, ...]:
+    """What names the row of a point that a fact is about; nothing where it is of none."""
+    if not fact.point:
+        return ()
+    shape = next((it.name for it in result.shapes if it.point == fact.point), None)
+    return fact.mode, shape or load_point(fact.point).label
 
 
 def heading(result: Result) -> list[str]:
