@@ -23,6 +23,17 @@ def put_remainder(case: Case, parts: int) -> None:
         case.put(REMAINDER, latency - sum(it.median for it in phases.values()), derived=True)
 
 
+_APART = 0.1  # of the latency: a sum that is farther from it says nothing of what it consists of
+
+
+def adds_up(case: Case) -> bool:
+    """Whether phases, which are timed by themselves, each with a synchronization, add up to the latency about as it is."""
+    if not _phases(case):
+        return True
+    latency = case.median(LATENCY) or 0
+    return abs(sum(case.median(name) or 0 for name in _TITLES) - latency) <= _APART * latency
+
+
 def _between(case: Case, parts: int) -> list[int] | None:
     """Of each loop or chain what is in none of its parts, ns; None where they were not timed."""
     whole = case.samples.get(LATENCY, [])

@@ -138,7 +138,8 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("busy-machine", "gpu"): Sentence("Busy machine: {gpu_processes:other process} computed on the GPU.", "end them, or measure later", _DOUBT, "unclear", "noise"),
     ("quiet-rounds", "some"): Sentence("{quiet} of {rounds:round} were quiet.", "rely on ratios, not on single figures", _DETAIL, "unclear", "noise"),
     ("quiet-rounds", "none"): Sentence("No round of {rounds} was quiet.", _WAIT, _COST, "unclear", "noise"),
-    ("software-gpu", "likely"): Sentence("The GPU is a software renderer: the CPU computes with {cores} cores during an inference.", "install the GPU's driver, or use --ep cpu", _DOUBT, "unclear", "choose-ep"),
+    ("software-gpu", "known"): Sentence("The GPU is a software renderer, {renderer}: the CPU computes.", "install the GPU's driver, or use --ep cpu", _DOUBT, "unclear", "choose-ep"),
+    ("software-gpu", "likely"): Sentence("The GPU is likely a software renderer: the CPU computes with {cores} cores during an inference.", "install the GPU's driver, or use --ep cpu", _DOUBT, "unclear", "choose-ep"),
     ("precision", "lower"): Sentence("{ep} is likely to compute in a lower precision: the outputs differ from {against} by up to {error}. No ratio or gate uses these figures.", "set the option that Next names, or allow the difference with --rtol", _DOUBT, "unclear", "measuring"),
     ("precision", "lower-of"): Sentence("{configuration}: {ep} is likely to compute in a lower precision: the outputs differ from {against} by up to {error}. No ratio or gate uses these figures.", "set the option that Next names, or allow the difference with --rtol", _DOUBT, "unclear", "measuring"),
     # where nodes are
@@ -148,6 +149,7 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("fallback", "most-time"): Sentence("Most of an inference is on the CPU, not on {ep}: {share}, in {nodes} of {of:node}.", "see which: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
     ("memcpy", "much"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _ANSWER, "", "cpu-fallback"),
     ("memcpy", "some"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _GAIN, "", "cpu-fallback"),
+    ("memcpy", "little"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", "nothing: it costs too little", _DETAIL, "", "cpu-fallback"),
     ("memcpy", "unknown"): Sentence("{nodes:Memcpy node} inside the graph: copies in each inference.", _NODES, _ANSWER, "", "cpu-fallback"),
     ("cpu-fallback", "much"): Sentence("A CPU fallback ({operators}; {position}) takes up to {share} of an inference: {memcpy} in {copies:Memcpy node}, {nodes_time} in nodes.", _FALLBACK, _ANSWER, "", "cpu-fallback"),
     ("cpu-fallback", "some"): Sentence("A CPU fallback ({operators}; {position}) takes up to {share} of an inference: {memcpy} in {copies:Memcpy node}, {nodes_time} in nodes.", _FALLBACK, _GAIN, "", "cpu-fallback"),

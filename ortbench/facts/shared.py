@@ -18,7 +18,7 @@ from ortbench.analysis.host import (
     what_helps,
 )
 from ortbench.analysis.nodes.gpu_activity import gpu_copies
-from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, fell_back, is_much_inside
+from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, fell_back, is_much_inside, share_inside
 from ortbench.analysis.noise import WHO, busy_reasons, largest_difference, more_rounds, quieter, rounds, summary
 from ortbench.analysis.outputs import told_of, worst
 from ortbench.analysis.residency import needs
@@ -109,8 +109,12 @@ def placement_facts(result: Result) -> Iterator[Fact]:
         values = {"nodes": count, "cpu_nodes": nodes.get(CPU_EP, 0), "operators": operators}
         if moved is not None:
             values["bytes"] = bytes_of(moved)
-        much = "much" if is_much_inside(result) else "some"
-        yield Fact("memcpy", much if moved is not None else "unknown", "", values, node_times(result))
+        part = share_inside(result)
+        if part is not None and part < _LITTLE:
+            yield Fact("memcpy", "little", "", values)
+        else:
+            much = "much" if is_much_inside(result) else "some"
+            yield Fact("memcpy", much if moved is not None else "unknown", "", values, node_times(result))
 
 
 _POSITIONS = {"start": "at the start", "end": "at the end", "apart": "apart from the device"}
@@ -160,7 +164,9 @@ def tensor_facts(result: Result) -> Iterator[Fact]:
 
 
 def host_facts(result: Result) -> Iterator[Fact]:
-    if (case := is_software_gpu(result)) is not None:
+    if (renderer := result.target["device"].get("software")) is not None:
+        yield Fact("software-gpu", "known", "", {"renderer": renderer})
+    elif (case := is_software_gpu(result)) is not None:
         yield Fact("software-gpu", "likely", case.mode, {"cores": Quantity(case.value(CPU_CORES) or 0, "1")})
     yield from _waits_for_host(result)
     asked = [it for it in result.cases if it.status == OK and f"{CPU_TIME}_{NO_SPIN}" in it.metrics]

@@ -245,9 +245,11 @@ class Items(TypedDict):
 
 
 class Device(TypedDict):
-    """Hardware: with vendor, ids and metadata where ONNX Runtime has an EP device for it, else with a name and an index."""
+    """Hardware: with vendor, ids and metadata where ONNX Runtime has an EP device for it, else with a name and an index;
+    ``software``: the renderer that computes on the CPU in its place."""
 
     type: str
+    software: NotRequired[str]
     vendor: NotRequired[str]
     vendor_id: NotRequired[int]
     device_id: NotRequired[int]

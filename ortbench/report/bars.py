@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import timed_phase
+from ortbench.analysis.sums import adds_up
 from ortbench.model.modes import COPIES_HIDDEN, COPY_TIME, D2H, H2D, LATENCY, is_rate, mode_of
 from ortbench.model.result import Case
 
@@ -29,8 +30,8 @@ class Segment(NamedTuple):
 def segments_of(case: Case) -> tuple[Segment, ...]:
     """What the latency of a case that was measured is made of.
 
-    Phases are timed in blocks of their own and need not add up to the latency; what was derived does. Copies of CPU tensors are never
-    below 0. In a pipeline phases of several items overlap: of its copies there is what is not hidden, the rest is inference.
+    Phases are timed in blocks of their own, and say nothing where they do not add up to the latency; what was derived does. Copies of
+    CPU tensors are never below 0. In a pipeline phases of several items overlap: of its copies there is what is not hidden, the rest is inference.
     """
     total = case.median(LATENCY)
     assert total is not None
@@ -44,6 +45,8 @@ def segments_of(case: Case) -> tuple[Segment, ...]:
         return Segment(COPIES, copies, True), Segment(INFERENCE, max(total - copies, 0), True)
     phases = (H2D, INFERENCE, D2H) if timed_phase(case.mode, INFERENCE) != LATENCY else (INFERENCE,)
     medians = {phase: median for phase in phases if (median := case.median(phase)) is not None}
+    if len(medians) > 1 and not adds_up(case):
+        return (Segment(WHOLE, total),)
     if medians and all(phase in medians or case.copies_nothing(phase) for phase in phases):
         return tuple(Segment(phase, median) for phase, median in medians.items())
     if every is not None and inference is not None:

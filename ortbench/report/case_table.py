@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from ortbench.analysis.nodes.node_shares import copies_inside
 from ortbench.analysis.residency import is_on_host, needs, stays_in_place, worded_kind
+from ortbench.analysis.sums import adds_up
 from ortbench.core import units
 from ortbench.core.safe_text import listed
-from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
+from ortbench.core.stats import Stats, Value, percentile
 from ortbench.model.kinds import RUN, SPEEDUP, kind_of
 from ortbench.model.metrics import RATIO, STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
 from ortbench.model.modes import (
@@ -167,7 +168,7 @@ def legend(result: Result, *tables: Table) -> list[str]:
 
 def _copies(result: Result) -> list[str]:
     """What a table means by copies: of CPU tensors a difference, which is not what copies take by themselves."""
-    there = [it for it in result.cases if it.value(COPY_TIME) is not None]
+    there = [it for it in result.cases if it.value(COPY_TIME) is not None and adds_up(it)]
     less = listed([it.mode for it in there if it.copy_ns() is None])
     apart = [it.mode for it in there if it.copy_ns() is not None]
     if not less:
@@ -278,13 +279,15 @@ def _values(case: Case, found: Figure) -> tuple[float, ...]:
     if statistic == "ci95":
         is_baseline = metric == "speedup" and case.mode == CPU
         return () if there.ci95 is None or is_baseline else there.ci95
-    if isinstance(there, Value):  # a difference that noise puts below 0 is none
-        return (max(there.value, 0) if metric == COPY_TIME else there.value,)
+    if metric == COPY_TIME:  # a difference that noise puts below 0 is none
+        return (max(case.value(metric) or 0, 0),) if adds_up(case) else ()
+    if isinstance(there, Value):
+        return (there.value,)
     if statistic == "n":
         return (there.n * (case.inferences(LATENCY) if metric in _WHOLE else 1),)
     value = percentile(there, statistic or _metric(found).usual)
-    # Everyone takes percentiles for those of latency.
-    return () if value is None or (statistic in SAMPLES_FOR and is_rate(case.mode, metric)) else (value,)
+    # How often an inference is done is its throughput: everyone takes a time for how long one takes.
+    return () if value is None or is_rate(case.mode, metric) else (value,)
 
 
 def _cell(case: Case, it: _Shown, size: float = 0) -> str:

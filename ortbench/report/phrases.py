@@ -409,6 +409,8 @@ def hardware_name(device: Device, result: Result) -> str:
     """A device of the machine that a result is from, in a few words."""
     if device["type"] == "CPU":
         return str(result.environment["cpu"]["model"])
+    if "software" in device:
+        return f"software {device['type']} ({device['software']})"
     gpus = [gpu["name"] for gpu in result.environment["gpus"] if "name" in gpu]
     if device.get("vendor_id") == NVIDIA and len(gpus) == 1:
         return f"{device['type']} {gpus[0]}"

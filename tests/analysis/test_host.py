@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.nodes.gpu_activity import put_recorded
 from ortbench.core.ep_names import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
 from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
 from ortbench.model.schema import Items
+from ortbench.report.screens.screen import heading
+from ortbench.worker.session.placement import loaded_libraries, software_renderer
+from tests.conftest import ROOT
 from tests.results import (
     MS,
     US,
@@ -143,6 +149,24 @@ def test_a_gpu_that_the_cpu_computes_for_is_none() -> None:
         made = bound(one, ep=ep, device=device)
         made.placement["nodes"] = nodes
         assert (("software-gpu", "likely", "device-resident") in keys(made)) is told
+
+
+def test_a_software_renderer_is_known_by_its_library_where_no_gpu_has_a_driver() -> None:
+    vulkan = ["libvulkan.so.1.3.239", "libc.so.6"]
+    for libraries, renderer in [
+        (["libvk_swiftshader.so"], "SwiftShader"), (["libvulkan_lvp.so"], "lavapipe"), (["swrast_dri.so"], "llvmpipe"), ([], None),
+        (["libvulkan_lvp.so", "libvulkan_radeon.so"], None), (["libvulkan_lvp.so", "libGLX_nvidia.so.0"], None),
+        (["libvulkan_lvp.so", "libcuda.so.1"], None), (["libvk_swiftshader.so", "libvulkan_lvp.so"], None),
+    ]:  # fmt: skip
+        assert software_renderer([*vulkan, *libraries]) == renderer
+    assert (
+        any(name.startswith("libpython") or name.startswith("python") for name in loaded_libraries())
+        or sys.platform != "linux"
+    )
+    made = load(ROOT / "reports" / "copy_bound-webgpu-swiftshader" / "result.json")
+    made.target["device"]["software"] = "SwiftShader"
+    assert keys(made)[0] == ("software-gpu", "known", "")
+    assert heading(made)[1].startswith("WebGpu EP on software GPU (SwiftShader), ")
 
 
 def test_how_much_of_the_cpu_time_is_spinning() -> None:

@@ -13,6 +13,7 @@ from ortbench.core import units
 from ortbench.core.stats import Value
 from ortbench.facts.findings import headline
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
+from ortbench.model.result_file import load
 from ortbench.model.schema import Stopped
 from ortbench.report import comparison
 from ortbench.report.comparison import tables
@@ -20,8 +21,9 @@ from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Note, Table
 from ortbench.report.page.page import build_page
 from ortbench.report.phrases import heading, longest_once, not_measured
-from ortbench.report.run import build, mode_table, split_legend, splits
+from ortbench.report.run import build, measured_cases, mode_table, split_legend, splits
 from ortbench.report.terminal.print import stacked
+from tests.conftest import ROOT
 from tests.results import (
     MS,
     US,
@@ -315,8 +317,8 @@ def test_heading_on_host_memory() -> None:
 def test_modes_without_figures_are_notes() -> None:
     table = mode_table(with_failures())
     assert table.rows == (
-        ("cpu-tensors", "3.00", "3.30", "3.60", "1.00×", "200", "–", "–", "–", "–", "333", "0"),
-        ("device-tensors (failed)", "2.00", "2.20", "2.40", "–", "200", "1.00", "1.00", "1.00", "≈2.00", "500", "0"),
+        ("cpu-tensors", "3.00", "3.30", "3.60", "1.00×", "200", "–", "–", "–", "333", "0"),
+        ("device-tensors (failed)", "2.00", "2.20", "2.40", "–", "200", "1.00", "1.00", "1.00", "500", "0"),
     )
     assert [note.text for note in not_measured(with_failures())] == [
         "device-tensors failed: after the timed runs: 1 of 2 values of output y differ",
@@ -382,6 +384,34 @@ def test_runs_are_the_inferences_that_were_timed() -> None:
     burst.inferences_per_sample, filled.inferences_per_sample = 100, 3
     made = nvidia_result(burst, filled, Case("cpu-tensors", FAILED, "no"))
     assert [cells(made, row, "samples") for row in (0, 1)] == [["21"], ["2000"]]
+
+
+def test_parts_that_do_not_add_up_to_the_latency_are_no_breakdown_and_no_copies() -> None:
+    """Each part is timed with a synchronization of its own: within a tenth of the latency they say what it consists of."""
+    for parts, shown in [((3, 1, 1), True), ((3, 1, 2), False), ((2, 1, 1), False)]:
+        h2d, inference, d2h = (it * MS for it in parts)
+        device = case("device-tensors", h2d=h2d, inference=inference, d2h=d2h, latency=5 * MS)
+        device.put("copies", h2d + d2h, derived=True)
+        table = mode_table(nvidia_result(case("cpu-tensors", latency=5 * MS), device))
+        assert len(table.bars[1]) == (3 if shown else 1)
+        assert ("copies" in [column.name for column in table.columns]) is shown
+    for stored, rows in (("copy_bound-openvino", 1), ("gpu-h100-webgpu/transformer", 1), ("copy_bound-cuda-h100", 0)):
+        made = load(ROOT / "reports" / stored / "result.json")
+        whole = [
+            it.mode
+            for it, bar in zip(measured_cases(made), splits(made), strict=True)
+            if it.median("h2d") and len(bar) == 1
+        ]
+        assert len(whole) == rows
+
+
+def test_modes_of_several_inferences_in_a_call_have_a_rate_and_no_latency() -> None:
+    table = mode_table(load(ROOT / "reports" / "gpu-h100" / "copy_4k" / "result.json"))
+    names = [column.name for column in table.columns]
+    known = {row[0]: [row[names.index(it)] for it in ("latency", "inf/s")] for row in table.rows}
+    assert known["pipelined"] == ["–", "449"]
+    assert known["device-resident-async"] == ["–", "4.33k"]
+    assert known["device-resident"] == ["0.246", "4.06k"]
 
 
 # What cannot be told apart

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.units import size
 from ortbench.model.kinds import kind_of
-from ortbench.model.result import Result
+from ortbench.model.modes import LATENCY
+from ortbench.model.result import OK, Result, work_of
 
 _FEW = 0.1  # of the nodes: nearly nothing
 _MOST = 0.5
@@ -61,3 +62,15 @@ def is_much_inside(result: Result) -> bool:
     inside = bytes_inside(result)
     sizes = [tensor["bytes"] for tensor in (*result.model["inputs"], *result.model["outputs"])]
     return inside is None or inside >= sum(size or 0 for size in sizes)
+
+
+_NODE_NS, _BYTES_PER_NS = 12_500, 10  # of a Memcpy node, and of its copy, on an H100 (reports/gpu-h100)
+
+
+def share_inside(result: Result) -> float | None:
+    """About which part of the shortest inference Memcpy nodes take, by their number and what they copy; None where that is not known."""
+    inside, count = bytes_inside(result), result.placement["memcpy_nodes"] or 0
+    latencies = [ns for case in result.cases if case.status == OK and (ns := case.median(LATENCY))]
+    if inside is None or not latencies:
+        return None
+    return (count * _NODE_NS + inside / _BYTES_PER_NS) * (work_of(result).steps or 1) / min(latencies)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.ep_names import CPU_EP, NAMED_DEVICES
@@ -26,8 +27,33 @@ def describe_device(model: Model) -> Device:
     except Exception:  # a session without inputs or an older ORT
         device = None
     if device is None or (device.type.name == "CPU" and model.provider.ep_device is not None):
-        return device_of(model.provider)  # all inputs may be read on the CPU; the EP's device stays what it was given
-    return hardware(device)
+        found = device_of(model.provider)  # all inputs may be read on the CPU; the EP's device stays what it was given
+    else:
+        found = hardware(device)
+    if found["type"] == "GPU" and (software := software_renderer(loaded_libraries())) is not None:
+        found["software"] = software
+    return found
+
+
+# Parts of names of libraries: drivers that compute on the CPU, with what they are called, and drivers of GPUs.
+_SOFTWARE = {"vk_swiftshader": "SwiftShader", "vulkan_lvp": "lavapipe", "swrast": "llvmpipe"}
+_OF_GPUS = ("libvulkan_", "nvidia", "libcuda.", "amdvlk")
+
+
+def software_renderer(libraries: Collection[str]) -> str | None:
+    """The software renderer of a process that has loaded these libraries; None where there is none, or a GPU's driver too."""
+    software = {name for it in libraries for part, name in _SOFTWARE.items() if part in it}
+    drivers = [it for it in libraries if any(part in it for part in _OF_GPUS) and "lvp" not in it]
+    return software.pop() if len(software) == 1 and not drivers else None
+
+
+def loaded_libraries() -> set[str]:
+    """The names of the files that this process has mapped; none where the system does not tell."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return set()
+    return {line.rpartition("/")[2] for line in lines if "/" in line}
 
 
 def device_of(provider: Provider) -> Device:
