@@ -283,7 +283,7 @@ def files(tmp_path: Path) -> Callable[[str, Result], Path]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages whose pictures are left blank, for tests of their words and tables: drawing takes most of a page's time."""
     for module in ("page", "parts"):  # by name: loading them loads Matplotlib
-        monkeypatch.setattr(f"ortbench.report.page.{module}.draw", _blank)
+        monkeypatch.setattr(f"ortbench.features.page.report.{module}.draw", _blank)
 
 
 def _blank(*_: object) -> str:

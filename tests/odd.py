@@ -13,8 +13,8 @@ from ortbench.analysis.loads.levels import load_cases
 from ortbench.core.stats import Value, summarise
 from ortbench.model.modes import MODES
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
-from ortbench.report.page import parts
-from ortbench.report.page.page import build_page
+from ortbench.features.page.report import parts
+from ortbench.features.page.report.page import build_page
 from tests.results import (
     CROSSING,
     STAYING,

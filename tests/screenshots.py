@@ -14,7 +14,7 @@ from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
 from ortbench.model.result_file import load
-from ortbench.report.page.page import build_page
+from ortbench.features.page.report.page import build_page
 from tests import browser
 from tests.conftest import ROOT
 

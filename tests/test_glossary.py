@@ -23,8 +23,8 @@ from ortbench.report.bars import SPLIT
 from ortbench.report.case_table import ON_DEVICE, header
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING, Table
-from ortbench.report.page.page import build_page
-from ortbench.report.pages import names, page_of, section
+from ortbench.features.page.report.page import build_page
+from ortbench.features.explain.report import names, page_of, section
 from ortbench.report.run import build
 from ortbench.suite import record
 from tests.conftest import ROOT

@@ -34,7 +34,7 @@ from ortbench.model.modes import (
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes
 from ortbench.plan.target import Inputs, Target
-from ortbench.report.page.page import build_page
+from ortbench.features.page.report.page import build_page
 from ortbench.report.run import mode_table, splits
 from ortbench.worker.modes.make import CLASSES, make_mode
 from ortbench.worker.session import first_run, providers, session

@@ -108,8 +108,8 @@ class Result(Saved):
         Raises:
             BadInput: there is no such picture of this result.
         """
-        from ortbench.report.page.chart_svg.draw import figure
-        from ortbench.report.page.parts import charts_of
+        from ortbench.features.page.report.chart_svg.draw import figure
+        from ortbench.features.page.report.parts import charts_of
 
         found = {it.title: it for it in charts_of(self)}
         if not found:
@@ -141,7 +141,7 @@ class Result(Saved):
         files.save(self, Path(path))
 
     def _repr_html_(self) -> str:
-        from ortbench.report.page.page import of_result
+        from ortbench.features.page.report.page import of_result
 
         return of_result(self)
 
@@ -245,8 +245,8 @@ class Comparison:
         Raises:
             BadInput: nothing was measured.
         """
-        from ortbench.report.page.chart_svg.draw import figure
-        from ortbench.report.page.parts import charts_of_many
+        from ortbench.features.page.report.chart_svg.draw import figure
+        from ortbench.features.page.report.parts import charts_of_many
 
         found = charts_of_many(self.results, self.names)
         if not found:
@@ -286,7 +286,7 @@ def read(path: str | PathLike[str]) -> Result:
 
 
 def _page(results: Sequence[Result], names: Sequence[str]) -> str:
-    from ortbench.report.page.page import build_page
+    from ortbench.features.page.report.page import build_page
 
     return build_page(results, names)
 
@@ -300,7 +300,7 @@ def markdown_of(report: Report) -> str:
 def tables_of(report: Report, said: Sequence[str] | None = None) -> str:
     """A report's tables as HTML, below its title and what is to be said, by default its notes."""
     from ortbench.report.model import Notes, SideBySide, Table
-    from ortbench.report.page.page import of_tables
+    from ortbench.features.page.report.page import of_tables
 
     blocks = [block for part in report.parts for block in part]
     tables = [block for block in blocks if isinstance(block, Table)]

@@ -337,7 +337,7 @@ def measure_until_decided(asked: AskedGate, wanted: OutputOptions) -> int:
 
 
 def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
-    from ortbench.report.exports.junit import outcomes_of_gate
+    from ortbench.features.junit.report import outcomes_of_gate
 
     why = verdict.why
     outcomes = partial(outcomes_of_gate, verdict.results, verdict.checks, told_in_lines(why) if why else "")

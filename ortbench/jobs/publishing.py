@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ortbench.jobs.measuring import Measured
     from ortbench.model.result import Result
     from ortbench.plan.output_options import OutputOptions
-    from ortbench.report.exports.junit import Outcome
+    from ortbench.features.junit.report import Outcome
     from ortbench.report.model import Block, Report
 
 
@@ -81,7 +81,7 @@ def page_of(
     before: Sequence[Sequence[Block]] = (),
     first: Report | None = None,
 ) -> str:
-    from ortbench.report.page.page import build_page
+    from ortbench.features.page.report.page import build_page
 
     return build_page(results, names, errors, before, first)
 
@@ -107,7 +107,7 @@ def publish_results(
     labels = labels or [""] * len(found.results)
 
     def outcomes() -> list[Outcome]:
-        from ortbench.report.exports.junit import ERROR, Outcome, outcomes_of_run
+        from ortbench.features.junit.report import ERROR, Outcome, outcomes_of_run
 
         done = [
             it for result, label in zip(found.results, labels, strict=True) for it in outcomes_of_run(result, label)
@@ -165,11 +165,11 @@ def _write_exports(exports: Exports, wanted: OutputOptions) -> None:
     if wanted.junit is not None:
         write_junit(wanted.junit, exports.suite, exports.outcomes())
     if wanted.action_json is not None:
-        from ortbench.report.exports.services import action_json
+        from ortbench.features.services.report import action_json
 
         write(wanted.action_json, action_json(exports.results, exports.labels), "--action-json")
     if wanted.bmf is not None:
-        from ortbench.report.exports.services import bmf
+        from ortbench.features.services.report import bmf
 
         write(wanted.bmf, bmf(exports.results, exports.labels), "--bmf")
 
@@ -178,7 +178,7 @@ def _write_trace(found: Measured, labels: Sequence[str], path: str, quiet: bool)
     """Write a timeline; what it lacks is said in a line each, and where it is unless that is to be quiet."""
     import gzip
 
-    from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
+    from ortbench.features.trace.report import chrome_trace, trace_json
 
     names, results, timelines = map(list, zip(*found.timelines, strict=True))
     if found.taken:
@@ -199,7 +199,7 @@ def _write_trace(found: Measured, labels: Sequence[str], path: str, quiet: bool)
 def summarise_job(markdown: str) -> None:
     """GitHub's job summary, where there is one to write to; that it could not be written is noted."""
     if os.environ.get("GITHUB_STEP_SUMMARY"):
-        from ortbench.report.exports.services import step_summary
+        from ortbench.features.services.report import step_summary
 
         try:
             step_summary(markdown, os.environ)
@@ -231,7 +231,7 @@ def await_junit(path: str | None) -> None:
 
 
 def write_junit(path: str, name: str, outcomes: Sequence[Outcome]) -> None:
-    from ortbench.report.exports.junit import junit
+    from ortbench.features.junit.report import junit
 
     await_junit(None)
     write(path, junit(name, outcomes), "--junit")
@@ -245,7 +245,7 @@ def write_error(command: str, message: str) -> None:
         check_place(_awaited[0], "--junit")
     except BadInput:  # there is no place to write it
         return
-    from ortbench.report.exports.junit import ERROR, Outcome
+    from ortbench.features.junit.report import ERROR, Outcome
 
     write_junit(_awaited[0], f"ortbench {command}", [Outcome("before measuring", command, ERROR, message, 0.0)])
     for line in files.not_written():  # the error itself decides how the command ends

@@ -110,7 +110,7 @@ def _page(name: str, records: Sequence[Record], place: Path) -> str:
 
 
 def _exports(name: str, records: Sequence[Record], place: Path) -> Exports:
-    from ortbench.report.exports import junit
+    from ortbench.features.junit import report as junit
 
     outcomes, results = [], []
     for record in records:

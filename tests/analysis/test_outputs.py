@@ -20,7 +20,7 @@ from ortbench.model.protocol import HeldOutputs
 from ortbench.model.result import Result
 from ortbench.report.comparison import build, build_sides
 from ortbench.report.markdown import markdown
-from ortbench.report.page.page import build_page
+from ortbench.features.page.report.page import build_page
 from ortbench.report.suite import across_eps
 from ortbench.suite.record import Record
 from tests.expect import refusal, there

@@ -9,7 +9,7 @@ import pytest
 from ortbench.cli import commands
 from ortbench.facts import sentences as facts
 from ortbench.report.glossary import Group, entries
-from ortbench.report.pages import page_of
+from ortbench.features.explain.report import page_of
 from tests.conftest import Ran, ortbench, ortbench_here
 
 pytestmark = pytest.mark.process

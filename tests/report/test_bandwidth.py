@@ -46,9 +46,9 @@ from ortbench.model.schema import Direction, Link
 from ortbench.plan.bandwidth_plan import CopyPlan, check, parse_size, sizes
 from ortbench.plan.target import Target
 from ortbench.report.markdown import markdown
-from ortbench.report.page.chart_data.copies import copies_of
-from ortbench.report.page.chart_svg import sheet
-from ortbench.report.page.chart_svg.draw import svg_file
+from ortbench.features.page.report.chart_data.copies import copies_of
+from ortbench.features.page.report.chart_svg import sheet
+from ortbench.features.page.report.chart_svg.draw import svg_file
 from ortbench.report.records import records_csv
 from tests.results import (
     Copied,

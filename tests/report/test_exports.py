@@ -17,10 +17,10 @@ from ortbench.core.stats import SAMPLES_FOR
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.model.result_file import load
-from ortbench.report.exports import junit as exports_junit
-from ortbench.report.exports import services
-from ortbench.report.exports.junit import ERROR, SKIPPED, Outcome, junit, outcomes_of_checks, outcomes_of_run
-from ortbench.report.exports.services import SUMMARY_CUT, SUMMARY_LIMIT, action_json, bmf, step_summary
+from ortbench.features.junit import report as exports_junit
+from ortbench.features.services import report as services
+from ortbench.features.junit.report import ERROR, SKIPPED, Outcome, junit, outcomes_of_checks, outcomes_of_run
+from ortbench.features.services.report import SUMMARY_CUT, SUMMARY_LIMIT, action_json, bmf, step_summary
 from tests.conftest import ROOT
 from tests.results import broken, measured, published, result_of, steady
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ortbench.model.result import FAILED, Case, Result
-from ortbench.report.page.chart_data.copies import bandwidth
-from ortbench.report.page.chart_data.model import Chart, Scatter, StackedBars
-from ortbench.report.page.chart_data.samples import distribution, drift, samples_of
-from ortbench.report.page.chart_data.times import latencies, phases
-from ortbench.report.page.chart_svg.draw import draw
-from ortbench.report.page.chart_svg.sheet import WIDE
-from ortbench.report.page.parts import charts_of
+from ortbench.features.page.report.chart_data.copies import bandwidth
+from ortbench.features.page.report.chart_data.model import Chart, Scatter, StackedBars
+from ortbench.features.page.report.chart_data.samples import distribution, drift, samples_of
+from ortbench.features.page.report.chart_data.times import latencies, phases
+from ortbench.features.page.report.chart_svg.draw import draw
+from ortbench.features.page.report.chart_svg.sheet import WIDE
+from ortbench.features.page.report.parts import charts_of
 from tests.odd import MS, swept, usual, without_samples
 from tests.results import broken, measured, result_of, steady, with_bytes
 

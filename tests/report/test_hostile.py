@@ -23,14 +23,14 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import LONGEST, plain_name, visible, visible_lines
 from ortbench.model.result import FAILED
 from ortbench.model.result_file import parse
-from ortbench.report.exports.junit import ERROR, Outcome, junit
-from ortbench.report.exports.services import action_json
+from ortbench.features.junit.report import ERROR, Outcome, junit
+from ortbench.features.services.report import action_json
 from ortbench.report.markdown import escaped, markdown
 from ortbench.report.model import Column, Command, Heading, Kind, Note, Notes, Paragraph, Report, Table, Title
-from ortbench.report.page.chart_data.times import latencies, stage_times
-from ortbench.report.page.chart_svg.draw import draw
-from ortbench.report.page.chart_svg.sheet import WIDE
-from ortbench.report.page.page import build_page
+from ortbench.features.page.report.chart_data.times import latencies, stage_times
+from ortbench.features.page.report.chart_svg.draw import draw
+from ortbench.features.page.report.chart_svg.sheet import WIDE
+from ortbench.features.page.report.page import build_page
 from ortbench.report.records import csv_text
 from ortbench.report.terminal import listing
 from ortbench.report.terminal.print import print_report

@@ -10,13 +10,13 @@ import pytest
 
 from ortbench.analysis.loads.levels import load_cases
 from ortbench.model.result import UNSUPPORTED, Case, Result
-from ortbench.report.exports.junit import outcomes_of_run
-from ortbench.report.exports.services import action_json
+from ortbench.features.junit.report import outcomes_of_run
+from ortbench.features.services.report import action_json
 from ortbench.report.load import mode_curves, open_table
 from ortbench.report.markdown import markdown
-from ortbench.report.page.chart_data.curves import by_clients, by_rate
-from ortbench.report.page.chart_data.model import LineChart
-from ortbench.report.page.page import build_page
+from ortbench.features.page.report.chart_data.curves import by_clients, by_rate
+from ortbench.features.page.report.chart_data.model import LineChart
+from ortbench.features.page.report.page import build_page
 from ortbench.report.records import frame, records_csv
 from ortbench.report.run import build, write_run
 from tests.report.test_page import Page

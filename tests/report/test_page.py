@@ -19,8 +19,8 @@ from ortbench.core.stats import Value
 from ortbench.model.result import Result
 from ortbench.model.result_file import load, save
 from ortbench.report.model import Report
-from ortbench.report.page.chart_svg.sheet import NARROW, PALETTE, WIDE
-from ortbench.report.page.page import build_page
+from ortbench.features.page.report.chart_svg.sheet import NARROW, PALETTE, WIDE
+from ortbench.features.page.report.page import build_page
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, without_samples
 from tests.results import measured, profiled, result_of, steady

@@ -9,7 +9,7 @@ from ortbench.gates.verdict import Verdict
 from ortbench.model.result import Result
 from ortbench.report import comparison, gate, run
 from ortbench.report.markdown import markdown
-from ortbench.report.page.page import build_page
+from ortbench.features.page.report.page import build_page
 from tests.facts.test_placement import made_on_the_cpu
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown

@@ -19,7 +19,7 @@ from ortbench.report import comparison
 from ortbench.report.comparison import tables
 from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Note, Table
-from ortbench.report.page.page import build_page
+from ortbench.features.page.report.page import build_page
 from ortbench.report.phrases import heading, longest_once, not_measured
 from ortbench.report.run import build, measured_cases, mode_table, split_legend, splits
 from ortbench.report.terminal.print import stacked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.report.page.chart_svg.sheet import inline
+from ortbench.features.page.report.chart_svg.sheet import inline
 
 WRITTEN = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
 <!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN"

@@ -20,7 +20,7 @@ from ortbench.model.result_file import save
 from ortbench.report import comparison, suite
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Note, Notes
-from ortbench.report.page.page import build_page
+from ortbench.features.page.report.page import build_page
 from ortbench.report.run import build, mode_table
 from ortbench.suite.record import MISSING, Record, figures
 from tests.conftest import ortbench

@@ -27,7 +27,7 @@ from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from ortbench.model.timeline import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.plan.plan import Plan
-from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
+from ortbench.features.trace.report import chrome_trace, trace_json
 from ortbench.worker.measuring import step_times
 from ortbench.worker.modes.base import Step
 from ortbench.worker.proofs.sync import Sync

@@ -13,8 +13,8 @@ from ortbench.facts.findings import facts_of
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
-from ortbench.report.exports.junit import outcomes_of_run
-from ortbench.report.exports.services import action_json
+from ortbench.features.junit.report import outcomes_of_run
+from ortbench.features.services.report import action_json
 from ortbench.report.run import mode_table
 from ortbench.suite.record import figures
 from tests.conftest import MODELS, cases, measure

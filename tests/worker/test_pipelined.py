@@ -19,10 +19,10 @@ from ortbench.facts.findings import headline
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate
 from ortbench.model.result import OK, Case, Result
-from ortbench.report.exports.junit import outcomes_of_run
-from ortbench.report.exports.services import action_json
-from ortbench.report.page.chart_data.samples import distribution
-from ortbench.report.page.chart_data.times import latencies, phases
+from ortbench.features.junit.report import outcomes_of_run
+from ortbench.features.services.report import action_json
+from ortbench.features.page.report.chart_data.samples import distribution
+from ortbench.features.page.report.chart_data.times import latencies, phases
 from ortbench.report.records import records
 from ortbench.report.run import mode_table
 from tests.conftest import MODELS, ortbench

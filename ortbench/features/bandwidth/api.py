@@ -54,7 +54,7 @@ class Bandwidth(Saved):
         if not measured(self):
             raise BadInput("there is no picture of it: nothing was measured")
         from ortbench.features.bandwidth.page import bandwidth_curve
-        from ortbench.report.page.chart_svg.draw import figure
+        from ortbench.features.page.report.chart_svg.draw import figure
 
         return figure(bandwidth_curve(self))
 

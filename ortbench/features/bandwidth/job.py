@@ -79,6 +79,6 @@ def write_tables(result: Result, folder: Path) -> None:
     write_or_note(folder / "table.csv", records_csv(result))
     if measured(result) and find_spec("matplotlib") is not None:
         from ortbench.features.bandwidth.page import bandwidth_curve
-        from ortbench.report.page.chart_svg.draw import svg_file  # it takes longer to import than all else
+        from ortbench.features.page.report.chart_svg.draw import svg_file  # it takes longer to import than all else
 
         write_or_note(folder / "bandwidth.svg", svg_file(bandwidth_curve(result)))

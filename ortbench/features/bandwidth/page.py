@@ -5,8 +5,8 @@ from __future__ import annotations
 from ortbench.features.bandwidth.analysis import TITLES, gbps, measured, size_of
 from ortbench.model.modes import DIRECTIONS, MEMORIES, ORDINARY
 from ortbench.model.result import Result
-from ortbench.report.page.chart_data.copies import LOOKS
-from ortbench.report.page.chart_data.model import Line, Scatter
+from ortbench.features.page.report.chart_data.copies import LOOKS
+from ortbench.features.page.report.chart_data.model import Line, Scatter
 from ortbench.report.phrases import ep_line
 
 

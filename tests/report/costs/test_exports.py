@@ -8,8 +8,8 @@ from typing import Any
 from ortbench.gates.limits import Check
 from ortbench.model.metrics import METRICS
 from ortbench.model.result import Result
-from ortbench.report.exports.junit import junit, outcomes_of_gate, outcomes_of_run
-from ortbench.report.exports.services import action_json, bmf
+from ortbench.features.junit.report import junit, outcomes_of_gate, outcomes_of_run
+from ortbench.features.services.report import action_json, bmf
 from tests.report.costs.test_host import costly
 from tests.results import MS, broken, drawing, measured, result_of, steady, weighed
 

@@ -19,7 +19,7 @@ from ortbench.report.costs import cost_parts, host_table
 from ortbench.report.glossary import Group, entries
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Report
-from ortbench.report.page.page import build_page
+from ortbench.features.page.report.page import build_page
 from ortbench.report.run import build
 from ortbench.report.suite import build as build_suite
 from ortbench.report.suite import csv as suite_csv

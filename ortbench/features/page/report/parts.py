@@ -18,13 +18,13 @@ from ortbench.core.safe_text import visible_lines
 from ortbench.model.kinds import kind_of
 from ortbench.model.result import Result
 from ortbench.report import model
-from ortbench.report.page.chart_data.copies import bandwidth
-from ortbench.report.page.chart_data.curves import by_clients, by_rate, rates_by_size, times_by_size
-from ortbench.report.page.chart_data.model import Chart
-from ortbench.report.page.chart_data.samples import distribution, drift, memory
-from ortbench.report.page.chart_data.times import latencies, link_costs, phases, stage_times, start_parts, step_times
-from ortbench.report.page.chart_svg.draw import draw
-from ortbench.report.page.chart_svg.sheet import NARROW, PALETTE, WIDE
+from ortbench.features.page.report.chart_data.copies import bandwidth
+from ortbench.features.page.report.chart_data.curves import by_clients, by_rate, rates_by_size, times_by_size
+from ortbench.features.page.report.chart_data.model import Chart
+from ortbench.features.page.report.chart_data.samples import distribution, drift, memory
+from ortbench.features.page.report.chart_data.times import latencies, link_costs, phases, stage_times, start_parts, step_times
+from ortbench.features.page.report.chart_svg.draw import draw
+from ortbench.features.page.report.chart_svg.sheet import NARROW, PALETTE, WIDE
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
 _CLASSES = {model.BAD: "bad", model.UNCLEAR: "warn"}  # of notes, by their tones
@@ -33,7 +33,7 @@ _CLASSES = {model.BAD: "bad", model.UNCLEAR: "warn"}  # of notes, by their tones
 def filled_in(template: str, **values: object) -> str:
     """A template of this folder with its values in it, every text of them escaped."""
     environment = Environment(
-        loader=PackageLoader("ortbench.report.page", "."),
+        loader=PackageLoader("ortbench.features.page.report", "."),
         autoescape=True,
         finalize=_shown,
         undefined=StrictUndefined,

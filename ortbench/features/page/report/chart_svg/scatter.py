@@ -11,8 +11,8 @@ from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 
 from ortbench.core import units
-from ortbench.report.page.chart_data.model import Look, Mark, Scatter
-from ortbench.report.page.chart_svg import sheet as paper
+from ortbench.features.page.report.chart_data.model import Look, Mark, Scatter
+from ortbench.features.page.report.chart_svg import sheet as paper
 
 _LABELLED = 3  # so many marks can have their label beside them
 

@@ -10,8 +10,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
-from ortbench.report.page.chart_data.model import Axis, Limit, Line, LineChart, Panel
-from ortbench.report.page.chart_svg import sheet as paper
+from ortbench.features.page.report.chart_data.model import Axis, Limit, Line, LineChart, Panel
+from ortbench.features.page.report.chart_svg import sheet as paper
 
 _LEFT, _RIGHT = 68, {True: 22, False: 14}  # px
 _ABOVE, _BELOW, _NAME = 26, 28, 18  # px, of a panel: what stands above it, its axis, the axis' name

@@ -13,11 +13,11 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure as Canvas
 
-from ortbench.report.page.chart_data.model import DotRows, Drawing, Histograms, LineChart, Scatter, StackedBars
-from ortbench.report.page.chart_svg.lines import lines
-from ortbench.report.page.chart_svg.rows import bars, dots, histograms
-from ortbench.report.page.chart_svg.scatter import scatter
-from ortbench.report.page.chart_svg.sheet import MARGIN, PALETTE, PAPER, STYLE, WIDE, Sheet, standalone
+from ortbench.features.page.report.chart_data.model import DotRows, Drawing, Histograms, LineChart, Scatter, StackedBars
+from ortbench.features.page.report.chart_svg.lines import lines
+from ortbench.features.page.report.chart_svg.rows import bars, dots, histograms
+from ortbench.features.page.report.chart_svg.scatter import scatter
+from ortbench.features.page.report.chart_svg.sheet import MARGIN, PALETTE, PAPER, STYLE, WIDE, Sheet, standalone
 
 
 def draw(drawing: Drawing, width: int, salt: str) -> str:

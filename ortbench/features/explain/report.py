@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 INDEX = "README.md"
-_PACKAGE = Path(__file__).parent.parent
+_PACKAGE = Path(__file__).parent.parent.parent
 _PLACES = (_PACKAGE / "docs", _PACKAGE.parent / "docs")  # as it is installed, and in a source tree
 _HEADING = re.compile(r"(#+) +(.+?) *$")
 _LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")

@@ -21,7 +21,7 @@ from ortbench.core.stats import SAMPLES_FOR, Value
 from ortbench.model.metrics import USUAL
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
-from ortbench.report.exports.junit import plain_line, samples_text, told_apart
+from ortbench.features.junit.report import plain_line, samples_text, told_apart
 from ortbench.report.model import NOTHING
 from ortbench.report.phrases import device_name
 

@@ -32,7 +32,7 @@ from ortbench.report import model
 from ortbench.report.comparison import legend, setting_notes
 from ortbench.report.comparison import tables as side_by_side
 from ortbench.report.outputs import doubt_part, outputs_part
-from ortbench.report.page.parts import Drawn, Section, charts_of_many, drawn, sections
+from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, drawn, sections
 from ortbench.report.phrases import has_items, heading
 
 # Several results

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ortbench.core import units
 from ortbench.core.safe_text import visible
 from ortbench.core.stats import SAMPLES_FOR
-from ortbench.report.page.chart_data.model import Bar, DotRows, Fill, Histograms, Samples, StackedBars, look_of
-from ortbench.report.page.chart_data.samples import edge_of
-from ortbench.report.page.chart_svg import sheet as paper
+from ortbench.features.page.report.chart_data.model import Bar, DotRows, Fill, Histograms, Samples, StackedBars, look_of
+from ortbench.features.page.report.chart_data.samples import edge_of
+from ortbench.features.page.report.chart_svg import sheet as paper
 
 _BAR = 20  # px, height of a bar
 _LABEL = 20  # px, height of the labels above one

@@ -25,10 +25,10 @@ from ortbench.model.result_file import result_json
 from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, Block, Note, Report, Table
-from ortbench.report.page.chart_svg.draw import draw
-from ortbench.report.page.chart_svg.sheet import WIDE
-from ortbench.report.page.overview import overview
-from ortbench.report.page.parts import Drawn, Section, charts_of, drawn, filled_in, notes, sections, tables
+from ortbench.features.page.report.chart_svg.draw import draw
+from ortbench.features.page.report.chart_svg.sheet import WIDE
+from ortbench.features.page.report.overview import overview
+from ortbench.features.page.report.parts import Drawn, Section, charts_of, drawn, filled_in, notes, sections, tables
 from ortbench.report.phrases import heading, longest_once, remark, result_name
 from ortbench.report.run import build
 

@@ -13,7 +13,7 @@ from ortbench.model.modes import D2H, H2D, LATENCY, START_PARTS, is_rate
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES, INFERENCE, PER_RUN, WHOLE, Segment, segments_of
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
-from ortbench.report.page.chart_data import model
+from ortbench.features.page.report.chart_data import model
 
 # Phases
 

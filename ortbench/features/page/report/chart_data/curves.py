@@ -16,7 +16,7 @@ from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, THROUGHPUT
 from ortbench.model.result import LOAD, Case, Result
 from ortbench.model.slo import Slo, slo_of
 from ortbench.report.model import NOTHING, Column, Kind, Table, between, columns
-from ortbench.report.page.chart_data import model
+from ortbench.features.page.report.chart_data import model
 
 _TAILS = ("p99", "p95", "p50", "mean")  # what a line of latencies can be of, the usual one first
 

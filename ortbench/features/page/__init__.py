@@ -1,0 +1,1 @@
+"""The page of results that opens anywhere, and its charts."""
