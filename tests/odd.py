@@ -11,10 +11,10 @@ import numpy as np
 from ortbench.analysis.derive import derive
 from ortbench.analysis.loads.levels import load_cases
 from ortbench.core.stats import Value, summarise
-from ortbench.model.modes import MODES
-from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.features.page.report import parts
 from ortbench.features.page.report.page import build_page
+from ortbench.model.modes import MODES
+from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
 from tests.results import (
     CROSSING,
     STAYING,

@@ -13,8 +13,8 @@ from PIL import Image
 from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
-from ortbench.model.result_file import load
 from ortbench.features.page.report.page import build_page
+from ortbench.model.result_file import load
 from tests import browser
 from tests.conftest import ROOT
 

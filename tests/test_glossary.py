@@ -14,6 +14,8 @@ import ortbench
 from ortbench.analysis import packages
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.analysis.nodes.config_keys import CODES
+from ortbench.features.explain.report import names, page_of, section
+from ortbench.features.page.report.page import build_page
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.kinds import kinds
 from ortbench.model.metrics import METRICS
@@ -23,8 +25,6 @@ from ortbench.report.bars import SPLIT
 from ortbench.report.case_table import ON_DEVICE, header
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING, Table
-from ortbench.features.page.report.page import build_page
-from ortbench.features.explain.report import names, page_of, section
 from ortbench.report.run import build
 from ortbench.suite import record
 from tests.conftest import ROOT

@@ -14,6 +14,7 @@ from ortbench.analysis.link import add_shares
 from ortbench.core.stats import Value
 from ortbench.core.units import duration
 from ortbench.facts.run import copy_share
+from ortbench.features.page.report.page import build_page
 from ortbench.gates.contests import own_contests, regression_contests
 from ortbench.gates.limits import Limits
 from ortbench.model import modes
@@ -34,7 +35,6 @@ from ortbench.model.modes import (
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes
 from ortbench.plan.target import Inputs, Target
-from ortbench.features.page.report.page import build_page
 from ortbench.report.run import mode_table, splits
 from ortbench.worker.modes.make import CLASSES, make_mode
 from ortbench.worker.session import first_run, providers, session

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ortbench.core import units
+from ortbench.core import features, units
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import visible
 from ortbench.facts.findings import headline
@@ -108,15 +108,7 @@ class Result(Saved):
         Raises:
             BadInput: there is no such picture of this result.
         """
-        from ortbench.features.page.report.chart_svg.draw import figure
-        from ortbench.features.page.report.parts import charts_of
-
-        found = {it.title: it for it in charts_of(self)}
-        if not found:
-            raise BadInput("there is no picture of it: nothing was measured")
-        if picture is not None and picture not in found:
-            raise BadInput(f"picture {picture!r}: there is no such one; there are {', '.join(map(repr, found))}")
-        return figure(found[picture or next(iter(found))].drawing)
+        return _figure("figure_of", self, picture)
 
     def markdown(self) -> str:
         """The report as Markdown, as ``table.md`` has it."""
@@ -126,7 +118,7 @@ class Result(Saved):
 
     def html(self) -> str:
         """The whole page, which opens anywhere, as ``--html`` writes it."""
-        return _page([self], [""])
+        return _html("page_of", [self], [""])
 
     def json(self) -> str:
         """The text of the result file."""
@@ -141,9 +133,7 @@ class Result(Saved):
         files.save(self, Path(path))
 
     def _repr_html_(self) -> str:
-        from ortbench.features.page.report.page import of_result
-
-        return of_result(self)
+        return _html("first_part_of", self)
 
     def __repr__(self) -> str:
         return f"<ortbench.Result {in_a_line(self)}>"
@@ -245,13 +235,7 @@ class Comparison:
         Raises:
             BadInput: nothing was measured.
         """
-        from ortbench.features.page.report.chart_svg.draw import figure
-        from ortbench.features.page.report.parts import charts_of_many
-
-        found = charts_of_many(self.results, self.names)
-        if not found:
-            raise BadInput("there is no picture of it: nothing was measured")
-        return figure(found[0].drawing)
+        return _figure("figure_of_several", self.results, self.names)
 
     def markdown(self) -> str:
         """The report as Markdown."""
@@ -259,7 +243,7 @@ class Comparison:
 
     def html(self) -> str:
         """A page of all results and their comparison, as ``ortbench report`` makes it."""
-        return _page(self.results, self.names)
+        return _html("page_of", self.results, self.names)
 
     def _repr_html_(self) -> str:
         return tables_of(self._report)
@@ -285,10 +269,14 @@ def read(path: str | PathLike[str]) -> Result:
     return Result.of(result, file.parent, saved_samples(file.parent) if kind_of(result.kind).samples else None)
 
 
-def _page(results: Sequence[Result], names: Sequence[str]) -> str:
-    from ortbench.features.page.report.page import build_page
+def _html(view: str, *arguments: Any) -> str:
+    text: str = features.view(view)(*arguments)
+    return text
 
-    return build_page(results, names)
+
+def _figure(view: str, *arguments: Any) -> Figure:
+    figure: Figure = features.view(view)(*arguments)
+    return figure
 
 
 def markdown_of(report: Report) -> str:
@@ -300,10 +288,9 @@ def markdown_of(report: Report) -> str:
 def tables_of(report: Report, said: Sequence[str] | None = None) -> str:
     """A report's tables as HTML, below its title and what is to be said, by default its notes."""
     from ortbench.report.model import Notes, SideBySide, Table
-    from ortbench.features.page.report.page import of_tables
 
     blocks = [block for part in report.parts for block in part]
     tables = [block for block in blocks if isinstance(block, Table)]
     tables += [block.table for block in blocks if isinstance(block, SideBySide) and block.table is not None]
     notes = [note.text for block in blocks if isinstance(block, Notes) for note in block.notes]
-    return of_tables(report.title, tables, notes if said is None else said)
+    return _html("tables_of", report.title, tables, notes if said is None else said)

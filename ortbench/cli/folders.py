@@ -83,4 +83,4 @@ def report(
     """An HTML file with verdict, plots, tables and how they were measured."""
     from ortbench.jobs import compare as job
 
-    job.report(results, given.get("html"))
+    job.report(results, make(OutputOptions, given))

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ortbench.cli import HELP_ALL, commands
+from ortbench.core import features
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import may
 from ortbench.model.modes import ALL_MODES, CHAIN_MODES, EVERY, LOAD_MODES, LOOP_MODES, MODES, USUAL
@@ -198,18 +199,20 @@ class Command(_HelpReadPlainly, TyperCommand):
             _read_plainly(param)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of a command line; what is wrong in it is told to CI too, if `--junit` is in it; `BadInput`: an option is
+        """Read the words of a command line; what is wrong in it is written for CI too, where an option says so; `BadInput`: an option is
         there twice that can be given once; the parser itself would take the last one."""
         if ctx.resilient_parsing:  # a shell asks what could follow, and nothing can be wrong yet
             return super().parse_args(ctx, args)
-        if any(param.name == "junit" for param in self.params):
-            from ortbench.jobs.publishing import await_junit
+        of_errors = {flag.replace("-", "_"): flag for flag, it in features.writers().items() if it.of_errors}
+        if any(param.name in of_errors for param in self.params):
+            from ortbench.jobs.publishing import await_error_files
 
-            await_junit(None)
+            await_error_files({})
             parser = self.make_parser(ctx)
             parser.ignore_unknown_options = True
             with suppress(Exception):  # what cannot be read at all is said below
-                await_junit(parser.parse_args(args=list(args))[0].get("junit"))
+                values = parser.parse_args(args=list(args))[0]
+                await_error_files({flag: values[name] for name, flag in of_errors.items() if values.get(name)})
         _, _, order = self.make_parser(ctx).parse_args(args=[*args])
         for param, times in Counter(order).items():
             if times > 1 and param.param_type_name == "option" and not param.multiple:

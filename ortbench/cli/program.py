@@ -20,7 +20,7 @@ import typer
 from ortbench.cli import COMPLETING, HELP, commands, spelled_out
 from ortbench.cli.options import Command, Program, function_of
 from ortbench.cli.overview import ABOUT, BEGIN, OWN, WIDEST
-from ortbench.core import printed, safe_stdio, signals
+from ortbench.core import features, printed, safe_stdio, signals
 from ortbench.core.errors import (
     BAD_INPUT,
     BENCHMARK_FAILED,
@@ -137,7 +137,6 @@ def _instead(command: str, name: str) -> str | None:
 
 
 _NO_NUMBER = r"Invalid value for '(.+)': Input should be a valid \w+, unable to parse .*"
-_WRITTEN = ("--html", "--json", "--markdown", "--junit")  # options that look as if they took no value
 _ALIKE = 0.75  # of two names: less is no slip of the fingers
 
 
@@ -187,7 +186,7 @@ def _carry_out(typed: list[str]) -> int:
                 f"{typed[0]} takes one model; ortbench suite FILE takes several (ortbench explain --more suites.md)"
             )
         for option, value in pairwise(typed) if "extra argument" in said else ():
-            if option in _WRITTEN and value.startswith("--"):
+            if option in ("--json", "--markdown", *(f"--{it}" for it in features.writers())) and value.startswith("--"):
                 instead = f"{option} takes a path, and {value} stands in its place: {option} PATH"
         message = f"{said} (see --help)" if instead is None else instead
         complain(message)

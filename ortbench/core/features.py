@@ -12,8 +12,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from ortbench.core.errors import BadInput
+
 MEASURE, COMPARE, INSPECT, EXPORT = "Measure", "Compare", "Inspect", "Export"
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
+# Those whose results are written for other programs too; other features' commands are in the group of the last word.
+REPORTED = ("run", "loop", "chain", "load", "sweep", "soak", "gate", "suite", "suite merge", "reported")
 GROUPS = (MEASURE, COMPARE, INSPECT, EXPORT)  # in which help and the README list commands
 
 
@@ -28,9 +32,28 @@ class Command(NamedTuple):
     options: Mapping[str, Mapping[str, Any]] = {}
 
 
+class Writer(NamedTuple):
+    """Writes what a command came to into the file that an option names: a function of a module, called after the option (``html_file``),
+    gives the content, of an `ortbench.report.publication.Publication` and the path."""
+
+    module: str  # of the feature's folder
+    place: int  # of the option in help
+    help: str
+    commands: tuple[str, ...] = REPORTED
+    common: tuple[str, ...] = ()  # of them, those whose ``--help`` shows it
+    per: Mapping[str, Mapping[str, Any]] = {}  # by command, what is declared otherwise there
+    after_screen: bool = False  # as it takes a while
+    to_stdout: bool = True  # whether it may be written there
+    of_errors: bool = False  # whether an error that ends a command is written too
+    of_timelines: bool = False  # whether timelines have to be recorded
+    of_stored: str = ""  # what `ortbench report` writes by default, beside the results
+    message: str = ""  # about the file, where {path} is its path
+
+
 class Feature(NamedTuple):
     commands: Mapping[str, Command] = {}
     needs: tuple[str, ...] = ()  # other features
+    uses: tuple[str, ...] = ()  # others that it can do without: it asks `is_there` before it imports their modules
     api: tuple[str, ...] = ()  # what `import ortbench` has from its module `api`
     when_open: str = ""  # the module whose function of this name gives results what is known before they are measured
     requests: Mapping[str, str] = {}  # to a worker: the module of the folder that has a function of that name
@@ -38,6 +61,10 @@ class Feature(NamedTuple):
     options: Mapping[str, tuple[str, ...]] = {}
     # Kinds of plans, which are keys of a suite's benches, with the functions of `plan.py` that make them.
     plans: Mapping[str, str] = {}
+    writers: Mapping[str, Writer] = {}  # by option
+    # By a variable of the environment that asks for it: the module of the folder whose `take_report` gets every report, as Markdown.
+    report_takers: Mapping[str, str] = {}
+    views: Mapping[str, str] = {}  # of results in Python: the module of the folder that has a function of that name
 
 
 @cache
@@ -45,6 +72,10 @@ def features() -> dict[str, Feature]:
     """The records of all features that are there, by the names of their folders."""
     folders = sorted(it.name for it in os.scandir(_FOLDER) if os.path.exists(f"{it.path}/feature.py"))
     return {name: import_module(module_of(name, "feature")).FEATURE for name in folders}
+
+
+def is_there(feature: str) -> bool:
+    return feature in features()
 
 
 def module_of(feature: str, module: str) -> str:
@@ -95,3 +126,28 @@ def requests() -> dict[str, str]:
     return {
         request: module_of(name, it) for name, record in features().items() for request, it in record.requests.items()
     }
+
+
+@cache
+def writers() -> dict[str, Writer]:
+    """Those of all features, by option, in the order of help."""
+    found = [
+        (flag, writer._replace(module=module_of(name, writer.module)))
+        for name, record in features().items()
+        for flag, writer in record.writers.items()
+    ]
+    return dict(sorted(found, key=lambda it: it[1].place))
+
+
+def view(name: str) -> Callable[..., Any]:
+    """The function of a feature that shows results in Python; `BadInput`: no feature has it."""
+    for feature, record in features().items():
+        if name in record.views:
+            return function_of(module_of(feature, record.views[name]), name)
+    raise BadInput(f"no feature is here that gives {name.replace('_', ' ')} results")
+
+
+def function_of(module: str, name: str) -> Callable[..., Any]:
+    """A function that is called as something that people type or see."""
+    found: Callable[..., Any] = getattr(import_module(module), name.translate(str.maketrans("-. ", "___")))
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,20 +13,22 @@ from ortbench.analysis.comparing.compare import not_shown
 from ortbench.analysis.comparing.naming import called, natural
 from ortbench.analysis.comparing.series import Selection
 from ortbench.analysis.why.explain import Why, explain
+from ortbench.core import features
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.paths import Kind, check_readable, is_folder, kind_of
 from ortbench.core.safe_text import complain, first_of, visible
 from ortbench.core.units import count
 from ortbench.facts.fact import record
 from ortbench.facts.why import why_data, why_facts
-from ortbench.jobs.publishing import check_place, check_wanted, json_text, page_of, publish, write
+from ortbench.jobs.publishing import check_wanted, json_text, publish, write_files
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Finding
 from ortbench.plan.compare_options import Compared
 from ortbench.plan.output_options import OutputOptions
 from ortbench.report import comparison
-from ortbench.report.model import Report
+from ortbench.report.model import Block, Report
+from ortbench.report.publication import Part, Publication
 from ortbench.report.why import why_parts
 
 
@@ -70,7 +73,15 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
         names = called(loaded, paths)
         reports.append(comparison.build_alone([names[number] for number in alone]))
     data = {"records": records, "findings": findings} | ({} if told is None else {"why": why_data(told)})
-    publish(wanted, reports, lambda: json_text(data), page=lambda: page_of(loaded, called(loaded, paths), before=parts))
+    publish(wanted, reports, lambda: json_text(data), publication=lambda: _publication(loaded, paths, before=parts))
+
+
+def _publication(
+    results: Sequence[Result], paths: Sequence[Path], before: Sequence[Sequence[Block]] = ()
+) -> Publication:
+    return Publication(
+        "ortbench", [Part(*it) for it in zip(results, called(results, paths), strict=True)], before=before
+    )
 
 
 def explained(results: Sequence[Result], only: Compared) -> Why:
@@ -125,16 +136,24 @@ def _groups(results: Sequence[Result]) -> list[list[int]]:
     return [group for group in groups if len(group) > 1]
 
 
-def report(places: Sequence[Path], html: str | None) -> None:
-    """Make one page of results: in a file, on standard output (``-``), or by default beside the result, in the folder of all,
-    or here; `BadInput` for a file that is no result, a folder without one, or a place that cannot be written."""
+def report(places: Sequence[Path], wanted: OutputOptions) -> None:
+    """Write results in the forms that are wanted, by default in those for stored results: beside the result, in the folder of all, or
+    here; print them where there is no such form. `BadInput` for a file that is no result, a folder without one, or a place that
+    cannot be written."""
     paths = results_at(places)
-    inside = places[0] / "report.html" if is_folder(places[0]) else places[0].with_name("report.html")
-    place = html or ("report.html" if len(places) > 1 else str(inside))
-    check_place(place, "--html")
+    folder = Path() if len(places) > 1 else places[0] if is_folder(places[0]) else places[0].parent
+    usual = {flag: str(folder / it.of_stored) for flag, it in features.writers().items() if it.of_stored}
+    wanted = replace(wanted, files=wanted.files or usual)
+    check_wanted(wanted)
     results = [load(path) for path in paths]
-    if write(place, page_of(results, called(results, paths)), "--html") and place != "-":
-        print(visible(f"Saved in {place}"))
+    for place in write_files(_publication(results, paths), wanted, after_screen=True):
+        if place != "-":
+            print(visible(f"Saved in {place}"))
+    for result, path in zip(results, paths, strict=True) if not wanted.files else ():
+        from ortbench.report.screens.screen import screen
+        from ortbench.report.terminal.print import print_report
+
+        print_report(screen(result, str(path.parent)))
 
 
 def results_at(places: Sequence[Path]) -> list[Path]:

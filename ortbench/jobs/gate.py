@@ -32,7 +32,7 @@ from ortbench.gates.stored import check_stored
 from ortbench.gates.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.measuring import ForecastLine, Place, measure, new_place, observed, saves
-from ortbench.jobs.publishing import Exports, check_wanted, page_of, publish
+from ortbench.jobs.publishing import check_wanted, publish
 from ortbench.model.kinds import SOAK, kind_of
 from ortbench.model.metrics import USUAL
 from ortbench.model.modes import LATENCY
@@ -50,6 +50,7 @@ from ortbench.plan.soak_plan import Soak
 from ortbench.plan.target import Inputs
 from ortbench.report.gate import build_gate, gate_screen, verdict_report
 from ortbench.report.markdown import markdown
+from ortbench.report.publication import Part, Publication
 from ortbench.report.why import told_in_lines, why_parts
 from ortbench.suite import chain_file
 
@@ -337,20 +338,20 @@ def measure_until_decided(asked: AskedGate, wanted: OutputOptions) -> int:
 
 
 def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
-    from ortbench.features.junit.report import outcomes_of_gate
-
     why = verdict.why
-    outcomes = partial(outcomes_of_gate, verdict.results, verdict.checks, told_in_lines(why) if why else "")
-    exports = Exports("ortbench gate", outcomes, verdict.results[:1])
-    page = partial(
-        page_of, verdict.results[::-1], verdict.names[::-1], (), why_parts(why) if why else (), verdict_report(verdict)
-    )
+
+    def publication() -> Publication:
+        candidate, *baselines = zip(verdict.results, verdict.names, strict=True)
+        parts = [Part(*it, is_baseline=True) for it in baselines[::-1]]
+        parts.append(Part(*candidate, checks=verdict.checks))
+        before, text = (why_parts(why), told_in_lines(why)) if why else ((), "")
+        return Publication("ortbench gate", parts, verdict_report(verdict), before, text)
+
     publish(
         wanted,
         [build_gate(verdict)],
         partial(verdict_json, verdict),
-        exports=exports,
-        page=page,
+        publication=publication,
         screens=[gate_screen(verdict)],
     )
     for line in verdict.failed:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ortbench.core import files, printed, safe_text
+from ortbench.core import features, files, printed, safe_text
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.core.paths import Kind, check_readable, is_folder, kind_of, may
 from ortbench.core.safe_text import complain
@@ -18,17 +18,8 @@ if TYPE_CHECKING:
     from ortbench.jobs.measuring import Measured
     from ortbench.model.result import Result
     from ortbench.plan.output_options import OutputOptions
-    from ortbench.features.junit.report import Outcome
-    from ortbench.report.model import Block, Report
-
-
-class Exports(NamedTuple):
-    """What CI systems read."""
-
-    suite: str  # the name of the JUnit suite
-    outcomes: Callable[[], Sequence[Outcome]]  # gives its cases
-    results: Sequence[Result]  # whose figures are exported
-    labels: Sequence[str] = ()  # which of several configurations each is of; "" where its EP says it
+    from ortbench.report.model import Report
+    from ortbench.report.publication import Publication
 
 
 def publish(
@@ -37,27 +28,29 @@ def publish(
     json: Callable[[], str],
     *,
     markdown: str | None = None,
-    exports: Exports | None = None,
-    page: Callable[[], str] | None = None,
+    publication: Callable[[], Publication] | None = None,
     screens: Sequence[Report] | None = None,
 ) -> None:
     """Write and print what a command came to, as far as that is wanted; a file that cannot be written is noted.
 
-    `json` and `page` give what ``--json`` and ``--html`` write; `markdown` is of the whole, by default of the reports; without
-    ``--verbose`` `screens` are printed, by default the reports in brief.
+    `json` gives what ``--json`` writes, `publication` what features write in forms of their own; `markdown` is of the whole, by default
+    of the reports; without ``--verbose`` `screens` are printed, by default the reports in brief.
     """
-    if exports is not None:
-        _write_exports(exports, wanted)
+    whole = None if publication is None or not wanted.files else publication()
+    write_files(whole, wanted, after_screen=False)
     if markdown is None:
         from ortbench.report.markdown import markdown as as_markdown
 
         markdown = "\n".join(as_markdown(report, wanted.verbose) for report in reports)
-    summarise_job(markdown)
+    for feature, record in features.features().items():
+        for variable, module in record.report_takers.items():
+            if os.environ.get(variable):
+                features.function_of(features.module_of(feature, module), "take_report")(markdown)
     if wanted.markdown is not None:
         write(wanted.markdown, markdown, "--markdown")
     if wanted.json is not None:
         write(wanted.json, json(), "--json")
-    if not wanted.quiet and "-" not in (wanted.markdown, wanted.json, wanted.html):
+    if not wanted.quiet and not wanted.on_stdout:
         from ortbench.report.terminal.print import print_report
 
         if not wanted.verbose:
@@ -68,22 +61,28 @@ def publish(
             if number:
                 print()
             print_report(report, wanted.verbose)
-    if wanted.html is not None and page is not None:
-        write(wanted.html, page(), "--html")
+    write_files(whole, wanted, after_screen=True)
     if (warning := printed.warning(where_shown=True)) and not wanted.quiet:
         complain(warning)
 
 
-def page_of(
-    results: Sequence[Result],
-    names: Sequence[str],
-    errors: Sequence[str] = (),
-    before: Sequence[Sequence[Block]] = (),
-    first: Report | None = None,
-) -> str:
-    from ortbench.features.page.report.page import build_page
+def write_files(publication: Publication | None, wanted: OutputOptions, after_screen: bool) -> list[str]:
+    """Write what features write, before the screen or after it; the paths of what could be written."""
+    paths = []
+    for flag, path in wanted.files.items():
+        writer = features.writers()[flag]
+        if publication is not None and writer.after_screen == after_screen and _write_as(flag, publication, path):
+            paths.append(path)
+            if writer.message and not wanted.quiet and not wanted.on_stdout:
+                print(safe_text.visible(writer.message.format(path=path)))
+    return paths
 
-    return build_page(results, names, errors, before, first)
+
+def _write_as(flag: str, publication: Publication, path: str) -> bool:
+    """Write a file that an option names; whether it was written."""
+    _error_files.pop(flag, None)
+    content = features.function_of(features.writers()[flag].module, f"{flag}_file")(publication, path)
+    return write(path, content, f"--{flag}")
 
 
 def publish_results(
@@ -104,34 +103,28 @@ def publish_results(
     from ortbench.report.screens.screen import screen
 
     room = HEIGHT - BEFORE * len(before)
-    labels = labels or [""] * len(found.results)
 
-    def outcomes() -> list[Outcome]:
-        from ortbench.features.junit.report import ERROR, Outcome, outcomes_of_run
+    def publication() -> Publication:
+        from ortbench.report.publication import Failure, Part, Publication
 
-        done = [
-            it for result, label in zip(found.results, labels, strict=True) for it in outcomes_of_run(result, label)
-        ]
-        return done + [Outcome(f"{model} on {ep}", ep, ERROR, str(error), 0.0) for ep, error in found.not_opened]
-
-    def page() -> str:
         names = found.names or [folder.name for folder in found.folders]
-        return page_of(found.results, names, [f"{name} failed: {error}" for name, error in found.not_opened])
+        parts = [Part(*it) for it in zip(found.results, names, labels or [""] * len(found.results), strict=True)]
+        for name, error in found.not_opened:
+            parts.append(Part(None, name, group=f"{model} on {name}", failure=Failure(name, str(error))))
+        title = f"ortbench {found.result.kind or 'run'}"
+        return Publication(title, parts, timelines=found.timelines, load_samples=found.taken)
 
     publish(
         wanted,
         [*before, *([build(found.result, str(found.folder))] if reports is None else reports)],
         json or (lambda: result_json(found.result)),
         markdown=markdown,
-        exports=Exports(f"ortbench {found.result.kind or 'run'}", outcomes, found.results, labels),
-        page=page,
+        publication=publication,
         screens=[
             *(brief(it, BEFORE) for it in before),
             *([screen(found.result, str(found.folder), room)] if reports is None else [brief(reports[-1], room)]),
         ],
     )
-    if wanted.trace is not None:
-        _write_trace(found, labels, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
     return INTERRUPTED if found.interrupted else _exit_code(found)
 
 
@@ -158,55 +151,6 @@ def say_failures(result: Result, where: str = "") -> int:
     return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED
 
 
-# Forms
-
-
-def _write_exports(exports: Exports, wanted: OutputOptions) -> None:
-    if wanted.junit is not None:
-        write_junit(wanted.junit, exports.suite, exports.outcomes())
-    if wanted.action_json is not None:
-        from ortbench.features.services.report import action_json
-
-        write(wanted.action_json, action_json(exports.results, exports.labels), "--action-json")
-    if wanted.bmf is not None:
-        from ortbench.features.services.report import bmf
-
-        write(wanted.bmf, bmf(exports.results, exports.labels), "--bmf")
-
-
-def _write_trace(found: Measured, labels: Sequence[str], path: str, quiet: bool) -> None:
-    """Write a timeline; what it lacks is said in a line each, and where it is unless that is to be quiet."""
-    import gzip
-
-    from ortbench.features.trace.report import chrome_trace, trace_json
-
-    names, results, timelines = map(list, zip(*found.timelines, strict=True))
-    if found.taken:
-        from ortbench.analysis.loads.load_levels import load_blocks
-
-        for timeline, taken in zip(timelines, found.taken, strict=True):
-            timeline.load += load_blocks(taken)
-    trace = chrome_trace(results, timelines, labels=names if any(names) else labels)
-    text = trace_json(trace)
-    content = gzip.compress(safe_text.encoded(text), mtime=0) if path.endswith(".gz") else text
-    written = _write_file(path, content, "--trace")
-    for words in trace["otherData"]["missing"]:
-        complain(f"--trace lacks: {words}")
-    if written and not quiet:
-        print(safe_text.visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))
-
-
-def summarise_job(markdown: str) -> None:
-    """GitHub's job summary, where there is one to write to; that it could not be written is noted."""
-    if os.environ.get("GITHUB_STEP_SUMMARY"):
-        from ortbench.features.services.report import step_summary
-
-        try:
-            step_summary(markdown, os.environ)
-        except BadInput as error:
-            files.note("the job summary", str(error))
-
-
 def json_text(data: Any) -> str:
     import json
 
@@ -220,52 +164,44 @@ def write_json(data: Any, json_out: str | None) -> bool:
     return json_out == "-"
 
 
-# JUnit XML of a command: what it came to, or why it came to nothing
-
-_awaited: list[str] = []  # where a file is to be, as long as it has not been written
-
-
-def await_junit(path: str | None) -> None:
-    """A command begins that is to write JUnit XML there; None: to nowhere."""
-    _awaited[:] = [] if path is None else [path]
+_error_files: dict[
+    str, str
+] = {}  # by option, where a command that ends with an error is to say so; none that is written
 
 
-def write_junit(path: str, name: str, outcomes: Sequence[Outcome]) -> None:
-    from ortbench.features.junit.report import junit
-
-    await_junit(None)
-    write(path, junit(name, outcomes), "--junit")
+def await_error_files(paths: Mapping[str, str]) -> None:
+    """A command begins, and where it is to write errors, by option."""
+    _error_files.clear()
+    _error_files.update(paths)
 
 
 def write_error(command: str, message: str) -> None:
-    """Write that a command ended with an error before it came to anything, if its file is still awaited."""
-    if not _awaited:
-        return
-    try:
-        check_place(_awaited[0], "--junit")
-    except BadInput:  # there is no place to write it
-        return
-    from ortbench.features.junit.report import ERROR, Outcome
+    """Write that a command ended with an error before it came to anything, to the files that still await it."""
+    for flag, path in [*_error_files.items()]:
+        try:
+            check_place(path, f"--{flag}")
+        except BadInput:  # there is no place to write it
+            continue
+        from ortbench.report.publication import Failure, Part, Publication
 
-    write_junit(_awaited[0], f"ortbench {command}", [Outcome("before measuring", command, ERROR, message, 0.0)])
-    for line in files.not_written():  # the error itself decides how the command ends
-        complain(line)
+        part = Part(None, group="before measuring", failure=Failure(command, message))
+        _write_as(flag, Publication(f"ortbench {command}", [part]), path)
+        for line in files.not_written():  # the error itself decides how the command ends
+            complain(line)
 
 
 # Files
 
 
-_WRITTEN = ("html", "trace", "json", "junit", "action_json", "bmf", "markdown")
-
-
 def check_wanted(wanted: OutputOptions) -> None:
     """Refuse with `BadInput`, before anything is measured, what cannot be written or read at its end."""
-    for name in _WRITTEN:
-        check_place(getattr(wanted, name), f"--{name.replace('_', '-')}")
-    if wanted.json == "-" and wanted.html == "-":
-        raise BadInput("--json and --html cannot both go to standard output")
-    if wanted.trace == "-":
-        raise BadInput("--trace -: name a file")
+    for flag, path in wanted.paths.items():
+        check_place(path, f"--{flag}")
+        if path == "-" and flag in wanted.files and not features.writers()[flag].to_stdout:
+            raise BadInput(f"--{flag} -: name a file")
+    if len(wanted.on_stdout) > 1:
+        first, second, *_ = wanted.on_stdout
+        raise BadInput(f"--{first} and --{second} cannot both go to standard output")
     if wanted.bandwidth is not None:
         check_readable(wanted.bandwidth, "--bandwidth", "file or folder", folders=True)
 
@@ -283,20 +219,16 @@ def check_place(path: str | None, option: str) -> None:
         raise BadInput(f"{option} {path}: the folder {file.parent} cannot be written")
 
 
-def write(path: str, text: str, option: str) -> bool:
-    """Write a text for other programs to a file or, with ``-``, to standard output: in UTF-8 in either case.
+def write(path: str, content: str | bytes, option: str) -> bool:
+    """Write something for other programs to a file or, with ``-``, to standard output: texts in UTF-8 in either case.
 
     Returns whether it was written; if not, that is noted, see `ortbench.core.files.write_or_note`.
     """
     if path == "-":
         sys.stdout.flush()
-        sys.stdout.buffer.write(safe_text.encoded(text))
+        sys.stdout.buffer.write(safe_text.encoded(content) if isinstance(content, str) else content)
         sys.stdout.flush()
         return True
-    return _write_file(path, text, option)
-
-
-def _write_file(path: str, content: str | bytes, option: str) -> bool:
     place, name = Path(path), f"{option} {path}"
     if not _is_special(place):
         return files.write_or_note(place, content, name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def run(plans: Sequence[Plan], wanted: OutputOptions) -> int:
-    found = measured(plans, wanted.out, wanted.bandwidth, traced=wanted.trace is not None, quiet=wanted.quiet)
+    found = measured(plans, wanted.out, wanted.bandwidth, traced=wanted.of_timelines, quiet=wanted.quiet)
     return publish_sides(found, plans, wanted)
 
 
@@ -109,7 +109,7 @@ def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str
 def load(plans: Sequence[Plan], put: LoadPlan, wanted: OutputOptions) -> int:
     """Put a load on a model, in turns on several sides, save and show what came of it; the exit code."""
     check_wanted(wanted)
-    place, traced = new_place(wanted.out, plans, "load"), wanted.trace is not None
+    place, traced = new_place(wanted.out, plans, "load"), wanted.of_timelines
     names = side_names(plans) if len(plans) > 1 else ()
     found = measure(plans, place, names, load=put, quiet=wanted.quiet, traced=traced)
     return publish_sides(found, plans, wanted)
@@ -118,7 +118,7 @@ def load(plans: Sequence[Plan], put: LoadPlan, wanted: OutputOptions) -> int:
 def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: OutputOptions) -> int:
     check_wanted(wanted)
     place = new_place(wanted.out, [shapes[0].plan], "sweep")
-    found = swept(shapes, slo, place, traced=wanted.trace is not None, quiet=wanted.quiet)
+    found = swept(shapes, slo, place, traced=wanted.of_timelines, quiet=wanted.quiet)
     return publish_results(found, shapes[0].plan.model, wanted)
 
 

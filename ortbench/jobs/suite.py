@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -14,9 +13,10 @@ from ortbench.core.errors import INTERRUPTED, BadInput
 from ortbench.core.parts import plain
 from ortbench.core.safe_text import complain, visible
 from ortbench.jobs import cases
-from ortbench.jobs.publishing import Exports, check_wanted, json_text, page_of, publish
+from ortbench.jobs.publishing import check_wanted, json_text, publish
 from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
 from ortbench.plan.output_options import OutputOptions
+from ortbench.report.publication import Failure, Part, Publication
 from ortbench.report.suite import build, verdicts_report
 from ortbench.suite.cases import Suite, parse_shard, shard
 from ortbench.suite.job import Job
@@ -93,36 +93,20 @@ def _conclude(name: str, records: Sequence[Record], place: Path, wanted: OutputO
     code = (signals.exit_code() or INTERRUPTED) if interrupted else exit_code(records)
     write_summary(place, name, records)
     data = {"suite": name, "exit_code": code, "folder": str(place), "cases": [plain(record) for record in records]}
-    is_exported = any(path is not None for path in (wanted.junit, wanted.action_json, wanted.bmf))
-    exports = _exports(name, records, place) if is_exported else None
     publish(
-        wanted, [build(name, records, str(place))], lambda: json_text(data), exports=exports, page=partial(_page, name, records, place)
-    )  # fmt: skip
+        wanted,
+        [build(name, records, str(place))],
+        lambda: json_text(data),
+        publication=lambda: Publication(name, [_part(it, place) for it in records], verdicts_report(name, records)),
+    )
     return code
 
 
-def _page(name: str, records: Sequence[Record], place: Path) -> str:
-    """The page of all cases that have a result; `BadInput` where none has."""
-    found = {record.id: result for record in records if (result := saved_result(place / record.id)) is not None}
-    if not found:
-        raise BadInput("--html: no case has a result to show", "--html")
-    return page_of([*found.values()], [*found], first=verdicts_report(name, records))
-
-
-def _exports(name: str, records: Sequence[Record], place: Path) -> Exports:
-    from ortbench.features.junit import report as junit
-
-    outcomes, results = [], []
-    for record in records:
-        result = saved_result(place / record.id)
-        if result is not None:
-            results.append(result)
-            found = [*junit.outcomes_of_run(result), *junit.outcomes_of_checks(result, record.checks)]
-            outcomes += [replace(outcome, group=record.id) for outcome in found]
-        if record.outcome not in CONCLUDED:
-            verdict = junit.SKIPPED if record.outcome == SKIPPED else junit.ERROR
-            outcomes.append(junit.Outcome(record.id, "case", verdict, record.reason or "", record.seconds))
-        elif result is None:
-            reason = "what was measured is not listed: its result file could not be written"
-            outcomes.append(junit.Outcome(record.id, "case", junit.ERROR, reason, record.seconds))
-    return Exports(name, lambda: outcomes, results)
+def _part(record: Record, place: Path) -> Part:
+    result, failure = saved_result(place / record.id), None
+    if record.outcome not in CONCLUDED:
+        failure = Failure("case", record.reason or "", record.outcome == SKIPPED, record.seconds)
+    elif result is None:
+        reason = "what was measured is not listed: its result file could not be written"
+        failure = Failure("case", reason, seconds=record.seconds)
+    return Part(result, record.id if result is not None else "", group=record.id, checks=record.checks, failure=failure)

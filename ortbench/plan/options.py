@@ -6,10 +6,10 @@ The signatures and the help of commands, a suite's keys, what is refused, what a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from keyword import iskeyword
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ortbench.core import features
 from ortbench.core.errors import BadInput
@@ -202,8 +202,13 @@ def declared(owner: type) -> dict[str, Option]:
 
 def options_of(*owners: Owner) -> list[Option]:
     """The options of dataclasses, and those that are declared by themselves, each once."""
-    found = (it for owner in owners for it in (declared(owner).values() if isinstance(owner, type) else owner))
+    found = (it for owner in owners for it in (_options_in(owner) if isinstance(owner, type) else owner))
     return list({it.flag: it for it in found}.values())
+
+
+def _options_in(owner: type) -> Iterator[Option]:
+    for it in fields(owner):
+        yield from it.metadata.get("options", (it.metadata["option"],) if "option" in it.metadata else ())
 
 
 def twin(one: Option) -> Option:
@@ -228,6 +233,8 @@ T = TypeVar("T")
 def make(owner: type[T], given: RawOptions, **more: Any) -> T:
     """An object of a dataclass with what was given of its options, and fields by their names; the rest has its defaults."""
     values = {name: given[it.flag] for name, it in declared(owner).items() if it.flag in given}
+    for several in (it for it in fields(cast(Any, owner)) if "options" in it.metadata):
+        values[several.name] = {it.flag: given[it.flag] for it in several.metadata["options"] if it.flag in given}
     return owner(**{**values, **more})
 
 

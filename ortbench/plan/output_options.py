@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from ortbench.core import features
 from ortbench.plan.option_types import FLAG, PATH, PLACE, TEXT
-from ortbench.plan.options import MEASURED, OFTEN, RUNS, WRITTEN, is_file, option
+from ortbench.plan.options import MEASURED, OFTEN, RUNS, WRITTEN, Option, is_file, option
 
 REPORTS = Path("reports")
 
 _MEASURES = ("run", "loop", "chain", "load", "sweep", "soak", "gate", "bandwidth", "tune", "measures")
-_REPORTED = (
-    "run",
-    "loop",
-    "chain",
-    "load",
-    "sweep",
-    "soak",
-    "gate",
-    "suite",
-    "suite merge",
-    "reported",
-)  # those with reports for CI
 _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
+_FILES = tuple(
+    Option(flag, "PATH", it.help, WRITTEN, commands=it.commands, common=it.common, per=it.per, suite=False)
+    for flag, it in features.writers().items()
+)
 
 
 @dataclass(frozen=True)
@@ -47,33 +41,7 @@ class OutputOptions:
         "json", "PATH", "Write the result as JSON; '-' is standard output.",
         commands=(*_MEASURES, "suite", "suite merge", "compare", "devices", "inspect"), common=(*OFTEN, "gate"),
     )  # fmt: skip
-    junit: str | None = _written(
-        "junit", "PATH", "Write JUnit XML, for CI systems.", commands=_REPORTED, common=("gate", "chain")
-    )
-    action_json: str | None = _written(
-        "action-json", "PATH", "Write JSON for github-action-benchmark (customSmallerIsBetter).",
-        commands=_REPORTED,
-        per={"gate": {"help": "Write the candidate's JSON for github-action-benchmark."}},
-    )  # fmt: skip
-    bmf: str | None = _written(
-        "bmf", "PATH", "Write Bencher's metric format.",
-        commands=_REPORTED,
-        per={"gate": {"help": "Write the candidate's metrics in Bencher's format."}},
-    )  # fmt: skip
-    trace: str | None = _written(
-        "trace",
-        "PATH",
-        "Write a timeline for Perfetto and chrome://tracing (or .gz).",
-        commands=("run", "loop", "chain", "load", "sweep"),
-    )
-    html: str | None = _written(
-        "html", "PATH", "Write the report as HTML; '-' is standard output.",
-        commands=(*_REPORTED, "compare", "report", "tune"), common=OFTEN,
-        per={"report": {
-            "help": "Write the page here; '-' is standard output.",
-            "shown": "report.html, beside the result or in the folder, or for several in the working directory",
-        }},
-    )  # fmt: skip
+    files: Mapping[str, str] = field(default_factory=dict, metadata={"options": _FILES})  # by the options of features
     markdown: str | None = _written(
         "markdown", "PATH", "Write the report as Markdown; '-' is standard output.", commands=("compare",)
     )
@@ -85,3 +53,19 @@ class OutputOptions:
         "verbose", "", "Print the whole report, not one screen.", kind=FLAG, default=False, short="v",
         commands=(*_MEASURES, "suite", "suite merge", "compare", "devices", "inspect"), common=OFTEN,
     )  # fmt: skip
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """All files that are written, by their options."""
+        own = {"json": self.json, "markdown": self.markdown}
+        return {flag: path for flag, path in own.items() if path is not None} | dict(self.files)
+
+    @property
+    def on_stdout(self) -> list[str]:
+        """The options whose files are standard output, where nothing else may go."""
+        return [flag for flag, path in self.paths.items() if path == "-"]
+
+    @property
+    def of_timelines(self) -> bool:
+        """Whether timelines have to be recorded."""
+        return any(features.writers()[flag].of_timelines for flag in self.files)

@@ -13,6 +13,7 @@ from ortbench.analysis.precision import lowered, mended, trust
 from ortbench.core.errors import BadInput
 from ortbench.facts.sentences import sentence
 from ortbench.facts.shared import doubt_facts
+from ortbench.features.page.report.page import build_page
 from ortbench.gates.checks import check_alone
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.gates.stored import check_stored
@@ -20,7 +21,6 @@ from ortbench.model.protocol import HeldOutputs
 from ortbench.model.result import Result
 from ortbench.report.comparison import build, build_sides
 from ortbench.report.markdown import markdown
-from ortbench.features.page.report.page import build_page
 from ortbench.report.suite import across_eps
 from ortbench.suite.record import Record
 from tests.expect import refusal, there

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ortbench.facts.findings import facts_of
+from ortbench.features.page.report.page import build_page
 from ortbench.model.result import Result
 from ortbench.plan.option_types import parse_time
-from ortbench.features.page.report.page import build_page
 from tests.conftest import Ran, ortbench
 from tests.jobs.test_suite_run import suite
 from tests.jobs.test_sweep_command import batched

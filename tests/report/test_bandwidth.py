@@ -38,6 +38,9 @@ from ortbench.features.bandwidth.analysis import measured as copies_measured
 from ortbench.features.bandwidth.measure import CopyBench
 from ortbench.features.bandwidth.model import CopyEp
 from ortbench.features.bandwidth.page import bandwidth_curve
+from ortbench.features.page.report.chart_data.copies import copies_of
+from ortbench.features.page.report.chart_svg import sheet
+from ortbench.features.page.report.chart_svg.draw import svg_file
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import FAILED, Result
@@ -46,9 +49,6 @@ from ortbench.model.schema import Direction, Link
 from ortbench.plan.bandwidth_plan import CopyPlan, check, parse_size, sizes
 from ortbench.plan.target import Target
 from ortbench.report.markdown import markdown
-from ortbench.features.page.report.chart_data.copies import copies_of
-from ortbench.features.page.report.chart_svg import sheet
-from ortbench.features.page.report.chart_svg.draw import svg_file
 from ortbench.report.records import records_csv
 from tests.results import (
     Copied,

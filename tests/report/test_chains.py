@@ -10,12 +10,12 @@ import pytest
 
 from ortbench.analysis.steps_and_stages import crossing_ns, summarise_stages
 from ortbench.core.stats import Value
+from ortbench.features.page.report.chart_data.times import link_costs, stage_times
+from ortbench.features.page.report.page import build_page
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import ChainLink
 from ortbench.report.composed import link_table, stage_table
 from ortbench.report.markdown import markdown
-from ortbench.features.page.report.chart_data.times import link_costs, stage_times
-from ortbench.features.page.report.page import build_page
 from ortbench.report.phrases import chain_line
 from ortbench.report.records import records
 from ortbench.report.run import build, mode_table

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from ortbench.core import units
+from ortbench.features.page.report.page import build_page
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from ortbench.report import suite
 from ortbench.report.markdown import markdown
-from ortbench.features.page.report.page import build_page
 from ortbench.report.run import build
 from ortbench.suite.record import MEASURED, Record, figures
 from tests.conftest import ortbench

@@ -14,13 +14,21 @@ import pytest
 
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import SAMPLES_FOR
+from ortbench.features.junit.report import (
+    ERROR,
+    SKIPPED,
+    Outcome,
+    junit_xml,
+    outcomes_of,
+    outcomes_of_checks,
+    outcomes_of_run,
+)
+from ortbench.features.services import report as services
+from ortbench.features.services.report import SUMMARY_CUT, SUMMARY_LIMIT, action_json, bmf, step_summary
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.model.result_file import load
-from ortbench.features.junit import report as exports_junit
-from ortbench.features.services import report as services
-from ortbench.features.junit.report import ERROR, SKIPPED, Outcome, junit, outcomes_of_checks, outcomes_of_run
-from ortbench.features.services.report import SUMMARY_CUT, SUMMARY_LIMIT, action_json, bmf, step_summary
+from ortbench.report.publication import Part, Publication
 from tests.conftest import ROOT
 from tests.results import broken, measured, published, result_of, steady
 
@@ -77,11 +85,11 @@ def test_outcomes_of_a_gate_tell_of_a_baseline_that_failed() -> None:
         Check("b", UNCLEAR, "one"),
         Check("a", FAILED, "two"),
     ]
-    found = exports_junit.outcomes_of_gate([candidate, baseline], checks)
+    found = outcomes_of(Publication("gate", [Part(baseline, is_baseline=True), Part(candidate, checks=checks)]))
     assert [(it.name, it.verdict) for it in found] == [
         ("cpu-tensors", PASSED), ("cpu-tensors latency median", PASSED), ("b", UNCLEAR), ("a", FAILED), ("baseline device-tensors", ERROR),
     ]  # fmt: skip
-    assert len(exports_junit.outcomes_of_gate([candidate], checks)) == 4
+    assert len(outcomes_of(Publication("gate", [Part(candidate, checks=checks)]))) == 4
 
 
 @pytest.mark.parametrize(
@@ -183,7 +191,7 @@ def parsed(document: str) -> ET.Element:
 
 def test_every_verdict_has_its_element() -> None:
     """GitLab takes the first of failure, error and skipped that is there, and shows its content."""
-    document = junit("ortbench gate", ALL)
+    document = junit_xml("ortbench gate", ALL)
     suite, root = parsed(document), ET.fromstring(document.encode())
     counts = {"tests": "5", "failures": "1", "errors": "2", "time": "0.751000"}
     assert root.attrib == {"name": "ortbench gate", **counts}
@@ -201,14 +209,14 @@ def test_every_verdict_has_its_element() -> None:
             ("host-accessible", "0.000000", "skipped", "skipped", "no HOST_ACCESSIBLE memory"),
         ]
     ]
-    suite = parsed(junit("ortbench run", []))
+    suite = parsed(junit_xml("ortbench run", []))
     assert (len(suite), suite.get("tests"), suite.get("errors")) == (0, "0", "0")
 
 
 def test_jenkins_sees_one_package() -> None:
     """It takes what stands before the last dot for the package: dots of file names must not make more of them."""
     groups = ["models/v1.5/tiny.onnx on CPUExecutionProvider", "../m.onnx on CPUExecutionProvider"]
-    suite = parsed(junit("ortbench run 1.0", [Outcome(group, "cpu-tensors", PASSED, "", 0.0) for group in groups]))
+    suite = parsed(junit_xml("ortbench run 1.0", [Outcome(group, "cpu-tensors", PASSED, "", 0.0) for group in groups]))
     assert [case.attrib["classname"].split(".") for case in suite] == [
         ["ortbench run 1_0", "models/v1_5/tiny_onnx on CPUExecutionProvider"],
         ["ortbench run 1_0", "__/m_onnx on CPUExecutionProvider"],
@@ -242,7 +250,7 @@ ALIKE = [Outcome(group, name, PASSED, "", 0.0) for group in ("a.b", "a_b") for n
     ids=["twice", "alike in XML", "in two groups"],
 )
 def test_names_that_are_the_same_get_a_number(outcomes: list[Outcome], shown: list[str]) -> None:
-    suite = parsed(junit("ortbench run", outcomes))
+    suite = parsed(junit_xml("ortbench run", outcomes))
     assert [case.get("name") for case in suite] == shown
     assert len({case.get("classname") for case in suite}) == len({it.group.replace(".", "_") for it in outcomes})
 
@@ -260,9 +268,9 @@ def test_names_that_are_the_same_get_a_number(outcomes: list[Outcome], shown: li
     ],
 )
 def test_times_are_seconds_to_the_microsecond(seconds: float, text: str) -> None:
-    (case,) = parsed(junit("ortbench run", [outcome(seconds=seconds)]))
+    (case,) = parsed(junit_xml("ortbench run", [outcome(seconds=seconds)]))
     assert case.get("time") == text
-    document = ET.fromstring(junit("ortbench run", [outcome(name=name, seconds=0.000004) for name in "ab"]))
+    document = ET.fromstring(junit_xml("ortbench run", [outcome(name=name, seconds=0.000004) for name in "ab"]))
     assert [it.get("time") for it in document.iter() if it.tag in ("testsuites", "testsuite")] == ["0.000008"] * 2
 
 
@@ -289,12 +297,12 @@ HOSTILE = {
 def test_any_text_and_any_name_survive(text: str, content: str) -> None:
     folded = " ".join(content.split())
     for verdict in (PASSED, FAILED, UNCLEAR, ERROR, SKIPPED):
-        (case,) = parsed(junit("ortbench run", [outcome(verdict, text)]))
+        (case,) = parsed(junit_xml("ortbench run", [outcome(verdict, text)]))
         (element,) = case
         assert element.text == content
         cut = folded if len(folded) <= 300 else folded[:299] + "…"
         assert element.get("message") == (None if verdict == PASSED else cut)
-    suite = parsed(junit(text, [Outcome(text, text, PASSED, "", 0.0)]))
+    suite = parsed(junit_xml(text, [Outcome(text, text, PASSED, "", 0.0)]))
     (case,) = suite
     assert (suite.get("name"), case.get("name")) == (folded, folded)
     assert case.get("classname") == ".".join([folded.replace(".", "_")] * 2)
@@ -303,7 +311,7 @@ def test_any_text_and_any_name_survive(text: str, content: str) -> None:
 @pytest.mark.parametrize("text", ["", " \n"])
 @pytest.mark.parametrize("verdict", [FAILED, UNCLEAR, ERROR, SKIPPED])
 def test_nothing_to_say_is_said_by_the_verdict(text: str, verdict: str) -> None:
-    (case,) = parsed(junit("ortbench run", [outcome(verdict, text)]))
+    (case,) = parsed(junit_xml("ortbench run", [outcome(verdict, text)]))
     assert [(child.text, child.get("message")) for child in case] == [(verdict, verdict)]
 
 
@@ -312,7 +320,7 @@ def test_nothing_to_say_is_said_by_the_verdict(text: str, verdict: str) -> None:
 )
 def test_junit_of_real_results(name: str, times: tuple[int, ...]) -> None:
     real = load(SAVED[name])
-    suite = parsed(junit("ortbench run", outcomes_of_run(real)))
+    suite = parsed(junit_xml("ortbench run", outcomes_of_run(real)))
     modes = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
     assert {case.get("name"): float(case.get("time", "")) for case in suite} == {
         mode: us / 1e6 for mode, us in zip(modes, times, strict=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.model.result import FAILED, Case, Result
 from ortbench.features.page.report.chart_data.copies import bandwidth
 from ortbench.features.page.report.chart_data.model import Chart, Scatter, StackedBars
 from ortbench.features.page.report.chart_data.samples import distribution, drift, samples_of
@@ -12,6 +11,7 @@ from ortbench.features.page.report.chart_data.times import latencies, phases
 from ortbench.features.page.report.chart_svg.draw import draw
 from ortbench.features.page.report.chart_svg.sheet import WIDE
 from ortbench.features.page.report.parts import charts_of
+from ortbench.model.result import FAILED, Case, Result
 from tests.odd import MS, swept, usual, without_samples
 from tests.results import broken, measured, result_of, steady, with_bytes
 

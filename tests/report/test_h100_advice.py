@@ -9,10 +9,10 @@ import pytest
 
 from ortbench.cli.options import declared_for
 from ortbench.facts.findings import findings, headline
+from ortbench.features.page.report.page import build_page
 from ortbench.model.result_file import load
 from ortbench.report.markdown import markdown
 from ortbench.report.model import MOST_LINES
-from ortbench.features.page.report.page import build_page
 from ortbench.report.run import build
 from tests.conftest import ROOT
 from tests.report.test_page import Page

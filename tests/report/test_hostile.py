@@ -21,16 +21,16 @@ from rich.cells import cell_len
 
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import LONGEST, plain_name, visible, visible_lines
-from ortbench.model.result import FAILED
-from ortbench.model.result_file import parse
-from ortbench.features.junit.report import ERROR, Outcome, junit
-from ortbench.features.services.report import action_json
-from ortbench.report.markdown import escaped, markdown
-from ortbench.report.model import Column, Command, Heading, Kind, Note, Notes, Paragraph, Report, Table, Title
+from ortbench.features.junit.report import ERROR, Outcome, junit_xml
 from ortbench.features.page.report.chart_data.times import latencies, stage_times
 from ortbench.features.page.report.chart_svg.draw import draw
 from ortbench.features.page.report.chart_svg.sheet import WIDE
 from ortbench.features.page.report.page import build_page
+from ortbench.features.services.report import action_json
+from ortbench.model.result import FAILED
+from ortbench.model.result_file import parse
+from ortbench.report.markdown import escaped, markdown
+from ortbench.report.model import Column, Command, Heading, Kind, Note, Notes, Paragraph, Report, Table, Title
 from ortbench.report.records import csv_text
 from ortbench.report.terminal import listing
 from ortbench.report.terminal.print import print_report
@@ -111,7 +111,7 @@ def test_ordinary_names_stay_as_they_are(name: str) -> None:
 
 
 def of_junit(name: str) -> list[str]:
-    report = ElementTree.fromstring(junit(name, [Outcome(name, name, ERROR, name, 0.0)]))
+    report = ElementTree.fromstring(junit_xml(name, [Outcome(name, name, ERROR, name, 0.0)]))
     return [text for it in report.iter() for text in (*it.attrib.values(), it.text or "")]
 
 

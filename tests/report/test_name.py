@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.features.page.report.page import build_page
 from ortbench.measure.folder import run_name
 from ortbench.plan.plan import Plan
 from ortbench.report.markdown import markdown
-from ortbench.features.page.report.page import build_page
 from ortbench.report.run import build
 from tests.conftest import MODELS, ONCE, ortbench
 from tests.results import measured, result_of, steady

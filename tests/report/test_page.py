@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.stats import Value
+from ortbench.features.page.report.chart_svg.sheet import NARROW, PALETTE, WIDE
+from ortbench.features.page.report.page import build_page
 from ortbench.model.result import Result
 from ortbench.model.result_file import load, save
 from ortbench.report.model import Report
-from ortbench.features.page.report.chart_svg.sheet import NARROW, PALETTE, WIDE
-from ortbench.features.page.report.page import build_page
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, without_samples
 from tests.results import measured, profiled, result_of, steady
@@ -304,7 +304,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_colours_have_enough_contrast(theme: int) -> None:
-    sheet = (ROOT / "ortbench" / "report" / "page" / "page.css.j2").read_text()
+    sheet = (ROOT / "ortbench" / "features" / "page" / "report" / "page.css.j2").read_text()
     own = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", line)) for line in sheet.splitlines() if "--wash:" in line]
     colours = {name: pair[theme] for name, pair in PALETTE.items()} | own[theme]
     for background in ("paper", "wash"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ortbench.core.ep_names import CPU_EP
+from ortbench.features.page.report.page import build_page
 from ortbench.gates.verdict import Verdict
 from ortbench.model.result import Result
 from ortbench.report import comparison, gate, run
 from ortbench.report.markdown import markdown
-from ortbench.features.page.report.page import build_page
 from tests.facts.test_placement import made_on_the_cpu
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown

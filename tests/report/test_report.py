@@ -12,6 +12,7 @@ from ortbench.analysis.findings.finding import Command, Finding, Weight
 from ortbench.core import units
 from ortbench.core.stats import Value
 from ortbench.facts.findings import headline
+from ortbench.features.page.report.page import build_page
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Stopped
@@ -19,7 +20,6 @@ from ortbench.report import comparison
 from ortbench.report.comparison import tables
 from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Note, Table
-from ortbench.features.page.report.page import build_page
 from ortbench.report.phrases import heading, longest_once, not_measured
 from ortbench.report.run import build, measured_cases, mode_table, split_legend, splits
 from ortbench.report.terminal.print import stacked

@@ -11,18 +11,18 @@ import pytest
 
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.sweep import best_of
+from ortbench.features.junit.report import outcomes_of_checks, outcomes_of_run
+from ortbench.features.page.report.chart_data.curves import rates_by_size, times_by_size
+from ortbench.features.page.report.chart_data.model import Chart, LineChart, Panel
+from ortbench.features.page.report.page import build_page
+from ortbench.features.services.report import action_json, bmf
 from ortbench.gates.limits import Check
 from ortbench.model.result import Result
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import Axis
 from ortbench.model.slo import Slo
 from ortbench.report import comparison
-from ortbench.features.junit.report import outcomes_of_checks, outcomes_of_run
-from ortbench.features.services.report import action_json, bmf
 from ortbench.report.markdown import markdown
-from ortbench.features.page.report.chart_data.curves import rates_by_size, times_by_size
-from ortbench.features.page.report.chart_data.model import Chart, LineChart, Panel
-from ortbench.features.page.report.page import build_page
 from ortbench.report.run import build
 from ortbench.report.sweep import mode_table
 from tests.expect import there

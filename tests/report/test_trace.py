@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from ortbench.core.profiler import DOMAIN
+from ortbench.features.trace.report import chrome_trace, trace_json
 from ortbench.measure import passes
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost
@@ -27,7 +28,6 @@ from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from ortbench.model.timeline import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.plan.plan import Plan
-from ortbench.features.trace.report import chrome_trace, trace_json
 from ortbench.worker.measuring import step_times
 from ortbench.worker.modes.base import Step
 from ortbench.worker.proofs.sync import Sync

@@ -10,9 +10,9 @@ import pytest
 
 from ortbench.analysis.loads.levels import load_cases
 from ortbench.analysis.loads.load_levels import ClosedLoopBlock, LoadSamples, load_blocks
+from ortbench.features.trace.report import chrome_trace, trace_json
 from ortbench.model.result_file import load
 from ortbench.model.timeline import Span, Timeline
-from ortbench.features.trace.report import chrome_trace, trace_json
 from tests import traceformat
 from tests.conftest import MODELS, ortbench
 from tests.expect import there

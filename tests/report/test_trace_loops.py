@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ortbench.features.trace.report import chrome_trace, trace_json
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.timeline import Span, TimedBlock, Timeline
-from ortbench.features.trace.report import chrome_trace, trace_json
 from tests import traceformat
 from tests.conftest import MODELS, ortbench
 from tests.results import level, loop_of, loop_result

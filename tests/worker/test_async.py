@@ -10,11 +10,11 @@ import pytest
 
 from ortbench.core.stats import Value
 from ortbench.facts.findings import facts_of
+from ortbench.features.junit.report import outcomes_of_run
+from ortbench.features.services.report import action_json
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
-from ortbench.features.junit.report import outcomes_of_run
-from ortbench.features.services.report import action_json
 from ortbench.report.run import mode_table
 from ortbench.suite.record import figures
 from tests.conftest import MODELS, cases, measure

@@ -16,13 +16,13 @@ from ortbench.analysis.derive import put_hidden
 from ortbench.core.stats import Stats, Value
 from ortbench.facts.fact import Quantity
 from ortbench.facts.findings import headline
+from ortbench.features.junit.report import outcomes_of_run
+from ortbench.features.page.report.chart_data.samples import distribution
+from ortbench.features.page.report.chart_data.times import latencies, phases
+from ortbench.features.services.report import action_json
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate
 from ortbench.model.result import OK, Case, Result
-from ortbench.features.junit.report import outcomes_of_run
-from ortbench.features.services.report import action_json
-from ortbench.features.page.report.chart_data.samples import distribution
-from ortbench.features.page.report.chart_data.times import latencies, phases
 from ortbench.report.records import records
 from ortbench.report.run import mode_table
 from tests.conftest import MODELS, ortbench

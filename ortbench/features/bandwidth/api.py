@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
 from ortbench.api import values
@@ -12,6 +13,7 @@ from ortbench.api.signatures import takes
 from ortbench.api.values import Tell
 from ortbench.core import units
 from ortbench.core.errors import BadInput
+from ortbench.core.features import view
 from ortbench.core.safe_text import visible
 from ortbench.features.bandwidth.analysis import gbps, measured, peak
 from ortbench.model import result as stored
@@ -53,10 +55,10 @@ class Bandwidth(Saved):
         """
         if not measured(self):
             raise BadInput("there is no picture of it: nothing was measured")
+        draw: Callable[..., Figure] = view("figure")
         from ortbench.features.bandwidth.page import bandwidth_curve
-        from ortbench.features.page.report.chart_svg.draw import figure
 
-        return figure(bandwidth_curve(self))
+        return draw(bandwidth_curve(self))
 
     def markdown(self) -> str:
         """The report as Markdown, as ``table.md`` has it."""

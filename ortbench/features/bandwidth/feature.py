@@ -10,6 +10,7 @@ FEATURE = Feature(
             page="bandwidth.md",
         )
     },
+    uses=("page",),
     api=("bandwidth", "Bandwidth"),
     when_open="job",
     requests=dict.fromkeys(_REQUESTS, "worker"),

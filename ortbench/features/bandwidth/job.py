@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
+from ortbench.core.features import is_there
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.features.bandwidth.measure import CopyBench, open_copies
@@ -77,7 +78,7 @@ def write_tables(result: Result, folder: Path) -> None:
 
     write_or_note(folder / "table.md", markdown(build(result)))
     write_or_note(folder / "table.csv", records_csv(result))
-    if measured(result) and find_spec("matplotlib") is not None:
+    if is_there("page") and measured(result) and find_spec("matplotlib") is not None:
         from ortbench.features.bandwidth.page import bandwidth_curve
         from ortbench.features.page.report.chart_svg.draw import svg_file  # it takes longer to import than all else
 

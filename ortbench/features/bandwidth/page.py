@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ortbench.features.bandwidth.analysis import TITLES, gbps, measured, size_of
-from ortbench.model.modes import DIRECTIONS, MEMORIES, ORDINARY
-from ortbench.model.result import Result
 from ortbench.features.page.report.chart_data.copies import LOOKS
 from ortbench.features.page.report.chart_data.model import Line, Scatter
+from ortbench.model.modes import DIRECTIONS, MEMORIES, ORDINARY
+from ortbench.model.result import Result
 from ortbench.report.phrases import ep_line
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from ortbench.core.errors import BadInput
-from ortbench.report.glossary import Entry, Group, entries
 from ortbench.features.explain.report import INDEX, page_of, section
+from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.terminal.console import Screen, show_markdown
 
 _LONGEST = 5  # words that a term has at most

@@ -22,13 +22,13 @@ from ortbench.analysis.loads import levels
 from ortbench.analysis.memory import figure
 from ortbench.core.errors import one_line
 from ortbench.core.safe_text import visible_lines
-from ortbench.core.stats import Stats
 from ortbench.core.units import duration, energy, rate, size
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import modes
-from ortbench.model.metrics import PER_BLOCK, TIME, known_or_plain
+from ortbench.model.metrics import TIME, known_or_plain
 from ortbench.model.metrics import figure as figure_of
 from ortbench.model.result import LOAD, OK, SWEEP, UNSUPPORTED, Case, Result
+from ortbench.report.publication import Part, Publication, number_repeated, plain_line, samples_text
 
 ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gates.contests`
 
@@ -125,29 +125,6 @@ def _outcome_of_level(group: str, level: Case) -> Outcome:
     return Outcome(group, name, PASSED, text, latency.median / 1e9)
 
 
-def samples_text(case: Case, phase: str, stats: Stats) -> str:
-    """How many samples there are, and what of."""
-    if phase in PER_BLOCK:
-        return f"{stats.n} blocks"
-    if phase == modes.ENQUEUE and modes.mode_of(case.mode).in_bursts:
-        return f"{stats.n} bursts, time per inference"
-    if case.pipeline is not None and modes.is_rate(case.mode, phase):
-        return f"{stats.n} rounds with {case.pipeline['depth']} inferences in flight, time per inference"
-    if modes.is_rate(case.mode, phase):
-        return f"{stats.n} bursts of {case.inferences_per_sample} inferences, time per inference"
-    if phase == modes.STEP:
-        return f"{stats.n} steps"
-    return f"{stats.n} {_SAMPLES[case.whole](case)}"
-
-
-_SAMPLES: dict[str, Callable[[Case], str]] = {
-    modes.LATENCY: lambda case: "samples",
-    modes.WHOLE_LOOP: lambda case: f"loops of {len(case.steps_ns or ())} steps",
-    modes.WHOLE_CHAIN: lambda case: f"chains of {len(case.stages)} stages",
-    modes.WHOLE_START: lambda case: "starts",
-}
-
-
 def _seconds(result: Result, check: Check) -> float:
     """What a check is of, where that is a time, s; else 0."""
     if check.metric is None or check.mode is None:
@@ -160,19 +137,31 @@ def _seconds(result: Result, check: Check) -> float:
 # JUnit XML
 
 
-def outcomes_of_gate(results: Sequence[Result], checks: Sequence[Check], why: str = "") -> list[Outcome]:
-    """The candidate's modes, the gate's checks, those that failed with `why`, and what failed of the baseline."""
-    candidate, *baselines = results
-    broken = [outcome for it in baselines for outcome in outcomes_of_run(it) if outcome.verdict == ERROR]
-    named = [replace(outcome, name=f"baseline {outcome.name}") for outcome in broken]
-    checked = [
-        replace(it, text=f"{it.text}\n{why}") if why and it.verdict == FAILED else it
-        for it in outcomes_of_checks(candidate, checks)
-    ]
-    return [*outcomes_of_run(candidate), *checked, *named]
+def junit_file(publication: Publication, _: str) -> str:
+    return junit_xml(publication.title, outcomes_of(publication))
 
 
-def junit(name: str, outcomes: Sequence[Outcome]) -> str:
+def outcomes_of(publication: Publication) -> list[Outcome]:
+    """Those of all parts, baselines at the end."""
+    parts = sorted(publication.parts, key=lambda part: part.is_baseline)
+    return [outcome for part in parts for outcome in _outcomes_of_part(part, publication.why)]
+
+
+def _outcomes_of_part(part: Part, why: str) -> list[Outcome]:
+    """The modes of a result and the checks of its gate, those that failed with `why`; of a baseline what failed; and why there is none."""
+    outcomes = [] if part.result is None else outcomes_of_run(part.result, part.label)
+    if part.is_baseline:
+        return [replace(it, name=f"baseline {it.name}") for it in outcomes if it.verdict == ERROR]
+    for check in [] if part.result is None else outcomes_of_checks(part.result, part.checks):
+        is_explained = why and check.verdict == FAILED
+        outcomes.append(replace(check, text=f"{check.text}\n{why}") if is_explained else check)
+    if (failure := part.failure) is not None:
+        verdict = SKIPPED if failure.is_skipped else ERROR
+        outcomes.append(Outcome(part.group, failure.name, verdict, failure.reason, failure.seconds))
+    return [replace(it, group=part.group) for it in outcomes] if part.group else outcomes
+
+
+def junit_xml(name: str, outcomes: Sequence[Outcome]) -> str:
     """Outcomes as a JUnit XML document with one suite, in their order.
 
     `FAILED` becomes ``<failure>``, `ERROR` and `UNCLEAR` become ``<error>`` (a verdict that is missing must not look
@@ -182,7 +171,9 @@ def junit(name: str, outcomes: Sequence[Outcome]) -> str:
     out all that XML cannot hold. Times are s, to the microsecond.
     """
     classes = [".".join(plain_line(part).replace(".", "_") for part in (name, outcome.group)) for outcome in outcomes]
-    names = told_apart([(group, plain_line(outcome.name)) for group, outcome in zip(classes, outcomes, strict=True)])
+    names = number_repeated(
+        [(group, plain_line(outcome.name)) for group, outcome in zip(classes, outcomes, strict=True)]
+    )
     counts = {tag: str(sum(_TAGS.get(outcome.verdict) == tag for outcome in outcomes)) for tag in _COUNTED}
     failures, errors, skipped = ({count: counts[tag]} for tag, count in _COUNTED.items())
     first, time = (
@@ -207,22 +198,3 @@ _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 def _seconds_text(seconds: float) -> dict[str, str]:
     return {"time": f"{seconds:.6f}"}  # never an exponent
-
-
-def plain_line(text: str) -> str:
-    """A text on one line that can be seen, and that XML and JSON can hold."""
-    return " ".join(visible_lines(text).split())
-
-
-def told_apart(labels: Sequence[tuple[str, str]]) -> list[str]:
-    """The second of each pair, with a number where the pair has occurred before."""
-    taken: set[tuple[str, str]] = set()
-    found = []
-    for group, label in labels:
-        name, number = label, 1
-        while (group, name) in taken:
-            number += 1
-            name = f"{label} ({number})"
-        taken.add((group, name))
-        found.append(name)
-    return found

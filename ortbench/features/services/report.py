@@ -16,14 +16,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import FileIO
 
 from ortbench.analysis.comparing.series import Series, point_text, series
+from ortbench.core import files
 from ortbench.core.errors import BadInput, one_line
 from ortbench.core.stats import SAMPLES_FOR, Value
 from ortbench.model.metrics import USUAL
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
-from ortbench.features.junit.report import plain_line, samples_text, told_apart
 from ortbench.report.model import NOTHING
 from ortbench.report.phrases import device_name
+from ortbench.report.publication import Publication, number_repeated, plain_line, samples_text
+
+
+def action_json_file(publication: Publication, _: str) -> str:
+    return action_json(publication.results, publication.labels)
+
+
+def bmf_file(publication: Publication, _: str) -> str:
+    return bmf(publication.results, publication.labels)
+
+
+def take_report(markdown: str) -> None:
+    """GitHub's job summary, where there is one to write to; that it could not be written is noted."""
+    try:
+        step_summary(markdown, os.environ)
+    except BadInput as error:
+        files.note("the job summary", str(error))
 
 
 def figures(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator[tuple[str, Result, Series]]:
@@ -67,7 +84,7 @@ def labels(results: Sequence[Result], settings: Sequence[str]) -> list[str]:
         what = f" ({setting})" if setting else _shapes(result) if several[model, ep] > 1 else ""
         # Names stand in code spans of a Markdown table.
         found.append(re.sub("[`|]", "_", plain_line(f"{model}{what} on {ep} ({device_name(result)})")))
-    return told_apart([("", label) for label in found])
+    return number_repeated([("", label) for label in found])
 
 
 def _shapes(result: Result) -> str:

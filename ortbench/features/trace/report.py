@@ -11,6 +11,7 @@ microseconds with nanoseconds as decimals, counted from its first event; ``other
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,18 +19,33 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
+from ortbench.analysis.loads.load_levels import load_blocks
 from ortbench.analysis.noise import waiting
 from ortbench.core import units
-from ortbench.core.safe_text import visible_lines
+from ortbench.core.safe_text import complain, encoded, visible_lines
 from ortbench.model.modes import LATENCY, mode_of
 from ortbench.model.result import Case, Result, work_of
 from ortbench.model.schema import MachineNoise
 from ortbench.model.timeline import LoadBlock, Span, TimedBlock, Timeline
 from ortbench.model.unit_of_work import Work
+from ortbench.report.publication import Publication
 
 MAX_SAMPLES = 100_000  # slices of samples in a trace: some 15 MB of text, which viewers still open in seconds
 
 Event = dict[str, Any]
+
+
+def trace_file(publication: Publication, path: str) -> str | bytes:
+    """The timeline, compressed where the path says so; what it lacks is said in a line each."""
+    names, results, timelines = map(list, zip(*publication.timelines, strict=True))
+    for timeline, samples in zip(timelines, publication.load_samples, strict=False):
+        timeline.load += load_blocks(samples)
+    labels = names if any(names) else publication.labels
+    trace = chrome_trace(results, timelines, labels=labels)
+    for words in trace["otherData"]["missing"]:
+        complain(f"--trace lacks: {words}")
+    text = trace_json(trace)
+    return gzip.compress(encoded(text), mtime=0) if path.endswith(".gz") else text
 
 
 def chrome_trace(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ortbench.features.junit.report import junit_xml, outcomes_of, outcomes_of_run
+from ortbench.features.services.report import action_json, bmf
 from ortbench.gates.limits import Check
 from ortbench.model.metrics import METRICS
 from ortbench.model.result import Result
-from ortbench.features.junit.report import junit, outcomes_of_gate, outcomes_of_run
-from ortbench.features.services.report import action_json, bmf
+from ortbench.report.publication import Part, Publication
 from tests.report.costs.test_host import costly
 from tests.results import MS, broken, drawing, measured, result_of, steady, weighed
 
@@ -64,9 +65,9 @@ def test_a_gates_checks_of_them_are_listed() -> None:
         ),
         Check("cpu-tensors host memory", "failed", "68.3 MB, at most 60.0 MB"),
     ]
-    outcomes = outcomes_of_gate([with_all_costs()], checks)
+    outcomes = outcomes_of(Publication("gate", [Part(with_all_costs(), checks=checks)]))
     assert [(it.name, it.verdict, it.seconds) for it in outcomes[-2:]] == [
         ("cpu-tensors cpu_time median", "passed", 0.012),
         ("cpu-tensors host memory", "failed", 0.0),
     ]
-    assert 'name="cpu-tensors host memory"' in junit("gate", outcomes)
+    assert 'name="cpu-tensors host memory"' in junit_xml("gate", outcomes)

@@ -11,6 +11,7 @@ import pytest
 
 from ortbench.analysis.derive import derive
 from ortbench.core.parts import text as json_text
+from ortbench.features.page.report.page import build_page
 from ortbench.model.result import Result
 from ortbench.model.result_file import load, save
 from ortbench.report.comparison import build as build_comparison
@@ -19,7 +20,6 @@ from ortbench.report.costs import cost_parts, host_table
 from ortbench.report.glossary import Group, entries
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Report
-from ortbench.features.page.report.page import build_page
 from ortbench.report.run import build
 from ortbench.report.suite import build as build_suite
 from ortbench.report.suite import csv as suite_csv

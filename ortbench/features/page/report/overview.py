@@ -26,13 +26,13 @@ from ortbench.facts.comparison import best_of_models, bests, ep_facts, items_fac
 from ortbench.facts.findings import shown
 from ortbench.facts.run import copy_share
 from ortbench.facts.several import FEW_RESULTS, mode_facts
+from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, drawn, sections
 from ortbench.model.modes import ALL_MODES, LATENCY
 from ortbench.model.result import LOAD, OK, Case, Result
 from ortbench.report import model
 from ortbench.report.comparison import legend, setting_notes
 from ortbench.report.comparison import tables as side_by_side
 from ortbench.report.outputs import doubt_part, outputs_part
-from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, drawn, sections
 from ortbench.report.phrases import has_items, heading
 
 # Several results

@@ -13,23 +13,25 @@ from markupsafe import Markup
 
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.outputs import called
+from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.version import __version__
 from ortbench.facts.comparison import bests, ep_facts
 from ortbench.facts.findings import facts_of, headline, shown
 from ortbench.facts.sentences import LargeFigure, large_figures
 from ortbench.facts.several import headline_of_many
+from ortbench.features.page.report.chart_svg.draw import draw
+from ortbench.features.page.report.chart_svg.sheet import WIDE
+from ortbench.features.page.report.overview import overview
+from ortbench.features.page.report.parts import Drawn, Section, charts_of, drawn, filled_in, notes, sections, tables
 from ortbench.model.kinds import kind_of, kinds
 from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, SWEEP, Result
 from ortbench.model.result_file import result_json
 from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, Block, Note, Report, Table
-from ortbench.features.page.report.chart_svg.draw import draw
-from ortbench.features.page.report.chart_svg.sheet import WIDE
-from ortbench.features.page.report.overview import overview
-from ortbench.features.page.report.parts import Drawn, Section, charts_of, drawn, filled_in, notes, sections, tables
 from ortbench.report.phrases import heading, longest_once, remark, result_name
+from ortbench.report.publication import Publication
 from ortbench.report.run import build
 
 
@@ -46,6 +48,20 @@ class Part:
     sections: list[Section]
     command: str
     provenance: str
+
+
+def html_file(publication: Publication, _: str) -> str:
+    shown = [(part.result, part.name) for part in publication.parts if part.result is not None]
+    if not shown:
+        raise BadInput("--html: no case has a result to show", "--html")
+    failures = [(part.name, part.failure) for part in publication.parts if part.result is None and part.name]
+    return build_page(
+        [result for result, _ in shown],
+        [name for _, name in shown],
+        [f"{name} failed: {failure.reason}" for name, failure in failures if failure is not None],
+        publication.before,
+        publication.first,
+    )
 
 
 def build_page(

@@ -15,16 +15,23 @@ from markupsafe import Markup
 
 from ortbench.analysis.findings.finding import Finding
 from ortbench.core.safe_text import visible_lines
-from ortbench.model.kinds import kind_of
-from ortbench.model.result import Result
-from ortbench.report import model
 from ortbench.features.page.report.chart_data.copies import bandwidth
 from ortbench.features.page.report.chart_data.curves import by_clients, by_rate, rates_by_size, times_by_size
 from ortbench.features.page.report.chart_data.model import Chart
 from ortbench.features.page.report.chart_data.samples import distribution, drift, memory
-from ortbench.features.page.report.chart_data.times import latencies, link_costs, phases, stage_times, start_parts, step_times
+from ortbench.features.page.report.chart_data.times import (
+    latencies,
+    link_costs,
+    phases,
+    stage_times,
+    start_parts,
+    step_times,
+)
 from ortbench.features.page.report.chart_svg.draw import draw
 from ortbench.features.page.report.chart_svg.sheet import NARROW, PALETTE, WIDE
+from ortbench.model.kinds import kind_of
+from ortbench.model.result import Result
+from ortbench.report import model
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
 _CLASSES = {model.BAD: "bad", model.UNCLEAR: "warn"}  # of notes, by their tones

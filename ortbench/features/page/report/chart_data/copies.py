@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
+from ortbench.features.page.report.chart_data.model import FEW, Chart, Line, Look, Mark, Scatter, measured_cases
 from ortbench.model.modes import COPY_RATE, COPY_TIME, D2H, H2D, mode_of
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES
 from ortbench.report.model import DERIVED, Column, Kind, Table, columns
-from ortbench.features.page.report.chart_data.model import FEW, Chart, Line, Look, Mark, Scatter, measured_cases
 
 _LABEL = "Bytes per copy against bytes per second on logarithmic scales; thin diagonals join equal times."
 LOOKS = {H2D: Look("h2d", "^"), D2H: Look("d2h", "v", dash=1), COPIES: Look("copies", "D", hollow=True)}

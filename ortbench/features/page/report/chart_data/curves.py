@@ -12,11 +12,11 @@ from ortbench.analysis.loads.levels import slo_text
 from ortbench.analysis.sweep import differing_dims, is_noisy
 from ortbench.core import units
 from ortbench.core.stats import Value
+from ortbench.features.page.report.chart_data import model
 from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, THROUGHPUT, is_rate
 from ortbench.model.result import LOAD, Case, Result
 from ortbench.model.slo import Slo, slo_of
 from ortbench.report.model import NOTHING, Column, Kind, Table, between, columns
-from ortbench.features.page.report.chart_data import model
 
 _TAILS = ("p99", "p95", "p50", "mean")  # what a line of latencies can be of, the usual one first
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ortbench.analysis.growth import TOLERANCE, Grown, grown, verdicts
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats
+from ortbench.features.page.report.chart_data import model
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import Case, Result
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
-from ortbench.features.page.report.chart_data import model
 
 _QUARTERS = 4
 _SLOW = 1.5  # how many times its mode's median a run takes that is called slow

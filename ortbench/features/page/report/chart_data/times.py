@@ -8,12 +8,12 @@ from statistics import median
 from ortbench.analysis.steps_and_stages import crosses, crossing_ns, growth_ns, is_first_apart
 from ortbench.core import units
 from ortbench.core.safe_text import first_of
+from ortbench.features.page.report.chart_data import model
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import D2H, H2D, LATENCY, START_PARTS, is_rate
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES, INFERENCE, PER_RUN, WHOLE, Segment, segments_of
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
-from ortbench.features.page.report.chart_data import model
 
 # Phases
 

@@ -1,0 +1,9 @@
+from ortbench.core.features import Feature, Writer
+
+FEATURE = Feature(
+    writers={
+        "junit": Writer(
+            module="report", place=0, help="Write JUnit XML, for CI systems.", common=("gate", "chain"), of_errors=True
+        )
+    }
+)

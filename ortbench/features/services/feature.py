@@ -1,0 +1,19 @@
+from ortbench.core.features import Feature, Writer
+
+FEATURE = Feature(
+    writers={
+        "action-json": Writer(
+            module="report",
+            place=10,
+            help="Write JSON for github-action-benchmark (customSmallerIsBetter).",
+            per={"gate": {"help": "Write the candidate's JSON for github-action-benchmark."}},
+        ),
+        "bmf": Writer(
+            module="report",
+            place=20,
+            help="Write Bencher's metric format.",
+            per={"gate": {"help": "Write the candidate's metrics in Bencher's format."}},
+        ),
+    },
+    report_takers={"GITHUB_STEP_SUMMARY": "report"},
+)
