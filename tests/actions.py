@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ortbench.facts.sentences import SENTENCES
+from ortbench.facts.sentences import sentences
 
 _HEAD = """# From result to action
 
@@ -34,7 +34,7 @@ def page() -> str:
     """The page, as Markdown."""
     rows = (
         f"| `{code}` | `{verdict}` | {_shown(it.text)} | {_shown(it.action)} | {f'[{it.page}]({it.page}.md)' if it.page else ''} |"
-        for (code, verdict), it in SENTENCES.items()
+        for (code, verdict), it in sentences().items()
     )
     return _HEAD + "\n".join(rows) + "\n" + _TAIL
 

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import msgspec
 
+from ortbench.core.features import part_of
 from ortbench.model.kinds import kinds
 from ortbench.model.result import SCHEMA_VERSION, Result
 from ortbench.model.sound import ALWAYS
@@ -22,6 +23,12 @@ from ortbench.model.sound import ALWAYS
 def of_results() -> dict[str, Any]:
     """The JSON schema of result files: that of `Result`, with the keys that each kind needs."""
     found = schema(Result)
+    own = {name: schema(parts) for name in kinds() if (parts := part_of(name, "model", "Parts")) is not None}
+    for parts in own.values():
+        found["$defs"] |= {name: it for name, it in parts["$defs"].items() if name != "Parts"}
+        found["$defs"]["Result"]["properties"] |= parts["$defs"]["Parts"]["properties"]
+    found["$defs"]["Result"]["properties"].pop("own")
+    found["$defs"] = dict(sorted(found["$defs"].items()))
     top = found["$defs"]["Result"]
     top["properties"]["schema_version"] = {"const": SCHEMA_VERSION}
     top["properties"]["kind"] = {"enum": [*kinds()]}

@@ -8,19 +8,23 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
 from ortbench.analysis.comparing.series import Key, Series, value_of
-from ortbench.analysis.derive import derive, put_copies, put_growth
+from ortbench.analysis.derive import derive, put_copies
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.loads.knees import knees
 from ortbench.analysis.loads.levels import load_cases, put_scaling
-from ortbench.analysis.steps_and_stages import summarise_starts, summarise_steps
+from ortbench.analysis.steps_and_stages import summarise_steps
 from ortbench.analysis.sweep import best_of, merge, switched
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
 from ortbench.facts.fact import Fact, Quantity
 from ortbench.facts.findings import facts_of, findings
 from ortbench.features.bandwidth.analysis import copies, fail, put_samples
+from ortbench.features.soak.analysis import put_figures as put_growth
+from ortbench.features.soak.model import Soak, SoakReading
+from ortbench.features.start.analysis import put_figures as put_start_parts
+from ortbench.features.start.model import Start
 from ortbench.model.metrics import figure
 from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, SECOND_INFERENCE, START_PARTS, STEP
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
@@ -41,9 +45,6 @@ from ortbench.model.schema import (
     Nodes,
     NoiseReading,
     SloRate,
-    Soak,
-    SoakReading,
-    Start,
     Switching,
     Sync,
     Tensor,
@@ -459,12 +460,12 @@ def start_result(*parts_ms: float, second_ms: float = 1, launch_ms: float = 1, *
         case.samples[phase] = [round(ms * MS)] * 10
         case.blocks[phase] = [[number, 1, 0] for number in range(10)]
     case.metrics[LATENCY] = summarise(case.samples[LATENCY])
-    summarise_starts(case)
+    put_start_parts(case, None)
     started = Start(
         program="import onnxruntime", launch_ns=round(launch_ms * MS), file_cache="warm", compile_cache=None, cached=1.0
     )
     made = result_of(case, **changed)
-    made.kind, made.start = "start", started
+    made.kind, made.own = "start", {"start": started}
     made.target["memory"] = {"kind": "host", "default": None, "host_accessible": None}
     return made
 
@@ -481,9 +482,9 @@ def soak_result(private: Sequence[int], device: Sequence[int | None] = (), each:
         for number, (held, on) in enumerate(zip(private, device or [None] * len(private), strict=True), 1)
     ]  # fmt: skip
     made = result_of(case)
-    made.kind, made.soak = "soak", Soak(order=None, reopened=None, shapes=[], readings=readings)
+    made.kind, made.own = "soak", {"soak": Soak(order=None, reopened=None, shapes=[], readings=readings)}
     made.target["memory"] = {"kind": "host", "default": None, "host_accessible": None}
-    put_growth(case, made.soak)
+    put_growth(case, made.part)
     return made
 
 

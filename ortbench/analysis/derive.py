@@ -8,14 +8,14 @@ from typing import Any
 
 from ortbench.analysis.comparing.claims import other_work
 from ortbench.analysis.comparing.pairs import are_apart, by_round, ratio_of
-from ortbench.analysis.growth import HELD, grown
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.link import add_shares, least_ns
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
 from ortbench.analysis.noise import leaves
-from ortbench.analysis.steps_and_stages import summarise_stages, summarise_starts, summarise_steps
+from ortbench.analysis.steps_and_stages import summarise_stages, summarise_steps
 from ortbench.analysis.sums import put_remainder
+from ortbench.core.features import part_of
 from ortbench.core.resampling import by_processes
 from ortbench.core.stats import Value, summarise
 from ortbench.model.kinds import kind_of
@@ -36,8 +36,7 @@ from ortbench.model.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.model.result import CHAIN, LOOP, OK, SOAK, START, Case, Result, work_of
-from ortbench.model.schema import Soak
+from ortbench.model.result import CHAIN, LOOP, OK, Case, Result, work_of
 
 
 def derive(result: Result) -> None:
@@ -47,7 +46,7 @@ def derive(result: Result) -> None:
         case.speedup, case.noisy = None, False
         case.metrics = {key: it for key, it in case.metrics.items() if not (isinstance(it, Value) and it.derived)}
         _summarise(case)
-        if put_parts := _PARTS.get(result.kind):
+        if put_parts := _PARTS.get(result.kind) or part_of(result.kind, "analysis", "put_figures"):
             put_parts(case, result.part)
         put_remainder(case, work_of(result).count)
         put_throughput(case, result.items)
@@ -61,19 +60,9 @@ def derive(result: Result) -> None:
     add_shares(result)
 
 
-def put_growth(case: Case, soak: Soak) -> None:
-    for it in grown(soak):
-        if it.growth is not None:
-            case.put(it.metric, it.growth.slope, it.growth.ci95, derived=True)
-        if it.is_memory:
-            case.put(HELD[it.metric], it.points[-1][1], derived=True)
-
-
 _PARTS: dict[str, Callable[[Case, Any], None]] = {
     LOOP: lambda case, loop: summarise_steps(case, loop["steps"], bool(loop["first"]), loop.get("generation")),
     CHAIN: summarise_stages,
-    START: lambda case, _: summarise_starts(case),
-    SOAK: put_growth,
 }
 
 

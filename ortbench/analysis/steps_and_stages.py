@@ -19,14 +19,10 @@ from ortbench.model.modes import (
     CPU,
     ENERGY,
     LATENCY,
-    SECOND_INFERENCE,
     STAGE,
-    START_MEMORY,
-    START_PARTS,
     STEP,
     WHOLE_CHAIN,
     WHOLE_LOOP,
-    WHOLE_START,
     stage_phase,
 )
 from ortbench.model.result import Case, Result
@@ -277,15 +273,6 @@ def summarise_stages(case: Case, chain: Chain) -> None:
             own = {number: found[at :: len(names)] for number, found in taken.items()}
             stats = summarise(samples[at :: len(names)], sizes)
             case.metrics[stage_phase(name)] = by_processes(stats, own, case.first_rounds)
-
-
-def summarise_starts(case: Case) -> None:
-    """Put the statistics of the parts of starts into a case."""
-    if (latency := case.stats(LATENCY)) is not None:
-        case.metrics[WHOLE_START] = latency
-    for part in (*START_PARTS, SECOND_INFERENCE, START_MEMORY):
-        if samples := case.samples.get(part):
-            case.metrics[part] = summarise(samples, [size for _, size, _ in case.blocks[part]])
 
 
 def crossing_ns(link: ChainLink) -> int | None:

@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 SOMETIMES = {"sometimes": True}  # metadata of a field whose key files have only where its value is not the default
+INLINE = {"inline": True}  # metadata of a field that is a dict, whose keys stand among those of its part in files
 UNKNOWN = "_unknown_keys"  # the attribute of a part that was read, for the keys of the file that its type does not have
 
 
@@ -29,10 +30,14 @@ class OneOf:
 def keys_of(part: Any) -> dict[str, Any]:
     """What a dataclass has, by key, with the keys of its file that its type does not have."""
     unknown: dict[str, Any] = vars(part).get(UNKNOWN, {})
-    known = {key: (getattr(part, key), it) for key, it in part.__dataclass_fields__.items()}
-    return {
-        key: value for key, (value, it) in known.items() if it.metadata != SOMETIMES or value != it.default
-    } | unknown
+    known: dict[str, Any] = {}
+    for key, it in part.__dataclass_fields__.items():
+        value = getattr(part, key)
+        if it.metadata == INLINE:
+            known |= value
+        elif it.metadata != SOMETIMES or value != it.default:
+            known[key] = value
+    return known | unknown
 
 
 def plain(data: Any, numbers: Callable[[Any], Any] = list) -> Any:

@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.phrases import NOTHING
+from ortbench.core.features import part_of
 from ortbench.facts import shared
 from ortbench.facts.chain import chain_facts
 from ortbench.facts.fact import Fact, record
 from ortbench.facts.load import load_facts
 from ortbench.facts.loop import loop_facts
 from ortbench.facts.run import run_facts
-from ortbench.facts.sentences import SENTENCES, in_order, phrase
-from ortbench.facts.soak import soak_facts
-from ortbench.facts.start import start_facts
+from ortbench.facts.sentences import in_order, phrase, sentence_of
 from ortbench.facts.sweep import sweep_facts
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY
-from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, SOAK, START, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, SWEEP, Result
 
 Rule = Callable[[Result], Iterator[Fact]]
 
@@ -29,23 +28,26 @@ _OF_KINDS: dict[str, tuple[Rule, ...]] = {
     RUN: (run_facts, *_OF_INFERENCES),
     LOOP: (loop_facts, *_OF_INFERENCES),
     CHAIN: (chain_facts, *_OF_INFERENCES),
-    START: (start_facts,),
-    SOAK: (soak_facts,),
     SWEEP: (sweep_facts,),
     LOAD: (load_facts, shared.tensor_facts),
 }
 
 
+def _kind_rules(kind: str) -> tuple[Rule, ...]:
+    of_feature = part_of(kind, "facts", "kind_facts")
+    return _OF_KINDS.get(kind, ()) if of_feature is None else (of_feature,)
+
+
 def put_findings(result: Result) -> None:
     """Put the facts of a result into it, as its file has them."""
-    result.findings = [record(it) for it in facts_of(result)] if result.kind in _OF_KINDS else None
+    result.findings = [record(it) for it in facts_of(result)] if _kind_rules(result.kind) else None
 
 
 def facts_of(result: Result) -> list[Fact]:
     """What a result says, the weightiest first; of one in which nothing was measured what is known all the same."""
     rules: tuple[Rule, ...] = (shared.engine_facts, shared.node_facts)
     if any(case.median(LATENCY) is not None for case in result.cases):
-        rules = (*_EACH, *_OF_KINDS[result.kind], shared.engine_facts)
+        rules = (*_EACH, *_kind_rules(result.kind), shared.engine_facts)
     return in_order([fact for rule in rules for fact in rule(result)])
 
 
@@ -76,4 +78,4 @@ def superseded(result: Result) -> set[str]:
 
 def shown(facts: Sequence[Fact]) -> list[Finding]:
     """Facts with their sentences, for reports."""
-    return [Finding(phrase(it), "", it.next, SENTENCES[it.key].weight, SENTENCES[it.key].tone) for it in facts]
+    return [Finding(phrase(it), "", it.next, sentence_of(it).weight, sentence_of(it).tone) for it in facts]

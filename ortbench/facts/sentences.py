@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from string import Formatter
 from typing import Any, NamedTuple
 
 from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.loads.levels import rate_text
 from ortbench.core import units
+from ortbench.core.features import features, part_of
 from ortbench.core.safe_text import first_of, shortened
 from ortbench.facts.fact import Fact, Quantity
 
@@ -83,9 +85,20 @@ def _interval(value: Quantity) -> str:
     return f" ({number if unit and high.endswith(f' {unit}') else low}–{high})"
 
 
+def sentence_of(fact: Fact) -> Sentence:
+    return _OF_CORE.get(fact.key) or sentences()[fact.key]
+
+
+@cache
+def sentences() -> dict[tuple[str, str], Sentence]:
+    """The sentences of all facts, those of features too."""
+    of_features = (part_of(name, "facts", "SENTENCES", {}) for name in features())
+    return {key: it for table in (_OF_CORE, *of_features) for key, it in table.items()}
+
+
 def sentence(fact: Fact) -> str:
     """The sentence of a fact, with its figures."""
-    return _Words(str(fact.values.get("needs", ""))).format(SENTENCES[fact.key].text, mode=fact.mode, **fact.values)
+    return _Words(str(fact.values.get("needs", ""))).format(sentence_of(fact).text, mode=fact.mode, **fact.values)
 
 
 def phrase(fact: Fact) -> str:
@@ -105,7 +118,7 @@ def large_figures(facts: Sequence[Fact]) -> list[LargeFigure]:
     """The figures that a page begins with, a few, each of another name."""
     found: dict[str, LargeFigure] = {}
     for fact in facts:
-        name, key = SENTENCES[fact.key].figure
+        name, key = sentence_of(fact).figure
         if name and name not in found:
             value = fact.values[key]
             shown = _figure(value) if isinstance(value, Quantity) else str(value)
@@ -116,7 +129,7 @@ def large_figures(facts: Sequence[Fact]) -> list[LargeFigure]:
 def in_order(facts: Sequence[Fact]) -> list[Fact]:
     """The facts that matter most first, else in the order given; each command once."""
     found, commands = [], set[str]()
-    for fact in sorted(facts, key=lambda it: -SENTENCES[it.key].weight):
+    for fact in sorted(facts, key=lambda it: -sentence_of(it).weight):
         found.append(fact._replace(next="") if fact.next in commands else fact)
         commands.add(fact.next)
     return found
@@ -129,7 +142,7 @@ _PROGRAM = "take the program that ortbench code writes"
 _FALLBACK = "use an operator, type or opset that the EP has a kernel for; compute what is at the start or the end outside of the model"
 _NODES = "--measure-nodes shows which nodes take the time"
 
-SENTENCES: dict[tuple[str, str], Sentence] = {
+_OF_CORE: dict[tuple[str, str], Sentence] = {
     # the machine
     ("busy-machine", "stopped"): Sentence("Busy machine: a CPU limit stopped this process for {stopped} of the time.", "use as many threads as the limit allows", _DOUBT, "unclear", "noise"),
     ("busy-machine", "others"): Sentence("Busy machine: other processes used {others} of {cores} cores.", _WAIT, _DOUBT, "unclear", "noise"),
@@ -243,24 +256,6 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("stage", "slowest"): Sentence("Stage {stage} takes {share} of the chain with {mode}: {time} of {chain}.", "begin there: another EP, type or settings for it", _GAIN, "", "chains", figure=("Slowest stage", "share")),
     ("chain-link", "copied"): Sentence("{from} → {to} ({bytes}) is copied in every mode: {why}.", "change the stage that the reason names", _COST, "", "chains"),
     ("step-of-a-loop", "likely"): Sentence("The model looks like a step of a loop: {feedback}.", "measure the loop: ortbench loop", _COST, "", "loops"),
-    # starts
-    ("ready", "known"): Sentence("Ready {time} after the start of the process.", "look at the longest part", _COST, "", "start", figure=("One start", "time")),
-    ("start-part", "interpreter"): Sentence("Starting the interpreter takes {share} of the time to ready: {time} of {whole}.", "keep the process alive", _ANSWER, "", "start"),
-    ("start-part", "import"): Sentence("Importing onnxruntime takes {share} of the time to ready: {time} of {whole}.", "keep the process alive, or start it before it is needed", _ANSWER, "", "start"),
-    ("start-part", "ep_load"): Sentence("Loading the EP takes {share} of the time to ready: {time} of {whole}.", "keep the process alive", _ANSWER, "", "start"),
-    ("start-part", "inputs"): Sentence("Making the inputs takes {share} of the time to ready: {time} of {whole}.", "smaller inputs", _ANSWER, "", "start"),
-    ("start-part", "session"): Sentence("Creating the session takes {share} of the time to ready: {time} of {whole}.", "keep the optimized model or the EP's engine: --optimized-model, --engine-cache", _ANSWER, "", "start"),
-    ("start-part", "first_inference"): Sentence("The first inference takes {share} of the time to ready: {time} of {whole}.", "warm up before traffic comes", _ANSWER, "", "start"),
-    ("first-inference", "slow"): Sentence("The first inference takes {first}, the second {second}.", "warm up before traffic comes", _GAIN, "", "start"),
-    # soaks
-    ("growth", "none"): Sentence("No growth of {what} found: it is less than {least} per 1,000 inferences.", "nothing", _ANSWER, "good", "soak"),
-    ("growth", "steady"): Sentence("Steady: {what} grew from {start} to {end} in the first {until} inferences and not since.", "nothing", _ANSWER, "good", "soak"),
-    ("growth", "grows"): Sentence("Growth: {what} grows by {each:ci} per 1,000 inferences, from {start} to {end}.", "try smaller arenas: --try arena; report a leak to the EP's authors", _ANSWER, "bad", "soak", figure=("Growth per 1,000", "each")),
-    ("growth", "slowing"): Sentence("Cannot tell yet whether {what} grows: growth is slowing down ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
-    ("growth", "one-step"): Sentence("Cannot tell yet whether {what} grows: most came in one step ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
-    ("growth", "late"): Sentence("Cannot tell yet whether {what} grows: it came late ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
-    ("growth", "ups-and-downs"): Sentence("Cannot tell yet whether {what} grows: it goes up and down ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
-    ("growth", "few-readings"): Sentence("Cannot tell yet whether {what} grows: too few readings ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
     # sweeps
     ("best-shape", "known"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}.", "batch to this shape", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
     ("best-shape", "largest"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}. A larger one may have more.", "try larger shapes", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
@@ -396,6 +391,4 @@ SENTENCES: dict[tuple[str, str], Sentence] = {
     ("fastest-mode", "open"): Sentence("{configuration}: cannot tell whether {mode} is faster than cpu-tensors: {speedup:ci}.", _LONGER, _ANSWER, "unclear", "noise"),
     ("fastest-mode", "few-samples"): Sentence("{configuration}: too few blocks to tell whether {mode} is faster than cpu-tensors.", _LONGER, _ANSWER, "unclear", "noise"),
     ("fastest-mode", "noise"): Sentence("{configuration}: the machine was too busy to tell whether {mode} is faster than cpu-tensors.", _WAIT, _ANSWER, "unclear", "noise"),
-    ("ends-with", "memory"): Sentence("{configuration} ends with {end} of {what}.", "nothing", _ANSWER, "", "soak"),
-    ("ends-with", "grows"): Sentence("{configuration} ends with {end} of {what} and grows by {each:ci} per 1,000 inferences.", "try smaller arenas: --try arena", _ANSWER, "bad", "soak"),
 }  # fmt: skip

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, compared, fastest, may_be_faster
-from ortbench.analysis.growth import GROWS, grown
 from ortbench.analysis.residency import takes
-from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, share, times
+from ortbench.core.features import part_of
+from ortbench.facts.fact import Fact, Values, latency, share, times
 from ortbench.facts.findings import facts_of
 from ortbench.facts.run import copy_share
 from ortbench.facts.sentences import phrase
 from ortbench.facts.shared import condition
-from ortbench.model.result import SOAK, Result
+from ortbench.model.result import Result
 
 FEW_RESULTS = 6  # of which each mode that is the fastest is named
 
@@ -32,9 +32,9 @@ def headline_of_many(results: Sequence[Result]) -> str:
 
 def mode_facts(results: Sequence[Result], names: Sequence[str]) -> list[Fact]:
     """The two speedups of results side by side: the fastest mode of each that takes new inputs in each inference, and what it brings to
-    keep tensors on the device; of soaks what each ends with."""
-    if results[0].kind == SOAK:
-        return [fact for result, name in zip(results, names, strict=True) for fact in _soaked(result, name)]
+    keep tensors on the device; or what their kind has in place of them."""
+    if (of_kind := part_of(results[0].kind, "facts", "several_facts")) is not None:
+        return [fact for result, name in zip(results, names, strict=True) for fact in of_kind(result, name)]
     found = []
     for result, name in zip(results, names, strict=True):
         for on_device in (False, True):
@@ -48,16 +48,4 @@ def mode_facts(results: Sequence[Result], names: Sequence[str]) -> list[Fact]:
             is_open = any(may_be_faster(it.speedup) for it in compared(result, on_device))
             verdict = best.claim if best.claim in (FASTER, NOISY, UNKNOWN) else "open" if is_open else "none"
             found.append(Fact("fastest-mode", verdict, best.mode, values))
-    return found
-
-
-def _soaked(result: Result, name: str) -> list[Fact]:
-    found = []
-    mode = next((case.mode for case in result.cases), "")
-    for it in grown(result.part):
-        if it.is_memory:
-            values: Values = {"configuration": name, "what": it.title, "end": bytes_of(it.points[-1][1])}
-            if it.growth is not None:
-                values["each"] = Quantity(it.growth.slope, "B", it.growth.ci95)
-            found.append(Fact("ends-with", "grows" if it.verdict == GROWS else "memory", mode, values))
     return found

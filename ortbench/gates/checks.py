@@ -8,9 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.comparing.pairs import remedy
-from ortbench.analysis.comparing.verdict import at_most, quotient
-from ortbench.analysis.growth import UNCLEAR as CANNOT_TELL
-from ortbench.analysis.growth import grown
+from ortbench.analysis.comparing.verdict import quotient
 from ortbench.analysis.loads.levels import (
     FEWEST_BLOCKS,
     P50,
@@ -33,6 +31,7 @@ from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result, w
 from ortbench.core import units
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput
+from ortbench.core.features import part_of
 from ortbench.facts.findings import shown
 from ortbench.facts.slo import searched
 from ortbench.gates.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
@@ -81,7 +80,8 @@ def check_facts(result: Result, limits: Limits) -> list[Check]:
     checks = [_check_mode(result, mode) for mode in limits.require_modes]
     if limits.max_cpu_nodes is not None:
         checks.append(_check_nodes(result, limits.max_cpu_nodes))
-    return [*checks, *_check_memory(result, limits), *_check_growth(result, limits), *check_outputs(result, limits)]
+    of_kind = part_of(result.kind, "gates", "checks", lambda *_: [])
+    return [*checks, *_check_memory(result, limits), *of_kind(result, limits), *check_outputs(result, limits)]
 
 
 def _check_mode(result: Result, mode: str) -> Check:
@@ -135,22 +135,6 @@ def _memory(case: Case, side: str, most: int) -> Check:
     else:
         verdict, said = PASSED if found <= most else FAILED, f"{units.size(found)}, {at_most}"
     return Check(name, verdict, f"{name}: {said}", metric=_METRIC[side], mode=case.mode, point=case.point)
-
-
-def _check_growth(result: Result, limits: Limits) -> Iterator[Check]:
-    most = limits.max_growth
-    if most is None:
-        return
-    for it in grown(result.part):
-        if not it.is_memory:
-            continue
-        low, high = (0.0, 0.0) if it.growth is None else it.growth.ci95
-        verdict = {True: PASSED, False: FAILED, None: UNCLEAR}[at_most((low, high), most)]
-        if it.verdict == CANNOT_TELL and verdict == PASSED:
-            verdict = UNCLEAR
-        more = "; a longer --duration tells more" if verdict == UNCLEAR else ""
-        text = f"{it.title}: {it.text}, must be at most {units.size(most)} per 1,000{more}"
-        yield Check(f"growth of {it.title}", verdict, text, metric=it.metric)
 
 
 # Modes compared with each other

@@ -12,7 +12,6 @@ from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.model.metric_names import AxisValue, MetricName
 from ortbench.model.metrics import known_or_plain
 from ortbench.model.modes import ALL_MODES, CPU, LATENCY, MEMORY_SIDES, MODES, comes_with, no_such
-from ortbench.model.unit_of_work import StartWork
 from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import MODES_ALONE, SHARE, SIZE, SPEEDUPS, WHOLE
@@ -21,7 +20,6 @@ from ortbench.plan.options import LIMIT, RawOptions, check_values, declared, mak
 _MEMORY = ("device_memory", "host_memory")
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
-STARTS = StartWork()
 CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
 
 SLO = declared(LoadPlan)["slo"]
@@ -100,7 +98,7 @@ class Limits:
     @property
     def kinds(self) -> set[str]:
         """The kinds of measurement that alone have its metrics."""
-        return {STARTS.kind for metric in self.metrics if metric.metric in STARTS.parts}
+        return {metric.metric.partition(".")[0] for metric in self.metrics}
 
     def needed(self) -> set[str]:
         """The modes that must have been measured whatever else was."""

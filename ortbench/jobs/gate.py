@@ -33,7 +33,7 @@ from ortbench.gates.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_jso
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.measuring import ForecastLine, Place, measure, new_place, observed, saves
 from ortbench.jobs.publishing import check_wanted, publish
-from ortbench.model.kinds import SOAK, kind_of
+from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import USUAL
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import Result
@@ -146,7 +146,7 @@ def _of_soak(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_conte
     if is_contest or "chain" in given:
         raise BadInput("--max-growth soaks one model: name it with --model, without a baseline", "--max-growth")
     _refuse_others("soak", given)
-    refuse_unchecked(SOAK.key, given)
+    refuse_unchecked("soak", given)
     plan = soak_of(given["model"], given, typed)
     check(plan)
     return AskedGate(limits, "force" in given, (plan,))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ortbench.core import files, printed, signals
 from ortbench.core.errors import BadInput, OrtbenchError
+from ortbench.core.features import part_of
 from ortbench.core.safe_text import plain_name
 from ortbench.core.units import at_most
 from ortbench.measure.process import Client, WorkerLost, open_worker
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ortbench.measure.configuration import Configuration
     from ortbench.measure.experiment import Experiment, Judge
     from ortbench.measure.load import LoadExperiment
-    from ortbench.measure.memory import Card
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
     from ortbench.plan.load_plan import LoadPlan
@@ -126,11 +126,8 @@ def measure(
     Several need names, which messages and, made plain, folders have. The judge ends what enough is known of; a load of one
     configuration heeds none. Raises as `measure_and_save` does.
     """
-    before: list[Card] = []
-    if plans[0].soak is not None:
-        from ortbench.measure.memory import read_cards  # for soaks alone
-
-        before = read_cards()  # and no worker holds memory on them yet
+    of_kind = part_of(plans[0].part.folder, "job", "measures")
+    classes = partial(_measures, plans[0]) if of_kind is None else of_kind()
     client = open_worker(plans[0])
 
     from ortbench.model.timeline import Timeline
@@ -141,7 +138,7 @@ def measure(
 
     def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> Bench | LoadExperiment:
         folders.extend(_folders(folder, names if len(plans) > 1 else ()))
-        side_of, bench_of = _measures(plans[0], before)
+        side_of, bench_of = classes()
         for number, plan in enumerate(plans):
             save = saves(folders[number] if folders else None)
             timeline = Timeline() if traced else None
@@ -170,26 +167,12 @@ def measure(
     )
 
 
-def _measures(plan: Plan, before: Sequence[Card]) -> tuple[Callable[..., Configuration], type[Bench]]:
-    """What measures a plan: its configuration and the experiment; of a soak, with the cards `before` it. Most commands have no starts,
-    soak or stream, and would wait for them."""
-    if plan.part.folder == "start":
-        from ortbench.features.code.report.program import write_program
-        from ortbench.measure.starts import StartBench, StartSide
-
-        # A start runs what `ortbench code` writes, which notes when each of its parts is done.
-        return partial(
-            StartSide,
-            write=lambda own, opened, ready, does: write_program(own, opened, ready, does, own.command).source,
-        ), StartBench
-    if plan.soak is not None:
-        from ortbench.measure.soaks import SoakBench, SoakSide
-
-        return partial(SoakSide, before=before), SoakBench
+def _measures(plan: Plan) -> tuple[Callable[..., Configuration], type[Bench]]:
+    """What measures a plan: its configuration and the experiment. Most commands have no stream, and would wait for it."""
     from ortbench.measure.bench import Bench
 
     if plan.stream is not None:
-        from ortbench.measure.soaks import StreamSide
+        from ortbench.measure.streams import StreamSide
 
         return StreamSide, Bench
     from ortbench.measure.configuration import Configuration

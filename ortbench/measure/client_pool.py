@@ -18,7 +18,7 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.core.files import temporary_folder
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost, open_worker
-from ortbench.measure.soaks import shape_requests
+from ortbench.measure.streams import shape_requests
 from ortbench.model.protocol import LoadBlock, LoadClients, LoadRuns, LoadServed, pack, unpack
 from ortbench.model.schema import OWN, PROCESS
 from ortbench.plan.soak_plan import begun_by

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ortbench.core.errors import BadInput, one_line
-from ortbench.core.parts import UNKNOWN, OneOf
+from ortbench.core.parts import INLINE, UNKNOWN, OneOf
 from ortbench.core.safe_text import printable, visible
 
 T = TypeVar("T")
@@ -76,10 +76,15 @@ def parse(content: bytes, name: str) -> Any:
         raise BadInput(f"{name} {_TOO_LARGE}") from None
 
 
-def shape(data: Any, name: str, type: type[T], check: Callable[[T], object] | None = None) -> T:
-    """The data that `parse` gave, as the type says; `check` raises `Wrong` where values do not go together."""
+def shape(
+    data: Any, name: str, type: type[T], check: Callable[[T], object] | None = None, own: type[Any] | None = None
+) -> T:
+    """The data that `parse` gave, as the type says, with keys of its `own` where it has some; `check` raises `Wrong` where values do not
+    go together."""
     try:
         found = _convert(data, type)
+        if own is not None:
+            found.own = _convert(data, own)  # type: ignore[attr-defined]
         if check is not None:
             check(found)
         kept: T = _kept(data, found)
@@ -173,9 +178,13 @@ def _kept(data: Any, found: Any) -> Any:
     """What was converted, with the keys of the data that its types do not have, and numbers as they are in the data."""
     if is_dataclass(found):
         known: dict[str, Any] = found.__dataclass_fields__
-        for key in data.keys() & known.keys():
+        inline = [key for key, it in known.items() if it.metadata == INLINE]
+        own = {key: _kept(data[key], item) for it in inline for key, item in getattr(found, it).items()}
+        for key in inline:
+            object.__setattr__(found, key, own)
+        for key in data.keys() & known.keys() - {*inline}:
             object.__setattr__(found, key, _kept(data[key], getattr(found, key)))
-        if unknown := {key: value for key, value in data.items() if key not in known}:
+        if unknown := {key: value for key, value in data.items() if key not in known and key not in own}:
             object.__setattr__(found, UNKNOWN, unknown)
         return found
     if isinstance(found, dict):

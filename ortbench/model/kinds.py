@@ -27,6 +27,7 @@ class View(NamedTuple):
     axis: str = ""  # the axis that the cases lie on; "" for all cases of the kind
     # of the table of cases, in order: figures, and what no metric is by the report's name; those of a tuple stay together
     columns: tuple[tuple[str, ...], ...] = ()
+    screen: tuple[str, ...] = ()  # of the table of the default screen, by their headings
 
 
 class Kind(NamedTuple):
@@ -63,7 +64,7 @@ class Kind(NamedTuple):
         return next((it for it in self.views if it.axis in axes), self.views[0])
 
 
-def _figures(*texts: str) -> tuple[Figure, ...]:
+def figures(*texts: str) -> tuple[Figure, ...]:
     return tuple(map(figure, texts))
 
 
@@ -71,14 +72,12 @@ CONCURRENCY = Axis("concurrency", "1", whole=True)
 RATE = Axis("rate", "requests/s")
 
 _COSTS = ("enqueue", "cpu_time", "page_faults", "involuntary_switches", "device_memory", "host_memory", "energy")
-_GROWTHS = (modes.HOST_GROWTH, modes.DEVICE_GROWTH, "handle_growth", "thread_growth")
-_SOAKED = ("cpu_time", "page_faults", "host_held", "device_held", *_GROWTHS)
 _ANYWHERE = ("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "min-speedup")
-_USUAL = _figures(LATENCY)
+_USUAL = figures(LATENCY)
 SPEEDUP = ("speedup", "speedup.ci95")
 
 
-def _tails(key: str) -> tuple[str, ...]:
+def tails(key: str) -> tuple[str, ...]:
     """A median, and the percentiles that stand beside it."""
     return key, f"{key}.p95", f"{key}.p99"
 
@@ -86,10 +85,10 @@ def _tails(key: str) -> tuple[str, ...]:
 RUN = Kind(
     "run", "single inferences", "inference",
     (View(
-        compared=_figures(LATENCY, "item_throughput", "h2d", "inference", "d2h", *_COSTS),
-        several=_figures(LATENCY, "item_throughput", *_COSTS), gated=_USUAL,
+        compared=figures(LATENCY, "item_throughput", "h2d", "inference", "d2h", *_COSTS),
+        several=figures(LATENCY, "item_throughput", *_COSTS), gated=_USUAL,
         columns=(
-            _tails(LATENCY), SPEEDUP, ("latency.n",), ("h2d", "inference", "d2h", "copies"), ("throughput", "copied/inf", "copy_rate"),
+            tails(LATENCY), SPEEDUP, ("latency.n",), ("h2d", "inference", "d2h", "copies"), ("throughput", "copied/inf", "copy_rate"),
             ("item_throughput", "item_time"),
         ),
     ),),
@@ -101,11 +100,11 @@ _TOKENS = ("time_to_first_token", "inter_token_latency", "prefill_tokens_per_s",
 LOOP = Kind(
     "loop", "a loop", "loop",
     (View(
-        compared=_figures("loop", *_TOKENS, "step", *_COSTS), several=_figures("loop", *_TOKENS, "step", *_COSTS),
-        gated=_figures("loop"),
+        compared=figures("loop", *_TOKENS, "step", *_COSTS), several=figures("loop", *_TOKENS, "step", *_COSTS),
+        gated=figures("loop"),
         columns=(
-            ("time_to_first_token",), _tails("inter_token_latency"), ("prefill_tokens_per_s", "decode_tokens_per_s", "sequence_tokens_per_s"),
-            ("next_token",), _tails("loop"), SPEEDUP, _tails("step"), ("first_step", "last_step", "step_growth"), ("by step",),
+            ("time_to_first_token",), tails("inter_token_latency"), ("prefill_tokens_per_s", "decode_tokens_per_s", "sequence_tokens_per_s"),
+            ("next_token",), tails("loop"), SPEEDUP, tails("step"), ("first_step", "last_step", "step_growth"), ("by step",),
             ("loop.n", "step_throughput"), ("state/step", "copied/step"),
         ),
     ),),
@@ -121,9 +120,9 @@ LOOP = Kind(
 CHAIN = Kind(
     "chain", "a chain", "chain",
     (View(
-        compared=_figures("chain", f"stage.{NAME}", *_COSTS), several=_figures("chain", f"stage.{NAME}", *_COSTS),
-        gated=_figures("chain"),
-        columns=(_tails("chain"), SPEEDUP, ("chain.n", "throughput", "copied/chain")),
+        compared=figures("chain", f"stage.{NAME}", *_COSTS), several=figures("chain", f"stage.{NAME}", *_COSTS),
+        gated=figures("chain"),
+        columns=(tails("chain"), SPEEDUP, ("chain.n", "throughput", "copied/chain")),
     ),),
     charts=("stages", "links", "distribution", "drift", "bandwidth"),
     checks=_ANYWHERE,
@@ -138,19 +137,19 @@ LOAD = Kind(
     "load", "a load", "inference",
     (
         View(
-            compared=_figures("throughput", LATENCY, "latency.p99", modes.CPU_TIME), several=_figures("throughput", modes.CPU_TIME),
-            gated=_figures("throughput"),
+            compared=figures("throughput", LATENCY, "latency.p99", modes.CPU_TIME), several=figures("throughput", modes.CPU_TIME),
+            gated=figures("throughput"),
             axis=CONCURRENCY.name,
             columns=(
-                ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), _tails(LATENCY), ("SLO",), ("cpu_cores", "gil_wait"), ("fairness",),
+                ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), tails(LATENCY), ("SLO",), ("cpu_cores", "gil_wait"), ("fairness",),
                 ("sm_clock",),
             ),
         ),
         View(
-            compared=_figures("latency.p99", LATENCY, modes.CPU_TIME), several=_figures("latency.p99", modes.CPU_TIME), gated=_figures("latency.p99"),
+            compared=figures("latency.p99", LATENCY, modes.CPU_TIME), several=figures("latency.p99", modes.CPU_TIME), gated=figures("latency.p99"),
             axis=RATE.name,
             columns=(
-                _tails(LATENCY), ("SLO", "processes"), ("queue_delay.mean", "service_time"), ("utilisation",), ("generator_lag.p99", "late_share"),
+                tails(LATENCY), ("SLO", "processes"), ("queue_delay.mean", "service_time"), ("utilisation",), ("generator_lag.p99", "late_share"),
                 ("throughput", "throughput.ci95"), ("cpu_cores", "gil_wait"), ("sm_clock",),
             ),
         ),
@@ -167,7 +166,7 @@ SWEEP = RUN._replace(
     key="sweep", noun="a sweep",
     views=(View(
         compared=_USUAL, several=_USUAL, gated=_USUAL,
-        columns=(_tails(LATENCY), SPEEDUP, ("item_time", "item_throughput", "best"), ("copy_share", "SLO", "latency.n")),
+        columns=(tails(LATENCY), SPEEDUP, ("item_time", "item_throughput", "best"), ("copy_share", "SLO", "latency.n")),
     ),),
     charts=("rates_by_size", "times_by_size"),
     checks=(*RUN.checks, "slo"),
@@ -177,33 +176,7 @@ SWEEP = RUN._replace(
     every_axis=True,
     many_shapes=True,
 )  # fmt: skip
-START = Kind(
-    "start", "starts", "start",
-    (View(
-        compared=_figures(modes.WHOLE_START, *modes.START_PARTS, modes.SECOND_INFERENCE, modes.START_MEMORY),
-        several=_figures(modes.WHOLE_START, "start.session", modes.START_MEMORY), gated=_figures(modes.WHOLE_START),
-        columns=(_tails(modes.WHOLE_START), (f"{modes.WHOLE_START}.n",), modes.START_PARTS, (modes.SECOND_INFERENCE, modes.START_MEMORY)),
-    ),),
-    charts=("starts", "distribution", "drift"),
-    times_starts=True,
-    checks=("require-mode", "max-cpu-nodes"),
-    derives_copies=False,
-    needed=(*RUN.needed, "start"),
-)  # fmt: skip
-SOAK = RUN._replace(
-    key="soak", noun="a soak",
-    views=(View(
-        compared=_figures(LATENCY, "latency.p99", *_SOAKED), several=_figures(LATENCY, *_SOAKED), gated=_USUAL,
-        columns=(_tails(LATENCY), ("inferences", "timed"), ("private memory at start", "at end"), _GROWTHS, ("verdict",)),
-    ),),
-    charts=("memory", "distribution", "drift"),
-    checks=("require-mode", "max-cpu-nodes", "max-growth"),
-    live=False,
-    times_nodes=False,
-    needed=(*RUN.needed, "soak"),
-)  # fmt: skip
-
-_OF_CORE = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD, SWEEP, START, SOAK)}
+_OF_CORE = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD, SWEEP)}
 
 
 @cache

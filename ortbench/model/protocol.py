@@ -149,7 +149,7 @@ class Samples(TypedDict):
     enqueues: NotRequired[list[int]]
     cpu: NotRequired[CpuTime]
     counts: NotRequired[dict[str, int]]
-    reading: NotRequired[schema.ProcessReading]  # ``soak_block``: what the worker's process holds then
+    reading: NotRequired[schema.ProcessReading]  # ``time_stream``: what the worker's process holds then
 
 
 class TracedSamples(Samples):

@@ -15,10 +15,8 @@ where that is not known; ``outputs``, how far they are from those of others, abs
 That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;
 that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee`` (by mode) and ``slo``, and its ``cases`` are
 first of one client alone, back to back, without a ``point``, then one for each mode and load point; that of a sweep ``kind``,
-which is ``sweep``, ``sweep``, ``shapes`` (see `Point`), ``switching`` and ``best``; that of starts ``kind``, which is ``start``,
-and ``start``, that of a soak ``soak`` likewise. That of a bandwidth curve, whose ``kind`` is
-``bandwidth``, has no ``model`` and ``placement`` (see `ortbench.features.bandwidth.analysis`). The keys of each part are in
-`ortbench.model.schema`. Durations are integer nanoseconds, sizes bytes.
+which is ``sweep``, ``sweep``, ``shapes`` (see `Point`), ``switching`` and ``best``; those of features have the name of their folder
+as ``kind``, and what its module ``model`` says. The keys of each part are in `ortbench.model.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -27,11 +25,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from ortbench.core.parts import SOMETIMES
+from ortbench.core.features import part_of
+from ortbench.core.parts import INLINE, SOMETIMES
 from ortbench.core.stats import Metric, Stats, Value
 from ortbench.model import schema
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, READBACK, WHOLES, stage_in
-from ortbench.model.unit_of_work import INFERENCE, ChainWork, LoopWork, StartWork, Work
+from ortbench.model.unit_of_work import INFERENCE, ChainWork, LoopWork, Work
 
 SCHEMA_VERSION = 2
 
@@ -40,9 +39,8 @@ OK: Final = "ok"
 UNSUPPORTED: Final = "unsupported"
 FAILED: Final = "failed"
 NOT_MEASURED: Final = "not_measured"  # the measurement was ended before its turn came
-# Kinds: of single inferences, of a loop, a chain, a load, a sweep, a bandwidth curve, starts, a soak.
-RUN, LOOP, CHAIN, LOAD = "run", "loop", "chain", "load"
-SWEEP, BANDWIDTH, START, SOAK = "sweep", "bandwidth", "start", "soak"
+# Kinds of the core: of single inferences, of a loop, a chain, a load, a sweep.
+RUN, LOOP, CHAIN, LOAD, SWEEP = "run", "loop", "chain", "load", "sweep"
 
 
 @dataclass
@@ -265,8 +263,7 @@ class Result:
     shapes: list[Point] = field(default_factory=list)
     switching: list[schema.Switching] | None = None
     best: schema.Best | None = None
-    start: schema.Start | None = None
-    soak: schema.Soak | None = None
+    own: dict[str, Any] = field(default_factory=dict, metadata=INLINE)  # what a feature's kind has, by key
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -282,8 +279,8 @@ class Result:
 
     @property
     def part(self) -> Any:
-        """What only results of its kind have: `loop`, `chain`, `load`, `sweep`, `start` or `soak`; None where that is nothing."""
-        return getattr(self, self.kind, None)
+        """What only results of its kind have, by the key of the kind; None where that is nothing."""
+        return self.own.get(self.kind) or vars(self).get(self.kind)
 
     def at_point(self, point: Mapping[str, int | float | str] = NOWHERE) -> list[Case]:
         """The cases at a point; by default those that lie on no axis."""
@@ -307,14 +304,13 @@ class Result:
 
 def work_of(result: Result) -> Work:
     """What one sample of a result is of."""
-    of_part = _WORKS.get(result.kind)
+    of_part = _WORKS.get(result.kind) or part_of(result.kind, "model", "work_of")
     return of_part(result.part) if of_part else INFERENCE
 
 
 _WORKS: dict[str, Callable[[Any], Work]] = {
     LOOP: lambda loop: LoopWork(steps=loop["steps"]),
     CHAIN: lambda chain: ChainWork(stages=tuple(stage["name"] for stage in chain["stages"])),
-    START: lambda _: StartWork(),
 }
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
+from ortbench.core.features import part_of
 from ortbench.core.files import write_atomically
 from ortbench.core.parts import keys_of, text
 from ortbench.model.kinds import kinds
@@ -14,14 +15,14 @@ from ortbench.model.result import SCHEMA_VERSION, Case, Result
 
 # Of a result: what only some kinds have.
 _PARTS = {
-    "model", "placement", "loop", "chain", "load", "knee", "slo", "sweep", "shapes", "switching", "best", "start",
-    "soak",
+    "model", "placement", "loop", "chain", "load", "knee", "slo", "sweep", "shapes", "switching", "best",
 }  # fmt: skip
 
 
 def result_json(result: Result) -> str:
     """The result file's text; parts that are not there are left out."""
-    found = {key: value for key, value in keys_of(result).items() if key not in _PARTS or value not in (None, [], {})}
+    parts = _PARTS | result.own.keys()
+    found = {key: value for key, value in keys_of(result).items() if key not in parts or value not in (None, [], {})}
     found["cases"] = [_case_keys(case) for case in result.cases]
     return text({"schema_version": result.schema_version, **found})
 
@@ -74,4 +75,6 @@ def from_data(data: Any, name: str) -> Result:
     """A result from what `ortbench.model.door.parse` gave of its file; raises `BadInput`."""
     from ortbench.model import door, sound
 
-    return door.shape(data, name, Result, sound.check)
+    kind = data.get("kind") if isinstance(data, dict) else None
+    own = part_of(kind, "model", "Parts") if isinstance(kind, str) and kind in kinds() else None
+    return door.shape(data, name, Result, sound.check, own)

@@ -571,19 +571,6 @@ class Sweep(TypedDict):
     slo: dict[str, int] | None
 
 
-class Start(TypedDict):
-    """How processes were started: ``program``, what each ran; ``launch_ns``, the median time in which ortbench had the system
-    make the process, which is inside of ``start.interpreter``; ``file_cache`` and ``compile_cache`` (null where the EP kept nothing)
-    as they were asked for; ``cached``, the median share of the model's files that was in the system's cache right before a start, null
-    where the system does not tell."""
-
-    program: str
-    launch_ns: int
-    file_cache: str
-    compile_cache: str | None
-    cached: float | None
-
-
 class SwitchedShape(TypedDict):
     """A shape (its name) in calls that change shapes, against its calls alone: medians in ns, how many times as long the former
     take and the 95 % interval of that, null with too few rounds; ``samples``: of both ways, in order, ``calls`` of each round."""
@@ -596,15 +583,6 @@ class SwitchedShape(TypedDict):
     samples: dict[str, list[int]]
 
 
-class SoakedShape(TypedDict):
-    """A shape of a soak: how many of its inferences there were, and what one took."""
-
-    name: str
-    n: int
-    median_ns: int
-    p99_ns: int
-
-
 class ProcessReading(TypedDict):
     """What a process holds: bytes of its resident set and of ``private`` memory, which is none of files that it maps (elsewhere than
     on Linux: none that it shares); open ``handles``; ``threads``. Null where the system does not tell."""
@@ -613,26 +591,6 @@ class ProcessReading(TypedDict):
     private: int | None
     handles: int | None
     threads: int | None
-
-
-class SoakReading(ProcessReading):
-    """What the worker's process held after so many inferences, ``at_ns`` after the first one began; also bytes of the ``device``, null
-    where NVML does not tell. ``median_ns``: of the latency in the block that ended then."""
-
-    inferences: int
-    at_ns: int
-    device: int | None
-    median_ns: int
-
-
-class Soak(TypedDict):
-    """How a soak went: ``order`` of the shapes, null of one; after how many inferences the session was ``reopened``, else null;
-    the ``shapes``, where there are several; and at most 2,000 ``readings``."""
-
-    order: Order | None
-    reopened: int | None
-    shapes: list[SoakedShape]
-    readings: list[SoakReading]
 
 
 class Switching(TypedDict):

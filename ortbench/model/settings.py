@@ -37,11 +37,6 @@ OF_LOOP = (
     Setting("keep", "kept on the device", "keep", []),
     Setting("resident", "copied once", "resident", []),
 )
-OF_START = (
-    Setting("file_cache", "file cache", "file-cache", "warm"),
-    Setting("compile_cache", "compile cache", "compile-cache"),
-)
-OF_SOAK = (Setting("order", "order of shapes", "shape-order"), Setting("reopened", "session reopened after", "reopen"))
 
 
 def words_of(option: str, value: Any) -> list[str]:

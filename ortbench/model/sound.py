@@ -59,7 +59,7 @@ def check(result: Result) -> None:
     if kind is None:
         raise Wrong(f"{shown(result.kind)} is none of the kinds that are known", "kind")
     for key in (*ALWAYS, *kind.needed):
-        if getattr(result, key) in (None, {}, []):
+        if (result.own.get(key) or getattr(result, key, None)) in (None, {}, []):
             raise Wrong(f"the key {shown(key)} is missing or empty")
     for key in kind.target_keys:
         if key not in result.target:

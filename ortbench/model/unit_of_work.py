@@ -61,7 +61,7 @@ class Work:
         return modes.STEP, {modes.STEP: index % self.count, "iteration": index}
 
 
-class _OfParts(Work):
+class WorkOfParts(Work):
     def phases(self, mode: str) -> tuple[str, ...]:
         return (modes.LATENCY, *self.parts, *PER_BLOCK)
 
@@ -69,7 +69,7 @@ class _OfParts(Work):
         return "" if metric in self.phases("") else f"{self.name} has {', '.join(self.phases('')[1:])} only"
 
 
-class LoopWork(_OfParts):
+class LoopWork(WorkOfParts):
     kind = whole = modes.WHOLE_LOOP
     name = "a loop"
 
@@ -85,7 +85,7 @@ class LoopWork(_OfParts):
         return {modes.STEP: self.steps, modes.TOKEN_PHASES[1]: self.count - 1 if self.tokens else None}.get(metric)
 
 
-class ChainWork(_OfParts):
+class ChainWork(WorkOfParts):
     kind = whole = modes.WHOLE_CHAIN
     part = modes.STAGE
     name = "a chain"
@@ -107,21 +107,6 @@ class ChainWork(_OfParts):
     def part_at(self, index: int) -> tuple[str, dict[str, Any]]:
         number = index % self.count
         return self.stages[number], {modes.STAGE: number, "iteration": index // self.count}
-
-
-class StartWork(_OfParts):
-    """A start: a fresh process, from before it exists to its second inference."""
-
-    kind = "start"
-    whole = modes.WHOLE_START
-    name = "a start"
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return (modes.WHOLE_START, *modes.START_PARTS, modes.SECOND_INFERENCE, modes.START_MEMORY)
-
-    def phases(self, mode: str) -> tuple[str, ...]:
-        return (modes.LATENCY, *self.parts)
 
 
 INFERENCE = Work()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from ortbench.core import features
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
-from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_SOAK, OF_START
+from ortbench.model.settings import OF_LOOP, OF_SESSION, Setting
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
 from ortbench.plan.option_types import SWITCH, TEXT, TIME, OptionType, or_default
 
@@ -38,8 +38,6 @@ SWEPT = "sweep"  # the one that measures several shapes in a session
 SHAPED = (SWEPT, "soak")  # those to which a list is of shapes
 TUNED = "tune"  # the one that searches settings, of lists among these values
 BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
-
-_RECORDED = {it.option: it.key for it in (*OF_SESSION, *OF_LOOP, *OF_START, *OF_SOAK)}
 
 RawOptions = Mapping[str, Any]  # by their long names without dashes the values of what was given, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name
@@ -248,14 +246,14 @@ def check_values(values: Any) -> None:
             it.check(value, it.name)
 
 
-def settings(values: Any) -> dict[str, Any]:
+def settings(values: Any, recorded: Sequence[Setting] = (*OF_SESSION, *OF_LOOP)) -> dict[str, Any]:
     """What a result records of the settings among a dataclass's options."""
-    found = {}
+    found, keys = {}, {it.option: it.key for it in recorded}
     for name, it in declared(type(values)).items():
-        if it.flag in _RECORDED:
+        if it.flag in keys:
             value = getattr(values, name)
             kind = dict if isinstance(value, Mapping) else list if isinstance(value, tuple) else None
-            found[_RECORDED[it.flag]] = value if kind is None else kind(value)
+            found[keys[it.flag]] = value if kind is None else kind(value)
     return found
 
 

@@ -1,18 +1,16 @@
-"""The tables of what is made of several inferences: of a loop and its steps, of a chain with its stages and links,
-and of a soak with its shapes."""
+"""The tables of what is made of several inferences: of a loop and its steps, and of a chain with its stages and links."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.growth import GROWS, grown
 from ortbench.analysis.steps_and_stages import LINKED, crosses, crossing_ns, growth_ns, is_first_apart, law
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.model.metrics import TIME
 from ortbench.model.modes import LATENCY, STEP, THROUGHPUT
 from ortbench.model.result import OK, Case, Result
-from ortbench.model.schema import Chain, ChainLink, Soak, SoakedShape
+from ortbench.model.schema import Chain, ChainLink
 from ortbench.report.case_table import Own
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, between, columns, filled, maybe
 from ortbench.report.phrases import stage_place
@@ -185,43 +183,4 @@ def _link_row(link: ChainLink, is_measured: bool) -> tuple[str, ...]:
         state if is_measured else NOTHING,
         maybe(cost, units.duration),
         link["why"] or NOTHING,
-    )
-
-
-_MOST_SHAPES = 12  # that are shown
-
-
-def soak_columns(result: Result) -> dict[str, Own]:
-    soak: Soak = result.part
-    if not (found := grown(soak)):
-        return {}
-    host = found[0]
-    hidden = {it.metric for it in found if it.verdict != GROWS}  # a slope that is not told from none is no growth
-    cells = {
-        "inferences": (f"{host.points[-1][0]:.0f}", ""),
-        "private memory at start": (units.size(host.points[0][1]), f"{host.title} at start"),
-        "at end": (units.size(host.points[-1][1]), ""),
-    }
-    own = {name: Own(lambda _, cell=cell: cell, header=header) for name, (cell, header) in cells.items()}  # type: ignore[misc]
-    own |= dict.fromkeys(hidden, Own(lambda _: NOTHING))
-    return {**own, "timed": Own(_timed), "verdict": Own(lambda _: host.text, Kind.WORDS)}
-
-
-def _timed(case: Case) -> str:
-    """How long the inferences took together; what else a soak does in its time is not in it."""
-    return NOTHING if case.host is None else units.duration(case.host["wall_ns"])
-
-
-def shape_table(result: Result) -> Table:
-    """The latency of each shape, or of those with the longest."""
-    every: list[SoakedShape] = result.part["shapes"]
-    slowest = sorted(every, key=lambda it: -it["median_ns"])[:_MOST_SHAPES]
-    shapes = [it for it in every if it in slowest]
-    unit, scale = units.time_unit(max((it["p99_ns"] for it in shapes), default=1))
-    rows = tuple(
-        (it["name"], str(it["n"]), units.time(it["median_ns"], scale), units.time(it["p99_ns"], scale)) for it in shapes
-    )
-    headed = (Column("shape", Kind.NAME, KEY), Column("inferences", Kind.NUMBER), *columns(Kind.TIME, "latency", "p99"))
-    return Table(
-        headed, rows, unit, title="Shapes" if shapes == every else f"The {len(shapes)} slowest of {len(every)} shapes"
     )

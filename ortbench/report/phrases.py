@@ -14,12 +14,13 @@ from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load
 from ortbench.analysis.variables import variables_line
 from ortbench.core import units
 from ortbench.core.errors import BadInput
+from ortbench.core.features import part_of
 from ortbench.core.safe_text import first_of, shortened
 from ortbench.facts.findings import findings, superseded
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SOAK, SWEEP, Case, Result, not_ok
+from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
 from ortbench.model.schema import (
     Chain,
     ChainStage,
@@ -30,7 +31,6 @@ from ortbench.model.schema import (
     Loop,
     Memory,
     Provider,
-    Soak,
     Stopped,
     Target,
     Tensor,
@@ -145,7 +145,7 @@ def chain_line(chain: Chain) -> str:
 
 _SESSIONS = {"shared": "in one session", "own": "in a session each", "process": "in a process each"}
 _ARRIVALS = {"poisson": "the mean of Poisson arrivals", "uniform": "even arrivals"}
-_ORDERS = {"random": "random order", "cycle": "turns"}
+ORDERS = {"random": "random order", "cycle": "turns"}
 
 
 def load_line(result: Result, setup: LoadSetup) -> str:
@@ -166,20 +166,10 @@ def load_line(result: Result, setup: LoadSetup) -> str:
     where += " in each process" if setup["sessions"] == "shared" and processes_in(result) else ""
     asked = asked_of(result)
     slo = f"; SLO: {slo_text(asked)}" if asked else ""
-    mixed = f"; {len(setup['shapes'])} shapes in {_ORDERS[setup['order']]}" if "shapes" in setup else ""
+    mixed = f"; {len(setup['shapes'])} shapes in {ORDERS[setup['order']]}" if "shapes" in setup else ""
     each = f"load point{' over all processes' * bool(processes_in(result))}"
     each = "try" if result.slo is not None and result.slo["found"] else each
     return f"load {where}: {' and '.join(said) or 'no load point measured'}; {setup['duration_s']:g} s per {each}{mixed}{slo}"
-
-
-def soak_line(soak: Soak) -> str:
-    """A soak of several shapes, or whose session is opened again and again; nothing of one shape in one session."""
-    said = []
-    if soak["order"]:
-        said.append(f"{len(soak['shapes'])} shapes in {_ORDERS[soak['order']]}")
-    if soak["reopened"]:
-        said.append(f"a new session after every {units.count(soak['reopened'], 'inference')}")
-    return f"soak: {', '.join(said)}" if said else ""
 
 
 def sweep_line(result: Result) -> str:
@@ -197,13 +187,12 @@ _LINES: dict[str, Callable[[Result], str]] = {
     CHAIN: lambda result: chain_line(result.part),
     LOAD: lambda result: "; ".join([load_line(result, result.part), *(loop_line(it) for it in [result.loop] if it)]),
     SWEEP: sweep_line,
-    SOAK: lambda result: soak_line(result.part),
 }
 
 
 def own_line(result: Result) -> str:
     """The line of a heading that says what its kind is of; empty where there is nothing to say."""
-    line = _LINES.get(result.kind)
+    line = _LINES.get(result.kind) or part_of(result.kind, "report", "own_line")
     return "" if line is None else line(result)
 
 

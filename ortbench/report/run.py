@@ -8,11 +8,12 @@ from pathlib import Path
 
 from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
+from ortbench.core.features import part_of
 from ortbench.core.files import write_or_note
 from ortbench.facts.loop import state_bytes
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
-from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, SWEEP, Case, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Case, Result
 from ortbench.report import load as report_load
 from ortbench.report import sweep
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
@@ -23,8 +24,6 @@ from ortbench.report.composed import (
     curve_legend,
     link_table,
     loop_columns,
-    shape_table,
-    soak_columns,
     stage_table,
     steps_csv,
 )
@@ -59,7 +58,11 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> Table:
     """The table of a run, a loop or a chain: a row for each mode that was measured, of a run with a bar of its phases; `own` columns are
     shown in their own way."""
     shown = measured_cases(result)
-    table = case_table(result, shown, own={**_OWN.get(result.kind, _own)(result), **(own or {})})
+    table = case_table(
+        result,
+        shown,
+        own={**(_OWN.get(result.kind) or part_of(result.kind, "report", "own_columns", _own))(result), **(own or {})},
+    )
     bars = splits(result) if "phases" in kind_of(result.kind).charts else []
     if len(bars) == 1 and len(bars[0]) == 1:  # neither shared out nor beside another
         bars = []
@@ -78,8 +81,8 @@ def _own(result: Result) -> dict[str, Own]:
     )
 
 
-_OWN: dict[str, Callable[[Result], dict[str, Own]]] = {LOOP: loop_columns, CHAIN: chain_columns, SOAK: soak_columns}
-_FURTHER: dict[str, tuple[Callable[[Result], Table], ...]] = {CHAIN: (stage_table, link_table), SOAK: (shape_table,)}
+_OWN: dict[str, Callable[[Result], dict[str, Own]]] = {LOOP: loop_columns, CHAIN: chain_columns}
+_FURTHER: dict[str, tuple[Callable[[Result], Table], ...]] = {CHAIN: (stage_table, link_table)}
 
 
 def _copied(case: Case) -> str:
@@ -146,7 +149,9 @@ _REPORTS: dict[str, Callable[[Result, str | None], Report]] = {LOAD: report_load
 
 def further_tables(result: Result) -> list[Table]:
     """The tables beside the main one that have rows: of a chain those of its stages and links."""
-    return [table for made in _FURTHER.get(result.kind, ()) if (table := made(result)).rows]
+    of_feature = part_of(result.kind, "report", "further_tables", lambda _: [])
+    tables = [*(made(result) for made in _FURTHER.get(result.kind, ())), *of_feature(result)]
+    return [table for table in tables if table.rows]
 
 
 _LEGENDS = {LOOP: WHAT_A_LOOP_IS}  # by kind, what the work is that is timed

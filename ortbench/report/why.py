@@ -8,7 +8,7 @@ from ortbench.analysis.findings.node_advice import MOST, short
 from ortbench.analysis.why.changes import ADDED, REST, SAME, Change
 from ortbench.analysis.why.explain import Why, by_time, few_names, of_model
 from ortbench.facts.fact import Fact
-from ortbench.facts.sentences import SENTENCES, sentence
+from ortbench.facts.sentences import sentence, sentence_of
 from ortbench.facts.why import limit_facts, why_facts
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.schema import ProfiledNode
@@ -43,7 +43,7 @@ def why_parts(why: Why) -> list[Sequence[model.Block]]:
 
 
 def _note(fact: Fact) -> model.Note:
-    return model.Note(sentence(fact), "→", _TONES[SENTENCES[fact.key].tone])
+    return model.Note(sentence(fact), "→", _TONES[sentence_of(fact).tone])
 
 
 def told_in_lines(why: Why) -> str:

@@ -12,7 +12,6 @@ from ortbench.gates.checks import refuse_unchecked
 from ortbench.gates.contests import own_contests, regression_contests
 from ortbench.gates.limits import SLO, Limits, limits_of
 from ortbench.gates.live import check_live
-from ortbench.model.kinds import SOAK
 from ortbench.model.modes import IN_FLIGHT
 from ortbench.model.slo import Slo
 from ortbench.model.unit_of_work import INFERENCE
@@ -129,7 +128,7 @@ class _Maker:
         if self._kind == SOAKED.flag:
             self._refuse_live(self._kind)
             with self._blaming(self._case.where):
-                refuse_unchecked(SOAK.key, given)
+                refuse_unchecked(SOAKED.flag, given)
         if SLO.flag in given:
             option = declared(Swept)["slo"] if self._is_sweep else SLO
             with self._file.at(self._where(SLO.flag)):

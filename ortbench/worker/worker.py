@@ -28,7 +28,7 @@ _REQUESTS = {
     ),
     "loops.chain_opening": ("open_chain",),
     "measuring": ("prepare", "block", "finish", "capture", "stretch", "switching", "close_up"),
-    "soak": ("soak_begin", "soak_block"),
+    "stream": ("begin_stream", "time_stream"),
     "reverting": ("revert",),
     "looks.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),
     "looks.memory": ("forms", "memory", "arenas"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ortbench.analysis.growth import GROWS, NONE, STEADY, UNCLEAR, growth
+from ortbench.features.soak.analysis import GROWS, NONE, STEADY, UNCLEAR, growth
 
 PAGE, READINGS, EACH = 4096, 200, 400  # inferences between two readings
 INFERENCES = READINGS * EACH

@@ -25,7 +25,7 @@ import onnx
 
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of
-from ortbench.facts.sentences import SENTENCES
+from ortbench.facts.sentences import sentence_of
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from tests import refdevice, virtual
@@ -95,7 +95,7 @@ class Runs:
 
 
 def is_conclusion(fact: Fact) -> bool:
-    return SENTENCES[fact.key].tone in ("good", "bad")
+    return sentence_of(fact).tone in ("good", "bad")
 
 
 def counted(runs: Runs, kind: str, seeds: range) -> tuple[Counts, Counts]:

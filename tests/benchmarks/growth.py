@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from ortbench.analysis.growth import GROWS, NONE, STEADY, grown
+from ortbench.features.soak.analysis import GROWS, NONE, STEADY, grown
 from tests import softcuda
 from tests.conftest import MODELS
 from tests.refdevice import build

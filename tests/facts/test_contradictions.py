@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ortbench.analysis.derive import put_growth
 from ortbench.core import units
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity
 from ortbench.facts.findings import facts_of
 from ortbench.facts.sentences import sentence
+from ortbench.features.soak.analysis import put_figures as put_growth
+from ortbench.features.soak.model import SoakReading
 from ortbench.model.modes import mode_of
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import SoakReading
 from ortbench.report import comparison, load, run
 from ortbench.report.model import Table, between
 from ortbench.report.screens.brief import brief

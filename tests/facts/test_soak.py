@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ortbench.analysis.comparing.comparable import mismatches
-from ortbench.analysis.derive import put_growth
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import Value
 from ortbench.facts.several import mode_facts
+from ortbench.features.soak.analysis import put_figures as put_growth
+from ortbench.features.soak.model import SoakedShape
 from ortbench.gates.checks import check_alone
 from ortbench.gates.limits import Limits
 from ortbench.model.result import Result
-from ortbench.model.schema import SoakedShape
 from ortbench.model.sound import check
 from ortbench.report.run import mode_table
 from tests.expect import there
@@ -48,8 +48,7 @@ def test_what_to_do_where_shapes_make_an_arena_grow() -> None:
     made = soak_result(ARENA)
     made.command = ["ortbench", "soak", "m.onnx", "--dim", "s=1,2"]
     assert fact(made, "growth").next == ""
-    assert made.soak is not None
-    made.soak["shapes"] = [SoakedShape(name="s=1", n=2, median_ns=1, p99_ns=1)]
+    made.part["shapes"] = [SoakedShape(name="s=1", n=2, median_ns=1, p99_ns=1)]
     assert fact(made, "growth").next == "ortbench soak m.onnx --dim s=1,2 --try arena"
     made.command += ["--try", "arena"]
     assert fact(made, "growth").next == ""
@@ -96,8 +95,7 @@ def test_growth_that_may_be_below_zero_can_be_read_again() -> None:
 
 def test_the_resident_set_decides_where_private_memory_is_not_known() -> None:
     made = soak_result(LEAK)
-    assert made.soak is not None
-    for it in made.soak["readings"]:
+    for it in made.part["readings"]:
         it["private"] = None
     found = fact(made, "growth")
     assert (found.verdict, found.values["what"], values(found)["each"]) == ("grows", "resident memory", 1 * MB)

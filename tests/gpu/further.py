@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from ortbench.analysis.growth import verdicts
 from ortbench.core.stats import sign_test_interval
 from ortbench.core.units import duration, energy, rate, size
+from ortbench.features.soak.analysis import verdicts
 from tests.gpu import checks
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check, Result
 

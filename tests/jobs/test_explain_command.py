@@ -79,11 +79,11 @@ def test_a_finding_has_what_each_of_its_verdicts_says_and_what_to_do() -> None:
     ]
 
 
-@pytest.mark.parametrize("code", sorted({code for code, _ in facts.SENTENCES}))
+@pytest.mark.parametrize("code", sorted({code for code, _ in facts.sentences()}))
 def test_every_finding_can_be_typed(code: str) -> None:
     lines = lines_of(ortbench_here("explain", code, COLUMNS="10000"))
     said = lines[lines.index(f"{code}, a finding") + 1 :]
-    verdicts = [verdict for it, verdict in facts.SENTENCES if it == code]
+    verdicts = [verdict for it, verdict in facts.sentences() if it == code]
     assert [line.partition(":")[0].strip() for line in said[: len(verdicts)]] == verdicts
     assert not said[len(verdicts) :] or said[len(verdicts)].startswith("  More: ")
 

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import pytest
 
+from ortbench.features.soak import measure as soak_bench
+from ortbench.features.soak.measure import SoakSide, Thinned
 from ortbench.jobs import measuring
 from ortbench.measure import memory
-from ortbench.measure import soaks as soak_bench
 from ortbench.measure.memory import Card
 from ortbench.measure.process import Client
-from ortbench.measure.soaks import SoakSide, Thinned
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan_builder import soak_of
 from tests.conftest import MODELS, ONCE, ortbench

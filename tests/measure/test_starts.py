@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.measure.starts import FOUND, PROGRAM, empty, files_of, fill, share_cached, start
+from ortbench.features.start.measure import FOUND, PROGRAM, empty, files_of, fill, share_cached, start
 from ortbench.model.modes import LATENCY, START_MEMORY, START_PARTS
 
 TELLS = """

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ortbench.analysis.comparing.naming import natural
 from ortbench.analysis.loads.levels import asked_of, has_rates, slo_text
 from ortbench.analysis.variables import differing_variables
 from ortbench.core.errors import NotComparable
+from ortbench.core.features import part_of
 from ortbench.core.safe_text import first_of
 from ortbench.model.kinds import kind_of
-from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SOAK, START, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Result
 from ortbench.model.schema import Chain, ChainStage, Environment, Loop, Provider
-from ortbench.model.settings import OF_LOOP, OF_SESSION, OF_SOAK, OF_START, changed
+from ortbench.model.settings import OF_LOOP, OF_SESSION, changed
 
 
 def mismatches(one: Result, other: Result) -> list[str]:
@@ -94,7 +94,7 @@ def _identity(result: Result) -> dict[str, object]:
         "shapes": {it["name"]: it.get("tensors", it["shape"]) for it in result.model["inputs"]},
         **machine(result.target, result.environment),
     }
-    of_kind = _IDENTITY.get(result.kind)
+    of_kind = _IDENTITY.get(result.kind) or part_of(result.kind, "analysis", "identity")
     return of_kind(result, own) if of_kind else own
 
 
@@ -122,21 +122,8 @@ def _sweep(result: Result, own: Traits) -> Traits:
     return {**own, "shapes": {tensor["name"]: tensor["model_shape"] for tensor in result.model["inputs"]}}
 
 
-_EACH = 20  # inferences of a shape on average, from which on surely none of the shapes that come at random is missing
-
-
-def _soak(result: Result, own: Traits) -> Traits:
-    """Of a stream its shapes, unless so few inferences were run that some may not have come."""
-    counts = [it["n"] for it in result.part["shapes"]]
-    if not counts:
-        return own
-    if sum(counts) < _EACH * len(counts):
-        return {key: value for key, value in own.items() if key != "shapes"}
-    return {**own, "shapes": sorted(_shape_names(result), key=natural)}
-
-
 _IDENTITY: dict[str, Callable[[Result, Traits], Traits]] = {
-    LOOP: _loop, CHAIN: _chain, LOAD: _load, SWEEP: _sweep, SOAK: _soak,
+    LOOP: _loop, CHAIN: _chain, LOAD: _load, SWEEP: _sweep,
 }  # fmt: skip
 
 
@@ -200,7 +187,7 @@ def changes(one: Result, other: Result) -> list[str]:
         ("Python", ours.get("python"), other_one.get("python")),
         ("locked clocks", ours.get("locked_clocks"), other_one.get("locked_clocks")),
         ("OS", ours.get("os"), other_one.get("os")),
-        *_CHANGES.get((one.kind, other.kind), _nothing)(one, other),
+        *_kind_changes(one, other),
         *differing_variables(ours, other_one),
     ]
     found = [f"{name}: {short(a)} → {short(b)}" for name, a, b in every if a != b]
@@ -228,8 +215,10 @@ def _recorded(result: Result, of_stages: bool) -> dict[str, Any]:
     return found
 
 
-def _nothing(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    return []
+def _kind_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    """What only results of their kind can differ in."""
+    changes = _CHANGES.get(one.kind) or part_of(one.kind, "analysis", "changes")
+    return changes(one, other) if changes and one.kind == other.kind else []
 
 
 def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
@@ -240,18 +229,9 @@ def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     ]
 
 
-def _shape_names(result: Result) -> list[str]:
-    return [it["name"] for it in result.part["shapes"]]
-
-
-_CHANGES: dict[tuple[str, str], Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
-    (LOOP, LOOP): lambda one, other: changed(OF_LOOP, one.part, other.part),
-    (LOAD, LOAD): _load_changes,
-    (START, START): lambda one, other: changed(OF_START, one.part, other.part),
-    (SOAK, SOAK): lambda one, other: [
-        *changed(OF_SOAK, one.part, other.part),
-        ("shapes", _shape_names(one), _shape_names(other)),
-    ],
+_CHANGES: dict[str, Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
+    LOOP: lambda one, other: changed(OF_LOOP, one.part, other.part),
+    LOAD: _load_changes,
 }
 
 

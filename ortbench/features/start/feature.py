@@ -1,6 +1,8 @@
 from ortbench.core.features import MEASURE, Command, Feature
 
 FEATURE = Feature(
+    needs=("code",),
+    uses=("page",),
     commands={
         "start": Command(
             group=MEASURE,

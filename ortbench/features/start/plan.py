@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ortbench.features.start.feature import FEATURE
+from ortbench.features.start.model import StartWork
 from ortbench.model.modes import CPU
-from ortbench.model.unit_of_work import Part, StartWork, Work
+from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.list_syntax import CHOICES
 from ortbench.plan.option_types import FLAG
 from ortbench.plan.options import MEASURED, Option, RawOptions, make, one_of, option

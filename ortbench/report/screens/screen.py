@@ -16,7 +16,7 @@ from ortbench.core import units
 from ortbench.core.safe_text import first_of, listed, shortened
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of, shown
-from ortbench.facts.sentences import SENTENCES
+from ortbench.facts.sentences import sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
@@ -32,7 +32,7 @@ from ortbench.report.model import (
 )
 from ortbench.report.phrases import device_name, eps, processes_in, result_name
 from ortbench.report.screens.brief import HEIGHT, Content, fit
-from ortbench.report.screens.tables import TABLES
+from ortbench.report.screens.tables import tables_of
 
 _NAMES = 3  # of inputs, stages and shapes that a heading has
 _SYNC = {
@@ -44,12 +44,12 @@ _SYNC = {
 
 def screen(result: Result, folder: str | None, height: int = HEIGHT) -> Report:
     facts = facts_of(result)
-    told = [it for it in facts if SENTENCES[it.key].weight in (Weight.GAIN, Weight.ANSWER)]
+    told = [it for it in facts if sentence_of(it).weight in (Weight.GAIN, Weight.ANSWER)]
     findings = [it._replace(row=_row_names(result, fact)) for it, fact in zip(shown(told), told, strict=True)]
     content = Content(
         Heading(heading(result)),
-        shown([it for it in facts if SENTENCES[it.key].weight is Weight.DOUBT]),
-        TABLES[result.kind](result),
+        shown([it for it in facts if sentence_of(it).weight is Weight.DOUBT]),
+        tables_of(result),
         findings,
         [*_unmeasured(result), *_warnings(result)],
         [Paragraph(_checked(result)), SavedIn(folder)],

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU
-from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, SOAK, START, SWEEP, Case, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, SWEEP, Case, Result
 from ortbench.report import load, sweep
 from ortbench.report.case_table import Own
 from ortbench.report.model import NOTHING, Table
@@ -21,8 +22,6 @@ _COLUMNS = {
     RUN: ("latency", "p95", "p99", "speedup", "copies", "inf/s"),
     LOOP: ("loop", "p95", "speedup", "step", "steps/s", "state/step"),
     CHAIN: ("chain", "p95", "p99", "speedup", "chains/s", "copied/chain"),
-    START: ("time to ready", "import", "EP load", "session", "1st inference"),
-    SOAK: ("latency", "p99", "inferences", "private memory at start", "at end"),
     SWEEP: ("latency", "p95", "speedup", "items/s", "best", "SLO"),
 }
 _OF_TOKENS = ("TTFT", "ITL", "prefill tokens/s", "decode tokens/s", "speedup")
@@ -46,7 +45,7 @@ def _speedup(case: Case) -> str:
 
 
 def _of_modes(result: Result) -> list[Table]:
-    names = _OF_TOKENS if result.generation else _COLUMNS[result.kind]
+    names = _OF_TOKENS if result.generation else _COLUMNS.get(result.kind) or kind_of(result.kind).view().screen
     table = mode_table(result, {"speedup": Own(_speedup)})
     return [_only(table, [it for it in names if it != "copies" or not is_on_host(result)])]
 
@@ -61,8 +60,12 @@ def _of_load(result: Result) -> list[Table]:
     return [_only(table, names) for table, names in tables if table.rows]
 
 
-TABLES: dict[str, Callable[[Result], list[Table]]] = {
-    **dict.fromkeys((RUN, LOOP, CHAIN, START, SOAK), _of_modes),
+_TABLES: dict[str, Callable[[Result], list[Table]]] = {
+    **dict.fromkeys((RUN, LOOP, CHAIN), _of_modes),
     SWEEP: _of_shapes,
     LOAD: _of_load,
 }
+
+
+def tables_of(result: Result) -> list[Table]:
+    return _TABLES.get(result.kind, _of_modes)(result)

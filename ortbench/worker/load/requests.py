@@ -30,7 +30,7 @@ from ortbench.plan.soak_plan import begun_by
 from ortbench.plan.target import inputs_from
 from ortbench.worker.inputs import model_file
 from ortbench.worker.load.clients import Clients, Seat, waiting_place
-from ortbench.worker.soak import sized
+from ortbench.worker.stream import sized
 from ortbench.worker.timing import cpu_ns, no_garbage_collection
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.outputs import called
 from ortbench.core.errors import BadInput
+from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.version import __version__
 from ortbench.facts.comparison import bests, ep_facts
@@ -25,7 +26,7 @@ from ortbench.features.page.report.chart_svg.sheet import WIDE
 from ortbench.features.page.report.overview import overview
 from ortbench.features.page.report.parts import Drawn, Section, charts_of, drawn, filled_in, notes, sections, tables
 from ortbench.model.kinds import kind_of, kinds
-from ortbench.model.result import CHAIN, LOAD, LOOP, SOAK, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Result
 from ortbench.model.result_file import result_json
 from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
@@ -103,7 +104,7 @@ def build_page(
 
 def _headline_of_many(results: Sequence[Result], names: Sequence[str], judged: bool) -> str:
     """What there is to say first of several results: of configurations on the same work the best one, unless a verdict stands above."""
-    if results[0].kind == SOAK:  # which is for its memory
+    if part_of(results[0].kind, "facts", "several_facts") is not None:  # its kind is not for speed
         return headline_of_many(results)
     found = ep_facts(results) or ([] if judged else [it.fact for it in bests(results, names)])
     is_one = len({result.model["path"] for result in results}) == 1
@@ -118,7 +119,7 @@ _GROUPS = (
 _OF_KINDS = {
     Group.LOOP: {LOOP},
     Group.CHAIN: {CHAIN},
-    Group.SOAK: {SOAK},
+    Group.SOAK: {"soak"},
     Group.LOAD: {LOAD},
     Group.SWEEP: {SWEEP},
     Group.RUN: kinds().keys() - {LOAD},  # load points have other words

@@ -14,17 +14,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ortbench.analysis.findings.finding import Finding
+from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
 from ortbench.features.page.report.chart_data.copies import bandwidth
 from ortbench.features.page.report.chart_data.curves import by_clients, by_rate, rates_by_size, times_by_size
 from ortbench.features.page.report.chart_data.model import Chart
-from ortbench.features.page.report.chart_data.samples import distribution, drift, memory
+from ortbench.features.page.report.chart_data.samples import distribution, drift
 from ortbench.features.page.report.chart_data.times import (
     latencies,
     link_costs,
     phases,
     stage_times,
-    start_parts,
     step_times,
 )
 from ortbench.features.page.report.chart_svg.draw import draw
@@ -159,10 +159,8 @@ _OF_ONE: dict[str, Callable[[Result], Chart | None]] = {
     "steps": step_times,
     "stages": stage_times,
     "links": link_costs,
-    "starts": start_parts,
     "distribution": distribution,
     "drift": drift,
-    "memory": memory,
     "rates_by_size": rates_by_size,
     "times_by_size": times_by_size,
 }
@@ -176,8 +174,9 @@ _OF_MANY: dict[str, Callable[[Sequence[Result], Sequence[str]], Chart | None]] =
 
 def charts_of(result: Result) -> list[Chart]:
     """The charts of one result, as many as it has samples for."""
+    made = {**_OF_ONE, **part_of(result.kind, "page", "CHARTS", {})}
     keys = kind_of(result.kind).charts
-    found = (_OF_ONE[key](result) if key in _OF_ONE else _OF_MANY[key]([result], [""]) for key in keys)
+    found = (made[key](result) if key in made else _OF_MANY[key]([result], [""]) for key in keys)
     return [chart for chart in found if chart is not None]
 
 

@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench.analysis.growth import TOLERANCE, Grown, grown, verdicts
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats
 from ortbench.features.page.report.chart_data import model
@@ -188,29 +187,3 @@ def _drift_cells(samples: model.Samples, scale: float) -> tuple[str, ...]:
     slowest = int(np.argmax(samples.ns))
     after, longest = float(samples.seconds[slowest]), float(samples.ns[slowest]) / scale
     return (samples.mode, *moved, units.digits(longest), units.digits(after), str(_slow(samples)))
-
-
-def memory(result: Result) -> model.Chart | None:
-    """What the process of a soak holds over its inferences; None with fewer than two readings."""
-    found = [it for it in grown(result.part) if it.is_memory and len(it.points) > 1]
-    if not found:
-        return None
-    rows = [(it.title, f"{at:.0f}", units.size(held)) for it in found for at, held in (it.points[0], it.points[-1])]
-    return model.Chart(
-        "Memory over inferences",
-        "A line of the memory that the process holds over its inferences, one for the host and one for the device.",
-        "; ".join(f"{name}: {text}" for name, text in verdicts(result.part)) + ".",
-        Table((Column("memory", Kind.NAME), *columns(Kind.NUMBER, "inferences", "held")), tuple(rows)),
-        model.LineChart(tuple(map(_held, found)), height=200),
-    )
-
-
-def _held(it: Grown) -> model.Panel:
-    least, most = min(held for _, held in it.points), max(held for _, held in it.points)
-    room = max((most - least) / 10, TOLERANCE)
-    line = model.Line(
-        it.title, model.Look("inference"), tuple(it.points), f"{it.title}: {units.size(least)} to {units.size(most)}"
-    )
-    return model.Panel(
-        (line,), model.Axis("rates", "inferences"), units.size, it.title, span=(max(least - room, 0), most + room)
-    )

@@ -10,7 +10,7 @@ from ortbench.core import units
 from ortbench.core.safe_text import first_of
 from ortbench.features.page.report.chart_data import model
 from ortbench.model.metrics import METRICS
-from ortbench.model.modes import D2H, H2D, LATENCY, START_PARTS, is_rate
+from ortbench.model.modes import D2H, H2D, LATENCY, is_rate
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES, INFERENCE, PER_RUN, WHOLE, Segment, segments_of
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
@@ -99,7 +99,7 @@ def _phase_cell(it: Segment | None, scale: float) -> str:
     return f"{DERIVED if it.derived else ''}{units.digits(it.ns / scale) if it.ns else 0}"
 
 
-# Chains and starts
+# Chains
 
 # Each stage has a colour and a hatching of its own, as far as there are some: labels and tips say which it is.
 _COLOURS = ("h2d", "d2h", "accent", "copies", "inference")
@@ -118,19 +118,10 @@ def stage_times(result: Result) -> model.Chart | None:
         for case, total in model.measured_cases(result)
         if case.stages
     ]
-    return _in_order(found, "chain", "stages")
+    return parts_in_order(found, "chain", "stages")
 
 
-def start_parts(result: Result) -> model.Chart | None:
-    """How long each part of a start takes, from the start of the process to the first answer; None where nothing was measured."""
-    found = [
-        (case.mode, {METRICS[part].title: ns for part in START_PARTS if (ns := case.median(part))}, total.median)
-        for case, total in model.measured_cases(result)
-    ]
-    return _in_order(found, "start", "parts")
-
-
-def _in_order(
+def parts_in_order(
     found: Sequence[tuple[str, dict[str, float], float]], whole_is: str, parts_are: str
 ) -> model.Chart | None:
     """Of each mode the parts of a whole, one after the other, and the whole, ns."""

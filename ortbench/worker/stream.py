@@ -1,4 +1,4 @@
-"""Requests of a soak: inferences in a given order of shapes in mode `cpu-tensors`, or in a session that is closed and opened again now
+"""Requests of a stream: inferences in a given order of shapes in mode `cpu-tensors`, or in a session that is closed and opened again now
 and then, and what the worker's process holds after them."""
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Stream:
         self._calls = self._made_calls()
 
 
-def soak_begin(state: State, mode: str, inputs: Sequence[dict[str, Any]], reopen: int | None) -> dict[str, object]:
+def begin_stream(state: State, mode: str, inputs: Sequence[dict[str, Any]], reopen: int | None) -> dict[str, object]:
     """Make the inputs of all shapes, so that they do not look like growth. With `reopen` the mode is gone with its session."""
     opened = state.opened
     path, model = opened.path, opened.model
@@ -99,7 +99,7 @@ def soak_begin(state: State, mode: str, inputs: Sequence[dict[str, Any]], reopen
     return {}
 
 
-def soak_block(
+def time_stream(
     state: State, mode: str, n: int, order: Sequence[int] | None, drop: int = 0, timeline: bool = False
 ) -> Samples:
     """Time n inferences, in an order of shapes where there are several, and read what the process holds then. The first `drop` of the

@@ -18,12 +18,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from statistics import fmean, median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ortbench.analysis.comparing.comparable import Traits
+from ortbench.analysis.comparing.naming import natural
 from ortbench.core.stats import FEWEST, t_quantile
 from ortbench.core.units import digits, size
+from ortbench.features.soak.model import SETTINGS, Soak
 from ortbench.model.modes import DEVICE_GROWTH, HOST_GROWTH
-from ortbench.model.schema import Soak
+from ortbench.model.result import Case, Result
+from ortbench.model.settings import changed
 
 NONE, GROWS, STEADY, UNCLEAR = "none", "grows", "steady", "unclear"
 TOLERANCE = 512 * 1024  # bytes: a thread that wakes up, its stack and the heap it allocates from take as much, once
@@ -61,7 +65,7 @@ class Growth(NamedTuple):
     ci95: tuple[float, float]
     grew: float = 0  # from the first reading to the last ones
     until: int = 0  # inferences after which it is `STEADY`; of `NONE` those in which nearly all of what it grew came
-    why: str = ""  # of `UNCLEAR`: what is in the way, as `ortbench.facts.soak` says it
+    why: str = ""  # of `UNCLEAR`: what is in the way, as a fact says it
 
 
 def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
@@ -212,3 +216,32 @@ def _largest_step(points: Readings) -> float:
     levels = [y for _, y in _means(points[len(points) // 3 :], 12)]
     whole = levels[-1] - levels[0]
     return max(b - a for a, b in pairwise(levels)) / whole if whole > 0 else 1.0
+
+
+def put_figures(case: Case, soak: Soak) -> None:
+    for it in grown(soak):
+        if it.growth is not None:
+            case.put(it.metric, it.growth.slope, it.growth.ci95, derived=True)
+        if it.is_memory:
+            case.put(HELD[it.metric], it.points[-1][1], derived=True)
+
+
+_EACH = 20  # inferences of a shape on average, from which on surely none of the shapes that come at random is missing
+
+
+def identity(result: Result, own: Traits) -> Traits:
+    """Of a stream its shapes, unless so few inferences were run that some may not have come."""
+    counts = [it["n"] for it in result.part["shapes"]]
+    if not counts:
+        return own
+    if sum(counts) < _EACH * len(counts):
+        return {key: value for key, value in own.items() if key != "shapes"}
+    return {**own, "shapes": sorted(_shape_names(result), key=natural)}
+
+
+def changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    return [*changed(SETTINGS, one.part, other.part), ("shapes", _shape_names(one), _shape_names(other))]
+
+
+def _shape_names(result: Result) -> list[str]:
+    return [it["name"] for it in result.part["shapes"]]

@@ -1,85 +1,24 @@
-"""Configurations whose inferences have the shapes of a stream; and soaks, whose blocks of them come one after the other, with what the
-worker's process holds after each."""
+"""Soaks: blocks of inferences come one after the other, with what the worker's process holds after each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from itertools import islice
 from statistics import median
 from typing import Any, Generic, TypeVar
 
 from ortbench.analysis.estimates import Row
-from ortbench.analysis.growth import verdicts
-from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.stats import summarise
+from ortbench.features.soak.analysis import verdicts
+from ortbench.features.soak.model import KIND, Soak, SoakReading
 from ortbench.measure.bench import Bench, Series
-from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import close_nvml, open_nvml
 from ortbench.measure.memory import Card, held, read_cards
-from ortbench.measure.process import request_of
 from ortbench.measure.schedule import Block, OneByOne
+from ortbench.measure.streams import StreamSide
 from ortbench.model.hardware_names import is_on_nvidia
-from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY
+from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Samples
-from ortbench.model.result import SOAK
-from ortbench.model.schema import Machine, SoakReading
-from ortbench.plan.plan import Plan
-
-
-def shape_requests(plan: Plan) -> list[dict[str, Any]]:
-    """The inputs of each shape, as a worker takes them; none where there is one shape."""
-    if plan.stream is None:
-        return []
-    sizes = request_of(plan)["inputs"]["index_sizes"]
-    return [{**asdict(it.inputs), "index_sizes": sizes} for it in plan.stream.shapes]
-
-
-class StreamSide(Configuration):
-    """Its blocks are of one client, one inference after the other; without a stream of the plan's one shape.
-
-    Attributes:
-        asked: the shapes of the last block, by their numbers; None where there is one.
-        drops: whether the first inferences of a block do not count.
-        reopen: after so many inferences the session is closed and opened again; None for never.
-    """
-
-    asked: list[int] | None = None
-    drops = True
-    reopen: int | None = None
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        stream = self.plan.stream
-        self._order = None if stream is None else stream.numbers(self.plan.inputs.seed)
-
-    def open(self, machine: Machine, run_id: str) -> None:
-        super().open(machine, run_id)
-        if self.plan.stream is not None:
-            self.result.items = None  # shapes have different ones
-
-    def prepare(self, mode: str) -> None:
-        super().prepare(mode)
-        if mode not in self.modes:
-            return
-        if self.plan.stream is not None:
-            self.cases[mode].put(BYTES_H2D, None)
-            self.cases[mode].put(BYTES_D2H, None)
-        try:
-            self.ask("soak_begin", mode=mode, inputs=shape_requests(self.plan), reopen=self.reopen)
-        except BenchmarkFailed as error:
-            self.fail(mode, str(error))
-
-    def ask(self, do: str, **arguments: Any) -> Any:
-        """Ask for a block of the stream, where a block is asked for."""
-        if do != "block":
-            return super().ask(do, **arguments)
-        n, drop = arguments["n"], arguments["drop"] if self.drops else 0
-        order = None if self._order is None else list(islice(self._order, n + drop))
-        self.asked = None if order is None else order[drop:]
-        more = {"timeline": True} if arguments.get("timeline") else {}
-        return super().ask("soak_block", mode=arguments["mode"], n=n, order=order, drop=drop, **more)
-
+from ortbench.model.schema import Machine
 
 MOST_READINGS = 2000
 _MOST_OF_SHAPE = 1000  # samples of each shape that are kept
@@ -126,13 +65,15 @@ class SoakSide(StreamSide):
         self._of_shapes: list[Thinned[int]] = [Thinned(_MOST_OF_SHAPE) for _ in self._shapes]
         self._readings: Thinned[SoakReading] = Thinned(MOST_READINGS)
         self._inferences = self._begun_ns = 0
+        self._soak: Soak | None = None
         self._before, self._nvml = before, open_nvml()
 
     def open(self, machine: Machine, run_id: str) -> None:
         super().open(machine, run_id)
-        self.result.kind = SOAK
+        self.result.kind = KIND.key
         order = None if self.plan.stream is None else self.plan.stream.order
-        self.result.soak = {"order": order, "reopened": self.reopen, "shapes": [], "readings": []}
+        self._soak = {"order": order, "reopened": self.reopen, "shapes": [], "readings": []}
+        self.result.own[KIND.key] = self._soak
 
     def block(self, mode: str, block: Block[Any]) -> Samples | None:
         answer = super().block(mode, block)
@@ -161,18 +102,18 @@ class SoakSide(StreamSide):
 
     def look(self) -> list[Row]:
         self._put()
-        assert self.result.soak is not None
-        return verdicts(self.result.soak)
+        assert self._soak is not None
+        return verdicts(self._soak)
 
     def _put(self) -> None:
-        if self.result.soak is not None:
-            self.result.soak["readings"] = self._readings.items
+        if self._soak is not None:
+            self._soak["readings"] = self._readings.items
 
     def keep(self) -> None:
         self._put()
         found = [(shape.name, kept) for shape, kept in zip(self._shapes, self._of_shapes, strict=True) if kept.count]
-        if self.result.soak is not None:
-            self.result.soak["shapes"] = [
+        if self._soak is not None:
+            self._soak["shapes"] = [
                 {"name": name, "n": kept.count, "median_ns": round(stats.median), "p99_ns": round(stats.p99)}
                 for name, kept in found
                 for stats in [summarise(kept.items)]

@@ -25,14 +25,14 @@ from ortbench.core.interpreters import NO_TELEMETRY, given_variables, program, s
 from ortbench.core.processes import start_process
 from ortbench.core.units import share
 from ortbench.core.worker_process import nameless_file
+from ortbench.features.start.model import KIND, SETTINGS
+from ortbench.features.start.model import Start as StartPart
 from ortbench.measure.bench import Bench, Series
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import own_folder
 from ortbench.measure.schedule import Block, OneByOne
-from ortbench.model import schema
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_MEMORY, START_PARTS
 from ortbench.model.protocol import HeldOutputs, Opened, Prepared, Program, Samples, Saved
-from ortbench.model.result import START
 from ortbench.model.schema import Machine
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
@@ -175,9 +175,9 @@ class StartSide(Configuration):
 
     def open(self, machine: Machine, run_id: str) -> None:
         super().open(machine, run_id)
-        found = {"program": "", "launch_ns": 0, **settings(self._starts), "cached": None}
-        self.result.kind = START
-        self.result.start = cast(schema.Start, found)  # the keys of settings are declared with the options
+        found = {"program": "", "launch_ns": 0, **settings(self._starts, SETTINGS), "cached": None}
+        self.result.kind = KIND.key
+        self.result.own[KIND.key] = cast(StartPart, found)  # the keys of settings are declared with the options
 
     def _receive_opened(self, stage: str) -> Opened:
         self._opened = super()._receive_opened(stage)
@@ -199,7 +199,6 @@ class StartSide(Configuration):
 
     def _try_out(self, mode: str) -> None:
         assert self._opened is not None
-        assert self.result.start is not None
         saved: Saved = self.ask("save_inputs", folder=str(self._folder))
         if not saved["saved"]:
             raise Unsupported("an input has a type that numpy has not, and starts read their inputs with numpy alone")
@@ -216,7 +215,7 @@ class StartSide(Configuration):
             (self._folder / PROGRAM).write_text(source, encoding="utf-8")
         except OSError as error:
             raise BenchmarkFailed(f"the program that is started was not written: {error.strerror}") from None
-        self.result.start["program"] = source
+        self.result.part["program"] = source
         with temporary_folder() as folder:
             self.last = self._start(Path(folder))
             held: HeldOutputs = self.ask("hold_outputs", folder=folder)
@@ -254,9 +253,8 @@ class StartSide(Configuration):
             case.samples.setdefault(phase, []).append(sample)
             case.blocks.setdefault(phase, []).append([block.round, 1, found.begun_ns])
         self._launches.append(found.launch_ns)
-        assert self.result.start is not None
-        self.result.start["launch_ns"] = round(median(self._launches))
-        self.result.start["cached"] = median(self._cached) if self._cached else None
+        self.result.part["launch_ns"] = round(median(self._launches))
+        self.result.part["cached"] = median(self._cached) if self._cached else None
         return {"samples": [found.samples[LATENCY]], "start_ns": found.begun_ns, "spent_ns": found.spent_ns}
 
     def judged(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
@@ -265,7 +263,7 @@ class StartSide(Configuration):
 
     def finish(self, mode: str, goes_on: bool = False) -> None:
         """Say so where caches were not as they were asked for; the outputs of the first process were compared."""
-        cached = None if self.result.start is None else self.result.start["cached"]
+        cached = None if self.result.part is None else self.result.part["cached"]
         if self._starts.file_cache == _IS_COLD and (cached is None or cached > _COLD):
             held = "how much" if cached is None else f"{share(cached)}"
             why = "is not known" if cached is None else "was in memory before a start"

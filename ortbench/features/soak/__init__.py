@@ -1,0 +1,1 @@
+"""`ortbench soak`: a model for a long time, and whether its memory grows."""

@@ -1,0 +1,76 @@
+"""The facts of soaks: whether memory, handles and threads grow. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ortbench.analysis.findings.finding import Weight
+from ortbench.analysis.findings.program import again
+from ortbench.facts.fact import Fact, Quantity, Values, bytes_of
+from ortbench.facts.sentences import Sentence
+from ortbench.features.soak.analysis import GROWS, STEADY, UNCLEAR, Grown, grown
+from ortbench.features.soak.model import Soak
+from ortbench.model.result import Result
+
+_DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
+_TIMES_LONGER = 4  # times as long as a soak that cannot tell
+
+
+def kind_facts(result: Result) -> Iterator[Fact]:
+    """A fact for memory, and for what is counted where it grows."""
+    soak: Soak = result.part
+    for it in grown(soak):
+        if not it.is_memory and it.verdict != GROWS:
+            continue
+        unit = "B" if it.is_memory else "1"
+        (_, first), (count, last) = it.points[0], it.points[-1]
+        values: Values = {
+            "what": it.title, "start": Quantity(first, unit), "end": Quantity(last, unit), "inferences": f"{count:,.0f}",
+        }  # fmt: skip
+        verdict = it.verdict
+        if (found := it.growth) is not None:
+            values |= {
+                "each": Quantity(found.slope, unit, found.ci95), "least": Quantity(found.ci95[1], unit), "until": f"{found.until:,}",
+            }  # fmt: skip
+            verdict = found.why or verdict
+        yield Fact(
+            "growth", "few-readings" if found is None else verdict, result.cases[0].mode, values, _next(result, it)
+        )
+
+
+def _next(result: Result, it: Grown) -> str:
+    """Soak longer, or try smaller arenas where shapes make them grow."""
+    stopped = result.stopped
+    if it.verdict == UNCLEAR and stopped is not None and stopped["reason"] in ("iterations", "duration"):
+        return again(result, f"--{stopped['reason']}", f"{_TIMES_LONGER * stopped['value']:g}")
+    if it.verdict not in (GROWS, STEADY) or not it.is_memory or not result.part["shapes"]:
+        return ""
+    return "" if any("--try" in word for word in result.command) else again(result, "--try", "arena")
+
+
+def several_facts(result: Result, name: str) -> list[Fact]:
+    """What a soak beside others ends with."""
+    found = []
+    mode = next((case.mode for case in result.cases), "")
+    for it in grown(result.part):
+        if it.is_memory:
+            values: Values = {"configuration": name, "what": it.title, "end": bytes_of(it.points[-1][1])}
+            if it.growth is not None:
+                values["each"] = Quantity(it.growth.slope, "B", it.growth.ci95)
+            found.append(Fact("ends-with", "grows" if it.verdict == GROWS else "memory", mode, values))
+    return found
+
+
+# fmt: off
+SENTENCES = {
+    ("growth", "none"): Sentence("No growth of {what} found: it is less than {least} per 1,000 inferences.", "nothing", _ANSWER, "good", "soak"),
+    ("growth", "steady"): Sentence("Steady: {what} grew from {start} to {end} in the first {until} inferences and not since.", "nothing", _ANSWER, "good", "soak"),
+    ("growth", "grows"): Sentence("Growth: {what} grows by {each:ci} per 1,000 inferences, from {start} to {end}.", "try smaller arenas: --try arena; report a leak to the EP's authors", _ANSWER, "bad", "soak", figure=("Growth per 1,000", "each")),
+    ("growth", "slowing"): Sentence("Cannot tell yet whether {what} grows: growth is slowing down ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
+    ("growth", "one-step"): Sentence("Cannot tell yet whether {what} grows: most came in one step ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
+    ("growth", "late"): Sentence("Cannot tell yet whether {what} grows: it came late ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
+    ("growth", "ups-and-downs"): Sentence("Cannot tell yet whether {what} grows: it goes up and down ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
+    ("growth", "few-readings"): Sentence("Cannot tell yet whether {what} grows: too few readings ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
+    ("ends-with", "memory"): Sentence("{configuration} ends with {end} of {what}.", "nothing", _ANSWER, "", "soak"),
+    ("ends-with", "grows"): Sentence("{configuration} ends with {end} of {what} and grows by {each:ci} per 1,000 inferences.", "try smaller arenas: --try arena", _ANSWER, "bad", "soak"),
+}

@@ -1,0 +1,24 @@
+"""What measures starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ortbench.features.start.measure import StartBench, StartSide
+
+
+def measures() -> Callable[[], tuple[Callable[..., StartSide], type[StartBench]]]:
+    def classes() -> tuple[Callable[..., StartSide], type[StartBench]]:
+        from ortbench.features.code.report.program import write_program
+        from ortbench.features.start.measure import StartBench, StartSide
+
+        # A start runs what `ortbench code` writes, which notes when each of its parts is done.
+        return partial(
+            StartSide,
+            write=lambda own, opened, ready, does: write_program(own, opened, ready, does, own.command).source,
+        ), StartBench
+
+    return classes
