@@ -6,16 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from ortbench.analysis.comparing.claims import FASTER
 from ortbench.analysis.items import is_batch
-from ortbench.core.ep_names import CPU_EP
 from ortbench.core.parts import plain
-from ortbench.core.safe_text import first_of
 from ortbench.core.units import count, duration, energy, rate, size
 from ortbench.facts.fact import Fact, Values
 from ortbench.facts.findings import shown
-from ortbench.gates.checks import NODES
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
-from ortbench.model.kinds import RUN
 from ortbench.model.metrics import RATIO
 from ortbench.model.modes import HOST_ACCESSIBLE
 from ortbench.report import model
@@ -65,22 +62,21 @@ def _rate_kept(rate_per_s: float) -> str:
     return f"{rate(rate_per_s)}/s"
 
 
-_CPU_TIME = Column("CPU time")
-_ON_DEVICE = Column("tensors on the device", Kind.WORD)
-_NEEDS = {False: RUN.on_device_needs, True: RUN.in_place_needs}
-_ON_HOST = " (EPs that compute in host memory)"  # where others do not
+_LEGEND = "mode: one that is measurably faster than cpu-tensors, else cpu-tensors; figures are of it. Times are medians, CPU time and rates means."
+_ON_DEVICE = "on the device: usable only where a program needs no new inputs from the host and no outputs there in each inference."
 # Columns, the fields of a record that they show, and how.
 _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("case", Kind.NAME, KEY), "id", str),
     (Column("cpu-tensors"), "cpu_ns", duration),
-    (Column("fastest mode", Kind.WORD), "fastest", str),
+    (Column("mode", Kind.WORD), "fastest", str),
     (Column("latency"), "fastest_ns", duration),
     (Column("speedup"), "speedup", RATIO.text),
-    (_CPU_TIME, "cpu_time_ns", duration),
-    (_ON_DEVICE, "resident", str),
+    (Column("CPU time"), "cpu_time_ns", duration),
+    (Column("tensors on the device", Kind.WORD), "resident", str),
     (Column("latency on device"), "resident_ns", duration),
     (Column("speedup on device"), "resident_speedup", RATIO.text),
 )
+_CLAIMS = {"speedup": "faster", "resident_speedup": "resident_faster"}  # a ratio is shown where it is more than chance
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
 _OF_SHAPES = (Column(_BEST_SHAPE), "best_shape", str)
 _OF_ITEMS = ((Column("items/s"), "item_throughput_per_s", rate), (Column("time per item"), "item_time_ns", duration))
@@ -96,7 +92,6 @@ _MORE = (
     (Column("energy"), "energy_j", energy),  # of the fastest mode, with --measure-energy
 )
 _VERDICT = Column("verdict", Kind.WORD)
-_NAMES = 3  # that a line has of cases, or of what was checked
 _TONES = {PASSED: GOOD, FAILED: BAD, BROKEN: BAD, UNCLEAR: model.UNCLEAR}
 
 
@@ -108,10 +103,7 @@ def case_table(records: Sequence[Record]) -> Table:
     shown = (*_COLUMNS, _OF_SHAPES, *of_items, *_MORE)
     rows = tuple(
         (
-            *(
-                model.NOTHING if field == "speedup" and record.is_alone else maybe(getattr(record, field), show)
-                for _, field, show in shown
-            ),
+            *(_cell(record, field, show) for _, field, show in shown),
             *_machine_cells(record),
             Cell(record.outcome, _TONES.get(record.outcome, "")),
         )
@@ -120,54 +112,23 @@ def case_table(records: Sequence[Record]) -> Table:
     return filled(Table((*(column for column, *_ in shown), *_MACHINE, _VERDICT), rows))
 
 
-def _means(records: Sequence[Record]) -> str:
-    """Which figures are means: medians of the same samples can be below them."""
-    cpu_time = f"; {_CPU_TIME.name}: the mean of an inference with the fastest mode"
-    items = "; items/s: work divided by the time it took, so by the mean"
-    has_time, has_items = any(it.cpu_time_ns for it in records), any(is_batch(it.items) for it in records)
-    return f"Times are medians{cpu_time * has_time}{items * has_items}." if has_time or has_items else ""
+def _cell(record: Record, field: str, show: Callable[[Any], str]) -> str:
+    claim = getattr(record, _CLAIMS[field]) if field in _CLAIMS else FASTER
+    return maybe(getattr(record, field), show) if claim == FASTER else claim or NOTHING
 
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
-    notes = [*_reasons(records), *map(Note, _skewed(records))]
-    kept = sorted({record.in_place for record in records if record.resident is not None})
-    needs = [f"{_NEEDS[it]}{_ON_HOST * (it and len(kept) > 1)}" for it in kept]
-    there = f"{_ON_DEVICE.name}, latency on device, speedup on device: usable only if {', or if '.join(needs)}; all other figures are of those measured modes that take new inputs in each inference."
-    words: list[Block] = [Paragraph(there)] if needs else []
+    notes = _reasons(records)
+    words: list[Block] = [Paragraph(_LEGEND)] if any(record.fastest for record in records) else []
+    words += [Paragraph(_ON_DEVICE)] if any(record.resident for record in records) else []
     words += [Paragraph(IN_PLACE)] if any(record.fastest == HOST_ACCESSIBLE for record in records) else []
-    words += [Paragraph(it) for it in (_means(records), _modes(records), _checked(records)) if it]
     words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}, {headline(records)}"), SavedIn(folder)]
     across: list[list[Block]] = [[it] for it in (across_eps(records), across_cards(records)) if it is not None]
     tables: list[list[Block]] = [[case_table(records), *words], *across]
     return Report(f"ortbench suite {name}, {headline(records)}", (*_noise(records), *tables, last))
-
-
-def _modes(records: Sequence[Record]) -> str:
-    """Which modes were measured, of which cases: the fastest one is of those."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for it in records:
-        if it.modes:
-            groups.setdefault(tuple(it.modes), []).append(it.id)
-    of_cases = sorted(groups.items(), key=lambda it: len(it[1]))
-    only = {tuple(it.modes): f", of which only {it.fastest} takes new inputs" for it in records if it.is_alone}
-    said = [f"{', '.join(modes)} ({first_of(ids, _NAMES)}){only.get(modes, '')}" for modes, ids in of_cases[:-1]]
-    said += [
-        f"{', '.join(modes)}{f' ({len(ids)} others)' if said else ''}{only.get(modes, '')}"
-        for modes, ids in of_cases[-1:]
-    ]
-    return f"Measured modes: {'; '.join(said)}." if said else ""
-
-
-def _checked(records: Sequence[Record]) -> str:
-    """What gates checked, and where that could not fail."""
-    counts = Counter(check.name for it in records for check in it.checks)
-    said = first_of([f"{name} ({count(many, 'case')})" for name, many in counts.items()], _NAMES)
-    idle = sum(it.provider == CPU_EP and any(check.name == NODES for check in it.checks) for it in records)
-    never = f"; in {count(idle, 'case')} {NODES} cannot fail: on {CPU_EP} no node falls back" if idle else ""
-    return f"Checks of gates: {said}{never}." if said else ""
 
 
 def verdicts_report(name: str, records: Sequence[Record]) -> Report:
@@ -196,22 +157,6 @@ def _noise(records: Sequence[Record]) -> list[list[Block]]:
 
 
 _QUIETER = 'set wait-quiet = "60s" under [defaults] in the suite\'s file'
-_APART = 0.05  # of a median, from which on a mean is told beside it
-
-
-def _skewed(records: Sequence[Record]) -> list[str]:
-    """Cases whose times, which are medians, and rates, which are by the mean, can rank them differently; nothing without rates."""
-    known = [(it, it.fastest_ns, it.mean_ns) for it in records if it.fastest_ns and it.mean_ns]
-    apart = [
-        f"{it.id} with {it.fastest} {duration(middle)} and {duration(mean)}"
-        for it, middle, mean in known
-        if abs(mean / middle - 1) >= _APART
-    ]
-    if not apart or not any(is_batch(it.items) for it in records):
-        return []
-    return [
-        f"Median and mean latency are apart, and so times and what is by the mean (CPU time, items/s): {first_of(apart, _NAMES)}"
-    ]
 
 
 def _reason(record: Record) -> Note:
@@ -257,7 +202,7 @@ _ACROSS = (
     Column("case", Kind.NAME, KEY),
     Column("GPU", Kind.WORD),
     Column("machine", Kind.WORD),
-    Column("fastest mode", Kind.WORD),
+    Column("mode", Kind.WORD),
     Column("latency"),
     Column("peak inf/s"),
 )
@@ -331,7 +276,7 @@ def _rows_across(group: Sequence[Record]) -> list[tuple[str, ...]]:
 
 
 def _speed(record: Record) -> float | None:
-    """Runs a second in the fastest mode; None where nothing was measured."""
+    """Inferences a second in the mode that is shown; None where nothing was measured."""
     if record.throughput_per_s:
         return record.throughput_per_s
     return 1e9 / record.fastest_ns if record.fastest_ns else None

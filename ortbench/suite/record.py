@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ortbench.analysis import noise
+from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, claim_of, compared, fastest, may_be_faster
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.items import item_bytes
 from ortbench.analysis.loads.knees import knee_of
@@ -28,6 +29,7 @@ from ortbench.model.schema import Items, Node
 
 SKIPPED, MISSING = "skipped", "missing"
 BROKEN, INCOMPARABLE = "benchmark failed", "not comparable"
+NONE = "none"  # that is faster
 MEASURED = "measured"  # without a gate there is nothing to pass
 # The benchmark did what it was asked to, and the gate, if any, has spoken.
 CONCLUDED = (PASSED, FAILED, UNCLEAR, MEASURED)
@@ -62,15 +64,17 @@ class Record:
     seconds: float = 0.0  # it took
     checks: list[Check] = field(default_factory=list)  # of its gate
     cpu_ns: float | None = None  # median of mode `cpu-tensors`, ns, or None
-    # mode with the shortest median of those that take new inputs and return outputs in each inference, else of all, or None
+    # the mode that figures are of: of those that take new inputs and return outputs in each inference, else of all, one that is measurably
+    # faster than `cpu-tensors`, else that one or the first, or None
     fastest: str | None = None
-    fastest_ns: float | None = None  # that median, ns, or None
-    mean_ns: float | None = None  # the mean of the same, ns, or None
+    fastest_ns: float | None = None  # its median, ns, or None
     speedup: float | None = None  # how many times as fast as `cpu-tensors` it is, or None
-    # the same of the fastest mode whose tensors stay on the device, where `fastest` is none of those, or None
+    faster: str | None = None  # `FASTER`, else `NONE` or `UNCLEAR`; None where there is nothing to compare
+    # the same of a mode whose tensors stay on the device, where `fastest` is none of those, or None
     resident: str | None = None
     resident_ns: float | None = None
     resident_speedup: float | None = None
+    resident_faster: str | None = None
     in_place: bool = False  # its tensors are in memory that the host reads and writes
     modes: list[str] = field(default_factory=list)  # that were measured
     items: Items | None = None  # how many a run has, and the dimension that says so, or None
@@ -98,22 +102,14 @@ class Record:
     # of such a suite, the same for cases that differ in nothing but where they are carried out, or None
     alike: str | None = None
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether `fastest` is the only mode with new inputs that was measured, beside one whose tensors stay on the device."""
-        return self.resident is not None and sum(not mode_of(it).on_device for it in self.modes) == 1
-
     def line(self, was_done: bool) -> str:
         """The case in a line, as it is told when it ends or turns out to be done."""
         parts = [] if self.reason else [self.outcome]
-        if self.fastest is not None:
-            speed = (
-                "" if self.speedup is None or self.fastest == CPU else f", {times(self.speedup)} as fast as cpu-tensors"
-            )
-            of_shape = "" if self.best_shape is None else f"best {self.best_shape} with "
-            alone = f"{of_shape}{self.fastest}, the only mode with new inputs"
-            parts.append(alone if self.is_alone else f"{of_shape or 'fastest mode '}{self.fastest}{speed}")
-        if self.resident_speedup is not None and self.resident_speedup > (self.speedup or 1.0):
+        if self.best_shape is not None:
+            parts.append(f"best {self.best_shape}")
+        if self.faster == FASTER and self.speedup is not None:
+            parts.append(f"{self.fastest} {times(self.speedup)} as fast as {CPU}")
+        if self.resident_faster == FASTER and self.resident_speedup is not None:
             needs = RUN.in_place_needs if self.in_place else RUN.on_device_needs
             parts.append(f"{self.resident} {times(self.resident_speedup)} if {needs}")
         if self.node is not None:
@@ -157,21 +153,24 @@ def _of_times(result: Result) -> Figures:
     medians = {case.mode: median for case in timed if (median := case.median(LATENCY))}
     if not medians:
         return {}
-    kept = [mode for mode in medians if mode_of(mode).on_device and not kind_of(result.kind).counts_crossings]
-    fastest = min([mode for mode in medians if mode not in kept] or kept, key=lambda mode: medians[mode])
-    resident = None if fastest in kept else min(kept, key=lambda mode: medians[mode], default=None)
-    found, there = result.case(fastest), None if resident is None else result.case(resident)
+    is_one_group = kind_of(result.kind).counts_crossings
+    kept = [mode for mode in medians if mode_of(mode).on_device and not is_one_group]
+    new = [mode for mode in medians if mode not in kept] or kept
+    shown, faster = _faster(result, new, None if is_one_group or new is kept else False)
+    resident, resident_faster = (None, None) if new is kept or not kept else _faster(result, kept, True)
+    found, there = result.case(shown), None if resident is None else result.case(resident)
     assert found is not None  # all that were timed are ok
     spent = cpu_time_ns(found)
     return {
         "cpu_ns": medians.get(CPU),
-        "fastest": fastest,
-        "fastest_ns": medians[fastest],
-        "mean_ns": stats.mean if (stats := found.stats(LATENCY)) else None,
+        "fastest": shown,
+        "fastest_ns": medians[shown],
         "speedup": found.speedup.value if found.speedup else None,
+        "faster": faster,
         "resident": resident,
         "resident_ns": None if resident is None else medians[resident],
         "resident_speedup": there.speedup.value if there is not None and there.speedup else None,
+        "resident_faster": resident_faster,
         "in_place": resident is not None and stays_in_place(result),
         "items": result.items,
         "item_bytes": item_bytes(result),
@@ -184,6 +183,16 @@ def _of_times(result: Result) -> Figures:
         "device_memory_bytes": figure(found, DEVICE),
         "host_memory_bytes": figure(found, HOST),
     }
+
+
+def _faster(result: Result, modes: Sequence[str], on_device: bool | None) -> tuple[str, str | None]:
+    """The mode of some that figures are of, and whether one is measurably faster than `cpu-tensors`."""
+    best = fastest(result, on_device)
+    if best is not None and best.claim == FASTER:
+        return best.mode, FASTER
+    cases = compared(result, on_device)
+    is_none = all(claim_of(it) not in (UNKNOWN, NOISY) and not may_be_faster(it.speedup) for it in cases)
+    return CPU if CPU in modes else modes[0], None if not cases else NONE if is_none else UNCLEAR
 
 
 def _of_sweep(result: Result) -> Figures:

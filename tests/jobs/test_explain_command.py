@@ -104,7 +104,7 @@ def headings_in(lines: list[str]) -> list[str]:
         (["95%"], ["95% CI"]),
         (["95% CI"], ["95% CI"]),
         (["time", "per", "output", "token"], ["ITL, a metric"]),
-        (["fastest", "mode"], ["fastest mode, a column of a suite"]),
+        (["latency", "on", "device"], ["latency on device, a column of a suite"]),
         (["mode"], ["mode"]),
         (["SYNC"], ["sync"]),
         (["~"], ["≈"]),

@@ -528,6 +528,7 @@ RECORDS = [
         fastest="device-tensors",
         fastest_ns=1_000_000,
         speedup=2.004,
+        faster="faster",
         seconds=4.2,
     ),
     record("a--gpu", "skipped", 0, "no GPU"),
@@ -545,18 +546,12 @@ def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
     assert text.count("\n| ") == 2 + 3
     assert text.endswith("\n- a--gpu was skipped: no GPU\n- b--cpu has no verdict: too noisy\n")
     assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,measured,0,,4.2,2000000,device-tensors,1000000,2.004,"
-    assert (
-        RECORDS[0].line(False)
-        == "a--cpu: measured, fastest mode device-tensors, 2.00× as fast as cpu-tensors, took 4.20 s"
-    )
-    assert (
-        RECORDS[0].line(True)
-        == "a--cpu: measured, fastest mode device-tensors, 2.00× as fast as cpu-tensors, done before"
-    )
+    assert RECORDS[0].line(False) == "a--cpu: measured, device-tensors 2.00× as fast as cpu-tensors, took 4.20 s"
+    assert RECORDS[0].line(True) == "a--cpu: measured, device-tensors 2.00× as fast as cpu-tensors, done before"
     assert RECORDS[2].line(False) == "b--cpu has no verdict: too noisy"
     alone = record("a--cpu", "measured", fastest="device-tensors", fastest_ns=1_000_000, seconds=4.2)
     table = case_table([alone, RECORDS[1]])
-    assert [column.name for column in table.columns] == ["case", "fastest mode", "latency", "verdict"]
+    assert [column.name for column in table.columns] == ["case", "mode", "latency", "verdict"]
     gated = replace(record("a", "passed"), checks=[Check("cpu-tensors latency median", PASSED, "fine")])
     assert record_from(parts.text(gated).encode(), "case.json") == gated
     for key, value, why in (

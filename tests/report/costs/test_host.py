@@ -221,7 +221,7 @@ def test_the_summary_of_a_suite() -> None:
     old = Record("n--e", "n", "e", "", "f", MEASURED, cpu_ns=8 * MS, fastest="cpu-tensors", fastest_ns=8 * MS)
     text = markdown(build_suite("bench", [made, old]))
     device = "tensors on the device | latency on device"
-    assert f"| case | cpu-tensors | fastest mode | latency | CPU time | {device} | verdict |" in text
+    assert f"| case | cpu-tensors | mode | latency | CPU time | {device} | verdict |" in text
     assert "| m--e | 8.00 ms | cpu-tensors | 8.00 ms | 12.0 ms | device-resident | 10.0 ms | measured |" in text
     assert "| n--e | 8.00 ms | cpu-tensors | 8.00 ms | – | – | – | measured |" in text
     rows = list(csv_format.DictReader(suite_csv([made, old]).splitlines()))
