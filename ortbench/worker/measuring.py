@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from ortbench.model.schema import Once, Places, TensorPlace
     from ortbench.worker.modes.base import Mode
-    from ortbench.worker.session.memory import Bound
+    from ortbench.worker.session.memory import BoundTensor
 
 _ONCE_REPEATS = 5
 _CLOSE_UPS, _CLOSE_UP_NS = 8, 1_000_000_000  # a slow model is looked at fewer times
@@ -113,7 +113,7 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
 
 def _places(state: State, made: Mode) -> Places:
 
-    def described(it: Bound) -> TensorPlace:
+    def described(it: BoundTensor) -> TensorPlace:
         why = it.why or state.opened.host_reasons.get(it.name, "the session's memory info")
         return {"name": it.name, "memory": it.memory, "why": why, "usual": it.usual}
 

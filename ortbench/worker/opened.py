@@ -72,7 +72,7 @@ class Opened:
         inputs, outputs = (
             [spec.name for spec, place in zip(specs, places, strict=True) if place.stays] for specs, places in sides
         )
-        return graph.reasons(self.path, placement.placed(model), inputs, outputs)
+        return graph.reasons(self.path, placement.node_placements(model), inputs, outputs)
 
 
 @dataclass(kw_only=True)

@@ -18,9 +18,9 @@ from ortbench.worker.proofs.outputs import compared
 from ortbench.worker.proofs.sync import Syncs
 from ortbench.worker.session import engine_cache, first_run, memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.runtime import begin, versions
+from ortbench.worker.session.runtime import set_up_onnxruntime, versions
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec, Value, described, form_of, nbytes
+from ortbench.worker.session.tensors import Array, TensorSpec, Value, describe_tensor, get_form, nbytes
 from ortbench.worker.state import Stages, State
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ def open(
 ) -> protocol.Opened:
     """Load the EP, create the session, make inputs and reference outputs; with steps those of a loop."""
     stages = Stages()
-    begin()
-    request, wanted = inputs_from(inputs), providers.of_folder(target_from(target), steps)
+    set_up_onnxruntime()
+    request, wanted = inputs_from(inputs), providers.with_ep_of_folder(target_from(target), steps)
     if wanted.input_memory is not None:
         external_inputs.check(wanted.input_memory)
     wanted, made, cache = _open_session(model, wanted, stages)
     opened = opened_of(model, wanted, request, made, steps)
     state.opened = opened  # also where the first run fails: the session then ends with the process
-    where = placement.placement(opened.model)
+    where = placement.describe_placement(opened.model)
     unsupported = None
     try:
         opened.run_first()
@@ -82,8 +82,8 @@ def answered(
         **described,  # type: ignore[typeddict-item]
         "ep_options": dict(opened.target.options),
         "device": placement.describe_device(model),
-        "memory": memory.describe(model.provider),
-        "eps": placement.eps_of_session(model, counted["nodes"] or {}) if eps is None else eps,
+        "memory": memory.describe_memory(model.provider),
+        "eps": placement.session_eps(model, counted["nodes"] or {}) if eps is None else eps,
         "placement": counted,
         "unsupported": unsupported,
         "inputs": [tensor(spec, data.arrays.get(spec.name), data) for spec in model.inputs],
@@ -110,7 +110,7 @@ def with_copies(where: schema.Placement, path: str, model: Model, arrays: dict[s
 
 def described_ep(target: Target, provider: providers.Provider, stages: Stages) -> protocol.LoadedEp:
     """An EP for the result, with what is to be said of options that do nothing there."""
-    described = providers.describe(target, provider)
+    described = providers.describe_ep(target, provider)
     if target.options or target.session_config or target.run_config:
         from ortbench.worker.session import ignored  # most runs have none of them, and would wait for it
 
@@ -121,7 +121,7 @@ def described_ep(target: Target, provider: providers.Provider, stages: Stages) -
 
 def tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
     bounds = data.ranges.get(spec.name)
-    found = described(spec, form_of(value), None if value is None else nbytes(value))
+    found = describe_tensor(spec, get_form(value), None if value is None else nbytes(value))
     return {**found, "range": None if bounds is None else list(bounds)}
 
 
@@ -134,7 +134,7 @@ def output(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
 def save_inputs(state: State, folder: str) -> protocol.Saved:
     """Write the inputs for a program to read; false where they cannot be written as numpy has them."""
     specs, arrays = state.opened.model.inputs, state.opened.data.arrays
-    plain = all(spec.is_tensor and spec.native for spec in specs)
+    plain = all(spec.is_tensor and spec.is_native for spec in specs)
     return {"saved": plain and files.save(Path(folder), specs, [arrays[spec.name] for spec in specs], "input")}
 
 
@@ -171,10 +171,10 @@ _WAYS_OUT = "--dim, --shape, --sequence-tensors, --range change them, --data giv
 def open_sweep(state: State, model: str, target: dict[str, Any]) -> protocol.OpenedSweep:
     """Load the EP and create the session that all shapes share."""
     stages = Stages()
-    begin()
+    set_up_onnxruntime()
     wanted, opened, cache = _open_session(model, target_from(target), stages)
     described = described_ep(wanted, opened.provider, stages)
-    state.shared = Shared(model, wanted, opened, described, cache, placement.placement(opened))
+    state.shared = Shared(model, wanted, opened, described, cache, placement.describe_placement(opened))
     return {"stages": stages.spans}
 
 

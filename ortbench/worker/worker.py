@@ -56,7 +56,7 @@ class Worker:
         name, point, lost = (arguments.pop(key, None) for key in ("do", "of_point", "lost"))
         try:
             if lost:
-                import_module("ortbench.worker.session.memory_trial").lost(lost)
+                import_module("ortbench.worker.session.memory_trial").add_lost_trials(lost)
             # Loaded when it is asked for: that onnxruntime does not load is an answer too.
             module = import_module(f"ortbench.worker.{_HOME[name]}" if name in _HOME else features.requests()[name])
             state = self.state if point is None else self.state.points[point]

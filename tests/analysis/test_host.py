@@ -121,9 +121,9 @@ def test_a_device_that_waits_for_launches_is_known_by_its_kernels() -> None:
 
 
 def test_the_eps_that_capture_are_those_of_the_worker() -> None:
-    from ortbench.worker.session.session import _CAPTURE
+    from ortbench.worker.session.session import _CAPTURE_OPTIONS
 
-    assert {*_CAPTURE} == CAPTURING_EPS <= {*SHORT_NAMES.values()}
+    assert {*_CAPTURE_OPTIONS} == CAPTURING_EPS <= {*SHORT_NAMES.values()}
 
 
 # Threads that spin

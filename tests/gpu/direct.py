@@ -130,7 +130,7 @@ def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, An
         supported, with the ``reason``), ``sync``, and ``wrong``: what is wrong with its outputs, or null.
     """
     target = Target(ep=ep)
-    name = None if library != "-" else ep_by_name.named(ep).ep
+    name = None if library != "-" else ep_by_name.find_ep(ep).ep
     if name not in NAMED_DEVICES:
         return {"reason": f"{ep if name is None else name} is known by its EP device only", "memory": None, "modes": {}}
     # As ortbench itself makes it: NVIDIA's libraries are found, and nothing is registered.

@@ -47,14 +47,14 @@ def provider(**memories: Any) -> Provider:
 @pytest.fixture(autouse=True)
 def _no_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no device cannot be tried: its memory works."""
-    monkeypatch.setattr(memory_trial, "_answers", {})
-    monkeypatch.setattr(memory_trial, "_tried", lambda info, kind: memory_trial.Answer())
+    monkeypatch.setattr(memory_trial, "_results", {})
+    monkeypatch.setattr(memory_trial, "_run_trial", lambda info, kind: memory_trial.TrialResult())
 
 
 @pytest.fixture
 def older(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ONNX Runtime before 1.28."""
-    monkeypatch.setattr(runtime, "SHARED_VALUES", runtime.SHARED_VALUES._replace(there=False))
+    monkeypatch.setattr(runtime, "SHARED_VALUES", runtime.SHARED_VALUES._replace(is_there=False))
 
 
 def test_the_installed_version_can_do_it_all() -> None:
@@ -64,7 +64,7 @@ def test_the_installed_version_can_do_it_all() -> None:
 
 def test_one_that_lacks_what_ortbench_needs_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ort, "__version__", "1.23.2")
-    monkeypatch.setattr(runtime, "_NEEDED", (runtime.ASSIGNMENT._replace(there=False),))
+    monkeypatch.setattr(runtime, "_NEEDED", (runtime.ASSIGNMENT._replace(is_there=False),))
     with pytest.raises(BenchmarkFailed, match=r"^ONNX Runtime 1\.23\.2 is too old: ortbench needs 1\.24 or newer$"):
         runtime.refuse_old()
 
@@ -89,7 +89,7 @@ def test_device_tensors_are_made_by_the_vendor_of_their_memory(kind: str, monkey
 def test_host_accessible_memory_is_there_and_out_of_reach() -> None:
     both = provider()
     assert memory.host_accessible_memory(both) is None
-    assert memory.describe(both) == {
+    assert memory.describe_memory(both) == {
         "kind": "ep-device",
         "default": "Own (DEFAULT)",
         "host_accessible": "Both (HOST_ACCESSIBLE)",
@@ -119,7 +119,7 @@ def test_a_device_with_no_other_memory_has_none() -> None:
         get_output_memory_infos=lambda: [],
         get_providers=lambda: [],
     )
-    assert [place.own for place in memory.places(session, only).inputs] == [None]
+    assert [place.own for place in memory.find_places(session, only).inputs] == [None]
 
 
 @pytest.mark.usefixtures("older")

@@ -56,7 +56,7 @@ def test_a_stream_of_onnx_runtime(real_library: Path) -> None:
         from ortbench.worker.session import libraries, providers, streams
         (name,) = libraries.register_library(sys.argv[1])
         provider = providers.Provider(name, libraries.ep_devices(name)[0])
-        made = [streams.of_ort(provider) for _ in range(2)]
+        made = [streams.make_ort_stream(provider) for _ in range(2)]
         print(json.dumps([stream.options() for stream in made]))
     """
     done = subprocess.run(
@@ -71,7 +71,7 @@ def test_a_stream_of_onnx_runtime(real_library: Path) -> None:
 
 def test_without_an_ep_device_there_is_no_stream_of_onnx_runtime() -> None:
     with pytest.raises(BadInput, match="--stream cuda-python does without"):
-        streams.make("ort", Provider("CUDAExecutionProvider"))
+        streams.make_compute_stream("ort", Provider("CUDAExecutionProvider"))
 
 
 def test_a_stream_that_is_not_made() -> None:
@@ -80,7 +80,7 @@ def test_a_stream_that_is_not_made() -> None:
 
     provider = Provider("CUDAExecutionProvider", SimpleNamespace(create_sync_stream=refuse))
     with pytest.raises(BenchmarkFailed, match="CUDAExecutionProvider made no stream: no streams today"):
-        streams.make("ort", provider)
+        streams.make_compute_stream("ort", provider)
 
 
 def test_without_cuda_python() -> None:
@@ -89,7 +89,7 @@ def test_without_cuda_python() -> None:
     with pytest.raises(
         BadInput, match="--stream cuda-python: the package cuda-python does not load: No module named 'cuda'"
     ):
-        streams.make("cuda-python", Provider("CUDAExecutionProvider"))
+        streams.make_compute_stream("cuda-python", Provider("CUDAExecutionProvider"))
 
 
 def test_the_handle_is_what_the_ep_is_told() -> None:

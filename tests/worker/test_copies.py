@@ -172,7 +172,7 @@ def test_one_sync_ends_all_uploads_from_a_memory(
 ) -> None:
     left = iter(verdicts)
     token: Copy = lambda: None  # noqa: E731 - told apart by identity
-    monkeypatch.setattr(copies, "token", lambda memory: token)
+    monkeypatch.setattr(copies, "_memory_readback", lambda memory: token)
     monkeypatch.setattr(copies, "prove", scripted(left))
     assert by_name.prove(ORDINARY).kind == kind
     assert list(left) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.packages import overwritten
-from ortbench.worker.session.distributions import bringing
+from ortbench.worker.session.distributions import find_distributions
 
 
 def install(folder: Path, name: str, *files: str) -> None:
@@ -28,11 +28,11 @@ def test_who_brings_the_module(tmp_path: Path) -> None:
     install(tmp_path, "onnxruntime_genai-0.9.0", "onnxruntime_genai/onnxruntime/__init__.py")
     install(tmp_path, "onnx-1.19.0", "onnx/__init__.py")
     (tmp_path / "onnxruntime_gpu-1.0.0.dist-info").mkdir()  # what an interrupted installation leaves
-    assert [(it["name"], it["version"], it["folder"]) for it in bringing(str(tmp_path))] == [
+    assert [(it["name"], it["version"], it["folder"]) for it in find_distributions(str(tmp_path))] == [
         ("onnxruntime", "1.31.1", str(tmp_path)),
         ("onnxruntime-windowsml", "1.30.0", str(tmp_path)),
     ]
-    assert bringing(str(tmp_path / "nowhere")) == []
+    assert find_distributions(str(tmp_path / "nowhere")) == []
 
 
 @pytest.mark.parametrize(

@@ -292,11 +292,11 @@ def test_eps_that_genai_config_asks_for(tmp_path: Path) -> None:
     )
     steps = asdict(Steps(decoder=decoder))
     assert steps_from(json.loads(json.dumps(steps))).decoder == decoder
-    assert providers.of_folder(Target(), steps) == Target(ep="cpu")  # the others are not here
-    assert providers.of_folder(Target(ep="webgpu"), steps) == Target(ep="webgpu")
+    assert providers.with_ep_of_folder(Target(), steps) == Target(ep="cpu")  # the others are not here
+    assert providers.with_ep_of_folder(Target(ep="webgpu"), steps) == Target(ep="webgpu")
     _, other = found_in(str(genai_folder(tmp_path / "other", "gpt", providers=asked[:2])))
-    assert providers.of_folder(Target(), asdict(Steps(decoder=other))) == Target()
-    assert providers.of_folder(Target(), None) == Target()
+    assert providers.with_ep_of_folder(Target(), asdict(Steps(decoder=other))) == Target()
+    assert providers.with_ep_of_folder(Target(), None) == Target()
 
 
 def test_a_folder_loads_no_code(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_folder_loads_no_code(tmp_path: Path) -> None:
     asked = [{str(tmp_path / "evil.so"): {}}, {"numpy": {}}, {"CPU": {"backend_path": "evil.so"}}, {"CPU": {}}]
     _, decoder = found_in(str(genai_folder(tmp_path / "model", "gpt", providers=asked)))
     steps = asdict(Steps(decoder=replace(decoder, providers=decoder.providers[:2])))
-    assert providers.of_folder(Target(), steps) == Target()
+    assert providers.with_ep_of_folder(Target(), steps) == Target()
     for key, value in {
         "backend_path": "evil",
         "trt_extra_plugin_lib_paths": "a",
@@ -317,8 +317,8 @@ def test_a_folder_loads_no_code(tmp_path: Path) -> None:
     }.items():
         steps = asdict(Steps(decoder=replace(decoder, providers=(("cpu", {key: value}),))))
         with pytest.raises(BadInput, match=f"sets {key} of EP cpu, .* give it yourself .--ep-option '?{key}="):
-            providers.of_folder(Target(), steps)
-        assert providers.of_folder(Target(ep="cpu"), steps) == Target(ep="cpu")
+            providers.with_ep_of_folder(Target(), steps)
+        assert providers.with_ep_of_folder(Target(ep="cpu"), steps) == Target(ep="cpu")
 
 
 @pytest.mark.parametrize(("file", "inside"), [("model.onnx", "onnx"), ("decoder_with_past_model.onnx", ".")])

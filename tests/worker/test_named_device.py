@@ -159,7 +159,11 @@ def done_by(device: Device, call: Callable[[], object]) -> list[Any]:
 
 def test_memory_is_allocated_by_the_devices_name_and_number(device: Device) -> None:
     model, data = opened(device)
-    assert memory.describe(model.provider) == {"kind": "named-device", "default": "dml:1", "host_accessible": None}
+    assert memory.describe_memory(model.provider) == {
+        "kind": "named-device",
+        "default": "dml:1",
+        "host_accessible": None,
+    }
     make_mode(RESIDENT, model, data)
     assert [call[1:] for call in device.calls if call[0] == "allocate"] == [
         (SHAPE, "dml", 1), (SHAPE, "dml", 1), ((1,), "dml", 1),

@@ -98,8 +98,8 @@ def test_openvino_inside_an_onnxruntime_computes_in_host_memory_on_the_cpu(
 ) -> None:
     """The package onnxruntime-openvino, which has no EP device and must be the only onnxruntime of its environment."""
     name = "OpenVINOExecutionProvider"
-    monkeypatch.setattr(ep_by_name, "ask", lambda _: [])
-    monkeypatch.setattr(ep_by_name, "asked", lambda: [])
+    monkeypatch.setattr(ep_by_name, "ask_packages", lambda _: [])
+    monkeypatch.setattr(ep_by_name, "asked_plugins", lambda: [])
     monkeypatch.setattr(providers, "devices_of", lambda *_: [])
     for module in (ep_by_name, providers):
         monkeypatch.setattr(module, "built_in_eps", lambda: (name, "CPUExecutionProvider"))
@@ -107,7 +107,7 @@ def test_openvino_inside_an_onnxruntime_computes_in_host_memory_on_the_cpu(
     assert (provider.name, provider.computes_on_host) == (name, on_host)
     reasons = [unsupported_reason(mode, provider) for mode in ("device-tensors", "device-resident", "host-accessible")]
     if on_host:
-        assert memory.describe(provider)["kind"] == "host"
+        assert memory.describe_memory(provider)["kind"] == "host"
         assert reasons == [None, None, None]
     else:
         assert None not in reasons

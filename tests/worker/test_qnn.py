@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.worker.session.session import way_out
+from ortbench.worker.session.session import fix_hint
 from tests.conftest import MODELS, ONCE, cases, measure, ortbench
 
 ERROR = "Error creating execution provider: Could not determine default backend path for device"
@@ -26,14 +26,14 @@ BACKEND = None if SPEC is None or SPEC.origin is None else Path(SPEC.origin).wit
 def test_the_backend_beside_the_plugin_is_named(files: list[str], chosen: str, more: str, tmp_path: Path) -> None:
     for name in files:
         (tmp_path / name).touch()
-    said = way_out(ERROR, str(tmp_path / "libonnxruntime_providers_qnn.so"))
+    said = fix_hint(ERROR, str(tmp_path / "libonnxruntime_providers_qnn.so"))
     assert said == f"; name a backend with --ep-option backend_path={tmp_path / chosen}{more}"
 
 
 def test_without_a_backend_the_option_is_named(tmp_path: Path) -> None:
     said = "; name QNN's backend library with --ep-option backend_path=PATH"
-    assert way_out(ERROR, None) == way_out(ERROR, str(tmp_path / "lib.so")) == said
-    assert way_out("something else", str(tmp_path / "lib.so")) == ""
+    assert fix_hint(ERROR, None) == fix_hint(ERROR, str(tmp_path / "lib.so")) == said
+    assert fix_hint("something else", str(tmp_path / "lib.so")) == ""
 
 
 @pytest.mark.process

@@ -20,7 +20,7 @@ from ortbench.worker import timing
 from ortbench.worker.modes.base import SingleMode, Step
 from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import Bound
+from ortbench.worker.session.memory import BoundTensor
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
 from ortbench.worker.timing import COLORS, HostTime, Ranges, Split, TimedCall, time_block
@@ -82,7 +82,7 @@ class ScriptedMode(SingleMode):
 
         return call
 
-    def bound(self) -> tuple[list[Bound], list[Bound]]:
+    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         raise AssertionError("not asked for")
 
     def poison(self) -> None:

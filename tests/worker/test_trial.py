@@ -115,7 +115,7 @@ def test_where_other_values_are_refused_the_graph_tells(tmp_path: Path, monkeypa
         graph = text.format(outputs, nodes)
         path = written(graph, tmp_path)
         monkeypatch.setattr(
-            "ortbench.worker.session.trial.other_values",
+            "ortbench.worker.session.trial.change_values",
             lambda specs, arrays, ranges: {**arrays, "to": np.array([4, 4])},
         )
         _, data, runs = tried(path, monkeypatch, path=str(tmp_path / "given.npz"))
@@ -123,18 +123,18 @@ def test_where_other_values_are_refused_the_graph_tells(tmp_path: Path, monkeypa
 
 
 def test_other_values_are_of_the_same_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ortbench.worker.session.trial import other_values
+    from ortbench.worker.session.trial import change_values
 
     graph = "g (int64[40] ids, float[40] x, bool f, int64[3] s) => (int64[40] a) { a = Identity(ids) }"
     model, data, _ = tried(written(graph, tmp_path), monkeypatch, ranges={"ids": (5, 9), "x": (-2.0, 2.0), "s": (3, 3)})
-    other = other_values(model.inputs, data.arrays, data.ranges)
+    other = change_values(model.inputs, data.arrays, data.ranges)
     assert set(other["ids"].tolist()) == {5, 6, 7, 8, 9}
     assert (other["ids"] == 5).sum() > 20
     assert (other["x"] == 0).sum() > 20
     assert abs(other["x"]).max() <= 2
     assert other["f"] != data.arrays["f"]
     assert other["s"].tolist() == [3, 3, 3]
-    given = other_values(model.inputs, {**data.arrays, "s": np.array([7, 4, 9])}, {})
+    given = change_values(model.inputs, {**data.arrays, "s": np.array([7, 4, 9])}, {})
     assert set(given["s"].tolist()) <= {4, 7, 9}
     assert given["f"] == data.arrays["f"]  # a value alone that was given is a setting
 

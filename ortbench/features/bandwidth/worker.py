@@ -19,15 +19,15 @@ from ortbench.worker.session.memory import (
     Copy,
     EpDeviceMemory,
     Memory,
+    _memory_readback,
     copy_tensors,
-    describe,
+    describe_memory,
     device_memory,
     host_accessible_memory,
     is_only_host_accessible,
-    lacks_device_memory,
-    token,
+    missing_device_memory,
 )
-from ortbench.worker.session.runtime import begin, versions
+from ortbench.worker.session.runtime import set_up_onnxruntime, versions
 from ortbench.worker.session.tensors import TensorSpec, host_view
 from ortbench.worker.state import State
 from ortbench.worker.timing import Ranges, TimedCall, time_block, warm_up
@@ -138,7 +138,7 @@ class Copies:
             )
         memory = device_memory(self.provider)
         if memory is None:
-            raise Unsupported(f"{refusal} offers {lacks_device_memory(self.provider)} on this device")
+            raise Unsupported(f"{refusal} offers {missing_device_memory(self.provider)} on this device")
         self._memory = memory
         # Where the device has no other memory, that is the device's side.
         only = is_only_host_accessible(self.provider)
@@ -174,7 +174,7 @@ class Copies:
         It is proved with the smallest size, where a driver may only take the data along, and with a large one; if one of
         them needs a readback, all get it, so that one curve has one sync.
         """
-        own, read = self.pairs(kind), token(self._memory)
+        own, read = self.pairs(kind), _memory_readback(self._memory)
         large = max([size for size in own if size <= _PROOF_BYTES], default=min(own))
         proofs = [_proof(own[size], read) for size in sorted({min(own), large})]
         sync = next((proof for proof in proofs if proof.wait is not None), proofs[-1])
@@ -201,14 +201,14 @@ def _of(state: State) -> Copies:
 
 
 def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> CopyEp:
-    begin()
+    set_up_onnxruntime()
     wanted = target_from(target)
     copies = state.others[Copies] = Copies(wanted, seed)
     provider = copies.provider
     return {
-        **providers.describe(wanted, provider),
-        "device": placement.device_of(provider),
-        "memory": describe(provider),
+        **providers.describe_ep(wanted, provider),
+        "device": placement.provider_device(provider),
+        "memory": describe_memory(provider),
         "kinds": copies.kinds,
         "runtime": versions(),
     }

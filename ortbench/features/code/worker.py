@@ -21,7 +21,7 @@ from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session import custom_ops, engine_cache, runtime, streams
 from ortbench.worker.session.libraries import bundled_library, devices_of, is_accelerator, real_path
 from ortbench.worker.session.memory import EpDeviceMemory, Place, host_accessible_memory
-from ortbench.worker.session.plugins import plugin_with
+from ortbench.worker.session.plugins import find_plugin
 from ortbench.worker.session.tensors import Array, TensorSpec, Value
 from ortbench.worker.state import State
 
@@ -36,11 +36,11 @@ def program(state: State, mode: str) -> protocol.Program:
     opened, made = state.opened, state.modes[mode]
     model, data = opened.model, opened.data
     for spec in (*model.inputs, *model.outputs):
-        if not spec.native and mode != CPU:
+        if not spec.is_native and mode != CPU:
             raise Unsupported(
                 f"{spec.name!r} is {spec.type}, which numpy has not: a program is written for mode cpu-tensors alone"
             )
-        if not spec.native and opened.loops:
+        if not spec.is_native and opened.loops:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy has not, and no loop is written for that")
     unshaped = made.unshaped if isinstance(made, BoundMode) else set()
     if isinstance(made, BoundLoop):
@@ -93,8 +93,10 @@ def _session(opened: Opened) -> protocol.ProgramSession:
         "engines": engine_cache.folder(opened.path, target),
         "captures": target.cuda_graph,
         "device_type": None if provider.ep_device is None else provider.ep_device.device.type.name.lower(),
-        "by_vendor": not runtime.SHARED_VALUES.there,
-        "custom_ops": [{"module": it.module, "path": it.path} for it in map(custom_ops.find, target.custom_ops)],
+        "by_vendor": not runtime.SHARED_VALUES.is_there,
+        "custom_ops": [
+            {"module": it.module, "path": it.path} for it in map(custom_ops.find_library, target.custom_ops)
+        ],
         "onnxruntime": ort.__version__,
     }
     if provider.ep_device is None:
@@ -106,7 +108,7 @@ def _session(opened: Opened) -> protocol.ProgramSession:
     found["device"] = first if target.device is None else target.device
     if library is None:
         return found
-    plugin, bundled = plugin_with(real_path(library)), bundled_library(provider.name)
+    plugin, bundled = find_plugin(real_path(library)), bundled_library(provider.name)
     if target.library is None and plugin is not None and plugin.module:
         found["module"] = plugin.module
     elif target.library is None and bundled is not None and real_path(bundled) == real_path(library):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def packages(_: object) -> Packages:
     """Where the module is, and every package on the search path that brings one."""
     folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder)
-    found = [it for folder in folders for it in distributions.bringing(folder)]
+    found = [it for folder in folders for it in distributions.find_distributions(folder)]
     return {"module": distributions.module_folder(), "distributions": found, "numpy": distributions.version("numpy")}
 
 

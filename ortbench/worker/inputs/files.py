@@ -250,4 +250,4 @@ def _check_fit(spec: TensorSpec, shape: Sequence[int], dtype: np.dtype[Any], sou
 
 def _stands_for(spec: TensorSpec, dtype: np.dtype[Any]) -> bool:
     """Whether that is how numpy stores a dtype that it has not."""
-    return dtype.kind == "V" and not spec.native and dtype.itemsize == spec.dtype.itemsize
+    return dtype.kind == "V" and not spec.is_native and dtype.itemsize == spec.dtype.itemsize

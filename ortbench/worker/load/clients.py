@@ -64,7 +64,7 @@ class Seat:
         if mode_of(mode.name).of_cpu_tensors:
             if self.kept is None:
                 return None
-            arrays, self.kept = first_run.cpu_arrays(self.model, self.kept), None
+            arrays, self.kept = first_run.to_arrays(self.model, self.kept), None
             pairs = zip(arrays, mode.expected(), strict=True)
             wrongs = (
                 outputs.difference(name, got, reference, rtol, atol, mode.source) for got, (name, reference) in pairs

@@ -21,7 +21,7 @@ from ortbench.worker import messages
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.proofs.outputs import FIRST, difference, poison
 from ortbench.worker.session import distributions, first_run, memory_trial, runtime, session, streams
-from ortbench.worker.session.ep_by_name import remarks, true_names
+from ortbench.worker.session.ep_by_name import name_warnings, register_and_list_eps
 from ortbench.worker.session.libraries import (
     NotLoaded,
     all_ep_devices,
@@ -33,11 +33,11 @@ from ortbench.worker.session.libraries import (
     register,
     register_library,
 )
-from ortbench.worker.session.memory import EpDeviceMemory, copy_tensors, describe, ep_device_memories
-from ortbench.worker.session.placement import device_of, hardware
-from ortbench.worker.session.plugins import Plugin, ask, plugin_with
-from ortbench.worker.session.providers import Provider, on_cpu_by_option
-from ortbench.worker.session.runtime import begin, own_package
+from ortbench.worker.session.memory import EpDeviceMemory, copy_tensors, describe_memory, ep_device_memories
+from ortbench.worker.session.placement import describe_hardware, provider_device
+from ortbench.worker.session.plugins import Plugin, ask_packages, find_plugin
+from ortbench.worker.session.providers import Provider, is_on_cpu_by_option
+from ortbench.worker.session.runtime import own_package, set_up_onnxruntime
 from ortbench.worker.session.tensors import Array, TensorSpec
 from ortbench.worker.state import State
 
@@ -50,13 +50,13 @@ _NOT_LOCAL = {"AzureExecutionProvider"}
 
 
 def devices(state: State, library: str | None = None) -> Listed:
-    begin()
+    set_up_onnxruntime()
     eps = list_devices(library)
     return {
         "eps": eps,
         "runtime": runtime.versions(),
         "abilities": runtime.abilities(),
-        "warnings": [*distributions.warnings(), *remarks()],
+        "warnings": [*distributions.warnings(), *name_warnings()],
     }
 
 
@@ -68,7 +68,7 @@ def list_devices(library: str | None = None) -> list[ListedEp]:
     entries = [_entry(CPU_EP, None, ort.__version__, own_package(), None)]
     if library is not None:
         entries += [_entry(name, library, None, None, None) for name in register_library(library)]
-    for plugin in ask(ep_packages.everywhere()):
+    for plugin in ask_packages(ep_packages.everywhere()):
         for name in _names(plugin):
             if not _is_listed(entries, name, plugin.library):
                 entries.append(_plugin_entry(name, plugin))
@@ -77,7 +77,7 @@ def list_devices(library: str | None = None) -> list[ListedEp]:
         place = library_of(device)
         if not _is_listed(entries, device.ep_name, place):
             # One that nobody has named, as OpenVINO's package brings one called …AUTO, too.
-            package = None if place is None else plugin_with(place)
+            package = None if place is None else find_plugin(place)
             name = device.ep_name
             entries.append(_entry(name, place, None, None, None) if package is None else _plugin_entry(name, package))
     return entries
@@ -89,7 +89,7 @@ def _names(plugin: Plugin) -> Sequence[str]:
     if plugin.problem:
         return said
     try:
-        true = true_names(plugin)
+        true = register_and_list_eps(plugin)
     except NotLoaded:
         return said
     return [name for name in said if name in true] or true or said
@@ -110,7 +110,7 @@ def _built_in_entry(name: str) -> ListedEp:
     problem = None if library is None else _problem(name, library)
     entry = _entry(name, library, ort.__version__, own_package(), problem)
     if library is None and not entry["devices"]:  # ORT knows it by its name alone
-        entry["devices"] = [_device(Provider(name, on_cpu_by_option=on_cpu_by_option(name, {})), None)]
+        entry["devices"] = [_device(Provider(name, is_on_cpu_by_option=is_on_cpu_by_option(name, {})), None)]
     return entry
 
 
@@ -141,15 +141,15 @@ def _entry(
 def _device(provider: Provider, device: Any) -> EpDevice:
     """One of an EP's devices; None stands for what an EP uses that has no EP device."""
     return {
-        "hardware": device_of(provider) if device is None else hardware(device.device),
-        "memory": describe(provider),
+        "hardware": provider_device(provider) if device is None else describe_hardware(device.device),
+        "memory": describe_memory(provider),
         "streams": _streams(provider),
         "modes": unsupported_modes(provider),
     }
 
 
 def _streams(provider: Provider) -> Streams:
-    why = streams.problem(provider)
+    why = streams.stream_problem(provider)
     if why is not None and _NO_COPIES in why:
         why = "they are for copies to a device's DEFAULT memory"
     return {"offered": why is None, "why": why}
@@ -162,14 +162,14 @@ _AT_ONCE = 100  # values
 
 def check_device(state: State, library: str, number: int) -> list[Check]:
     """Every check of one of a library's devices that needs no session."""
-    begin()
+    set_up_onnxruntime()
     register_library(library)
     device = [it for it in all_ep_devices() if library_of(it) == real_path(library)][number]
     provider = Provider(device.ep_name, device, library=library)
     found: list[Check] = []
     for memory, kind in zip(ep_device_memories(device), ("DEFAULT", "HOST_ACCESSIBLE"), strict=True):
         found += _of_memory(device, memory, kind)
-    problem = streams.problem(provider)
+    problem = streams.stream_problem(provider)
     verdict = PASSED if problem is None else NOT_OFFERED
     return [*found, _check("streams", "a copy on a stream arrives", verdict, problem or "")]
 
@@ -204,7 +204,7 @@ def _of_memory(device: Any, memory: EpDeviceMemory | None, kind: str) -> Iterato
     if memory is None:
         yield _check("allocate", f"{kind} memory", NOT_OFFERED, f"memory_info({kind}) is None")
         return
-    answer = memory_trial.answer(device, memory.info)
+    answer = memory_trial.try_memory(device, memory.info)
     yield _tried("allocate", f"{kind} memory, sizes from 0 elements to 1 MiB", _allocate, memory)
     yield _tried("allocate", f"{kind} memory, {_AT_ONCE} values at a time", _many, memory)
     if answer.on_host:

@@ -27,9 +27,9 @@ from ortbench.worker.modes.base import Mode
 from ortbench.worker.opened import opened_of
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.memory import DEVICE, PINNED, count_allocations
-from ortbench.worker.session.runtime import begin
+from ortbench.worker.session.runtime import set_up_onnxruntime
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Form, TensorSpec, Value, form_of
+from ortbench.worker.session.tensors import Form, TensorSpec, Value, get_form
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ Forms = Sequence[Sequence[Form]]  # of each plain run of a session the outputs' 
 def forms(state: State) -> list[Forms]:
     """Of each session of an open model, a loop or a chain, what its plain runs gave, in form."""
     opened = state.opened
-    return [_of_loop(it) for it in opened.loops] or [[[form_of(it) for it in opened.data.reference]]]
+    return [_of_loop(it) for it in opened.loops] or [[[get_form(it) for it in opened.data.reference]]]
 
 
 def _of_loop(loop: LoopData) -> Forms:
@@ -115,7 +115,7 @@ def _of_loop(loop: LoopData) -> Forms:
     for outputs, after in (*begin, *zip(loop.outputs, loop.shapes[1:], strict=True)):
         free = iter(outputs)
         places = range(len(outputs) + len(states))
-        found.append([list(after[states[it]]) if it in states else form_of(next(free)) for it in places])
+        found.append([list(after[states[it]]) if it in states else get_form(next(free)) for it in places])
     return found
 
 
@@ -131,7 +131,7 @@ def _opened(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None = 
 
 def _open_model(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Opened:
     path, steps, request = asked["model"], asked.get("steps"), inputs_from(asked["inputs"])
-    target = providers.of_folder(target_from(asked["target"]), steps)
+    target = providers.with_ep_of_folder(target_from(asked["target"]), steps)
     provider = providers.find(target)
     model = session.open_model(path, with_own(target, provider.name), provider, profile_prefix=prefix)
     model.known = known_outputs(known[0])
@@ -164,7 +164,7 @@ def _open_chain(asked: dict[str, Any], known: Sequence[Forms], prefix: str | Non
 def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any]) -> protocol.Weighed:
     """Set a mode up as the first thing that this process does, run it, and say what memory it takes. `asked` is what `open` is asked
     for, `known` what `forms` gave. Raises `OrtbenchError`: it cannot be set up or run."""
-    begin()
+    set_up_onnxruntime()
     counted = count_allocations()
     before = now()
     restarted = restart_peak()
@@ -187,7 +187,7 @@ def arenas(
     state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any], nodes: bool
 ) -> protocol.WeighedArenas:
     """Run a mode in sessions that are profiled, and say what their arenas held; with `nodes`, which nodes hold most."""
-    begin()
+    set_up_onnxruntime()
     with temporary_folder() as folder:
         models, make = _opened(asked, known, str(Path(folder) / "profile"))
         made, arrays_of = make(mode, depth)

@@ -14,8 +14,8 @@ from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.session import first_run, ignored, memory, placement, providers, session
-from ortbench.worker.session.runtime import begin
-from ortbench.worker.session.tensors import Array, Form, TensorSpec, described, form_of
+from ortbench.worker.session.runtime import set_up_onnxruntime
+from ortbench.worker.session.tensors import Array, Form, TensorSpec, describe_tensor, get_form
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def inspect(
 ) -> Inspected:
     """Describe a model, with custom operators where no target has them. Raises `BadInput`: not a model, or shapes that do not fit; `BenchmarkFailed`: the EP does not
     load."""
-    begin()
+    set_up_onnxruntime()
     request = inputs_from(inputs)
     if target is None:
         plain = Target(ep="cpu", custom_ops=tuple(custom_ops), opt_level="disable")
@@ -40,7 +40,7 @@ def inspect(
     asked = with_own(asked, provider.name)
     content = looks_graph.with_names(model)
     with nodes.recording(model, asked, provider, content) as recorder:
-        where = placement.placement(recorder.model)
+        where = placement.describe_placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
         found, arrays = _describe(model, recorder.model, request, needs_run=several)
         timed = _profiled(recorder, arrays) if several and arrays is not None else []
@@ -50,7 +50,7 @@ def inspect(
     device = placement.describe_device(recorder.model)
     warnings = ignored.warnings(asked, provider)
     return {
-        **found, "ep": provider.name, "device": device, "memory": memory.describe(provider),
+        **found, "ep": provider.name, "device": device, "memory": memory.describe_memory(provider),
         "modes": unsupported_modes(provider), "placement": where, "copies": copies, "warnings": warnings,
     }  # fmt: skip
 
@@ -110,7 +110,7 @@ def _made(spec: TensorSpec, shape: tuple[int, ...], request: Inputs) -> Form:
 def _given(spec: TensorSpec, index: int, data: first_run.Data | None) -> Form:
     """The form of an output: that of a run, or else what the model states."""
     if data is not None:
-        return form_of(data.reference[index])
+        return get_form(data.reference[index])
     return [*spec.shape] if _is_static(spec) else None
 
 
@@ -126,7 +126,7 @@ def _tensor(spec: TensorSpec, form: Form) -> Tensor:
         size = None if form is None or spec.element == "string" else sum(map(spec.nbytes, shapes))
     except Unsupported:
         size, form = None, None
-    return described(spec, form, size)
+    return describe_tensor(spec, form, size)
 
 
 def _sum(tensors: list[Tensor]) -> int | None:

@@ -31,7 +31,7 @@ from ortbench.worker.looks.profile import NO_RUN, NodeSums, Run, events, in_orde
 from ortbench.worker.looks.profile import runs as read_runs
 from ortbench.worker.session import first_run, placement, providers, session
 from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.runtime import begin
+from ortbench.worker.session.runtime import set_up_onnxruntime
 from ortbench.worker.session.tensors import Array
 from ortbench.worker.state import State
 
@@ -134,7 +134,7 @@ class Profiling:
         self.close = self._stack.close
         self._recorder = self._stack.enter_context(recording(path, self._target, self._provider, self._content))
         self._arrays, _, _ = first_run.make_inputs(path, self._recorder.model, request)
-        self._placed = placement.placed(self._recorder.model)
+        self._placed = placement.node_placements(self._recorder.model)
         self._round_of: list[int | None] = []  # of each run; None of those that do not count
         self._rounds = 0
 
@@ -236,7 +236,7 @@ def nodes(
     state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int, timeline: bool = False
 ) -> protocol.ProfiledNodes:
     """Profile some runs in a session of their own. A timeline shows the last of them."""
-    begin()
+    set_up_onnxruntime()
     shown = _SHOWN_RUNS if timeline else 0
     found, profile = profile_nodes(model, target_from(target), inputs_from(inputs), runs, shown)
     return {"found": found, "profile": profile}
@@ -244,7 +244,7 @@ def nodes(
 
 def nodes_begin(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> dict[str, object]:
     """Open a session whose runs are profiled, in turns with those of another worker."""
-    begin()
+    set_up_onnxruntime()
     state.others[Profiling] = Profiling(model, target_from(target), inputs_from(inputs))
     return {}
 
@@ -301,7 +301,7 @@ def outline(
     path: str, target: Target, model: session.Model, content: bytes | None, timed: Sequence[Timed]
 ) -> InnerCopies:
     """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.nodes.node_times.outline`."""
-    graph, problem = _graph(path, target, model.provider, content, placement.placed(model), timed)
+    graph, problem = _graph(path, target, model.provider, content, placement.node_placements(model), timed)
     return without_times(graph, timed, problem)
 
 

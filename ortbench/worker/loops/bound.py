@@ -37,7 +37,7 @@ from ortbench.worker.modes.slots import (
 )
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import Sync
-from ortbench.worker.session.memory import Bound, Copy, Memory, Place, one_call
+from ortbench.worker.session.memory import BoundTensor, Copy, Memory, Place, join_calls
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
@@ -277,7 +277,7 @@ class BoundLoop(LoopMode):
         binding = self._bindings[key]
         before, behind = self._copies(number, binding.synchronize_outputs)
         run = partial(self._model.session.run_with_iobinding, binding, self._options)
-        return one_call([before, *self.unshaped.bind(binding, self._outs[number]), run, behind])
+        return join_calls([before, *self.unshaped.bind(binding, self._outs[number]), run, behind])
 
     def _state_value(self, state: State, number: int) -> Any:
         """What a step has for the input of a state of fixed shape."""
@@ -427,7 +427,7 @@ class BoundLoop(LoopMode):
             if slot.array.size:
                 overwrite([slot], [output_arrays.poison(self._loop.last[number])])
 
-    def bound(self) -> tuple[list[Bound], list[Bound]]:
+    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         return self._single.bound()
 
     def _bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:

@@ -31,8 +31,8 @@ from ortbench.worker.modes.base import Mode, Proof, Step
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session import providers
-from ortbench.worker.session.first_run import beside_expected
-from ortbench.worker.session.memory import Bound, Copy, Place
+from ortbench.worker.session.first_run import compare_with_expected
+from ortbench.worker.session.memory import BoundTensor, Copy, Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model, open_model
 from ortbench.worker.session.tensors import Array, TensorSpec, Value
@@ -226,7 +226,7 @@ def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> protocol.HeldO
         for key, array in load_outputs(Path(inputs.expect), known, keys, "[^/]+").items()
         for stage, place in (known[key],)
     ]
-    return beside_expected(beside, inputs, [stage.model for stage in stages])
+    return compare_with_expected(beside, inputs, [stage.model for stage in stages])
 
 
 @contextmanager
@@ -296,11 +296,11 @@ class ChainMode(PartsMode):
     def syncs(self) -> dict[str, Sync]:
         return {f"stage {name}": stage.sync for name, stage in zip(self.parts, self._stages, strict=True)}
 
-    def bound(self) -> tuple[list[Bound], list[Bound]]:
-        found: tuple[list[Bound], list[Bound]] = ([], [])
+    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
+        found: tuple[list[BoundTensor], list[BoundTensor]] = ([], [])
         for name, stage in zip(self.parts, self._stages, strict=True):
             for side, bound in zip(found, stage.bound(), strict=True):
-                side += [Bound(f"{name}.{it.name}", it.memory, it.why or _WANTED, it.usual) for it in bound]
+                side += [BoundTensor(f"{name}.{it.name}", it.memory, it.why or _WANTED, it.usual) for it in bound]
         return found
 
     def poison(self) -> None:

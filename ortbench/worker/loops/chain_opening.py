@@ -24,7 +24,7 @@ from ortbench.worker.loops.chain import (
 from ortbench.worker.opened import OpenedChain
 from ortbench.worker.opening import answered, described_ep, output, tensor, with_copies
 from ortbench.worker.session import memory, placement
-from ortbench.worker.session.runtime import begin
+from ortbench.worker.session.runtime import set_up_onnxruntime
 from ortbench.worker.session.tensors import nbytes
 from ortbench.worker.state import Stages, State
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> protocol.Opened:
     """Load the EPs, create the sessions of all stages of a `Chain` as data, join them, and run the whole once with plain arrays."""
     parts = Stages()
-    begin()
+    set_up_onnxruntime()
     asked, request = chain_from(chain), inputs_from(inputs)
     parts.done("loading")
     stages = []
@@ -91,7 +91,7 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
 def _placement(stage: OpenStage, has_run: bool) -> schema.Placement:
     """Where the nodes of a stage are. Raises `BenchmarkFailed`: nodes stay on the CPU where none may."""
     asked, model = stage.asked, stage.model
-    found = placement.placement(model)
+    found = placement.describe_placement(model)
     operators = found["cpu_operators"]
     if operators and asked.target.no_cpu_fallback:
         with blaming(asked):
@@ -115,7 +115,7 @@ def _eps(stages: Sequence[OpenStage], placed: Sequence[schema.Placement]) -> lis
     """Every EP that stages are on, with its part of the nodes, where there are several; else none."""
     nodes = sum((Counter(it["nodes"] or {}) for it in placed), Counter[str]())
     found = {
-        stage.model.provider.name: placement.ep_of_session(
+        stage.model.provider.name: placement.session_ep(
             stage.model.provider, placement.describe_device(stage.model), nodes
         )
         for stage in stages
@@ -134,7 +134,7 @@ def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> sch
         "ep": described["ep"],
         "ep_version": described["version"],
         "device": placement.describe_device(stage.model),
-        "memory": memory.describe(stage.model.provider),
+        "memory": memory.describe_memory(stage.model.provider),
         "repeat": steps.count,
         "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in pairs],
         "keep": list(steps.keep),

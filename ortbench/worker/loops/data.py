@@ -20,7 +20,14 @@ from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import files
 from ortbench.worker.loops import generation
 from ortbench.worker.loops.step_inputs import WAYS_OUT, Pair, PromptedInputs, Shape, StepInputs, named
-from ortbench.worker.session.first_run import Data, beside_expected, refuse_foreign, run_once, run_timed, try_outputs
+from ortbench.worker.session.first_run import (
+    Data,
+    check_specs,
+    compare_with_expected,
+    find_unshaped,
+    run_once,
+    run_timed,
+)
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec
 
@@ -85,7 +92,7 @@ def make(
     """What goes into a loop, and what comes of it. Raises `BadInput`: what does not fit the model, or what it refuses;
     `BenchmarkFailed`: a step fails, or its outputs are not the expected ones; `Unsupported`: inputs or outputs that
     cannot be held."""
-    refuse_foreign((*model.inputs, *model.outputs))
+    check_specs((*model.inputs, *model.outputs))
     generated = None if steps.decoder is None else _generation(path, model, request, steps)
     pairs = _pairs(model, steps if generated is None else replace(steps, feedback=generated.feedback))
     _check_names(model, pairs, steps, states_kept)
@@ -132,14 +139,14 @@ def make(
             )
         if not number:
             state_names = [model.outputs[place].name for place in held]
-            unshaped = try_outputs(path, model, arrays, made.ranges, found, state_names)
+            unshaped = find_unshaped(path, model, arrays, made.ranges, found, state_names)
         singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, unshaped=unshaped)]
         state = [found[pair.out] for pair in pairs]
     shapes.append([array.shape for array in state])
     _check_elements(model, pairs, shapes)
     _check_resident(feeds, steps)
     if beside:
-        singles[-1].expected = beside_expected(beside, request, [model], path)
+        singles[-1].expected = compare_with_expected(beside, request, [model], path)
         if singles[-1].expected["differs"] is None and generated is None:
             kept_places = [it for it in range(len(model.outputs)) if it not in held]
             outputs = [

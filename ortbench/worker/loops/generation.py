@@ -21,7 +21,7 @@ from ortbench.core.units import count
 from ortbench.plan.loop_plan import Decoder, Steps
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec, described
+from ortbench.worker.session.tensors import Array, TensorSpec, describe_tensor
 
 if TYPE_CHECKING:
     from ortbench.model.schema import Generation
@@ -124,7 +124,7 @@ def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]
     ins, outs = ({spec.name: spec for spec in specs} for specs in (model.inputs, model.outputs))
     said = [pair for out, into in decoder.feedback for pair in expanded(out, into, list(outs)) if pair[1] in ins]
     rest = (
-        [described(spec) for name, spec in side.items() if name not in {pair[at] for pair in said}]
+        [describe_tensor(spec) for name, spec in side.items() if name not in {pair[at] for pair in said}]
         for at, side in ((1, ins), (0, outs))
     )
     found = {**dict(said), **{out["name"]: into["name"] for out, into in by_name(*rest)}}

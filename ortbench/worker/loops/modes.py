@@ -20,8 +20,8 @@ from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import CpuMode, HostAccessibleMode, ResidentMode, arrays_of, bind_as_own
 from ortbench.worker.modes.slots import Slot
 from ortbench.worker.proofs.sync import Sync
-from ortbench.worker.session.first_run import cpu_arrays
-from ortbench.worker.session.memory import Bound, Copy, copy_arrays
+from ortbench.worker.session.first_run import to_arrays
+from ortbench.worker.session.memory import BoundTensor, Copy, copy_arrays
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_array, host_value, host_view
 
@@ -35,7 +35,7 @@ class CpuLoop(LoopMode):
     def __init__(self, model: Model, loop: LoopData, taken: Sequence[Taken] = ()) -> None:
         super().__init__(model, loop)
         self._taken = taken
-        self._native = all(spec.native for spec in (*model.inputs, *model.outputs))
+        self._native = all(spec.is_native for spec in (*model.inputs, *model.outputs))
         self._owners: list[Any] = []  # of what ONNX Runtime is given in another form than numpy's
         self._holds: list[Any] = []  # the same of what links give
         names = [model.inputs[pair.into].name for pair in loop.pairs]
@@ -84,11 +84,11 @@ class CpuLoop(LoopMode):
         left: list[Any] = [None] * len(self._model.outputs)
         for pair, value in zip(self._loop.pairs, self._state, strict=True):
             left[pair.out] = value
-        found = cpu_arrays(self._model, left)
+        found = to_arrays(self._model, left)
         return [found[pair.out] for pair in self._loop.pairs]
 
     def left_by(self, number: int) -> list[Array | None]:
-        found = cpu_arrays(self._model, self._got[number])
+        found = to_arrays(self._model, self._got[number])
         return [found[place] for place in self._free]
 
     def logits(self, number: int) -> Array:
@@ -105,7 +105,7 @@ class CpuLoop(LoopMode):
     def poison(self) -> None:
         """Nothing to do: every run makes new arrays."""
 
-    def bound(self) -> tuple[list[Bound], list[Bound]]:
+    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         return arrays_of(self._model)
 
     def _count(self) -> None:

@@ -11,7 +11,7 @@ from ortbench.model.modes import DEPTH, LATENCY, STEP
 from ortbench.worker.proofs.outputs import FIRST
 from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import Bound, Copy
+from ortbench.worker.session.memory import BoundTensor, Copy
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value
@@ -82,7 +82,7 @@ class Mode(ABC):
         """What one inference consists of, in order, for a look at each on its own; where a sync waits, it is one."""
 
     @abstractmethod
-    def bound(self) -> tuple[list[Bound], list[Bound]]:
+    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         """Where its inputs and its outputs are, in the model's order."""
 
     @abstractmethod

@@ -27,17 +27,25 @@ from ortbench.worker.modes.slots import (
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import Candidates, Sync, Work
 from ortbench.worker.session.first_run import Data, run_once
-from ortbench.worker.session.memory import Bound, Copy, EpDeviceMemory, Memory, Place, lacks_device_memory, tokens
+from ortbench.worker.session.memory import (
+    BoundTensor,
+    Copy,
+    EpDeviceMemory,
+    Memory,
+    Place,
+    missing_device_memory,
+    token_readback,
+)
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import (
     Array,
     TensorSpec,
-    described,
-    form_of,
+    describe_tensor,
+    get_form,
     host_value,
     host_view,
-    rolled,
+    roll,
 )
 from ortbench.worker.timing import Split, TimedCall
 
@@ -99,13 +107,13 @@ class BoundMode(SingleMode):
             self._download: Copy = self._dynamic.download
         else:
             self._download = download(self._outs)
-        self._token = tokens(model.places.memories)
+        self._token = token_readback(model.places.memories)
         self.h2d_sync: Sync | None = None
         self._prepare()
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
-        return lacks_device_memory(provider)
+        return missing_device_memory(provider)
 
     def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
         """The memory that an input or output is bound in, of those for it. Raises `Unsupported`: there is none that
@@ -147,7 +155,7 @@ class BoundMode(SingleMode):
         return "; ".join(
             reasons(
                 [
-                    {**described(spec, form_of(value)), "unshaped": data.unshaped[spec.name]}
+                    {**describe_tensor(spec, get_form(value)), "unshaped": data.unshaped[spec.name]}
                     for spec, value in pairs
                     if spec.name in data.unshaped
                 ]
@@ -268,7 +276,7 @@ class BoundMode(SingleMode):
         )
         return self.until_there(upload(ins)), download(outs)
 
-    def bound(self) -> tuple[list[Bound], list[Bound]]:
+    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         places = self._model.places
         outs = [self._bound(*item) for item in zip(self._outs, places.outputs, strict=True)]
         outs = [
@@ -282,12 +290,12 @@ class BoundMode(SingleMode):
             ins = [it if it.why is None else it._replace(memory=memory, why=why, usual=True) for it in ins]
         return ins, outs
 
-    def _bound(self, slot: Slot, place: Place) -> Bound:
+    def _bound(self, slot: Slot, place: Place) -> BoundTensor:
         if slot.stays:
-            return Bound(slot.spec.name, slot.memory.label, None, usual=False)
+            return BoundTensor(slot.spec.name, slot.memory.label, None, usual=False)
         own, main = slot.memory is not place.own, self._model.places.main
         why = "the mode's own memory" if own else "the session's memory info"
-        return Bound(slot.spec.name, slot.memory.label, why, slot.memory is (main.shared if own else main.own))
+        return BoundTensor(slot.spec.name, slot.memory.label, why, slot.memory is (main.shared if own else main.own))
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         found = []
@@ -326,7 +334,7 @@ class BoundMode(SingleMode):
         captured graph may read what was there when it was captured.
         """
         model, data = self._model, self._data
-        other = {name: rolled(array) for name, array in data.arrays.items()}
+        other = {name: roll(array) for name, array in data.arrays.items()}
         reference = tried(model, other)
         if reference is None:
             return Followed(False, None, "the model takes no other inputs to try it with")

@@ -129,7 +129,7 @@ class ExternalInputs:
     def wrap(self, spec: TensorSpec, array: Array) -> Any:
         """An OrtValue over a new tensor with a copy of an array. Raises `Unsupported`: DLPack has no such dtype;
         `BenchmarkFailed`: ORT does not take the tensor."""
-        if not spec.native:
+        if not spec.is_native:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy cannot hand over by DLPack")
         is_bool = array.dtype == np.bool_
         tensor = self._library.tensor(array.view(np.uint8) if is_bool else array)
@@ -139,7 +139,7 @@ class ExternalInputs:
             raise BenchmarkFailed(f"{spec.name!r} could not be handed over by DLPack: {ort_text(error)}") from None
         self._held[spec.name] = tensor, value
         if self._on_device:
-            memory.note(memory.DEVICE, value, array.nbytes)
+            memory.count_value(memory.DEVICE, value, array.nbytes)
         return value
 
     def write(self, arrays: dict[str, Array]) -> None:

@@ -39,19 +39,19 @@ from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
 from ortbench.worker.proofs.in_place import all_of, prove_alone, prove_zero_copy
 from ortbench.worker.proofs.sync import Sync, Work
-from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
+from ortbench.worker.session.first_run import Data, cpu_call, to_arrays
 from ortbench.worker.session.memory import (
-    Bound,
+    BoundTensor,
     Copy,
     EpDeviceMemory,
     HostMemory,
     Memory,
     Place,
     device_memory,
-    hinders_runs,
     host_accessible_memory,
-    lacks_pinned_memory,
-    lacks_shared_memory,
+    missing_pinned_memory,
+    missing_shared_memory,
+    runs_problem,
 )
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
@@ -84,7 +84,7 @@ class CpuMode(SingleMode):
         call, feeds, options = self._call
         return [("run", partial(call, feeds, options))]
 
-    def bound(self) -> tuple[list[Bound], list[Bound]]:
+    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         return arrays_of(self._model)
 
     def poison(self) -> None:
@@ -92,12 +92,12 @@ class CpuMode(SingleMode):
 
     def outputs(self) -> list[Value]:
         call, feeds, options = self._call
-        return cpu_arrays(self._model, call(feeds, options))
+        return to_arrays(self._model, call(feeds, options))
 
 
-def arrays_of(model: Model) -> tuple[list[Bound], list[Bound]]:
+def arrays_of(model: Model) -> tuple[list[BoundTensor], list[BoundTensor]]:
     sides = (model.inputs, "NumPy array passed to session.run"), (model.outputs, "NumPy array returned by session.run")
-    ins, outs = ([Bound(spec.name, HostMemory.label, why, usual=True) for spec in specs] for specs, why in sides)
+    ins, outs = ([BoundTensor(spec.name, HostMemory.label, why, usual=True) for spec in specs] for specs, why in sides)
     return ins, outs
 
 
@@ -130,9 +130,9 @@ class CpuPinnedMode(CpuMode):
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
-        return lacks_pinned_memory(provider)
+        return missing_pinned_memory(provider)
 
-    def bound(self) -> tuple[list[Bound], list[Bound]]:
+    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         ins, outs = super().bound()
         pairs = zip(ins, self._where, strict=True)
         return [it._replace(memory=memory.label, why="the mode's own memory") for it, memory in pairs], outs
@@ -182,7 +182,7 @@ class DevicePinnedMode(DeviceMode):
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
-        return lacks_pinned_memory(provider) or super().lacks(provider)
+        return missing_pinned_memory(provider) or super().lacks(provider)
 
     def _pinned_for(self, spec: TensorSpec, place: Place) -> EpDeviceMemory | None:
         return shared_memory(spec, place)
@@ -285,7 +285,7 @@ class HostAccessibleMode(BoundMode):
     def lacks(cls, provider: Provider) -> str | None:
         if provider.computes_on_host:  # without a device all memory is accessible to the host
             return None
-        return lacks_shared_memory(provider)
+        return missing_shared_memory(provider)
 
     def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
         if place.on_host:
@@ -395,7 +395,7 @@ def make_mode(name: str, model: Model, data: Data, depth: int = DEPTH) -> Mode:
 def unsupported_reason(name: str, provider: Provider) -> str | None:
     """What an EP lacks for a mode, whatever the model, or what is wrong with it; None if it can do it."""
     try:
-        return hinders_runs(provider) or CLASSES[name].lacks(provider)
+        return runs_problem(provider) or CLASSES[name].lacks(provider)
     except BenchmarkFailed as error:
         return str(error)
 

@@ -35,16 +35,16 @@ from ortbench.worker.proofs.sync import STREAM, Sync
 from ortbench.worker.session import streams
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import (
-    Bound,
+    BoundTensor,
     EpDeviceMemory,
     device_memory,
     host_accessible_memory,
-    lacks_device_memory,
-    lacks_shared_memory,
+    missing_device_memory,
+    missing_shared_memory,
 )
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, rolled
+from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, roll
 from ortbench.worker.timing import Split, TimedCall, took
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def make_variants(
     first = data.arrays, data.reference
     found = [first]
     for number in range(1, count):
-        arrays = {name: array if name in kept else rolled(array, number) for name, array in data.arrays.items()}
+        arrays = {name: array if name in kept else roll(array, number) for name, array in data.arrays.items()}
         reference, is_same = (
             tried(model, arrays),
             all(equal(array, data.arrays[name]) for name, array in arrays.items()),
@@ -221,16 +221,16 @@ class PipelinedMode(SingleMode):
         if provider.computes_on_host:
             return "no copies to a device that inference could overlap"
         if not isinstance(device_memory(provider), EpDeviceMemory):
-            return lacks_device_memory(provider) or "no device memory"
-        lacks_shared_memory(provider)  # that there is none is fine; that it does not work is an error
-        return None if streams.problem(provider) is None else "no streams"
+            return missing_device_memory(provider) or "no device memory"
+        missing_shared_memory(provider)  # that there is none is fine; that it does not work is an error
+        return None if streams.stream_problem(provider) is None else "no streams"
 
     @classmethod
     def refusal(cls, provider: Provider) -> str | None:
         if provider.computes_on_host:
             return f"{provider.name} computes in host memory, so there are no copies to hide behind inference"
         plain = super().refusal(provider)
-        return None if plain is None else f"{plain} ({streams.problem(provider)})"
+        return None if plain is None else f"{plain} ({streams.stream_problem(provider)})"
 
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = DEPTH) -> Self:
@@ -336,7 +336,7 @@ class PipelinedMode(SingleMode):
             found += [("d2h", lambda: self._send_out(first)), (f"sync ({STREAM})", first.downloaded.wait)]
         return found
 
-    def bound(self) -> tuple[list[Bound], list[Bound]]:
+    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         return self._buffers[0].bound()
 
     def poison(self) -> None:

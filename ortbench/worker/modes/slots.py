@@ -22,7 +22,7 @@ from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.core.errors import Unsupported
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, Place, copy_tensors, one_call
+from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, Place, copy_tensors, join_calls
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, nbytes
 
 
@@ -49,7 +49,7 @@ def upload(slots: Sequence[Slot]) -> Copy:
     for memory, moved in by_memory(_with_value(slots)):
         specs, arrays, values, pinned = _columns(moved)
         calls.append(memory.upload(specs, arrays, values) if None in pinned else copy_tensors(pinned, values))
-    return one_call(calls)
+    return join_calls(calls)
 
 
 def download(slots: Sequence[Slot]) -> Copy:
@@ -58,7 +58,7 @@ def download(slots: Sequence[Slot]) -> Copy:
     for memory, moved in by_memory(_with_value(slots)):
         specs, arrays, values, pinned = _columns(moved)
         calls.append(memory.download(specs, values, arrays) if None in pinned else copy_tensors(values, pinned))
-    return one_call(calls)
+    return join_calls(calls)
 
 
 def _with_value(slots: Sequence[Slot]) -> list[Slot]:
@@ -142,7 +142,7 @@ def is_copied_by_ort(slot: Slot) -> bool:
 
 def reader_of(slot: Slot, in_place: bool = False) -> Callable[[Any], Array]:
     """What gives the array of a native value that copies itself, or that the host reads where it is."""
-    if in_place or slot.stays or (slot.memory.kind == "host" and not slot.spec.native):
+    if in_place or slot.stays or (slot.memory.kind == "host" and not slot.spec.is_native):
         return partial(host_view, slot.spec)
     return methodcaller("numpy")
 

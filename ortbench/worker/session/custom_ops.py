@@ -16,7 +16,7 @@ from ortbench.plan.option_types import is_library
 from ortbench.worker import messages
 from ortbench.worker.messages import in_its_words
 from ortbench.worker.session.libraries import load_problem
-from ortbench.worker.session.plugins import WrongPackage, call, library_path
+from ortbench.worker.session.plugins import WrongPackage, call_package, library_path
 
 _OPTION = "--custom-ops"
 _EXTENSIONS = "onnxruntime-extensions"
@@ -32,15 +32,15 @@ class Library(NamedTuple):
 
 
 @cache
-def find(name: str) -> Library:
+def find_library(name: str) -> Library:
     """The library that a path or a package of this environment names. Raises `BadInput`: there is no such package, or it has no
     library."""
     if is_library(name):
         # A bare file name would be looked for where the system keeps its libraries.
         return Library(name if os.sep in name else os.path.join(os.curdir, name), None)
-    module = _module_of(name)
+    module = _module_name(name)
     try:
-        package = call(f"import {module}", importlib.import_module, module)
+        package = call_package(f"import {module}", importlib.import_module, module)
         if not hasattr(package, "get_library_path"):
             raise WrongPackage("the package has no get_library_path(): name its library by the path")
         path = library_path(package)
@@ -49,7 +49,7 @@ def find(name: str) -> Library:
     return Library(os.fspath(path), module if isinstance(path, str) else None)
 
 
-def _module_of(name: str) -> str:
+def _module_name(name: str) -> str:
     """The module of a package, which pip may spell in another way."""
     for module in (name.replace("-", "_"), key(name)):
         try:
@@ -63,7 +63,7 @@ def _module_of(name: str) -> str:
 
 def register(options: Any, names: Sequence[str]) -> None:
     """Register libraries with session options, each once. Raises `BadInput`: one is not there, or brings no custom operators."""
-    for path, name in {os.path.realpath(find(name).path): name for name in names}.items():
+    for path, name in {os.path.realpath(find_library(name).path): name for name in names}.items():
         try:
             with messages.about(f"registering {Path(path).name}"):
                 options.register_custom_ops_library(path)
@@ -74,7 +74,7 @@ def register(options: Any, names: Sequence[str]) -> None:
             raise BadInput(f"{_OPTION} {name}: {problem}", _OPTION) from None
 
 
-def way_out(text: str, names: Sequence[str]) -> str:
+def fix_hint(text: str, names: Sequence[str]) -> str:
     """What is to be added to an error's text about an operator that no library brought; "" where it is about something else."""
     unknown = _UNKNOWN.search(text)
     if unknown is None or unknown[1] in _OWN_DOMAINS or unknown[1].startswith(_OWN_BEGINNINGS):

@@ -31,7 +31,7 @@ def version(package: str) -> str | None:
 def warnings() -> list[Warned]:
     """That packages have overwritten files of each other in the module that is loaded here, if so."""
     folder = module_folder()
-    found = [] if folder is None else bringing(folder)
+    found = [] if folder is None else find_distributions(folder)
     if len(found) < 2:
         return []
     from ortbench.analysis.packages import OVERWRITTEN, overwritten  # seldom needed, and every run would wait for it
@@ -43,18 +43,18 @@ def warnings() -> list[Warned]:
 
 def module_folder() -> str | None:
     """The folder in which the module lies, such as ``…/site-packages``; None where there is none."""
-    loaded = getattr(sys.modules.get("onnxruntime"), "__file__", None)
-    if loaded is None:
+    path = getattr(sys.modules.get("onnxruntime"), "__file__", None)
+    if path is None:
         spec = find_spec("onnxruntime") if "onnxruntime" not in sys.modules else None
-        loaded = None if spec is None else spec.origin
-    return None if loaded is None else os.path.normpath(Path(loaded).absolute().parent.parent)
+        path = None if spec is None else spec.origin
+    return None if path is None else os.path.normpath(Path(path).absolute().parent.parent)
 
 
-def bringing(folder: str) -> list[Distribution]:
+def find_distributions(folder: str) -> list[Distribution]:
     """The packages in a folder whose files are the module's; by the lists of files that pip keeps."""
     try:
         with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if _may_bring(entry.name))
+            names = sorted(entry.name for entry in entries if _may_have_module(entry.name))
     except OSError:  # a zip file, or a folder that is not there
         return []
     found: list[Distribution] = []
@@ -69,6 +69,6 @@ def bringing(folder: str) -> list[Distribution]:
     return found
 
 
-def _may_bring(name: str) -> bool:
+def _may_have_module(name: str) -> bool:
     is_plugin = name.startswith("onnxruntime_ep_")
     return name.startswith(("onnxruntime", "ort_")) and name.endswith(".dist-info") and not is_plugin

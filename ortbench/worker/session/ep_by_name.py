@@ -14,21 +14,21 @@ from ortbench.core.ep_names import CPU_EP, NO_DEVICE, SHORT_NAMES
 from ortbench.core.ep_packages import EpPackage, key
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.worker.session.libraries import NotLoaded, all_ep_devices, built_in_eps, names_in, register
-from ortbench.worker.session.plugins import Plugin, ask, asked
+from ortbench.worker.session.plugins import Plugin, ask_packages, asked_plugins
 from ortbench.worker.session.runtime import own_package
 
 if TYPE_CHECKING:
     from ortbench.model.schema import Warned
 
 
-class Named(NamedTuple):
+class FoundEp(NamedTuple):
     ep: str  # its full name
     # the package whose it is; None for the EP inside the installed onnxruntime, and where no package brings it
     plugin: Plugin | None
     note: str | None = None  # that other packages bring one of that name too, if so and if no package was named
 
 
-def named(name: str) -> Named:
+def find_ep(name: str) -> FoundEp:
     """The EP of what the user wrote: a name of an EP, in full or in short, or of a package, its module or its library.
 
     An EP that is inside the installed onnxruntime comes before those of that name that packages bring. All installed
@@ -38,34 +38,34 @@ def named(name: str) -> Named:
     """
     ep = SHORT_NAMES.get(key(name).replace("_", "-"))
     if ep == CPU_EP:
-        return Named(CPU_EP, None)
+        return FoundEp(CPU_EP, None)
     is_short = ep is not None
-    if not is_short and (package := _package(name, ep_packages.by_name())) is not None:
-        return package
-    ep = ep or _same({*built_in_eps(), *(str(device.ep_name) for device in all_ep_devices())}, name)
+    if not is_short and (found := _ep_of_package(name, ep_packages.by_name())) is not None:
+        return found
+    ep = ep or _matching_ep({*built_in_eps(), *(str(device.ep_name) for device in all_ep_devices())}, name)
     if ep in built_in_eps():
-        _mentioning(ep, ep_packages.by_name())  # which may share its name
-        return Named(ep, None, shared(ep))
-    found = _bringing(ep or name, ep_packages.by_name())
-    if not found and not is_short and (package := _package(name, ep_packages.everywhere())) is not None:
-        return package
-    found = found or _bringing(ep or name, ep_packages.everywhere())
-    if found:
-        return _only(name, found)
-    for plugin in _mentioning(ep or name, ep_packages.everywhere()):
+        _plugins_with_text(ep, ep_packages.by_name())  # which may share its name
+        return FoundEp(ep, None, shared_name_note(ep))
+    candidates = _eps_of_packages(ep or name, ep_packages.by_name())
+    if not candidates and not is_short and (found := _ep_of_package(name, ep_packages.everywhere())) is not None:
+        return found
+    candidates = candidates or _eps_of_packages(ep or name, ep_packages.everywhere())
+    if candidates:
+        return _single_ep(name, candidates)
+    for plugin in _plugins_with_text(ep or name, ep_packages.everywhere()):
         _refuse_broken(plugin)
-    ep = ep or _same(set(ort.get_all_providers()), name)
+    ep = ep or _matching_ep(set(ort.get_all_providers()), name)
     if ep is not None:
-        return Named(ep, None)
+        return FoundEp(ep, None)
     raise BadInput(
         f"--ep {name!r}: no such execution provider; known are {', '.join(sorted(SHORT_NAMES))}, full names such as "
         f"{CPU_EP}, installed plugin packages ('ortbench devices' lists them) and paths of EP libraries"
     )
 
 
-def shared(ep: str) -> str | None:
+def shared_name_note(ep: str) -> str | None:
     """That several packages bring an EP of a name, and which of them that name stands for; None where one does at most."""
-    packages = [plugin.distribution for plugin in asked() if ep in _known_names(plugin)]
+    packages = [plugin.distribution for plugin in asked_plugins() if ep in _known_names(plugin)]
     if not packages:
         return None
     if ep in built_in_eps():
@@ -73,11 +73,13 @@ def shared(ep: str) -> str | None:
     return shared_name(ep, packages) if len(packages) > 1 else None
 
 
-def remarks() -> list[Warned]:
+def name_warnings() -> list[Warned]:
     """What is to be said of the names of all EPs of packages that were asked."""
-    names = dict.fromkeys(name for plugin in asked() for name in _known_names(plugin))
-    said = [(SHARED, shared(name)) for name in names] + [(MISNAMED, misnamed(plugin)) for plugin in asked()]
-    return [{"code": code, "message": sentence} for code, sentence in said if sentence is not None]
+    names = dict.fromkeys(name for plugin in asked_plugins() for name in _known_names(plugin))
+    notes = [(SHARED, shared_name_note(name)) for name in names] + [
+        (MISNAMED, wrong_name_note(plugin)) for plugin in asked_plugins()
+    ]
+    return [{"code": code, "message": sentence} for code, sentence in notes if sentence is not None]
 
 
 def _known_names(plugin: Plugin) -> Sequence[str]:
@@ -85,22 +87,22 @@ def _known_names(plugin: Plugin) -> Sequence[str]:
     return plugin.ep_names or (names_in(plugin.library) if plugin.library else ())
 
 
-def true_names(plugin: Plugin) -> list[str]:
+def register_and_list_eps(plugin: Plugin) -> list[str]:
     """The EPs that have a device in a package's library, which is registered for that; those that it names come first.
     Raises `NotLoaded`: see `register`."""
     register((*plugin.ep_names, plugin.distribution)[0], plugin.library, plugin.registered_as)
     return sorted(names_in(plugin.library), key=lambda name: name not in plugin.ep_names)
 
 
-def loaded_name(ep: str, plugin: Plugin) -> str:
+def registered_name(ep: str, plugin: Plugin) -> str:
     """What ONNX Runtime calls an EP of a package, whose library is registered for that. Raises `NotLoaded`: see
     `register`."""
-    names = true_names(plugin)
-    same = next((name for name in names if name.lower() == ep.lower()), ep)
-    return names[0] if misnamed(plugin) is not None and same not in names else same
+    names = register_and_list_eps(plugin)
+    spelled = next((name for name in names if name.lower() == ep.lower()), ep)
+    return names[0] if wrong_name_note(plugin) is not None and spelled not in names else spelled
 
 
-def misnamed(plugin: Plugin) -> str | None:
+def wrong_name_note(plugin: Plugin) -> str | None:
     """That a package calls its EPs otherwise than ONNX Runtime does, which is known once its library is registered."""
     names = names_in(plugin.library) if plugin.library else []
     if not names or not plugin.ep_names or set(names) & set(plugin.ep_names):
@@ -108,30 +110,32 @@ def misnamed(plugin: Plugin) -> str | None:
     return wrong_name(plugin.distribution, plugin.ep_names, names)
 
 
-def _package(name: str, packages: Iterable[EpPackage]) -> Named | None:
+def _ep_of_package(name: str, packages: Iterable[EpPackage]) -> FoundEp | None:
     """The EP of the package that is called that, or whose module or library is. Raises `BadInput`: several are;
     `BenchmarkFailed`: it does not load, or finds no device."""
-    found = [package for package in packages if key(name) in package.keys]
-    if len(found) > 1:
-        raise BadInput(f"--ep {name!r} is in several packages: say {_choices(_own_name(it, found) for it in found)}")
-    for plugin in ask(found):
+    matches = [package for package in packages if key(name) in package.keys]
+    if len(matches) > 1:
+        raise BadInput(
+            f"--ep {name!r} is in several packages: say {_list_options(_unique_name(it, matches) for it in matches)}"
+        )
+    for plugin in ask_packages(matches):
         _refuse_broken(plugin)
-        names = plugin.ep_names or true_names(plugin)
+        names = plugin.ep_names or register_and_list_eps(plugin)
         if not names:
             raise BenchmarkFailed(f"{plugin.library} is loaded and {NO_DEVICE}")
-        return Named(names[0], plugin)
+        return FoundEp(names[0], plugin)
     return None
 
 
-def _choices(names: Iterable[str]) -> str:
+def _list_options(names: Iterable[str]) -> str:
     return " or ".join(f"--ep {name}" for name in names)
 
 
-def _own_name(package: EpPackage, packages: Sequence[EpPackage]) -> str:
+def _unique_name(package: EpPackage, packages: Sequence[EpPackage]) -> str:
     """What one of several packages is called that no other is, else the path of its library or of its module."""
     names = (package.distribution, package.module, *map(ep_packages.stem, package.libraries))
-    alone = [name for name in names if sum(key(name) in it.keys for it in packages) == 1]
-    return (*alone, *map(str, package.libraries), str(package.source))[0]
+    unique = [name for name in names if sum(key(name) in it.keys for it in packages) == 1]
+    return (*unique, *map(str, package.libraries), str(package.source))[0]
 
 
 def _refuse_broken(plugin: Plugin) -> None:
@@ -139,47 +143,47 @@ def _refuse_broken(plugin: Plugin) -> None:
         raise BenchmarkFailed(f"the package {plugin.distribution} does not load: {plugin.problem}")
 
 
-def _bringing(name: str, packages: Iterable[EpPackage]) -> list[Named]:
+def _eps_of_packages(name: str, packages: Iterable[EpPackage]) -> list[FoundEp]:
     """The EPs of packages that are called that, in full or in short, or whose library is registered by that name.
 
     Only packages whose files have the name are asked, and registered if none of them says that it brings such an EP.
     Raises `NotLoaded`: the library of one that does not say which EPs it brings.
     """
-    plugins = [plugin for plugin in _mentioning(name, packages) if not plugin.problem]
-    found = [Named(ep, plugin) for plugin in plugins for ep in _answering(plugin, plugin.ep_names, name)]
+    plugins = [plugin for plugin in _plugins_with_text(name, packages) if not plugin.problem]
+    found = [FoundEp(ep, plugin) for plugin in plugins for ep in _matching_eps(plugin, plugin.ep_names, name)]
     if found:
         return found
     for plugin in plugins:
         with suppress(*([NotLoaded] if plugin.ep_names else [])):
-            found += [Named(ep, plugin) for ep in _answering(plugin, true_names(plugin), name)]
+            found += [FoundEp(ep, plugin) for ep in _matching_eps(plugin, register_and_list_eps(plugin), name)]
     return found
 
 
-def _mentioning(name: str, packages: Iterable[EpPackage]) -> list[Plugin]:
-    before = key(name).partition(".")[0]  # the package that has OpenVINOExecutionProvider.AUTO has no such text
-    return ask(package for package in packages if before and package.mentions(before))
+def _plugins_with_text(name: str, packages: Iterable[EpPackage]) -> list[Plugin]:
+    stem = key(name).partition(".")[0]  # the package that has OpenVINOExecutionProvider.AUTO has no such text
+    return ask_packages(package for package in packages if stem and package.mentions(stem))
 
 
-def _answering(plugin: Plugin, eps: Sequence[str], name: str) -> list[str]:
-    found = [ep for ep in eps if _is_called(ep, name)]
+def _matching_eps(plugin: Plugin, eps: Sequence[str], name: str) -> list[str]:
+    found = [ep for ep in eps if _matches(ep, name)]
     base, dot, rest = name.partition(".")
     if not found and dot:
-        found = [f"{ep}.{rest}" for ep in eps if _is_called(ep, base)]
+        found = [f"{ep}.{rest}" for ep in eps if _matches(ep, base)]
     return found or (list(eps[:1]) if key(name) == key(plugin.registered_as) else [])
 
 
-def _is_called(ep: str, name: str) -> bool:
+def _matches(ep: str, name: str) -> bool:
     return key(name) in (key(ep), key(ep).removesuffix("executionprovider"))
 
 
-def _same(eps: Iterable[str], name: str) -> str | None:
-    return next((ep for ep in sorted(eps) if _is_called(ep, name)), None)
+def _matching_ep(eps: Iterable[str], name: str) -> str | None:
+    return next((ep for ep in sorted(eps) if _matches(ep, name)), None)
 
 
-def _only(name: str, found: Sequence[Named]) -> Named:
+def _single_ep(name: str, found: Sequence[FoundEp]) -> FoundEp:
     """The first of several, which must be of one name. Raises `BadInput`: they are not."""
     ep, plugin, _ = found[0]
     if len({it.ep for it in found}) > 1:
-        each = [f"{it.ep} ({_choices([it.plugin.distribution])})" for it in found if it.plugin is not None]
-        raise BadInput(f"--ep {name!r} can be {' or '.join(each)}")
-    return Named(ep, plugin, shared(ep))
+        choices = [f"{it.ep} ({_list_options([it.plugin.distribution])})" for it in found if it.plugin is not None]
+        raise BadInput(f"--ep {name!r} can be {' or '.join(choices)}")
+    return FoundEp(ep, plugin, shared_name_note(ep))

@@ -70,23 +70,23 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     """The inputs, and the outputs of a first plain run. Raises `BadInput`: inputs that do not fit, or that the model
     refuses; `BenchmarkFailed`: the run fails, or its outputs are not the expected ones; `Unsupported`: inputs or
     outputs that cannot be held."""
-    refuse_foreign((*model.inputs, *model.outputs))
-    arrays, ones, ranges = make_inputs(path, model, request)
-    guessed = dict.fromkeys(ones, 1)
+    check_specs((*model.inputs, *model.outputs))
+    arrays, guessed_names, ranges = make_inputs(path, model, request)
+    guessed = dict.fromkeys(guessed_names, 1)
     # Outputs that are known are known in shape alone: there is nothing to hold against anything.
     expected = None if model.known is not None else input_arrays.expected(request, model.outputs)
-    reference, took = run_timed(model, arrays, request, ways_out, guessed)
-    unshaped = try_outputs(path, model, arrays, ranges, reference)
-    data = Data(arrays, reference, guessed, ranges, took, unshaped=unshaped)
+    reference, took_ns = run_timed(model, arrays, request, ways_out, guessed)
+    unshaped = find_unshaped(path, model, arrays, ranges, reference)
+    data = Data(arrays, reference, guessed, ranges, took_ns, unshaped=unshaped)
     if expected is None:
         return data
     wanted = [expected[spec.name] for spec in model.outputs]
-    held = beside_expected(zip(model.output_names, reference, wanted, strict=True), request, [model], path)
+    comparison = compare_with_expected(zip(model.output_names, reference, wanted, strict=True), request, [model], path)
     # Modes are compared with what the EP gives, where that is not what was expected.
-    return replace(data, reference=wanted if held["differs"] is None else reference, expected=held)
+    return replace(data, reference=wanted if comparison["differs"] is None else reference, expected=comparison)
 
 
-def try_outputs(
+def find_unshaped(
     path: str,
     model: Model,
     arrays: Mapping[str, Value],
@@ -97,30 +97,30 @@ def try_outputs(
     """`Data.unshaped` of a model that gave `first` for `arrays`; by one more run where that is needed, for other outputs than those
     whose sizes are `known`."""
     run = None if model.known is not None else partial(run_once, model)
-    return trial.why_unshaped(
+    return trial.find_unshaped(
         model.inputs, model.outputs, arrays, ranges, first, run, partial(model_file.behind_counts, path), known
     )
 
 
-def beside_expected(
+def compare_with_expected(
     outputs: Iterable[tuple[str, Value, Value]], request: Inputs, models: Sequence[Model], path: str | None = None
 ) -> protocol.HeldOutputs:
     """Outputs of models beside expected ones, as `compared` has them; `path`: of the model's file, where there is one. Raises
     `BenchmarkFailed`: they differ, and by more than a lower precision of an EP explains, or strictly."""
-    held = compared(outputs, request.rtol, request.atol)
+    comparison = compared(outputs, request.rtol, request.atol)
     eps = list(dict.fromkeys(model.provider.name for model in models))
-    if held["differs"] is not None and (request.strict_outputs or lowered(eps, held["relative"]) is None):
-        cause = (path and model_file.sentence(path)) or likely_cause(eps, held["relative"])
-        raise BenchmarkFailed(f"the outputs are not the expected ones: {held['differs']}{cause}")
-    return held
+    if comparison["differs"] is not None and (request.strict_outputs or lowered(eps, comparison["relative"]) is None):
+        cause = (path and model_file.sentence(path)) or likely_cause(eps, comparison["relative"])
+        raise BenchmarkFailed(f"the outputs are not the expected ones: {comparison['differs']}{cause}")
+    return comparison
 
 
-def refuse_foreign(specs: Sequence[TensorSpec]) -> None:
+def check_specs(specs: Sequence[TensorSpec]) -> None:
     """Raises `Unsupported`: one of them cannot be held, or not in a run with another."""
     for spec in specs:
         spec.check()
     other = next((spec for spec in specs if not spec.is_tensor), None)
-    foreign = next((spec for spec in specs if not spec.native), None)
+    foreign = next((spec for spec in specs if not spec.is_native), None)
     if other is not None and foreign is not None:
         raise Unsupported(
             f"{other.name!r} is {other.type} and {foreign.name!r} is {foreign.type}: ONNX Runtime's Python API takes the one "
@@ -136,23 +136,23 @@ def run_timed(
     model: Model, arrays: dict[str, Value], request: Inputs, ways_out: str, guessed: Mapping[str, int], which: str = ""
 ) -> tuple[list[Value], int]:
     """One plain run, and how long it took, ns. Raises `BadInput` or `BenchmarkFailed`: it fails; `which` run comes first."""
-    begun = time.perf_counter_ns()
+    start = time.perf_counter_ns()
     try:
-        return run_once(model, arrays), time.perf_counter_ns() - begun
+        return run_once(model, arrays), time.perf_counter_ns() - start
     except Exception as error:
-        failed = _run_error(error, model.target, request, ways_out, guessed)
-        raise type(failed)(f"{which}{failed}") from None
+        described = _describe_run_error(error, model.target, request, ways_out, guessed)
+        raise type(described)(f"{which}{described}") from None
 
 
-def _run_error(
+def _describe_run_error(
     error: Exception, target: Target, request: Inputs, ways_out: str, guessed: Mapping[str, int]
 ) -> OrtbenchError:
     """What a run that failed raised, in words, with the dimensions that nobody sized; for the arguments see `make_data`."""
-    sized = [f"{', '.join(names)} {'are' if names[1:] else 'is'} {size}" for size, names in by_size(guessed).items()]
-    where = f", where {' and '.join(sized)}" if sized else ""
-    made_up = [] if request.path else [f"synthetic inputs{where} ({ways_out})"]
-    given = [f"--run-config {key}={value}" for key, value in target.run_config.items()] + made_up
-    hint = f" with {' and '.join(given)}" if given else ""
+    sizes = [f"{', '.join(names)} {'are' if names[1:] else 'is'} {size}" for size, names in by_size(guessed).items()]
+    where = f", where {' and '.join(sizes)}" if sizes else ""
+    synthetic = [] if request.path else [f"synthetic inputs{where} ({ways_out})"]
+    settings = [f"--run-config {key}={value}" for key, value in target.run_config.items()] + synthetic
+    hint = f" with {' and '.join(settings)}" if settings else ""
     if type(error).__name__ == "InvalidArgument":
         return BadInput(f"the model refuses to run{hint}: {ort_text(error)}")
     if "cuDNN is unavailable" in str(error):
@@ -167,20 +167,20 @@ def run_once(model: Model, arrays: dict[str, Value]) -> list[Value]:
     if model.known is not None:
         return model.known(model.outputs)
     call, feeds, options = cpu_call(model, arrays)
-    return cpu_arrays(model, call(feeds, options))
+    return to_arrays(model, call(feeds, options))
 
 
 def cpu_call(model: Model, arrays: dict[str, Value]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], Any]:
     """The call of mode `cpu-tensors`: plain `run` with arrays, or with OrtValues where numpy has no such dtype; and
     its two arguments, feeds and run options. The arrays must outlive it."""
     names = model.output_names
-    if all(spec.native for spec in (*model.inputs, *model.outputs)):
+    if all(spec.is_native for spec in (*model.inputs, *model.outputs)):
         return partial(model.session.run, names), arrays, model.plain_options
     values = {spec.name: host_value(spec, arrays[spec.name]) for spec in model.inputs}
     return partial(model.session.run_with_ort_values, names), values, model.plain_options
 
 
-def cpu_arrays(model: Model, results: Any) -> list[Value]:
+def to_arrays(model: Model, results: Any) -> list[Value]:
     arrays: list[Value] = []
     for spec, result in zip(model.outputs, results, strict=True):
         if result is None or isinstance(result, (np.ndarray, list)):

@@ -22,7 +22,7 @@ from ortbench.worker.session.providers import Provider
 if TYPE_CHECKING:
     from ortbench.model.schema import Warned
 
-_KEY = rb"(?:session|optimization|memory|mlas|ep)\.[a-z0-9_.]*[a-z0-9_](?=\0)"
+_KEY_PATTERN = rb"(?:session|optimization|memory|mlas|ep)\.[a-z0-9_.]*[a-z0-9_](?=\0)"
 _SOURCE_FILE = re.compile(r"\.(?:h|hpp|c|cc|cpp)$")  # named in messages of errors: session.h
 _PIECE = 8  # bytes that machine code holds at a time, where a compiler puts a text into the code and not beside it
 
@@ -32,18 +32,18 @@ T = TypeVar("T")
 def warnings(target: Target, provider: Provider) -> list[Warned]:
     """A warning for everything that was asked for and does nothing, certainly or probably."""
     found: list[Warned] = []
-    own = target.session_config
+    entries_read = target.session_config
     if target.execution_mode == PARALLEL:
-        own = {key: value for key, value in own.items() if not key.startswith(BETWEEN_OPERATORS)}
-    for option, entries in ((SESSION, own), (RUN, target.run_config)):
+        entries_read = {key: value for key, value in entries_read.items() if not key.startswith(BETWEEN_OPERATORS)}
+    for option, entries in ((SESSION, entries_read), (RUN, target.run_config)):
         unsure = config_keys.undocumented(option, entries)
-        known = {*_keys_of_onnxruntime(), *(_named_in(provider.library, unsure) or ())} if unsure else set()
-        said = config_keys.sentences(option, entries, known, ort.__version__)
-        found += [{"code": CODES[option], "message": sentence} for sentence in said]
+        known = {*_keys_of_onnxruntime(), *(_names_in_library(provider.library, unsure) or ())} if unsure else set()
+        sentences = config_keys.sentences(option, entries, known, ort.__version__)
+        found += [{"code": CODES[option], "message": sentence} for sentence in sentences]
     offered = set() if provider.ep_device is None else {*provider.ep_device.ep_options}
     options = [name for name in target.options if name not in offered]
-    if options and (held := _named_in(provider.library, options)) is not None:
-        for name in sorted({*options} - held):
+    if options and (named := _names_in_library(provider.library, options)) is not None:
+        for name in sorted({*options} - named):
             where = f"{provider.name} took it without a word, and its library does not hold that name"
             message = f"--ep-option {name} probably does nothing: {where}"
             found.append({"code": CODES["--ep-option"], "message": message})
@@ -54,19 +54,19 @@ def _keys_of_onnxruntime() -> set[str]:
     """What looks like a key among the strings of ONNX Runtime's library."""
     from onnxruntime.capi import onnxruntime_pybind11_state as library
 
-    def keys(content: mmap.mmap) -> set[str]:
-        return {key for it in re.findall(_KEY, content) if not _SOURCE_FILE.search(key := it.decode())}
+    def find_keys(content: mmap.mmap) -> set[str]:
+        return {key for it in re.findall(_KEY_PATTERN, content) if not _SOURCE_FILE.search(key := it.decode())}
 
-    return _read(library.__file__, keys) or set()
+    return _search_library(library.__file__, find_keys) or set()
 
 
-def _named_in(library: str | None, names: Sequence[str]) -> set[str] | None:
+def _names_in_library(library: str | None, names: Sequence[str]) -> set[str] | None:
     """Those of some names that a library holds, whole or as pieces in its code; None where it cannot be read."""
 
-    def named(content: mmap.mmap) -> set[str]:
+    def find_names(content: mmap.mmap) -> set[str]:
         return {name for name in names if all(content.find(piece) >= 0 for piece in _pieces(name.encode(), content))}
 
-    return _read(library, named)
+    return _search_library(library, find_names)
 
 
 def _pieces(name: bytes, content: mmap.mmap) -> Iterable[bytes]:
@@ -76,7 +76,7 @@ def _pieces(name: bytes, content: mmap.mmap) -> Iterable[bytes]:
     return [name[at : at + _PIECE] for at in range(0, len(name) - _PIECE + 1, _PIECE)]
 
 
-def _read(library: str | None, what: Callable[[mmap.mmap], T]) -> T | None:
+def _search_library(library: str | None, search: Callable[[mmap.mmap], T]) -> T | None:
     """What is found in a library; None where there is none, or it cannot be read."""
     if library is None:
         return None
@@ -85,5 +85,5 @@ def _read(library: str | None, what: Callable[[mmap.mmap], T]) -> T | None:
         open(library, "rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
     ):
-        return what(content)
+        return search(content)
     return None

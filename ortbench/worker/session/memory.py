@@ -48,20 +48,20 @@ class Ledger:
         self.now[kind] -= size
 
 
-_open: Ledger | None = None
+_ledger: Ledger | None = None
 
 
 def count_allocations() -> Ledger:
     """Count from here on, until the process ends."""
-    global _open
-    _open = Ledger()
-    return _open
+    global _ledger
+    _ledger = Ledger()
+    return _ledger
 
 
-def note(kind: str, value: Any, size: int) -> None:
+def count_value(kind: str, value: Any, size: int) -> None:
     """A value was allocated. Timed calls may allocate, so where nobody counts this does nothing."""
-    if _open is not None:
-        _open.add(kind, value, size)
+    if _ledger is not None:
+        _ledger.add(kind, value, size)
 
 
 Copy = Callable[[], object]
@@ -79,13 +79,13 @@ class EpDeviceMemory:
     def __init__(self, memory_info: Any, device_type: str = "GPU") -> None:
         self.info = memory_info
         self._device_type = device_type
-        self.label = memory_trial.label(memory_info)
+        self.label = memory_trial.memory_label(memory_info)
         self._counted_as = DEVICE if memory_info.device_mem_type.name == "DEFAULT" else PINNED
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
         """An uninitialised OrtValue."""
         value = memory_trial.make_value(self.info, self._device_type, shape, spec)
-        note(self._counted_as, value, spec.nbytes(shape))
+        count_value(self._counted_as, value, spec.nbytes(shape))
         return value
 
     def ort_device(self) -> Any:
@@ -110,7 +110,7 @@ class EpDeviceMemory:
 def copy_tensors(sources: list[Any], targets: list[Any]) -> Copy:
     """One CopyTensors call for all pairs, without a stream; the call itself is ORT's, without its Python checks."""
     if not sources:
-        return _nothing
+        return _copy_nothing
     natives = [value._get_c_value() for value in sources], [value._get_c_value() for value in targets]
     # The natives do not keep the arrays under them alive; the Python values do.
     call = partial(ort_native.copy_tensors, *natives, None)
@@ -118,7 +118,7 @@ def copy_tensors(sources: list[Any], targets: list[Any]) -> Copy:
     return call
 
 
-def _nothing() -> None:
+def _copy_nothing() -> None:
     """The copy of a mode that has nothing to copy."""
 
 
@@ -133,7 +133,7 @@ class NamedDeviceMemory:
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
         value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, self._device, self._index)
-        note(DEVICE, value, spec.nbytes(shape))
+        count_value(DEVICE, value, spec.nbytes(shape))
         return value
 
     def ort_device(self) -> Any:
@@ -199,18 +199,18 @@ def ep_device_memories(ep_device: Any) -> tuple[EpDeviceMemory | None, EpDeviceM
     """The DEFAULT and the HOST_ACCESSIBLE memory that an EP device offers, whether they can be used or not; none without one."""
     if ep_device is None:
         return None, None
-    default, shared = memory_trial.infos(ep_device)
+    default, shared = memory_trial.memory_infos(ep_device)
     kind = ep_device.device.type.name
     return default and EpDeviceMemory(default, kind), shared and EpDeviceMemory(shared, kind)
 
 
-def usable(ep_device: Any, memory: EpDeviceMemory | None, copies: bool = True) -> EpDeviceMemory | None:
+def usable_memory(ep_device: Any, memory: EpDeviceMemory | None, copies: bool = True) -> EpDeviceMemory | None:
     """A memory of an EP device if a trial shows that values can be made in it, and copied if `copies`; else None."""
     if memory is None:
         return None
-    found = memory_trial.answer(ep_device, memory.info)
-    lacks = found.copies_lack if copies else found.lacks
-    return memory if lacks is None and not found.on_host else None
+    result = memory_trial.try_memory(ep_device, memory.info)
+    problem = result.copies_lack if copies else result.lacks
+    return memory if problem is None and not result.on_host else None
 
 
 def device_memory(provider: Provider) -> Memory | None:
@@ -220,7 +220,7 @@ def device_memory(provider: Provider) -> Memory | None:
         return HostMemory()
     if provider.ep_device is not None:
         default, shared = ep_device_memories(provider.ep_device)
-        return usable(provider.ep_device, default or shared)
+        return usable_memory(provider.ep_device, default or shared)
     if provider.name in NAMED_DEVICES:
         return NamedDeviceMemory(NAMED_DEVICES[provider.name], provider.device_index)
     return None
@@ -228,71 +228,71 @@ def device_memory(provider: Provider) -> Memory | None:
 
 def host_accessible_memory(provider: Provider) -> EpDeviceMemory | None:
     """The EP's HOST_ACCESSIBLE memory, or None where it offers none that values can be made in."""
-    return usable(provider.ep_device, ep_device_memories(provider.ep_device)[1], copies=False)
+    return usable_memory(provider.ep_device, ep_device_memories(provider.ep_device)[1], copies=False)
 
 
-def lacks_device_memory(provider: Provider) -> str | None:
+def missing_device_memory(provider: Provider) -> str | None:
     """What an EP lacks for values in the memory that it computes in; None if it lacks nothing. Raises
     `BenchmarkFailed`: the memory is there, and a trial of it failed."""
     if device_memory(provider) is not None:
         return None
     default, shared = ep_device_memories(provider.ep_device)
-    return _lacks(provider, "device memory", default or shared, copies=True)
+    return _missing_memory(provider, "device memory", default or shared, copies=True)
 
 
-def lacks_shared_memory(provider: Provider, called: str = "HOST_ACCESSIBLE memory") -> str | None:
-    """What an EP lacks for values in HOST_ACCESSIBLE memory; None if it lacks nothing; raises as `lacks_device_memory`."""
+def missing_shared_memory(provider: Provider, memory_name: str = "HOST_ACCESSIBLE memory") -> str | None:
+    """What an EP lacks for values in HOST_ACCESSIBLE memory; None if it lacks nothing; raises as `missing_device_memory`."""
     if host_accessible_memory(provider) is not None:
         return None
-    return _lacks(provider, called, ep_device_memories(provider.ep_device)[1], copies=False)
+    return _missing_memory(provider, memory_name, ep_device_memories(provider.ep_device)[1], copies=False)
 
 
-def lacks_pinned_memory(provider: Provider) -> str | None:
+def missing_pinned_memory(provider: Provider) -> str | None:
     """The same for what the host's side of copies is to be in, which an EP on the host does without."""
     if provider.computes_on_host:
         return "no pinned memory (it needs none)"
-    return lacks_shared_memory(provider, "HOST_ACCESSIBLE (pinned) memory")
+    return missing_shared_memory(provider, "HOST_ACCESSIBLE (pinned) memory")
 
 
-def hinders_runs(provider: Provider) -> str | None:
+def runs_problem(provider: Provider) -> str | None:
     """Why ONNX Runtime can run nothing on an EP, not even with arrays, which it would have to copy; None if nothing hinders it."""
     default, _ = ep_device_memories(provider.ep_device)
     if default is None:
         return None
-    found = memory_trial.answer(provider.ep_device, default.info)
-    if found.on_host or found.failed or found.lacks is not None or found.copies_lack is None:
+    result = memory_trial.try_memory(provider.ep_device, default.info)
+    if result.on_host or result.failed or result.lacks is not None or result.copies_lack is None:
         return None  # or what a trial failed of may still work inside a run
-    return _lacks(provider, "device memory", default, copies=True)
+    return _missing_memory(provider, "device memory", default, copies=True)
 
 
-def _lacks(provider: Provider, called: str, memory: EpDeviceMemory | None, copies: bool) -> str:
+def _missing_memory(provider: Provider, memory_name: str, memory: EpDeviceMemory | None, copies: bool) -> str:
     if memory is None:
-        return f"no {called}"
-    found = memory_trial.answer(provider.ep_device, memory.info)
-    why = (found.copies_lack if copies else None) or found.lacks
-    if found.failed:
-        raise BenchmarkFailed(f"{memory.label} of {provider.name} cannot be used: {why}")
-    return f"no {called}{why}" if found.lacks is not None else f"no {called} that can be used ({why})"
+        return f"no {memory_name}"
+    result = memory_trial.try_memory(provider.ep_device, memory.info)
+    reason = (result.copies_lack if copies else None) or result.lacks
+    if result.failed:
+        raise BenchmarkFailed(f"{memory.label} of {provider.name} cannot be used: {reason}")
+    return f"no {memory_name}{reason}" if result.lacks is not None else f"no {memory_name} that can be used ({reason})"
 
 
-def tokens(memories: Sequence[Memory]) -> Copy | None:
+def token_readback(memories: Sequence[Memory]) -> Copy | None:
     """A readback of one small value of each memory; None where all are host memory, where there is nothing to wait for."""
-    found = [read for memory in memories if (read := token(memory)) is not None]
-    return one_call(found) if found else None
+    readbacks = [readback for memory in memories if (readback := _memory_readback(memory)) is not None]
+    return join_calls(readbacks) if readbacks else None
 
 
-def one_call(calls: Sequence[Copy]) -> Copy:
+def join_calls(calls: Sequence[Copy]) -> Copy:
     if len(calls) < 2:
-        return calls[0] if calls else _nothing
+        return calls[0] if calls else _copy_nothing
 
-    def all_of_them() -> None:
+    def call_all() -> None:
         for call in calls:
             call()
 
-    return all_of_them
+    return call_all
 
 
-def token(memory: Memory) -> Copy | None:
+def _memory_readback(memory: Memory) -> Copy | None:
     """A readback of one small value of a memory; None in host memory, where there is nothing to wait for."""
     if memory.kind == "host":
         return None
@@ -302,7 +302,7 @@ def token(memory: Memory) -> Copy | None:
     return memory.download([spec], [value], [np.zeros(1, np.float32)])
 
 
-def describe(provider: Provider) -> schema.Memory:
+def describe_memory(provider: Provider) -> schema.Memory:
     """An EP's memory for the result: ``kind`` (``none`` where there is none to bind), ``default``, ``host_accessible``."""
     memory = device_memory(provider)
     default, shared = ep_device_memories(provider.ep_device)
@@ -339,7 +339,7 @@ class Place:
         return self.own is not None and self.own is self.shared
 
 
-class Bound(NamedTuple):
+class BoundTensor(NamedTuple):
     name: str
     memory: str  # that it is in, in words
     why: str | None  # in words; None where the session wants it in ordinary host memory, which its graph explains
@@ -360,7 +360,7 @@ class Places(NamedTuple):
         return list({id(memory): memory for memory in own if memory is not None}.values())
 
 
-def places(session: Any, provider: Provider) -> Places:
+def find_places(session: Any, provider: Provider) -> Places:
     devices = []
     if provider.ep_device is not None:
         names = session.get_providers()
@@ -368,26 +368,26 @@ def places(session: Any, provider: Provider) -> Places:
     offered = [(device, *ep_device_memories(device)) for device in devices]
 
     @cache
-    def place_in(number: int, is_default: bool) -> Place:
+    def device_place(number: int, is_default: bool) -> Place:
         """What is in a memory of a device, which is tried only then: a session may have devices that it does not use."""
         device, default, shared = offered[number]
-        own = usable(device, default if is_default else shared)
-        return Place(own, usable(device, shared, copies=False), stays=False)
+        own = usable_memory(device, default if is_default else shared)
+        return Place(own, usable_memory(device, shared, copies=False), stays=False)
 
     if provider.ep_device is None or provider.computes_on_host:
         main = Place(device_memory(provider), None, stays=False)
     else:
-        main = place_in(0, offered[0][1] is not None)
+        main = device_place(0, offered[0][1] is not None)
     host = main if provider.computes_on_host else Place(HostMemory(), None, stays=True)
 
-    def place(info: Any) -> Place:
+    def place_of(info: Any) -> Place:
         if info is None or info.name == "Cpu":
             return host
         for number, (_, *memories) in enumerate(offered):
             for memory, is_default in zip(memories, (True, False), strict=True):
                 if memory is not None and memory.is_same(info):
-                    return place_in(number, is_default)
+                    return device_place(number, is_default)
         return main
 
     inputs, outputs = session.get_input_memory_infos(), session.get_output_memory_infos()
-    return Places([*map(place, inputs)], [*map(place, outputs)], main)
+    return Places([*map(place_of, inputs)], [*map(place_of, outputs)], main)

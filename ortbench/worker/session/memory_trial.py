@@ -26,94 +26,103 @@ _WORD = TensorSpec("word", "tensor(float)", (16,))
 _NO_COPY = "Data transfer implementation"
 
 
-class Answer(NamedTuple):
+class TrialResult(NamedTuple):
     lacks: str | None = None  # why no value can be made in the memory, in words; None if one can
     copies_lack: str | None = None  # why values cannot be copied to and from it; None if they can
     on_host: bool = False  # it is ordinary host memory, which needs no copies: the host writes and reads there in place
     failed: bool = False  # what is lacking was offered and did not work, which is a defect and not a limit of the EP
 
 
-_answers: dict[str, Answer] = {}
+_results: dict[str, TrialResult] = {}
 
 
-def lost(found: Mapping[str, str]) -> None:
+def add_lost_trials(reasons: Mapping[str, str]) -> None:
     """Take what is known of trials, by key, that ended or held up a worker before this one."""
-    _answers.update({key: Answer(lacks=why, copies_lack=why, failed=True) for key, why in found.items()})
+    _results.update(
+        {key: TrialResult(lacks=reason, copies_lack=reason, failed=True) for key, reason in reasons.items()}
+    )
 
 
-def answer(ep_device: Any, info: Any) -> Answer:
+def try_memory(ep_device: Any, info: Any) -> TrialResult:
     """What can be done with a memory of an EP device; it is tried once."""
     kind = info.device_mem_type.name
-    if kind != "DEFAULT" and not runtime.SHARED_VALUES.there:
-        return Answer(lacks=runtime.before(runtime.SHARED_VALUES), copies_lack="")
+    if kind != "DEFAULT" and not runtime.SHARED_VALUES.is_there:
+        return TrialResult(lacks=runtime.version_note(runtime.SHARED_VALUES), copies_lack="")
     what = f"the {kind} memory {info.name}"
-    return once(ep_device, what, lambda: _tried(info, ep_device.device.type.name))
+    return try_once(ep_device, what, lambda: _run_trial(info, ep_device.device.type.name))
 
 
-def once(ep_device: Any, what: str, trial: Callable[[], Answer]) -> Answer:
+def try_once(ep_device: Any, what: str, trial: Callable[[], TrialResult]) -> TrialResult:
     """The answer of a trial of something that an EP device offers. Where it ends or holds up the worker, that is the answer."""
-    number = next((info.device_id for info in infos(ep_device) if info is not None), 0)
+    number = next((info.device_id for info in memory_infos(ep_device) if info is not None), 0)
     key = f"{library_of(ep_device)} {ep_device.ep_name} {number} {what}"
-    if key not in _answers:
+    if key not in _results:
         with messages.about(f"trying {what} of {ep_device.ep_name}", LIMIT_S, key):
-            _answers[key] = trial()
-    return _answers[key]
+            _results[key] = trial()
+    return _results[key]
 
 
-def infos(ep_device: Any) -> tuple[Any, Any]:
+def memory_infos(ep_device: Any) -> tuple[Any, Any]:
     """The OrtMemoryInfo of an EP device's DEFAULT and of its HOST_ACCESSIBLE memory, each None where it has none."""
     kinds = ort.OrtDeviceMemoryType
     return ep_device.memory_info(kinds.DEFAULT), ep_device.memory_info(kinds.HOST_ACCESSIBLE)
 
 
-def label(info: Any) -> str:
+def memory_label(info: Any) -> str:
     return f"{info.name} ({info.device_mem_type.name})"
 
 
 def make_value(info: Any, device_type: str, shape: Sequence[int], spec: TensorSpec) -> Any:
     """An uninitialised OrtValue in a memory. Raises `BenchmarkFailed`: there is no such memory left; `Exception`: what
     ORT raises."""
-    if runtime.SHARED_VALUES.there:
-        how = {"memory_info": info}
+    if runtime.SHARED_VALUES.is_there:
+        arguments = {"memory_info": info}
     else:  # by the device's vendor, which names its DEFAULT memory
-        how = {"device_type": device_type.lower(), "device_id": info.device_id, "vendor_id": info.device_vendor_id}
-    value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, **how)
+        arguments = {
+            "device_type": device_type.lower(),
+            "device_id": info.device_id,
+            "vendor_id": info.device_vendor_id,
+        }
+    value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, **arguments)
     size = math.prod(shape) * spec.dtype.itemsize
     # ORT takes a null pointer from an EP's allocator for memory; the first use would crash the worker.
     if size and value.data_ptr() == 0:
-        raise BenchmarkFailed(f"{label(info)} could not allocate {size} bytes for {spec.name!r}")
+        raise BenchmarkFailed(f"{memory_label(info)} could not allocate {size} bytes for {spec.name!r}")
     return value
 
 
-def _tried(info: Any, device_type: str) -> Answer:
+def _run_trial(info: Any, device_type: str) -> TrialResult:
     sent: Array = np.arange(1, 17, dtype=np.float32)
     try:
         value = make_value(info, device_type, _WORD.shape, _WORD)  # type: ignore[arg-type]
     except Exception as error:
-        return Answer(ort_text(error), ort_text(error), failed=runtime.SHARED_VALUES.there)
+        return TrialResult(ort_text(error), ort_text(error), failed=runtime.SHARED_VALUES.is_there)
     is_default, is_cpu = info.device_mem_type.name == "DEFAULT", value.device_name() == "cpu"
     if is_default and is_cpu and info.device_vendor_id == 0:
-        return _in_place(value, sent)  # the CPU EP's own memory; some EPs' transfers copy there, too
-    back = np.zeros_like(sent)
+        return _host_result(value, sent)  # the CPU EP's own memory; some EPs' transfers copy there, too
+    received = np.zeros_like(sent)
     problems = {
         way: problem
-        for way, source, target in (("to", host_value(_WORD, sent), value), ("from", value, host_value(_WORD, back)))
+        for way, source, target in (
+            ("to", host_value(_WORD, sent), value),
+            ("from", value, host_value(_WORD, received)),
+        )
         if (problem := _copy_problem(source, target)) is not None
     }
     if not problems:
         other_bytes = "a copy to it and back gives other bytes"
-        return Answer() if np.array_equal(sent, back) else Answer(copies_lack=other_bytes, failed=True)
-    offered = any(_NO_COPY not in problem for problem in problems.values())
-    if is_default and is_cpu and not offered and len(problems) == 2:
-        return _in_place(value, sent)
-    why = f"no copies {' and '.join(problems)} it: {next(iter(problems.values()))}"
-    return Answer(copies_lack=why, failed=offered)
+        return TrialResult() if np.array_equal(sent, received) else TrialResult(copies_lack=other_bytes, failed=True)
+    is_offered = any(_NO_COPY not in problem for problem in problems.values())
+    if is_default and is_cpu and not is_offered and len(problems) == 2:
+        return _host_result(value, sent)
+    reason = f"no copies {' and '.join(problems)} it: {next(iter(problems.values()))}"
+    return TrialResult(copies_lack=reason, failed=is_offered)
 
 
-def _in_place(value: Any, sent: Array) -> Answer:
+def _host_result(value: Any, sent: Array) -> TrialResult:
     """Of ordinary host memory, which is written as that of the CPU EP; a mode's outputs show whether a run sees it."""
     host_view(_WORD, value)[:] = sent
-    return Answer(on_host=True)
+    return TrialResult(on_host=True)
 
 
 def _copy_problem(source: Any, target: Any) -> str | None:

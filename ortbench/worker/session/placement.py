@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.ep_names import CPU_EP, NAMED_DEVICES
-from ortbench.worker.session.memory import describe
-from ortbench.worker.session.providers import Provider, of_session
+from ortbench.worker.session.memory import describe_memory
+from ortbench.worker.session.providers import Provider, find_in_session
 from ortbench.worker.session.session import Model
 
 if TYPE_CHECKING:
@@ -27,9 +27,10 @@ def describe_device(model: Model) -> Device:
     except Exception:  # a session without inputs or an older ORT
         device = None
     if device is None or (device.type.name == "CPU" and model.provider.ep_device is not None):
-        found = device_of(model.provider)  # all inputs may be read on the CPU; the EP's device stays what it was given
+        # All inputs may be read on the CPU; the EP's device stays what it was given.
+        found = provider_device(model.provider)
     else:
-        found = hardware(device)
+        found = describe_hardware(device)
     if found["type"] == "GPU" and (software := software_renderer(loaded_libraries())) is not None:
         found["software"] = software
     return found
@@ -56,39 +57,39 @@ def loaded_libraries() -> set[str]:
     return {line.rpartition("/")[2] for line in lines if "/" in line}
 
 
-def device_of(provider: Provider) -> Device:
+def provider_device(provider: Provider) -> Device:
     """The hardware of an EP, by its EP device or by the name that ORT has for it."""
     if provider.ep_device is not None:
-        return hardware(provider.ep_device.device)
+        return describe_hardware(provider.ep_device.device)
     name = NAMED_DEVICES.get(provider.name)
     return {"type": "CPU" if name is None else "GPU", "name": name or "cpu", "index": provider.device_index}
 
 
-def eps_of_session(model: Model, nodes: Mapping[str, int]) -> list[EpOfSession]:
+def session_eps(model: Model, nodes: Mapping[str, int]) -> list[EpOfSession]:
     """Every EP that has nodes, where several beside the CPU EP have; else none."""
     if len(nodes.keys() - {CPU_EP}) < 2:
         return []
     own, found = model.provider, []
     for name in sorted(nodes, key=lambda name: -nodes[name]):
-        provider = own if name == own.name else of_session(name, model.session)
-        found.append(ep_of_session(provider, device_of(provider), nodes))
+        provider = own if name == own.name else find_in_session(name, model.session)
+        found.append(session_ep(provider, provider_device(provider), nodes))
     return found
 
 
-def ep_of_session(provider: Provider, device: Device, nodes: Mapping[str, int]) -> EpOfSession:
+def session_ep(provider: Provider, device: Device, nodes: Mapping[str, int]) -> EpOfSession:
     """One of several EPs, with its part of the nodes."""
     count = nodes.get(provider.name, 0)
     return {
         "ep": provider.name,
         "ep_version": provider.version,
         "device": device,
-        "memory": describe(provider),
+        "memory": describe_memory(provider),
         "nodes": count,
         "share": round(count / max(sum(nodes.values()), 1), 4),
     }
 
 
-def hardware(device: Any) -> Device:
+def describe_hardware(device: Any) -> Device:
     return {
         "type": device.type.name,
         "vendor": device.vendor,
@@ -98,7 +99,7 @@ def hardware(device: Any) -> Device:
     }
 
 
-def placed(model: Model) -> list[tuple[str, str, str]] | None:
+def node_placements(model: Model) -> list[tuple[str, str, str]] | None:
     """EP, name and operator of every node as the EPs were asked for them; None where ORT does not say.
 
     An EP that compiles subgraphs counts the nodes it took, not the fused ones.
@@ -107,19 +108,21 @@ def placed(model: Model) -> list[tuple[str, str, str]] | None:
         subgraphs = model.session.get_provider_graph_assignment_info()
     except Exception:  # an ORT without it
         return None
-    found = [(subgraph.ep_name, node.name, node.op_type) for subgraph in subgraphs for node in subgraph.get_nodes()]
-    return found or None  # a model in ORT format has nodes, and nothing is said of them
+    placements = [
+        (subgraph.ep_name, node.name, node.op_type) for subgraph in subgraphs for node in subgraph.get_nodes()
+    ]
+    return placements or None  # a model in ORT format has nodes, and nothing is said of them
 
 
-def placement(model: Model) -> Placement:
+def describe_placement(model: Model) -> Placement:
     """Where the nodes were placed: ``nodes`` per EP, and ``cpu_operators`` (name → count) where another EP was asked for.
 
     ``memcpy_nodes`` is 0 where nothing can need any, else None until a profile has counted them.
     """
-    found = placed(model)
-    if found is None:
+    placements = node_placements(model)
+    if placements is None:
         return {"nodes": None, "memcpy_nodes": None, "cpu_operators": {}}
-    nodes = Counter(ep for ep, _, _ in found)
-    operators = Counter(op for ep, _, op in found if ep == CPU_EP != model.provider.name)
+    nodes = Counter(ep for ep, _, _ in placements)
+    operators = Counter(op for ep, _, op in placements if ep == CPU_EP != model.provider.name)
     memcpy = 0 if len(nodes) < 2 else None  # with one EP there is nothing to copy between
     return {"nodes": dict(nodes), "memcpy_nodes": memcpy, "cpu_operators": dict(operators.most_common())}

@@ -47,32 +47,32 @@ class WrongPackage(Exception):
     """What a package says cannot be so."""
 
 
-_asked: dict[object, Plugin | None] = {}  # by the file that a package is known by
+_plugins: dict[object, Plugin | None] = {}  # by the file that a package is known by
 
 
-def asked() -> list[Plugin]:
+def asked_plugins() -> list[Plugin]:
     """The packages that were asked until now and bring an EP."""
-    return [plugin for plugin in _asked.values() if plugin is not None]
+    return [plugin for plugin in _plugins.values() if plugin is not None]
 
 
-def ask(packages: Iterable[EpPackage]) -> list[Plugin]:
+def ask_packages(packages: Iterable[EpPackage]) -> list[Plugin]:
     """Those of some packages that bring an EP, or fail to say so."""
     found = []
     for package in packages:
-        place = package.source or package.libraries
-        if place not in _asked:
-            _asked[place] = _ask(package)
-        if (plugin := _asked[place]) is not None:
+        key = package.source or package.libraries
+        if key not in _plugins:
+            _plugins[key] = _ask_package(package)
+        if (plugin := _plugins[key]) is not None:
             found.append(plugin)
     return found
 
 
-def _ask(package: EpPackage) -> Plugin | None:
+def _ask_package(package: EpPackage) -> Plugin | None:
     module, distribution, version, source, libraries, registered_as = package
     if source is None:
         return Plugin("", distribution, version, (), str(libraries[0]), registered_as or ep_packages.stem(libraries[0]))
     try:
-        functions = call(f"import {module}", importlib.import_module, module)
+        functions = call_package(f"import {module}", importlib.import_module, module)
         if not hasattr(functions, "get_library_path"):
             return None
         path, names = library_path(functions), _ep_names(functions)
@@ -87,7 +87,7 @@ def _ask(package: EpPackage) -> Plugin | None:
 
 
 def library_path(functions: Any) -> str | os.PathLike[str]:
-    path = call("get_library_path()", functions.get_library_path)
+    path = call_package("get_library_path()", functions.get_library_path)
     if not isinstance(path, (str, os.PathLike)):
         raise WrongPackage(f"get_library_path() gives no path but {one_line(repr(path))}")
     if not Path(path).is_file():
@@ -99,14 +99,14 @@ def _ep_names(functions: Any) -> tuple[str, ...]:
     function = "get_ep_names" if hasattr(functions, "get_ep_names") else "get_ep_name"
     if not hasattr(functions, function):
         return ()
-    told = call(f"{function}()", getattr(functions, function))
-    names = [told] if function == "get_ep_name" else told
+    answer = call_package(f"{function}()", getattr(functions, function))
+    names = [answer] if function == "get_ep_name" else answer
     if not isinstance(names, (list, tuple)) or not names or not all(name and isinstance(name, str) for name in names):
-        raise WrongPackage(f"{function}() gives no name but {one_line(repr(told))}")
+        raise WrongPackage(f"{function}() gives no name but {one_line(repr(answer))}")
     return tuple(names)
 
 
-def call(what: str, function: Any, *arguments: str) -> Any:
+def call_package(what: str, function: Any, *arguments: str) -> Any:
     try:
         return function(*arguments)
     except (Exception, SystemExit) as error:
@@ -121,7 +121,7 @@ class Candidate(NamedTuple):
     registered_as: str | None = None  # what its library is to be registered as, where that is not the EP's name
 
 
-def candidates() -> Iterator[Candidate]:
+def find_candidates() -> Iterator[Candidate]:
     """The EPs that are registered, those inside the installed onnxruntime whose library can be, and those of packages.
 
     Packages called ``onnxruntime_*`` come first: who takes one of theirs does not wait for the search for others.
@@ -132,21 +132,21 @@ def candidates() -> Iterator[Candidate]:
     library = bundled_library(CUDA_EP)
     if library is not None:
         yield Candidate(CUDA_EP, library, ort.__version__)
-    taken = set()
-    for plugin in chain(ask(ep_packages.by_name()), _further()):
-        if plugin.library and plugin.library not in taken:
-            taken.add(plugin.library)
+    libraries = set()
+    for plugin in chain(ask_packages(ep_packages.by_name()), _all_plugins()):
+        if plugin.library and plugin.library not in libraries:
+            libraries.add(plugin.library)
             for name in plugin.ep_names or (plugin.registered_as,):
                 yield Candidate(name, plugin.library, plugin.version, plugin.registered_as)
 
 
-def _further() -> Iterator[Plugin]:
+def _all_plugins() -> Iterator[Plugin]:
     """All packages, searched for and imported one by one as they are needed."""
     for package in ep_packages.everywhere():
-        yield from ask([package])
+        yield from ask_packages([package])
 
 
-def load(candidate: Candidate) -> list[Any]:
+def load_candidate(candidate: Candidate) -> list[Any]:
     """The devices of a candidate, whose library is registered for that; of all EPs in it where it has none of that
     name. Raises `NotLoaded`: see `register`."""
     if candidate.library is None:
@@ -159,33 +159,35 @@ def load(candidate: Candidate) -> list[Any]:
 
 def origin(ep_device: Any) -> tuple[str | None, str | None]:
     """The library that an EP device came with, and the version of the package that has it, each None where not known."""
-    place = library_of(ep_device)
-    if place is None:
+    path = library_of(ep_device)
+    if path is None:
         return None, ort.__version__
-    plugin = plugin_with(place)
+    plugin = find_plugin(path)
     if plugin is not None:
         return plugin.library, plugin.version
     bundled = bundled_library(ep_device.ep_name)
-    if bundled is not None and real_path(bundled) == place:
+    if bundled is not None and real_path(bundled) == path:
         return bundled, ort.__version__
-    return place, None
+    return path, None
 
 
-def package_of(library: str | None) -> str:
+def package_name(library: str | None) -> str:
     """The package that has a library; of another one its path."""
-    plugin = None if library is None else plugin_with(library)
+    plugin = None if library is None else find_plugin(library)
     if plugin is not None:
         return plugin.distribution
     inside = library is None or Path(ort.__file__).parent in Path(library).parents
     return own_package() if inside else library or ""
 
 
-def plugin_with(library: str) -> Plugin | None:
+def find_plugin(library: str) -> Plugin | None:
     """The plugin package that has a library: one that was asked for its own, or one that is called ``onnxruntime_*``."""
-    place = real_path(library)
-    near = [it for it in ep_packages.by_name() if it.source is not None and it.source.parent in Path(library).parents]
-    plugins = [*asked(), *ask(near)]
-    return next((plugin for plugin in plugins if plugin.library and real_path(plugin.library) == place), None)
+    path = real_path(library)
+    packages = [
+        it for it in ep_packages.by_name() if it.source is not None and it.source.parent in Path(library).parents
+    ]
+    plugins = [*asked_plugins(), *ask_packages(packages)]
+    return next((plugin for plugin in plugins if plugin.library and real_path(plugin.library) == path), None)
 
 
 def has_nvidia_gpu() -> bool:

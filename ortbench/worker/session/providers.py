@@ -20,7 +20,7 @@ from ortbench.core.safe_text import listed
 from ortbench.plan.target import POLICIES, Target, own
 from ortbench.worker.messages import in_its_words
 from ortbench.worker.session import distributions, memory_trial
-from ortbench.worker.session.ep_by_name import loaded_name, misnamed, named, shared
+from ortbench.worker.session.ep_by_name import find_ep, registered_name, shared_name_note, wrong_name_note
 from ortbench.worker.session.libraries import (
     NotLoaded,
     built_in_eps,
@@ -32,7 +32,7 @@ from ortbench.worker.session.libraries import (
     register,
     register_library,
 )
-from ortbench.worker.session.plugins import candidates, has_nvidia_gpu, load, origin, package_of
+from ortbench.worker.session.plugins import find_candidates, has_nvidia_gpu, load_candidate, origin, package_name
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import LoadedEp
@@ -53,18 +53,18 @@ class Provider:
     notes: list[Warned] = field(default_factory=list)  # what a reader should know about how it was chosen
     # by which ORT chooses when it creates a session, which is when the rest becomes known; else None
     policy: Any = None
-    on_cpu_by_option: bool = False  # it is used by name, and its options have it compute on the CPU
+    is_on_cpu_by_option: bool = False  # it is used by name, and its options have it compute on the CPU
 
     @property
     def computes_on_host(self) -> bool:
         """Whether the EP computes in ordinary host memory, so that there is no device to copy to: by the trial of its DEFAULT
         memory, or because it is a CPU's and has no memory of its own."""
         if self.ep_device is not None:
-            default, shared = memory_trial.infos(self.ep_device)
+            default, shared = memory_trial.memory_infos(self.ep_device)
             if default is not None:
-                return memory_trial.answer(self.ep_device, default).on_host
+                return memory_trial.try_memory(self.ep_device, default).on_host
             return bool(self.ep_device.device.type.name == "CPU") and shared is None
-        return self.name in _HOST_EPS or self.on_cpu_by_option
+        return self.name in _HOST_EPS or self.is_on_cpu_by_option
 
 
 def library_name(target: Target, provider: Provider) -> str | None:
@@ -83,7 +83,7 @@ def library_name(target: Target, provider: Provider) -> str | None:
     return path.name
 
 
-def describe(target: Target, provider: Provider) -> LoadedEp:
+def describe_ep(target: Target, provider: Provider) -> LoadedEp:
     """``ep``, ``library``, ``version`` and ``notes`` for the result."""
     return {
         "ep": provider.name,
@@ -100,33 +100,33 @@ def find(target: Target) -> Provider:
     options = own(target.options, provider.name, target.several_eps)
     if provider.name == CPU_EP and options:
         raise BadInput(f"--ep-option: {CPU_EP} has no options (ONNX Runtime would ignore them)")
-    provider.on_cpu_by_option = provider.ep_device is None and on_cpu_by_option(provider.name, options)
+    provider.is_on_cpu_by_option = provider.ep_device is None and is_on_cpu_by_option(provider.name, options)
     return provider
 
 
-def of_folder(target: Target, asked: Mapping[str, Any] | None) -> Target:
+def with_ep_of_folder(target: Target, steps: Mapping[str, Any] | None) -> Target:
     """The target with the first of the EPs that the folder of a loop that generates asks for and that is here, unless another one
-    was asked for; `asked`: its `Steps`, as a request has them. The folder may be anybody's: it names EPs, no packages or libraries, and
+    was asked for; `steps`: its `Steps`, as a request has them. The folder may be anybody's: it names EPs, no packages or libraries, and
     `BadInput`: an option of it could load code."""
-    decoder = None if asked is None else asked["decoder"]
+    decoder = None if steps is None else steps["decoder"]
     if decoder is not None and target.ep == _AUTO and target.library is None:
         for ep, options in decoder["providers"]:
             if ep not in SHORT_NAMES:
                 continue
             refused = [key for key in options if key not in target.options and _may_load(key, options[key])]
-            known = {key: value for key, value in options.items() if key not in refused}
-            found = replace(target, ep=ep, options={**known, **target.options})
+            allowed = {key: value for key, value in options.items() if key not in refused}
+            candidate = replace(target, ep=ep, options={**allowed, **target.options})
             try:
-                find(found)
+                find(candidate)
             except OrtbenchError:
                 continue
             if refused:
-                given = " ".join(f"--ep-option {shlex.quote(f'{key}={options[key]}')}" for key in refused)
+                arguments = " ".join(f"--ep-option {shlex.quote(f'{key}={options[key]}')}" for key in refused)
                 raise BadInput(
                     f"{decoder['said_by']} sets {listed(refused)} of EP {ep}, which may load a library or a file: "
-                    f"give it yourself ({given}), or name an EP (--ep)"
+                    f"give it yourself ({arguments}), or name an EP (--ep)"
                 )
-            return found
+            return candidate
     return target
 
 
@@ -142,76 +142,76 @@ def _may_load(option: str, value: str) -> bool:
 
 def _find(target: Target) -> Provider:
     if target.ep in POLICIES:
-        return _by_policy(target)
+        return _find_by_policy(target)
     if target.library is not None:
-        return _from_library(target, target.library)
+        return _find_in_library(target, target.library)
     if target.ep == _AUTO:
-        return _auto(target)
-    return _by_name(target)
+        return _find_accelerator(target)
+    return _find_by_name(target)
 
 
-def _by_name(target: Target) -> Provider:
-    name, plugin, note = named(target.ep)
+def _find_by_name(target: Target) -> Provider:
+    name, plugin, note = find_ep(target.ep)
     if name == CPU_EP:
-        return _cpu(target)
+        return _cpu_provider(target)
     if plugin is not None:
-        provider = _with_device(loaded_name(name, plugin), target.device, plugin.library, plugin.version)
-        wrong = misnamed(plugin)
+        provider = _provider_on_device(registered_name(name, plugin), target.device, plugin.library, plugin.version)
+        wrong = wrong_name_note(plugin)
         provider.notes += [] if wrong is None else [{"code": MISNAMED, "message": wrong}]
     elif devices_of(name, None):
-        provider = _with_device(name, target.device, None, None)
+        provider = _provider_on_device(name, target.device, None, None)
     elif name in built_in_eps():
         try:
-            provider = _built_in(name, target.device)
+            provider = _built_in_provider(name, target.device)
         except NotLoaded as error:
             raise BenchmarkFailed(str(error) if note is None else f"{error}; {note}") from None
     else:
         package = PACKAGES.get(name)
         quoted = " ".join(f"'{it}'" for it in (package or "").split())
-        how = (
+        advice = (
             in_its_words(f"install it with: pip install {quoted}") if package else "install the package that brings it"
         )
-        raise BenchmarkFailed(f"{name} is not installed; {how}, or name its library with --ep-library")
-    return _noted(provider, note)
+        raise BenchmarkFailed(f"{name} is not installed; {advice}, or name its library with --ep-library")
+    return _with_note(provider, note)
 
 
-def _noted(provider: Provider, note: str | None) -> Provider:
+def _with_note(provider: Provider, note: str | None) -> Provider:
     if note is not None:
         provider.notes.append({"code": SHARED, "message": note})
     return provider
 
 
-def _cpu(target: Target) -> Provider:
+def _cpu_provider(target: Target) -> Provider:
     if target.device:
         raise BadInput(f"--device {target.device}: {CPU_EP} has 1 device(s), numbered from 0")
     return Provider(CPU_EP, version=ort.__version__)
 
 
-def on_cpu_by_option(name: str, options: Mapping[str, str]) -> bool:
+def is_on_cpu_by_option(name: str, options: Mapping[str, str]) -> bool:
     """Whether an EP's options have it compute on the CPU: OpenVINO's inside an onnxruntime wheel does so by default."""
     return name == OPENVINO_EP and options.get("device_type", "CPU").upper() == "CPU"
 
 
-def _built_in(name: str, device: int | None) -> Provider:
+def _built_in_provider(name: str, device: int | None) -> Provider:
     """An EP of the onnxruntime package: by its EP device where it has one, else by name."""
     library = bundled_library(name)
-    by_name = Provider(name, device_index=device or 0, library=library, version=ort.__version__)
+    provider = Provider(name, device_index=device or 0, library=library, version=ort.__version__)
     if library is None:
-        return by_name
+        return provider
     try:
         register(name, library)
         if devices_of(name, library):
-            return _with_device(name, device, library, ort.__version__)
+            return _provider_on_device(name, device, library, ort.__version__)
         why = "offers no EP device here"
     except NotLoaded as error:
         if error.lacks_library:  # the classic way would need the same one, and fail in silence
             raise
         why = f"has no EP device here ({error})"
-    by_name.notes.append({"code": "named-device", "message": f"{name} {why}; it is used by name"})
-    return by_name
+    provider.notes.append({"code": "named-device", "message": f"{name} {why}; it is used by name"})
+    return provider
 
 
-def _with_device(name: str, index: int | None, library: str | None, version: str | None) -> Provider:
+def _provider_on_device(name: str, index: int | None, library: str | None, version: str | None) -> Provider:
     """The EP of a library on its device number `index`; without a number on its first GPU or NPU, else its first device."""
     devices = devices_of(name, library)
     if not devices:
@@ -225,39 +225,42 @@ def _with_device(name: str, index: int | None, library: str | None, version: str
     return Provider(name, chosen, library=library, version=chosen.ep_metadata.get("version") or version or None)
 
 
-def _from_library(target: Target, library: str) -> Provider:
+def _find_in_library(target: Target, library: str) -> Provider:
     names = register_library(library)
     if target.ep == _AUTO:
-        return _with_device(names[0], target.device, library, None)
+        return _provider_on_device(names[0], target.device, library, None)
     for name in names:
         if target.ep.lower() in (name.lower(), name.lower().removesuffix("executionprovider")) or (
             SHORT_NAMES.get(target.ep.lower()) == name
         ):
-            return _with_device(name, target.device, library, None)
+            return _provider_on_device(name, target.device, library, None)
     raise BadInput(f"--ep {target.ep!r}: {library} brings {', '.join(names)}")
 
 
-def _auto(target: Target) -> Provider:
+def _find_accelerator(target: Target) -> Provider:
     """The first EP with a GPU or NPU, else the CPU EP with the reasons of those that could not be loaded."""
     problems = []
-    for it in candidates():
+    for candidate in find_candidates():
         try:
-            devices = load(it)
+            devices = load_candidate(candidate)
         except BenchmarkFailed as error:
             problems.append(str(error))
             continue
         device = next(filter(is_accelerator, devices), None)
         if device is not None:
-            return _noted(_with_device(device.ep_name, target.device, it.library, it.version), shared(device.ep_name))
-    provider = _cpu(target)
+            return _with_note(
+                _provider_on_device(device.ep_name, target.device, candidate.library, candidate.version),
+                shared_name_note(device.ep_name),
+            )
+    provider = _cpu_provider(target)
     if problems and has_nvidia_gpu():
         message = f"no EP with a GPU or NPU could be loaded: {'; '.join(problems)}"
         provider.notes.append({"code": "auto-cpu", "message": message})
     return provider
 
 
-def _by_policy(target: Target) -> Provider:
-    """A provider that ORT is to choose from all that can be registered; `settle` says which it is.
+def _find_by_policy(target: Target) -> Provider:
+    """A provider that ORT is to choose from all that can be registered; `take_choice_of_policy` says which it is.
 
     Of several EPs of one name only the first is there: the user's, that of onnxruntime, those of packages. Raises
     `BenchmarkFailed`: the library that was named does not load.
@@ -265,42 +268,46 @@ def _by_policy(target: Target) -> Provider:
     problems = []
     if target.library is not None:
         register_library(target.library)
-    for it in candidates():
-        if len(ep_devices(it.ep)) > len(devices_of(it.ep, it.library)):
-            problems.append(f"the {it.ep} of {package_of(it.library)} has the name of one that is loaded already")
+    for candidate in find_candidates():
+        if len(ep_devices(candidate.ep)) > len(devices_of(candidate.ep, candidate.library)):
+            problems.append(
+                f"the {candidate.ep} of {package_name(candidate.library)} has the name of one that is loaded already"
+            )
             continue
         try:
-            load(it)
+            load_candidate(candidate)
         except BenchmarkFailed as error:
-            if it.ep not in NVIDIA_EPS or has_nvidia_gpu():
+            if candidate.ep not in NVIDIA_EPS or has_nvidia_gpu():
                 problems.append(str(error))
     policy = getattr(ort.OrtExecutionProviderDevicePolicy, POLICIES[target.ep])
-    says = "ONNX Runtime could not choose: "
-    notes: list[Warned] = [{"code": "policy-candidates", "message": f"{says}{problem}"} for problem in problems]
+    prefix = "ONNX Runtime could not choose: "
+    notes: list[Warned] = [{"code": "policy-candidates", "message": f"{prefix}{problem}"} for problem in problems]
     return Provider("the EP that ONNX Runtime chooses", policy=policy, notes=notes)
 
 
-def settle(provider: Provider, session: Any) -> None:
+def take_choice_of_policy(provider: Provider, session: Any) -> None:
     """Fill in what ORT chose by a policy: the EP that was given most nodes, the CPU's only if there is no other."""
     counts: Counter[str] = Counter()
     for subgraph in session.get_provider_graph_assignment_info():
         counts[subgraph.ep_name] += len(subgraph.get_nodes())
-    ran = [name for name, _ in counts.most_common()] or session.get_providers()  # models in ORT format tell no nodes
-    others = [name for name in ran if name != CPU_EP]
-    chosen = of_session(others[0] if others else CPU_EP, session)
+    names = [name for name, _ in counts.most_common()] or session.get_providers()  # models in ORT format tell no nodes
+    others = [name for name in names if name != CPU_EP]
+    chosen = find_in_session(others[0] if others else CPU_EP, session)
     provider.name, provider.version, provider.ep_device = chosen.name, chosen.version, chosen.ep_device
     provider.library = chosen.library
 
 
-def of_session(name: str, session: Any) -> Provider:
+def find_in_session(name: str, session: Any) -> Provider:
     """An EP of a session by its name: on the device that the session reads inputs on, else on its first GPU or NPU, or its
     first device."""
     if name == CPU_EP:
         return Provider(name, version=ort.__version__)
-    read = [device for device in session.get_input_epdevices() if device is not None and device.ep_name == name]
-    of_ep = read or ep_devices(name)
-    if not of_ep:
+    input_devices = [
+        device for device in session.get_input_epdevices() if device is not None and device.ep_name == name
+    ]
+    devices = input_devices or ep_devices(name)
+    if not devices:
         return Provider(name, library=bundled_library(name), version=ort.__version__)
-    device = next(filter(is_accelerator, of_ep), of_ep[0])
+    device = next(filter(is_accelerator, devices), devices[0])
     library, version = origin(device)
     return Provider(name, device, library=library, version=device.ep_metadata.get("version") or version)

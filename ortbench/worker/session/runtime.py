@@ -13,7 +13,7 @@ import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.worker.session.distributions import bringing
+from ortbench.worker.session.distributions import find_distributions
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import Ability
@@ -22,42 +22,46 @@ if TYPE_CHECKING:
 OLDEST = "1.24"  # with what ortbench cannot do without
 
 
-class Known(NamedTuple):
+class ApiFeature(NamedTuple):
     """Something that not every ONNX Runtime can do."""
 
     what: str  # in words
     since: str  # the first version that can
-    there: bool  # whether this one can
+    is_there: bool  # whether this one can
 
 
-EP_DEVICES = Known("EP devices and plugin EPs", OLDEST, hasattr(ort, "get_ep_devices"))
-ASSIGNMENT = Known("placement of nodes", OLDEST, hasattr(ort.InferenceSession, "get_provider_graph_assignment_info"))
-DEVICE_VALUES = Known(
+EP_DEVICES = ApiFeature("EP devices and plugin EPs", OLDEST, hasattr(ort, "get_ep_devices"))
+ASSIGNMENT = ApiFeature(
+    "placement of nodes", OLDEST, hasattr(ort.InferenceSession, "get_provider_graph_assignment_info")
+)
+DEVICE_VALUES = ApiFeature(
     "device tensors of an EP device", OLDEST, hasattr(ort, "copy_tensors") and hasattr(ort, "OrtDeviceMemoryType")
 )
-STREAMS = Known("copies on a stream", OLDEST, hasattr(getattr(native, "OrtEpDevice", None), "create_sync_stream"))
-POLICIES = Known("choice of an EP by a policy", OLDEST, hasattr(ort.SessionOptions, "set_provider_selection_policy"))
-SHARED_VALUES = Known(
+STREAMS = ApiFeature("copies on a stream", OLDEST, hasattr(getattr(native, "OrtEpDevice", None), "create_sync_stream"))
+POLICIES = ApiFeature(
+    "choice of an EP by a policy", OLDEST, hasattr(ort.SessionOptions, "set_provider_selection_policy")
+)
+SHARED_VALUES = ApiFeature(
     "HOST_ACCESSIBLE (pinned) memory", "1.28", hasattr(native.OrtValue, "ortvalue_from_shape_and_type_for_memory_info")
 )
-_ALL = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES, STREAMS, POLICIES, SHARED_VALUES)
+_API_FEATURES = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES, STREAMS, POLICIES, SHARED_VALUES)
 _NEEDED = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES)
 
 
 def refuse_old() -> None:
     """Raises `BenchmarkFailed`: this version lacks what nothing can be measured without."""
-    if not all(it.there for it in _NEEDED):
+    if not all(it.is_there for it in _NEEDED):
         raise BenchmarkFailed(f"ONNX Runtime {ort.__version__} is too old: ortbench needs {OLDEST} or newer")
 
 
 def abilities() -> list[Ability]:
     """What versions that ortbench works with differ in, for `ortbench devices`."""
-    return [{"what": it.what, "since": it.since, "there": it.there} for it in _ALL]
+    return [{"what": it.what, "since": it.since, "there": it.is_there} for it in _API_FEATURES]
 
 
-def before(ability: Known) -> str:
+def version_note(feature: ApiFeature) -> str:
     """The end of "no such memory": which version has what this one lacks."""
-    return f" that Python reaches before ONNX Runtime {ability.since}"
+    return f" that Python reaches before ONNX Runtime {feature.since}"
 
 
 def versions() -> Runtime:
@@ -83,11 +87,11 @@ def packages() -> dict[str, str]:
 
 def own_package() -> str:
     """The package that brings the module onnxruntime, of which there are several."""
-    found = bringing(str(Path(ort.__file__).parent.parent))
+    found = find_distributions(str(Path(ort.__file__).parent.parent))
     return found[0]["name"].lower() if found else "onnxruntime"
 
 
-def begin() -> None:
+def set_up_onnxruntime() -> None:
     """Before anything is asked of ORT: it logs warnings, as it does in any program. Raises `BenchmarkFailed`: this version is
     too old."""
     refuse_old()

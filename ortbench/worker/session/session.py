@@ -21,26 +21,26 @@ from ortbench.worker import messages
 from ortbench.worker.proofs.sync import Syncs
 from ortbench.worker.session import custom_ops, engine_cache, streams
 from ortbench.worker.session.libraries import bundled_library, load_problem
-from ortbench.worker.session.memory import Places, places
-from ortbench.worker.session.providers import Provider, settle
-from ortbench.worker.session.tensors import TensorSpec, Value, specs
+from ortbench.worker.session.memory import Places, find_places
+from ortbench.worker.session.providers import Provider, take_choice_of_policy
+from ortbench.worker.session.tensors import TensorSpec, Value, make_specs
 
 # QNN computes by a library of its own, which its plugin finds by itself only for an NPU that is there.
 _NO_BACKEND = "Could not determine default backend path"
 _BACKENDS = ("Htp", "Gpu", "Cpu")
 
 
-def way_out(text: str, library: str | None) -> str:
+def fix_hint(text: str, library: str | None) -> str:
     """What is to be added to an error's text; "" where that is all that is known."""
     if _NO_BACKEND not in text:
         return ""
     names = [name for stem in _BACKENDS for name in (f"libQnn{stem}.so", f"Qnn{stem}.dll")]
-    beside = [] if library is None else [Path(library).with_name(name) for name in names]
-    found = [str(path) for path in beside if path.is_file()]
-    if not found:
+    paths = [] if library is None else [Path(library).with_name(name) for name in names]
+    existing = [str(path) for path in paths if path.is_file()]
+    if not existing:
         return "; name QNN's backend library with --ep-option backend_path=PATH"
-    simulates = " (without Qualcomm's NPU it simulates one, far slower)" if "QnnHtp" in found[0] else ""
-    return f"; name a backend with --ep-option backend_path={found[0]}{simulates}"
+    simulates = " (without Qualcomm's NPU it simulates one, far slower)" if "QnnHtp" in existing[0] else ""
+    return f"; name a backend with --ep-option backend_path={existing[0]}{simulates}"
 
 
 _OPT_LEVELS = {
@@ -52,7 +52,7 @@ _OPT_LEVELS = {
 }
 _EXECUTION_MODES = {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}
 # What switches graph capture on: the EP options, by their documentation.
-_CAPTURE = {
+_CAPTURE_OPTIONS = {
     CUDA_EP: {"enable_cuda_graph": "1"},
     "TensorrtExecutionProvider": {"trt_cuda_graph_enable": "1"},
     "NvTensorRTRTXExecutionProvider": {"enable_cuda_graph": "1"},
@@ -95,7 +95,7 @@ class Model:
 
     @cached_property
     def places(self) -> Places:
-        found = places(self.session, self.provider)
+        found = find_places(self.session, self.provider)
         if len(found.outputs) == len(self.outputs):
             return found
         names = [it.name for it in self.session.get_outputs()]  # one is listed twice
@@ -116,51 +116,51 @@ def open_model(
     cannot be.
 
     The graph goes to `graph_path` for a session that only looks at it, or to `optimized_path` for one that is measured."""
-    capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
-    _check_capture(target, provider, capturing)
-    plain_options = run_options(target, NOT_CAPTURED if capturing else None)
-    stream = None if target.stream is None else streams.make(target.stream, provider)
+    is_capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
+    _check_capture(target, provider, is_capturing)
+    plain_options = run_options(target, NOT_CAPTURED if is_capturing else None)
+    stream = None if target.stream is None else streams.make_compute_stream(target.stream, provider)
     cached = engine_cache.options(path, target, provider.name)
-    switched_on = {**(stream.options() if stream else {}), **(_CAPTURE[provider.name] if capturing else {})}
+    switched_on = {**(stream.options() if stream else {}), **(_CAPTURE_OPTIONS[provider.name] if is_capturing else {})}
     target = replace(target, options={**switched_on, **target.options})
     ep_options = {**cached, **target.options}
-    options = _options(target, provider, ep_options)
-    if capturing:
+    options = _session_options(target, provider, ep_options)
+    if is_capturing:
         options.enable_mem_pattern = False  # it plans allocations anew, and WebGPU refuses to capture with it
     _set_files(options, path, profile_prefix, graph_path, has_content=content is not None)
     if optimized_path is not None:
         options.optimized_model_filepath = optimized_path
-    names = _names(provider, ep_options)
-    opened = path if content is None else content
+    names = _provider_names(provider, ep_options)
+    source = path if content is None else content
     start = time.perf_counter_ns()
     try:
         with messages.about("creating the session"):
-            session = ort.InferenceSession(opened, options, providers=names, enable_fallback=0)
+            session = ort.InferenceSession(source, options, providers=names, enable_fallback=0)
     except Exception as error:
         raise _session_error(error, path, provider, target, optimized_path) from None
-    took = time.perf_counter_ns() - start
+    session_ns = time.perf_counter_ns() - start
     if provider.policy is not None:
-        settle(provider, session)
+        take_choice_of_policy(provider, session)
     if provider.name not in session.get_providers():
         # ORT only warns when a built-in EP does not load, and runs on the CPU.
         raise BenchmarkFailed(
-            f"{provider.name} does not load; ONNX Runtime would have used the CPU instead. {_why(provider)}"
+            f"{provider.name} does not load; ONNX Runtime would have used the CPU instead. {_load_problem(provider)}"
         )
     return Model(
         session=session,
         provider=provider,
         target=target,
-        inputs=specs(session.get_inputs(), path),
-        outputs=specs(session.get_outputs(), path),
-        session_ns=took,
+        inputs=make_specs(session.get_inputs(), path),
+        outputs=make_specs(session.get_outputs(), path),
+        session_ns=session_ns,
         stream=stream,
         plain_options=plain_options,
     )
 
 
-def _check_capture(target: Target, provider: Provider, capturing: bool) -> None:
-    if capturing and provider.name not in _CAPTURE:
-        raise BadInput(f"--cuda-graph: {provider.name} captures no graphs; {', '.join(_CAPTURE)} do")
+def _check_capture(target: Target, provider: Provider, is_capturing: bool) -> None:
+    if is_capturing and provider.name not in _CAPTURE_OPTIONS:
+        raise BadInput(f"--cuda-graph: {provider.name} captures no graphs; {', '.join(_CAPTURE_OPTIONS)} do")
     if provider.name == CUDA_EP and not target.cuda_graph and target.options.get("enable_cuda_graph", "0") != "0":
         # It then captures every run, and copies from ordinary memory inside a run cannot be captured.
         raise BadInput("--ep-option enable_cuda_graph: use --cuda-graph, which captures only where addresses are fixed")
@@ -178,7 +178,7 @@ def _set_files(options: Any, path: str, profile_prefix: str | None, graph_path: 
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(path).parent))
 
 
-def _names(provider: Provider, ep_options: dict[str, str]) -> list[Any] | None:
+def _provider_names(provider: Provider, ep_options: dict[str, str]) -> list[Any] | None:
     """EPs by name with their options, for one that has no EP device; None where ORT knows it from the options."""
     if provider.ep_device is not None or provider.policy is not None:
         return None
@@ -204,7 +204,7 @@ def run_options(target: Target, graph_id: int | None) -> Any:
     return options
 
 
-def _options(target: Target, provider: Provider, ep_options: dict[str, str]) -> Any:
+def _session_options(target: Target, provider: Provider, ep_options: dict[str, str]) -> Any:
     options = ort.SessionOptions()
     options.log_severity_level = 2
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _OPT_LEVELS[target.opt_level])
@@ -248,11 +248,11 @@ def _session_error(
         return BadInput(f"{path} cannot be loaded: {ort_text(error)}")
     if kind == "NotImplemented":
         return failed(f"{provider.name} cannot run {path}: {ort_text(error)}")
-    more = way_out(str(error), provider.library) or custom_ops.way_out(str(error), target.custom_ops)
+    more = fix_hint(str(error), provider.library) or custom_ops.fix_hint(str(error), target.custom_ops)
     return failed(f"{provider.name} could not open {path}: {ort_text(error)}{more}")
 
 
-def _why(provider: Provider) -> str:
+def _load_problem(provider: Provider) -> str:
     library = bundled_library(provider.name)
     if library is None:
         return "It does not say why."

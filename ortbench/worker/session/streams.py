@@ -46,15 +46,15 @@ class ComputeStream(NamedTuple):
         return dict(zip(OPTIONS, ("1", str(self.handle)), strict=True))
 
 
-def make(kind: str, provider: Provider) -> ComputeStream:
+def make_compute_stream(kind: str, provider: Provider) -> ComputeStream:
     """A new stream on the EP's device. Raises `BadInput`: the EP takes no stream, or there is no such library;
     `BenchmarkFailed`: the stream cannot be made."""
     if provider.name not in NVIDIA_EPS:
         raise BadInput(f"--stream: {provider.name} takes no compute stream; {', '.join(sorted(NVIDIA_EPS))} do")
-    return _KINDS[kind](provider)
+    return _MAKERS[kind](provider)
 
 
-def of_ort(provider: Provider) -> ComputeStream:
+def make_ort_stream(provider: Provider) -> ComputeStream:
     """A stream that ONNX Runtime makes, for EPs with an EP device."""
     if provider.ep_device is None:
         raise BadInput(
@@ -67,14 +67,14 @@ def of_ort(provider: Provider) -> ComputeStream:
     return ComputeStream(int(stream.get_handle()), stream)
 
 
-def of_cuda_python(provider: Provider) -> ComputeStream:
+def make_cuda_python_stream(provider: Provider) -> ComputeStream:
     """A stream of NVIDIA's cuda-python, which does not wait for the default stream."""
     try:
         runtime = importlib.import_module("cuda.bindings.runtime")
     except ImportError as error:
         raise BadInput(f"--stream cuda-python: the package cuda-python does not load: {ort_text(error)}") from None
-    _checked(runtime, runtime.cudaSetDevice(cuda_index(provider)))
-    stream = _checked(runtime, runtime.cudaStreamCreateWithFlags(runtime.cudaStreamNonBlocking))
+    _check_answer(runtime, runtime.cudaSetDevice(cuda_index(provider)))
+    stream = _check_answer(runtime, runtime.cudaStreamCreateWithFlags(runtime.cudaStreamNonBlocking))
     return ComputeStream(int(stream), stream)
 
 
@@ -86,7 +86,7 @@ def cuda_index(provider: Provider) -> int:
     return int(provider.ep_device.ep_options.get("device_id", 0))
 
 
-def _checked(runtime: Any, answer: tuple[Any, ...]) -> Any:
+def _check_answer(runtime: Any, answer: tuple[Any, ...]) -> Any:
     """What a call of cuda-python gave besides its error code."""
     error, *rest = answer
     if error != runtime.cudaError_t.cudaSuccess:
@@ -94,7 +94,10 @@ def _checked(runtime: Any, answer: tuple[Any, ...]) -> Any:
     return rest[0] if rest else None
 
 
-_KINDS: dict[str, Callable[[Provider], ComputeStream]] = {"ort": of_ort, "cuda-python": of_cuda_python}
+_MAKERS: dict[str, Callable[[Provider], ComputeStream]] = {
+    "ort": make_ort_stream,
+    "cuda-python": make_cuda_python_stream,
+}
 
 
 # Lets others have the core; asleep the host would come back some 70 µs late. Windows yields in sleep(0).
@@ -104,25 +107,25 @@ _TRIAL_S = 10.0
 _WORD = TensorSpec("word", "tensor(float)", (1,))
 
 
-def problem(provider: Provider) -> str | None:
+def stream_problem(provider: Provider) -> str | None:
     """Why an EP offers no streams for copies on its device, by a trial; None if it does."""
     if provider.ep_device is None:
         return "this EP computes in host memory" if provider.computes_on_host else "it has no EP device here"
-    return memory_trial.once(provider.ep_device, "copies on a stream", lambda: _tried(provider)).lacks
+    return memory_trial.try_once(provider.ep_device, "copies on a stream", lambda: _try_copies(provider)).lacks
 
 
-def _tried(provider: Provider) -> memory_trial.Answer:
+def _try_copies(provider: Provider) -> memory_trial.TrialResult:
     try:
         memory = device_memory(provider)
         provider.ep_device.create_sync_stream()
         if not isinstance(memory, EpDeviceMemory):
-            return memory_trial.Answer(lacks="there is no device memory to copy to")
+            return memory_trial.TrialResult(lacks="there is no device memory to copy to")
         arrival = Stream(provider, memory, None).arrival()
         arrival.follow()
         arrival.wait_for(_TRIAL_S)
     except Exception as error:
-        return memory_trial.Answer(lacks=one_line(error))
-    return memory_trial.Answer()
+        return memory_trial.TrialResult(lacks=one_line(error))
+    return memory_trial.TrialResult()
 
 
 class Stream:

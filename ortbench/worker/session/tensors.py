@@ -89,7 +89,7 @@ class TensorSpec(NamedTuple):
     def check(self) -> None:
         """Raises `Unsupported`: not of a type or a dtype that ortbench can hold."""
         self.dtype  # noqa: B018
-        if not self.is_tensor and not self.native:
+        if not self.is_tensor and not self.is_native:
             raise Unsupported(
                 f"{self.name!r} is {self.type}: ONNX Runtime takes and gives such only with numpy's own dtypes"
             )
@@ -112,7 +112,7 @@ class TensorSpec(NamedTuple):
             if isinstance(dim, int) and dim != size:
                 raise BadInput(f"{refusal}: the model fixes {dim}{f'; {TO_FREE}' if source == '--shape' else ''}")
 
-    def fits(self, shape: Sequence[int]) -> bool:
+    def has_shape(self, shape: Sequence[int]) -> bool:
         """Whether a shape is one that the model states."""
         # An empty shape is also how ORT reports one of unknown rank.
         pairs = zip(self.shape, shape, strict=False)
@@ -161,19 +161,19 @@ class TensorSpec(NamedTuple):
         return (count + 1) // 2 if self.is_packed else count * self.dtype.itemsize
 
     @property
-    def native(self) -> bool:
+    def is_native(self) -> bool:
         """Whether numpy itself has the dtype, so that ORT takes and gives arrays of it."""
         return self.element in _NUMPY_TYPES or self.element == "string"
 
 
-def specs(values: Any, path: str) -> tuple[TensorSpec, ...]:
+def make_specs(values: Any, path: str) -> tuple[TensorSpec, ...]:
     """`TensorSpec`s of `session.get_inputs()` or `get_outputs()` of the model that a file holds."""
     # An output can be listed twice.
-    found = tuple({value.name: TensorSpec(value.name, value.type, tuple(value.shape)) for value in values}.values())
-    if not any(spec.is_sequence for spec in found):
-        return found
+    specs = tuple({value.name: TensorSpec(value.name, value.type, tuple(value.shape)) for value in values}.values())
+    if not any(spec.is_sequence for spec in specs):
+        return specs
     shapes = _shapes_in_sequences(path)
-    return tuple(it._replace(shape=shapes.get(it.name, ())) if it.is_sequence else it for it in found)
+    return tuple(it._replace(shape=shapes.get(it.name, ())) if it.is_sequence else it for it in specs)
 
 
 def _shapes_in_sequences(path: str) -> dict[str, tuple[int | str | None, ...]]:
@@ -197,10 +197,10 @@ def _shapes_in_sequences(path: str) -> dict[str, tuple[int | str | None, ...]]:
 def host_value(spec: TensorSpec, array: Array) -> Any:
     """An OrtValue over a C-contiguous array's own memory, without a copy, which it keeps alive; over a copy where two
     values share a byte."""
-    if spec.native:
+    if spec.is_native:
         return ort.OrtValue.ortvalue_from_numpy(array)
     if spec.is_packed:
-        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(_packed(array), spec.element_type)
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(_pack(array), spec.element_type)
     bits = array.view(f"u{array.dtype.itemsize}")
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, spec.element_type)
 
@@ -210,7 +210,7 @@ def host_view(spec: TensorSpec, value: Any) -> Array:
 
     For dtypes that numpy has not, the value must outlive the array.
     """
-    if spec.native:
+    if spec.is_native:
         array: Array = value.numpy()
         return array
     shape = tuple(value.shape())
@@ -233,7 +233,7 @@ def host_array(spec: TensorSpec, value: Any) -> Array:
     return bits.astype(spec.dtype).reshape(shape)
 
 
-def _packed(array: Array) -> NDArray[np.uint8]:
+def _pack(array: Array) -> NDArray[np.uint8]:
     """Values of four bits as ORT has them: two to a byte, at the beginning of memory that is large enough for a byte each."""
     bits = array.reshape(-1).astype(np.int8).view(np.uint8) & 0xF
     made = np.zeros(array.shape, np.uint8)
@@ -253,15 +253,15 @@ def nbytes(value: Value) -> int:
     return (value.size + 1) // 2 if value.dtype.name in _PACKED else int(value.nbytes)
 
 
-def form_of(value: Value) -> Form:
+def get_form(value: Value) -> Form:
     if value is None:
         return None
     return [list(array.shape) for array in value] if isinstance(value, list) else list(value.shape)
 
 
-def described(spec: TensorSpec, form: Form = None, size: int | None = None) -> Tensor:
+def describe_tensor(spec: TensorSpec, form: Form = None, size: int | None = None) -> Tensor:
     """An input or output for the result; form and bytes are None where they are not known, or it is not something that can be held."""
-    found: Tensor = {
+    tensor: Tensor = {
         "name": spec.name,
         "type": spec.type,
         "model_shape": list(spec.shape),
@@ -269,10 +269,10 @@ def described(spec: TensorSpec, form: Form = None, size: int | None = None) -> T
         "bytes": size,
     }
     if spec.is_sequence and form is not None:
-        found["tensors"] = form
-    return found
+        tensor["tensors"] = form
+    return tensor
 
 
-def rolled(array: Array, places: int = 1) -> Array:
+def roll(array: Array, places: int = 1) -> Array:
     """The same values in another order, so that all keep to what a model can take."""
     return np.roll(array.reshape(-1), places).reshape(array.shape)

@@ -16,7 +16,7 @@ _SEED = 54  # of the other values; inputs are made from another one
 _ZEROS, _FEW = 0.75, 16  # the part of them that is zero; of few all are, since small counts are soon the same by chance
 
 
-def why_unshaped(
+def find_unshaped(
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
     arrays: Mapping[str, Value],
@@ -35,31 +35,31 @@ def why_unshaped(
     tensors = [
         (number, spec, array) for number, (spec, array) in enumerate(zip(outputs, first, strict=True)) if spec.is_tensor
     ]
-    found = {spec.name: DECLARED for _, spec, array in tensors if not spec.fits(array.shape)}
-    sizes = _sizes(inputs, arrays)
-    open_ones = [it for it in tensors if it[1].name not in known and not _is_explained(*it[1:], sizes)]
-    if open_ones and run is not None:
-        second = _tried(lambda: run(other_values(inputs, arrays, ranges)))
+    found = {spec.name: DECLARED for _, spec, array in tensors if not spec.has_shape(array.shape)}
+    sizes = _input_sizes(inputs, arrays)
+    unexplained = [item for item in tensors if item[1].name not in known and not _is_explained(*item[1:], sizes)]
+    if unexplained and run is not None:
+        second = _try_run(lambda: run(change_values(inputs, arrays, ranges)))
         # What is empty, or could not be compared, says nothing by itself.
-        is_unknown = [second is None or not array.size for _, _, array in open_ones]
+        is_unknown = [second is None or not array.size for _, _, array in unexplained]
         counts = behind_counts() if any(is_unknown) else ()
         found |= {
             spec.name: VALUES
-            for (number, spec, array), unknown in zip(open_ones, is_unknown, strict=True)
+            for (number, spec, array), unknown in zip(unexplained, is_unknown, strict=True)
             if (unknown and spec.name in counts) or (second is not None and second[number].shape != array.shape)
         }
     names = {spec.name for spec in inputs}
     return found | {spec.name: INPUT for _, spec, _ in tensors if spec.name in names}
 
 
-def _tried(run: Callable[[], Sequence[Value]]) -> Sequence[Value] | None:
+def _try_run(run: Callable[[], Sequence[Value]]) -> Sequence[Value] | None:
     try:
         return run()
     except Exception:  # lengths that must fit others, say
         return None
 
 
-def _sizes(specs: Sequence[TensorSpec], arrays: Mapping[str, Value]) -> dict[str, set[int]]:
+def _input_sizes(specs: Sequence[TensorSpec], arrays: Mapping[str, Value]) -> dict[str, set[int]]:
     """The sizes that the inputs have along dimensions of each name."""
     found: dict[str, set[int]] = {}
     for spec in specs:
@@ -78,37 +78,37 @@ def _is_explained(spec: TensorSpec, array: Array, sizes: Mapping[str, set[int]])
     return all((size == dim and size) or (isinstance(dim, str) and size in sizes.get(dim, ())) for dim, size in dims)
 
 
-def other_values(
+def change_values(
     specs: Sequence[TensorSpec], arrays: Mapping[str, Value], ranges: Mapping[str, tuple[float, float]]
 ) -> dict[str, Value]:
     """Inputs of the same shapes: random ones of the same ranges, given ones in another order; most of their elements are zero, or
     what of their range is nearest to it, as sizes often count what is not."""
     generator = np.random.default_rng(_SEED)
 
-    def other(spec: TensorSpec, value: Value) -> Value:
+    def change(spec: TensorSpec, value: Value) -> Value:
         if value is None:
             return None
         if isinstance(value, list):
-            return [other(spec, array) for array in value]
-        return _other(spec, value, ranges.get(spec.name), generator)
+            return [change(spec, array) for array in value]
+        return _change_array(spec, value, ranges.get(spec.name), generator)
 
-    return {spec.name: other(spec, arrays[spec.name]) for spec in specs}
+    return {spec.name: change(spec, arrays[spec.name]) for spec in specs}
 
 
-def _other(spec: TensorSpec, array: Array, bounds: tuple[float, float] | None, generator: Any) -> Array:
+def _change_array(spec: TensorSpec, array: Array, bounds: tuple[float, float] | None, generator: Any) -> Array:
     if spec.is_string or not array.size:
-        return _permuted(array, generator)
+        return _permute(array, generator)
     if bounds is not None and array.size == 1:
         return np.full_like(array, max(bounds, key=lambda end: abs(end - float(array.reshape(-1)[0]))))
     if bounds is None:
-        made, low, high = _permuted(array, generator), *(float(it) for it in (array.min(), array.max()))
+        changed, low, high = _permute(array, generator), *(float(it) for it in (array.min(), array.max()))
     else:
-        made, (low, high) = random_array(spec, array.shape, bounds, generator), bounds
+        changed, (low, high) = random_array(spec, array.shape, bounds, generator), bounds
     if array.size > 1:
-        made[generator.random(array.shape) < (_ZEROS if array.size >= _FEW else 1)] = min(max(0.0, low), high)
-    return made
+        changed[generator.random(array.shape) < (_ZEROS if array.size >= _FEW else 1)] = min(max(0.0, low), high)
+    return changed
 
 
-def _permuted(array: Array, generator: Any) -> Array:
-    made: Array = array.reshape(-1)[generator.permutation(array.size)].reshape(array.shape)
-    return made
+def _permute(array: Array, generator: Any) -> Array:
+    permuted: Array = array.reshape(-1)[generator.permutation(array.size)].reshape(array.shape)
+    return permuted
