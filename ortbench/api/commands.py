@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 from ortbench.analysis.comparing.naming import called
-from ortbench.api import values
-from ortbench.api.given import command_line, given_of, in_python, options_for
+from ortbench.api.given import command_line, given_of, in_python, lend_files, options_for
 from ortbench.api.memory_inputs import Lent
 from ortbench.api.results import Comparison, Result, Saved, Verdict, read
 from ortbench.api.running import Interrupted, measuring, saved
@@ -34,10 +33,6 @@ from ortbench.plan.registry import plans_of_features
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", bound=Saved)
-_ARRAYS = ("input", "expect")
-_BASELINE = "baseline_set"
-_SETS = ("data",)  # of arrays, or of paths
-_MODELS = ("model", "baseline_model")
 
 
 @dataclass(frozen=True)
@@ -63,14 +58,7 @@ def read_call(command: str, named: Mapping[str, Any], *positional: str, model: A
     with Lent() as lent:
         try:
             path = "" if model is None else lent.model(model, "model")
-            found = {name: named.get(name) for name in options}
-            found |= {name: lent.arrays(found[name], name) for name in _ARRAYS if name in found}
-            if isinstance(own := found.get(_BASELINE), Mapping):
-                lents = {name: lent.arrays(own[name], f"{_BASELINE}[{name!r}]") for name in _ARRAYS if name in own}
-                found[_BASELINE] = {**own, **lents}
-            found |= {name: lent.several(found[name], name) for name in _SETS if name in found}
-            found |= {name: lent.model(found[name], name) for name in _MODELS if found.get(name) is not None}
-            given, typed = given_of(options, found)
+            given, typed = given_of(options, lend_files(options, named, lent))
             shown = {flag: lent.shown(value) for flag, value in typed.items()}
             words = [*positional, *filter(None, [lent.shown(path)])]
             yield Call(given, command_line(command, words, shown), path, given.get("out"), lent)
@@ -80,8 +68,8 @@ def read_call(command: str, named: Mapping[str, Any], *positional: str, model: A
             raise BenchmarkFailed(str(error)) from None
 
 
-@takes(values.RunOptions)
-def run(model: Model, *, progress: Tell | None = None, **options: Unpack[values.RunOptions]) -> Result:
+@takes
+def run(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
     """Measure a model in its I/O modes: what the copies cost.
 
     Returns:
@@ -90,8 +78,8 @@ def run(model: Model, *, progress: Tell | None = None, **options: Unpack[values.
     return _run("run", model, options, progress, run_of)
 
 
-@takes(values.LoopOptions)
-def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[values.LoopOptions]) -> Result:
+@takes
+def loop(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
     """Measure a decoder that generates, or a model in a loop.
 
     Returns:
@@ -100,8 +88,8 @@ def loop(model: Model, *, progress: Tell | None = None, **options: Unpack[values
     return _run("loop", model, options, progress, loop_of)
 
 
-@takes(values.StartOptions)
-def start(model: Model, *, progress: Tell | None = None, **options: Unpack[values.StartOptions]) -> Result:
+@takes
+def start(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
     """Measure the start-up of fresh processes to the first inference.
 
     Returns:
@@ -110,8 +98,8 @@ def start(model: Model, *, progress: Tell | None = None, **options: Unpack[value
     return _run("start", model, options, progress, plans_of_features()["start"])
 
 
-@takes(values.SoakOptions)
-def soak(model: Model, *, progress: Tell | None = None, **options: Unpack[values.SoakOptions]) -> Result:
+@takes
+def soak(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
     """Measure a model for a long time: whether memory grows.
 
     Returns:
@@ -128,8 +116,8 @@ def _run(
         return _measured(made(call.model, call.given, call.typed), call, tell)
 
 
-@takes(values.ChainOptions)
-def chain(file: Place, *, progress: Tell | None = None, **options: Unpack[values.ChainOptions]) -> Result:
+@takes
+def chain(file: Place, *, progress: Tell | None = None, **options: Any) -> Result:
     """Measure models one after the other: what their links cost.
 
     Stages and links are in a TOML file.
@@ -162,8 +150,8 @@ def _measured(plan: Plan, call: Call, tell: Tell | None) -> Result:
         return whole(result, launched.interrupted)
 
 
-@takes(values.LoadOptions)
-def load(model: Model, *, progress: Tell | None = None, **options: Unpack[values.LoadOptions]) -> Result:
+@takes
+def load(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
     """Measure a model under load: clients, or requests at a rate.
 
     Returns:
@@ -181,8 +169,8 @@ def load(model: Model, *, progress: Tell | None = None, **options: Unpack[values
             return whole(Result.of(loaded.result, loaded.folder, arrays(loaded.taken[0])), loaded.interrupted)
 
 
-@takes(values.SweepOptions)
-def sweep(model: Model, *, progress: Tell | None = None, **options: Unpack[values.SweepOptions]) -> Result:
+@takes
+def sweep(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
     """Measure a model over shapes: which has the most items/s.
 
     Returns:
@@ -222,12 +210,12 @@ def until_interrupted() -> Iterator[None]:
         raise Interrupted from None
 
 
-@takes(values.GateOptions)
+@takes
 def gate(
     result: Result | StoredResult | Place | None = None,
     *,
     progress: Tell | None = None,
-    **options: Unpack[values.GateOptions],
+    **options: Any,
 ) -> Verdict:
     """Check a model or a stored result in CI: pass or fail.
 
@@ -278,10 +266,8 @@ def _names(result: Any) -> list[str]:
     return [os.fspath(result)] if isinstance(result, (str, os.PathLike)) else ["RESULT.json"]
 
 
-@takes(values.CompareOptions)
-def compare(
-    results: Sequence[Result | StoredResult | Place] | Place, **options: Unpack[values.CompareOptions]
-) -> Comparison:
+@takes
+def compare(results: Sequence[Result | StoredResult | Place] | Place, **options: Any) -> Comparison:
     """Compare results: which differences are real.
 
     Args:
@@ -314,8 +300,8 @@ def compare(
         return Comparison(loaded, names, compared.records, compared.findings, compared.report, why)
 
 
-@takes(values.DevicesOptions)
-def devices(**options: Unpack[values.DevicesOptions]) -> Listed:
+@takes
+def devices(**options: Any) -> Listed:
     """List execution providers, their devices, memory and modes.
 
     Of each its memory, its streams and the modes it can do, or why it does not load.
@@ -336,8 +322,8 @@ def devices(**options: Unpack[values.DevicesOptions]) -> Listed:
         return listed(target.library, target.python, wanted.check)
 
 
-@takes(values.InspectOptions)
-def inspect(model: Model, **options: Unpack[values.InspectOptions]) -> Inspected:
+@takes
+def inspect(model: Model, **options: Any) -> Inspected:
     """Show what a model takes, gives and consists of.
 
     With `ep` also where its nodes would run.

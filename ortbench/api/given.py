@@ -9,59 +9,39 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+from ortbench.api.memory_inputs import Lent
 from ortbench.core.errors import BadInput
-from ortbench.gates.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD, setting
-from ortbench.gates.limits import Limits
+from ortbench.gates.baseline import SETTABLE, setting
 from ortbench.model.settings import words_of
-from ortbench.plan.bandwidth_plan import CopyPlan
-from ortbench.plan.compare_options import COMPARED
-from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.option_types import FLAG
-from ortbench.plan.options import BASELINE, Option, Owner, RawOptions, given_by, is_side_by_side, options_of
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN
-from ortbench.plan.registry import owners_in_features
-from ortbench.plan.sweep_plan import Swept
-
-# Whose options calls take; those of a command say that they are its.
-_OWNERS: tuple[Owner, ...] = (
-    CANDIDATE,
-    (UNDER_LOAD,),
-    COMPARED,
-    Limits,
-    STORED_BASELINE,
-    TYPED_BASELINE,
-    *PLAN,
-    LoadPlan,
-    Swept,
-    CopyPlan,
-    OutputOptions,
-)
-# What a call gives back is one result, is written by whoever has it, and it prints nothing.
-_OF_THE_COMMAND = {"try", "json", "junit", "action-json", "bmf", "trace", "html", "markdown", "quiet", "verbose"}
-_NAMES = {"mode": "modes"}  # always a list
+from ortbench.plan import registry
+from ortbench.plan.option_types import FLAG, MODE_NAMES
+from ortbench.plan.options import BASELINE, Option, RawOptions, given_by
 
 
 def parameter(option: Option) -> str:
-    return _NAMES.get(option.flag, option.parameter)
+    """What Python calls an option."""
+    return f"{option.parameter}s" if option.kind is MODE_NAMES else option.parameter
 
 
 def options_for(command: str) -> dict[str, Option]:
     """The options of a call, by their names in Python: those of the command, which take one value for one result."""
-    found = [it for owner in (*owners_in_features(command), *_OWNERS) for it in options_of(owner) if it.is_of(command)]
-    first: dict[str, Option] = {}
-    for it in found:
-        if it.flag not in _OF_THE_COMMAND:
-            first.setdefault(parameter(it), _of_one(it, command))
-    return first
+    return {parameter(it): it.of(command, one_result=True) for it in registry.options_for(command) if it.python}
 
 
-def _of_one(option: Option, command: str) -> Option:
-    """An option as a command has it, but where that measures a list side by side: a call gives one result. A list of shapes is a
-    stream of them, under load too."""
-    if command == "load" and option.of_shapes:
-        return option.of("soak")
-    return option._replace(lists=None) if option.lists and is_side_by_side(command) else option.of(command)
+def lend_files(options: Mapping[str, Option], values: Mapping[str, Any], lent: Lent) -> dict[str, Any]:
+    """The values of a call by names in Python, with paths in place of the models and arrays that it was given."""
+    found = {name: lent.file(values.get(name), it.kind.python, name) for name, it in options.items()}
+    for name, it in options.items():
+        if it.kind.of_options and isinstance(own := found[name], Mapping):
+            found[name] = {
+                key: lent.file(item, _type_in_baseline(str(key)), f"{name}[{key!r}]") for key, item in own.items()
+            }
+    return found
+
+
+def _type_in_baseline(name: str) -> str:
+    known = SETTABLE.get(name.replace("_", "-"))
+    return "" if known is None else known.kind.python
 
 
 def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[RawOptions, Mapping[str, Any]]:

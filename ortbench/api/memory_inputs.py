@@ -51,6 +51,12 @@ class Lent:
             return [self.shown(it) for it in value]
         return self.called.get(value, value) if isinstance(value, str) else value
 
+    def file(self, value: Any, kind: str, option: str) -> Any:
+        """The path of a value where its `kind` in Python takes models or arrays; any other value as it is."""
+        if "Arrays" in kind:
+            return self.several(value, option) if "Sequence" in kind else self.arrays(value, option)
+        return self.model(value, option) if kind == "Model" and value is not None else value
+
     def model(self, model: Any, option: str) -> str:
         """The path of a model's file, from its path, its bytes, or an `onnx.ModelProto`; `option` is what messages call it. `BadInput`:
         it is none of these, or is too large for protobuf."""

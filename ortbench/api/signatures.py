@@ -10,63 +10,60 @@ from textwrap import wrap
 from typing import Any, TypeVar
 
 from ortbench.api.given import options_for
-from ortbench.plan.option_types import CLOCK, DIMS, ITEMS, PAIRINGS, PRECISION, SHAPES, SHARE, SIZE
+from ortbench.plan.option_types import CLOCK, FLAG, ITEMS, PAIRINGS, PRECISION, SHARE, SIZE
 from ortbench.plan.options import Option
 
 F = TypeVar("F", bound=Callable[..., Any])
 _WIDTH = 112  # of the lines of a docstring, as `inspect.getdoc` gives them
-_SEVERAL = {
-    DIMS: ' Several are shapes of their own: {"name": [1, 8]} or {"name": "1..8"}.',
-    SHAPES: ' Several are shapes of their own: {"name": [[1, 3], [8, 3]]} or {"name": "1x3,8x3"}.',
-}
 _WORTH_AN_EXAMPLE = (PAIRINGS, SHARE, PRECISION, SIZE, CLOCK, ITEMS)
-_OUT = "The folder in which a folder of its own is made for what is measured; by default nothing is written."
 _MODEL = "the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`."
 _RAISES = "\n\nRaises:\n    BadInput, BenchmarkFailed, NotSaved, Interrupted: as their own docstrings say."
 _PROGRESS = "called with a `Progress` now and then, from this thread; what it raises ends the call."
 
 
-def takes(owner: type) -> Callable[[F], F]:
-    """Have a function say its options one by one, and refuse others; `owner` is the TypedDict that it takes them by.
+def type_of(option: Option) -> str:
+    """The type of an option's values in Python, in the names of `ortbench.api.values`; None leaves the default."""
+    if option.lists is not None:
+        return f"Mapping[str, {option.lists.python}] | None"
+    return option.kind.python if option.kind is FLAG else f"{option.kind.python} | None"
+
+
+def takes(function: F) -> F:
+    """Have a function say the options of the command of its name one by one, and refuse others.
 
     Its docstring need not say what a model is, nor what every call that measures raises.
     """
+    name, own = function.__name__, signature(function)
+    options = options_for(name)
+    types = {it: type_of(option) for it, option in options.items()}
+    before = [it for it in own.parameters.values() if it.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    after = [it for it in own.parameters.values() if it.kind is Parameter.KEYWORD_ONLY]
+    taken = [
+        Parameter(it, Parameter.KEYWORD_ONLY, default=False if kind == "bool" else None, annotation=kind)
+        for it, kind in types.items()
+    ]
+    whole = Signature([*before, *taken, *after], return_annotation=own.return_annotation)
 
-    def said(function: F) -> F:
-        name, own = function.__name__, signature(function)
-        hints: dict[str, Any] = owner.__annotations__
-        types: dict[str, str] = {it: getattr(kind, "__forward_arg__", kind) for it, kind in hints.items()}
-        options = options_for(name)
-        before = [it for it in own.parameters.values() if it.kind is Parameter.POSITIONAL_OR_KEYWORD]
-        after = [it for it in own.parameters.values() if it.kind is Parameter.KEYWORD_ONLY]
-        taken = [
-            Parameter(it, Parameter.KEYWORD_ONLY, default=False if types[it] == "bool" else None, annotation=types[it])
-            for it in options
-        ]
-        whole = Signature([*before, *taken, *after], return_annotation=own.return_annotation)
+    @wraps(function)
+    def call(*positional: Any, **named: Any) -> Any:
+        for it in named:
+            if it not in whole.parameters:
+                raise TypeError(f"{name}() got an unexpected keyword argument {it!r}")
+        return function(*positional, **named)
 
-        @wraps(function)
-        def call(*positional: Any, **named: Any) -> Any:
-            for it in named:
-                if it not in whole.parameters:
-                    raise TypeError(f"{name}() got an unexpected keyword argument {it!r}")
-            return function(*positional, **named)
-
-        call.__signature__ = whole  # type: ignore[attr-defined]
-        head, heading, tail = cleandoc(function.__doc__ or "").partition("\n\nReturns:")
-        texts = {"model": _MODEL} if "model" in own.parameters else {}
-        texts |= {it: _said(it, types[it], option, options) for it, option in options.items()}
-        texts |= {"progress": _PROGRESS} if after else {}
-        arguments = [] if "\n\nArgs:" in head else ["\nArgs:"]
-        call.__doc__ = "\n".join([head, *arguments, *(line for entry in texts.items() for line in _entry(*entry))])
-        call.__doc__ += heading + tail + ("" if "\n\nRaises:" in tail else _RAISES)
-        return call  # type: ignore[return-value]
-
-    return said
+    call.__signature__ = whole  # type: ignore[attr-defined]
+    head, heading, tail = cleandoc(function.__doc__ or "").partition("\n\nReturns:")
+    texts = {"model": _MODEL} if "model" in own.parameters else {}
+    texts |= {it: _said(types[it], option, options) for it, option in options.items()}
+    texts |= {"progress": _PROGRESS} if after else {}
+    arguments = [] if "\n\nArgs:" in head else ["\nArgs:"]
+    call.__doc__ = "\n".join([head, *arguments, *(line for entry in texts.items() for line in _entry(*entry))])
+    call.__doc__ += heading + tail + ("" if "\n\nRaises:" in tail else _RAISES)
+    return call  # type: ignore[return-value]
 
 
-def _said(name: str, type_: str, option: Option, options: Mapping[str, Option]) -> str:
-    text = _OUT if name == "out" else option.help
+def _said(type_: str, option: Option, options: Mapping[str, Option]) -> str:
+    text = option.help
     if "Arrays" in type_:
         text += " Or arrays by name."
     if "Model" in type_:
@@ -75,11 +72,10 @@ def _said(name: str, type_: str, option: Option, options: Mapping[str, Option]) 
         example = re.sub(r"(\w+) = ", r'"\1": ', option.kind.example)
         text += f" As {example}."
     if option.lists is not None:
-        text += _SEVERAL.get(option.kind, _SEVERAL[DIMS])
+        text += f" Several are shapes of their own: {option.lists.in_python}."
     if option.kind.entries is not None:
         text = text.replace("''", "{}")  # what leaves a baseline none
-    shown = option.default_text if name != "bandwidth" else "the newest in --out that fits; none without --out"
-    default = f" Default: {shown}." if shown is not None and name != "out" else ""
+    default = "" if option.default_text is None else f" Default: {option.default_text}."
     names = {it.name: name for name, it in options.items()}
     return re.sub(
         r"--[a-z][a-z-]*[a-z]", lambda found: f"`{names[found[0]]}`" if found[0] in names else found[0], text + default

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json, takes
+from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json
 from ortbench.plan.configurations import side_plans
-from ortbench.plan.load_plan import LoadPlan, load_of, plan_under_load
+from ortbench.plan.load_plan import load_of, plan_under_load
 from ortbench.plan.options import RawOptions, make
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN, check_amount
+from ortbench.plan.plan import check_amount
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 from ortbench.plan.tune_plan import TuneOptions
 
 
-@takes(*PLAN, LoadPlan, OutputOptions)
 def load(given: RawOptions, model: ModelOrFolder) -> None:
     """For each load point throughput, latency and queue delay, and the SLO met or violated."""
     plans = side_plans(given, "load", partial(plan_under_load, model, command=command_line()))
@@ -25,7 +24,6 @@ def load(given: RawOptions, model: ModelOrFolder) -> None:
     raise SystemExit(job.load(plans, put, wanted))
 
 
-@takes(*PLAN, Swept, OutputOptions)
 def sweep(given: RawOptions, model: Model) -> None:
     """Lists in --dim and --shape are the shapes; what switching between them costs is measured too."""
     check_amount(given)
@@ -36,7 +34,6 @@ def sweep(given: RawOptions, model: Model) -> None:
     raise SystemExit(job.sweep(shapes, make(Swept, given).slo, make(OutputOptions, given)))
 
 
-@takes(*PLAN, TuneOptions, OutputOptions)
 def tune(given: RawOptions, model: Model) -> None:
     """Threads, spinning, execution mode, arena, memory pattern and optimisation level, on this machine.
 

@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli.options import command_line, takes
+from ortbench.cli.options import command_line
 from ortbench.core.safe_text import plain_name, visible
 from ortbench.plan.options import WRITTEN, RawOptions, make
 from ortbench.plan.output_options import REPORTS, OutputOptions
 
 
-@takes(OutputOptions)
 def suite(
     given: RawOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The suite, a TOML file.")],
@@ -57,7 +56,6 @@ def suite(
     raise SystemExit(job.suite(found, chosen, place, fresh, make(OutputOptions, given), ray))
 
 
-@takes(OutputOptions)
 def suite_merge(
     given: RawOptions,
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="The folders of the shards.")],
@@ -72,7 +70,6 @@ def suite_merge(
     raise SystemExit(job.merge(folders, out, make(OutputOptions, given)))
 
 
-@takes(OutputOptions)
 def report(
     given: RawOptions,
     results: Annotated[

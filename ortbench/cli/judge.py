@@ -7,17 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli.options import command_line, takes
-from ortbench.gates.baseline import CANDIDATE, STORED_BASELINE, TYPED_BASELINE, UNDER_LOAD
-from ortbench.gates.limits import Limits
-from ortbench.plan.compare_options import COMPARED, WHY, compared_of
-from ortbench.plan.load_plan import LoadPlan
+from ortbench.cli.options import command_line
+from ortbench.plan.compare_options import WHY, compared_of
 from ortbench.plan.options import RawOptions, make
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN, Plan
 
 
-@takes(COMPARED, Plan, STORED_BASELINE, OutputOptions)
 def compare(
     given: RawOptions,
     results: Annotated[
@@ -32,7 +27,6 @@ def compare(
     job.compare(results, only, "force" in given, make(OutputOptions, given), why=given.get(WHY.flag, False))
 
 
-@takes(CANDIDATE, (UNDER_LOAD,), Limits, STORED_BASELINE, TYPED_BASELINE, LoadPlan, *PLAN, OutputOptions)
 def gate(
     given: RawOptions,
     result: Annotated[

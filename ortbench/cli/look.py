@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from ortbench.cli.options import Model, command_line, takes
+from ortbench.cli.options import Model, command_line
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan_builder import inspection_of, target_of
-from ortbench.plan.target import Inputs, Target
 
 
-@takes(Target, OutputOptions)
 def devices(given: RawOptions) -> None:
     """An EP that does not load is listed with the reason."""
     target = target_of(given)
@@ -24,7 +22,6 @@ def devices(given: RawOptions) -> None:
     )
 
 
-@takes(Target, Inputs, OutputOptions)
 def inspect(given: RawOptions, model: Model) -> None:
     """With --ep also on which EP its nodes would run."""
     plan, placed = inspection_of(model, given, command_line())

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json, takes
+from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json
 from ortbench.plan.configurations import side_plans
 from ortbench.plan.options import RawOptions, make
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN, Plan, check, check_amount
+from ortbench.plan.plan import Plan, check, check_amount
 from ortbench.plan.plan_builder import loop_of, run_of, soak_of, tried
 
 ModelOrChain = Annotated[
@@ -22,7 +22,6 @@ ModelOrChain = Annotated[
 ]
 
 
-@takes(*PLAN, OutputOptions)
 def run(given: RawOptions, model: Model) -> None:
     """An I/O mode is a way to pass inputs and get outputs: see 'ortbench explain mode'.
     Results are folders in reports/.
@@ -30,13 +29,11 @@ def run(given: RawOptions, model: Model) -> None:
     measure_plans(given, partial(run_of, model, command=command_line()), "run")
 
 
-@takes(*PLAN, OutputOptions)
 def loop(given: RawOptions, model: ModelOrFolder) -> None:
     """A decoder generates tokens; with --feedback, outputs are inputs of the next step, as a recurrent state is."""
     measure_plans(given, partial(loop_of, model, command=command_line()), "loop")
 
 
-@takes(*PLAN, OutputOptions)
 def soak(given: RawOptions, model: Model) -> None:
     """Several shapes (--dim NAME=16,64,512) are one stream of inferences. Ctrl-C ends it and keeps everything."""
     measure_plans(given, partial(soak_of, model, command=command_line()))
@@ -57,7 +54,6 @@ def measure_plans(given: RawOptions, planned: Callable[[RawOptions], Plan], comm
     raise SystemExit(job.run(plans, wanted))
 
 
-@takes(*PLAN, OutputOptions)
 def chain(
     given: RawOptions, file: Annotated[Path, typer.Argument(metavar="FILE", help="The chain, a TOML file.")]
 ) -> None:

@@ -22,8 +22,8 @@ from ortbench.core.errors import BadInput
 from ortbench.core.paths import may
 from ortbench.model.modes import ALL_MODES, CHAIN_MODES, EVERY, LOAD_MODES, LOOP_MODES, MODES, USUAL
 from ortbench.plan.option_types import FLAG, SWITCH
-from ortbench.plan.options import BASELINE_SET, OTHERS, PANELS, Option, Owner, RawOptions, given_by, options_of
-from ortbench.plan.registry import owners_in_features
+from ortbench.plan.options import BASELINE_SET, OTHERS, PANELS, Option, RawOptions, given_by
+from ortbench.plan.registry import options_for
 
 if TYPE_CHECKING:
     from ortbench.plan.output_options import OutputOptions
@@ -48,16 +48,6 @@ def refuse_json(plans: Sequence[Plan], wanted: OutputOptions) -> None:
         raise BadInput("--json is for one result: every side has a result.json in a folder of its own", "--json")
 
 
-def takes(*owners: Owner) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Say whose options a command has, of dataclasses and by themselves: they come to it as one argument, ``given``."""
-
-    def owned(function: Callable[..., None]) -> Callable[..., None]:
-        function.owners = owners  # type: ignore[attr-defined]
-        return function
-
-    return owned
-
-
 def written(name: str) -> Any:
     """The function of a command as its module has it."""
     return getattr(import_module(commands()[name].module), name.replace(" ", "_"))
@@ -65,8 +55,7 @@ def written(name: str) -> Any:
 
 def declared_for(name: str) -> dict[str, Option]:
     """The declared options of a command, as it has them, by the names of their parameters."""
-    owners = (*owners_in_features(name), *written(name).owners)
-    return {it.parameter: it.of(name) for it in options_of(*owners) if it.is_of(name)}
+    return {it.parameter: it.of(name) for it in options_for(name)}
 
 
 def function_of(name: str) -> Callable[..., None]:

@@ -14,7 +14,7 @@ from ortbench.plan.compare_options import WHY
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.model_folder import found_in
-from ortbench.plan.option_types import FLAG, PATH, OptionType, or_default
+from ortbench.plan.option_types import FLAG, MODEL, PATH, OptionType, or_default
 from ortbench.plan.options import BASELINE, COMPARED, LIMIT, LOAD, RUNS, Option, RawOptions, declared, options_of, twin
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
@@ -25,16 +25,24 @@ from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
     Option(
-        "model", "MODEL", "Measure this model live, as the candidate.", RUNS, PATH, commands=("gate",), common=("gate",)
+        "model",
+        "MODEL",
+        "Measure this model live, as the candidate.",
+        RUNS,
+        MODEL,
+        commands=("gate",),
+        common=("gate",),
     ),
     Option("chain", "FILE", "Measure this chain live, as the candidate.", RUNS, PATH, commands=("gate",)),
 )
 UNDER_LOAD = Option(
     "load", "", "Measure under load, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), only_live=True
 )
-_EARLIER = PATH._replace(example='"folder of an earlier suite"')
+_EARLIER = PATH._replace(example='"folder of an earlier suite"', python="Result | StoredResult | Place")
 _live = partial(Option, panel=BASELINE, kind=PATH, commands=("gate",))
-BASELINE_MODEL = _live("baseline-model", "MODEL", "Measure this model live, as the baseline.", common=("gate",))
+BASELINE_MODEL = _live(
+    "baseline-model", "MODEL", "Measure this model live, as the baseline.", kind=MODEL, common=("gate",)
+)
 BASELINE_CHAIN = _live("baseline-chain", "FILE", "Measure this chain live, as the baseline.")
 _PYTHON = declared(Target)["python"]
 BASELINE_PYTHON = _live(

@@ -46,6 +46,7 @@ from ortbench.plan.options import LOAD, RawOptions, declared, make, options_of, 
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Observer, Plan, check
 from ortbench.plan.plan_builder import held_modes, live, soak_of, weighing
+from ortbench.plan.registry import options_for
 from ortbench.plan.soak_plan import Soak
 from ortbench.plan.target import Inputs
 from ortbench.report.gate import build_gate, gate_screen, verdict_report
@@ -89,7 +90,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     if is_stored:
         if is_live or is_contest:
             raise BadInput("a result file and a live gate (--model, --chain, --baseline-set …) exclude each other")
-        for it in options_of(LoadPlan, (UNDER_LOAD,), *PLAN, OutputOptions):
+        for it in options_for("gate"):
             if it.only_live and it.flag in given:
                 raise BadInput(f"{it.name} applies to a live gate (--model), not to a stored result", it.name)
         return AskedGate(limits, force, baseline=Path(given["baseline"]) if "baseline" in given else None, why=why)

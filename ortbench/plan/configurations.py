@@ -14,8 +14,9 @@ from ortbench.core import interpreters
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.list_syntax import Several, alone
-from ortbench.plan.options import Option, RawOptions, declared, options_of
-from ortbench.plan.plan import PLAN, Plan
+from ortbench.plan.options import Option, RawOptions, declared
+from ortbench.plan.plan import Plan
+from ortbench.plan.registry import options_for
 from ortbench.plan.target import PARALLEL, Target
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ def side_plans(given: RawOptions, command: str, plan_of: Callable[[RawOptions], 
     """A plan for each side of a command, as `plan_of` makes it of what was given for the side; `BadInput`: an option that cannot be
     read, or that is for one EP where there are several."""
     mixed = "shape-order" in given  # lists of shapes are of one configuration then
-    options = (it for it in options_of(*PLAN) if it.is_of(command) and not (mixed and it.of_shapes))
+    options = [it.of(command) for it in options_for(command) if not (mixed and it.of_shapes)]
     sides = []
-    for side in sides_of(given, [it.of(command) for it in options]):
+    for side in sides_of(given, options):
         if isinstance(given.get("execution-mode"), Several) and side["execution-mode"] != PARALLEL:
             side = {
                 flag: value for flag, value in side.items() if flag != "inter-op-threads"

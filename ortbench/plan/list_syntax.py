@@ -31,6 +31,8 @@ class Listed(NamedTuple):
     # gives the parts, from what a command line gives or, of a table, the text of an entry; takes what messages call it and the
     # option's name too, and raises `BadInput` for what is no list
     each: Callable[[Any, str, str], Sequence[Any]]
+    python: str = ""  # of a table, the type of an entry's value in Python, and how several are written there
+    in_python: str = ""
 
 
 def _each_word(given: Sequence[str], _: str, option: str) -> Sequence[str]:
@@ -91,5 +93,12 @@ def _parts(text: str, said: str, option: str) -> list[str]:
 REPEATED = Listed("", _each_word)
 CHOICES = Listed("basic,all", _parts)
 WHOLES = Listed("1,2", _each_whole)
-SIZES = Listed("NAME=1,8 or 1..8", _each_size)
-SHAPES = Listed("NAME:1x3,8x3", _each_shape)
+SIZES = Listed(
+    "NAME=1,8 or 1..8", _each_size, "int | str | Sequence[int | str]", '{"name": [1, 8]} or {"name": "1..8"}'
+)
+SHAPES = Listed(
+    "NAME:1x3,8x3",
+    _each_shape,
+    "str | Sequence[int] | Sequence[Sequence[int] | str]",
+    '{"name": [[1, 3], [8, 3]]} or {"name": "1x3,8x3"}',
+)

@@ -14,20 +14,13 @@ from ortbench.core.errors import BadInput
 from ortbench.core.expressions import named_dims, names_in
 from ortbench.model.schema import Tensor
 from ortbench.model.settings import OF_SESSION
-from ortbench.plan.bandwidth_plan import CopyPlan
 from ortbench.plan.configurations import MAX_SIDES
 from ortbench.plan.list_syntax import alone
-from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import finite
-from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option, options_of
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN
-from ortbench.plan.registry import owners_in_features
-from ortbench.plan.sweep_plan import Swept
-from ortbench.plan.tune_plan import TuneOptions
+from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option
+from ortbench.plan.registry import options_for
 
 _PROGRAM = "ortbench"
-_OWNERS = (*PLAN, LoadPlan, Swept, TuneOptions, CopyPlan, OutputOptions)
 _RECORDED = {"ep", "ep-library", *(it.option for it in OF_SESSION)}  # what a result has of its session
 _WRITES = "optimized-model"  # a file, beside the options of the panel WRITTEN
 _ELSEWHERE = (RUNS, INPUT, LOOP)  # the panels of what other commands carry out too
@@ -132,8 +125,7 @@ def name_of(command: Sequence[str]) -> str:
 @cache
 def _options(command: str) -> dict[str, Option]:
     """The options of a command by their flags, as it has them."""
-    owners = (*owners_in_features(command), *_OWNERS)
-    return {it.flag: it.of(command) for owner in owners for it in options_of(owner) if it.is_of(command)}
+    return {it.flag: it.of(command) for it in options_for(command)}
 
 
 def _typed(command: Sequence[str]) -> tuple[list[str], str, list[str]]:

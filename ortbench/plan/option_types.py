@@ -49,7 +49,7 @@ class OptionType(NamedTuple):
     # which texts are paths, that a suite writes relative to its file
     is_path: Callable[[str], bool] | None = None
     of_options: bool = False  # its value is of other options, by their names: as if each of these had been given
-    python: str = "str"  # the type of what a call from Python gives, see `ortbench.api.values`
+    python: str = "str"  # the type of what a call from Python gives, in the names of `ortbench.api.values`
 
     def with_paths(self, value: Any, to: Callable[[str], str]) -> Any:
         """A value with something else in place of its paths; other values as they are."""
@@ -352,6 +352,9 @@ TEXTS = OptionType('"text" or a list', texts_of, lambda given, option: tuple(giv
 PATHS = TEXTS._replace(example='"path" or a list', is_path=bool)
 LIBRARIES = TEXTS._replace(example='"path or package" or a list', is_path=is_library, python="Place | Sequence[Place]")
 PATH = OptionType("", text_of, is_path=bool, python="Place")
+ARRAYS = PATH._replace(python="Place | Arrays")
+ARRAY_SETS = PATHS._replace(python="Place | Sequence[Place | Arrays]")
+MODEL = PATH._replace(python="Model")
 PLACE = OptionType(
     "", text_of, lambda given, option: Path(given), python="Place"
 )  # where something is written or found that belongs to no suite

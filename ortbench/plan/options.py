@@ -16,7 +16,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
 from ortbench.model.settings import OF_LOOP, OF_SESSION, Setting
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
-from ortbench.plan.option_types import SWITCH, TEXT, TIME, OptionType, or_default
+from ortbench.plan.option_types import SWITCH, TEXT, TEXTS, TIME, OptionType, or_default
 
 # The panels, in the order in which help shows them.
 RUNS, MODE, LOOP, LOAD, INPUT = "What runs", "Modes", "Loop", "Load", "Inputs"
@@ -37,11 +37,12 @@ SIDE_BY_SIDE = ("run", "loop", "load", "side by side")  # those that measure sev
 SWEPT = "sweep"  # the one that measures several shapes in a session
 SHAPED = (SWEPT, "soak")  # those to which a list is of shapes
 TUNED = "tune"  # the one that searches settings, of lists among these values
+PYTHON = "python"  # in `per`: what is declared otherwise for `import ortbench`
 BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
 
 RawOptions = Mapping[str, Any]  # by their long names without dashes the values of what was given, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name
-Owner = type | Sequence["Option"]
+Owner = type | Sequence[Any]  # a dataclass whose fields declare options, or owners and options
 
 
 class Option(NamedTuple):
@@ -59,6 +60,7 @@ class Option(NamedTuple):
     common: tuple[str, ...] = ()
     per: Mapping[str, Mapping[str, Any]] = {}  # by command, what is declared otherwise there
     suite: bool = True  # whether a suite has it
+    python: bool = True  # whether `import ortbench` has it: its calls write and print nothing
     only_live: bool = False  # says how to measure, so that it is nothing for a result that has been measured
     twin: bool = False  # the baseline of a live gate can have another one, by ``--baseline-set``
     lists: Listed | None = None  # how `ortbench run` takes several values, each for a side of its own; None without
@@ -111,24 +113,27 @@ class Option(NamedTuple):
         """Whether a command's ``--help`` shows it, also where there are many."""
         return not _names(command).isdisjoint(self.common)
 
-    def of(self, command: str) -> Option:
-        """As a command has it, or a suite; all but `SIDE_BY_SIDE` take no lists, and `SHAPED` take those of shapes."""
-        names = _names(command)
+    def of(self, command: str, one_result: bool = False) -> Option:
+        """As a command has it, or a suite. `SIDE_BY_SIDE` take lists of settings, `SHAPED` those of shapes, and a call from Python, which
+        gives `one_result`, the latter alone."""
+        names = _names(command) | ({PYTHON} if one_result else set())
         changes = {key: value for name, it in self.per.items() if name in names for key, value in it.items()}
         here = self._replace(**{**changes, **_further(command).get(self.flag, {})})
         if here.lists is None:
             return here
-        if command in SHAPED and here.of_shapes:
-            told = f"{here.help} Each of a list ({here.lists.example}) is a shape."
-            return here._replace(help=told, lists=here.lists._replace(example=""))
-        if command == "suite" and here.of_shapes:  # for its sweeps
-            return here._replace(lists=here.lists._replace(example=""))
+        listed, is_side_by_side = here.lists._replace(example=""), not names.isdisjoint(SIDE_BY_SIDE)
+        if here.of_shapes and not names.isdisjoint((*SHAPED, PYTHON) if command == "load" else SHAPED):
+            return here._replace(help=f"{here.help} Each of a list ({here.lists.example}) is a shape.", lists=listed)
+        if here.of_shapes and command == "suite":  # for its sweeps
+            return here._replace(lists=listed)
+        if one_result:
+            return here._replace(lists=None)
+        if here.lists is REPEATED and here.kind.entries is None and is_side_by_side:
+            return here._replace(kind=TEXTS, help=f"{here.help} Several take turns.")
         if command == TUNED and here.lists is not REPEATED and not here.of_shapes:
             told = f"{here.help} Each of a list ({here.lists.example}) is tried."
-            return here._replace(help=told, kind=here.kind._replace(word=str), lists=here.lists._replace(example=""))
-        several = is_side_by_side(command) or (
-            command == TUNED and here.kind.entries is not None and not here.of_shapes
-        )
+            return here._replace(help=told, kind=here.kind._replace(word=str), lists=listed)
+        several = is_side_by_side or (command == TUNED and here.kind.entries is not None and not here.of_shapes)
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
     def read(self, given: Any) -> Any:
@@ -170,11 +175,6 @@ class Option(NamedTuple):
 _OF_CORE = features.Command("", 0, "", "")  # of which the options themselves say what it takes
 
 
-def is_side_by_side(command: str) -> bool:
-    """Whether a command measures several settings side by side."""
-    return not _names(command).isdisjoint(SIDE_BY_SIDE)
-
-
 def _names(command: str) -> set[str]:
     """A command, and the groups that its record says it is in."""
     return {command, *features.commands().get(command, _OF_CORE).option_groups}
@@ -200,8 +200,14 @@ def declared(owner: type) -> dict[str, Option]:
 
 def options_of(*owners: Owner) -> list[Option]:
     """The options of dataclasses, and those that are declared by themselves, each once."""
-    found = (it for owner in owners for it in (_options_in(owner) if isinstance(owner, type) else owner))
-    return list({it.flag: it for it in found}.values())
+    found: dict[str, Option] = {}
+    for owner in owners:
+        if isinstance(owner, Option):
+            found.setdefault(owner.flag, owner)
+            continue
+        for it in _options_in(owner) if isinstance(owner, type) else options_of(*owner):
+            found.setdefault(it.flag, it)
+    return list(found.values())
 
 
 def _options_in(owner: type) -> Iterator[Option]:

@@ -9,14 +9,17 @@ from pathlib import Path
 
 from ortbench.core import features
 from ortbench.plan.option_types import FLAG, PATH, PLACE, TEXT
-from ortbench.plan.options import MEASURED, OFTEN, RUNS, WRITTEN, Option, is_file, option
+from ortbench.plan.options import MEASURED, OFTEN, PYTHON, RUNS, WRITTEN, Option, is_file, option
 
 REPORTS = Path("reports")
 
 _MEASURES = ("run", "loop", "chain", "load", "sweep", "soak", "gate", "bandwidth", "tune", "measures")
-_written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
+_OUT_IN_PYTHON = "The folder in which a folder of its own is made for what is measured; by default nothing is written."
+_written = partial(option, panel=WRITTEN, kind=TEXT, suite=False, python=False)
 _FILES = tuple(
-    Option(flag, "PATH", it.help, WRITTEN, commands=it.commands, common=it.common, per=it.per, suite=False)
+    Option(
+        flag, "PATH", it.help, WRITTEN, commands=it.commands, common=it.common, per=it.per, suite=False, python=False
+    )
     for flag, it in features.writers().items()
 )
 
@@ -27,11 +30,11 @@ class OutputOptions:
 
     out: Path = _written(
         "out", "DIR", "Write the result's folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,
-        only_live=True, common=OFTEN,
+        python=True, only_live=True, common=OFTEN, per={PYTHON: {"help": _OUT_IN_PYTHON, "default": None}},
     )  # fmt: skip
     bandwidth: Path | None = option(
         "bandwidth", "PATH", "Compare the copies with this result of 'ortbench bandwidth'.", MEASURED, kind=PLACE,
-        commands=("run",), suite=False, shown="the newest in --out that fits",
+        commands=("run",), suite=False, shown="the newest in --out that fits", per={PYTHON: {"shown": "the newest in --out that fits; none without --out"}},
     )  # fmt: skip
     check: str | None = option(
         "check", "LIBRARY", "Check whether a plugin EP's library keeps the EP contract.", RUNS,

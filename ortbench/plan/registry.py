@@ -1,4 +1,4 @@
-"""What features add to plans: options of their own, and plans of their own kinds."""
+"""The options of each command, from where the core and features declare them; and the plans of the kinds of features."""
 
 from __future__ import annotations
 
@@ -7,9 +7,37 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ortbench.core.features import features, module_of
-from ortbench.plan.options import Owner, options_of
+from ortbench.core.features import features
+from ortbench.plan.options import Option, Owner, options_of
 from ortbench.plan.plan import Plan
+
+# What declares the options of the core, in the order in which help shows them, and the commands that it is for; none: all.
+_OF_CORE: dict[str, tuple[str, ...]] = {
+    "gates.baseline:CANDIDATE": ("gate",),
+    "gates.baseline:UNDER_LOAD": ("gate",),
+    "gates.limits:Limits": ("gate",),
+    "plan.compare_options:COMPARED": ("compare",),
+    "gates.baseline:STORED_BASELINE": ("gate", "compare"),
+    "gates.baseline:TYPED_BASELINE": ("gate",),
+    "plan.plan:PLAN": (),
+    "plan.load_plan:LoadPlan": ("load", "gate"),
+    "plan.sweep_plan:Swept": ("sweep",),
+    "plan.bandwidth_plan:CopyPlan": ("bandwidth",),
+    "plan.tune_plan:TuneOptions": ("tune",),
+    "plan.output_options:OutputOptions": (),
+}
+
+
+@cache
+def options_for(command: str) -> list[Option]:
+    """The options that a command takes, as they are declared; `Option.of` has them as that command does."""
+    of_core = [_named(*name.split(":")) for name, commands in _OF_CORE.items() if command in commands or not commands]
+    found: dict[str, Option] = {}
+    for owner in (*owners_in_features(command), *of_core):
+        for it in options_of(owner):
+            if it.is_of(command):
+                found.setdefault(it.flag, it)
+    return list(found.values())
 
 
 @cache
@@ -41,4 +69,8 @@ def flags_of_kinds() -> dict[str, set[str]]:
 
 
 def _of_plan(feature: str, name: str) -> Any:
-    return getattr(import_module(module_of(feature, "plan")), name)
+    return _named(f"features.{feature}.plan", name)
+
+
+def _named(module: str, name: str) -> Any:
+    return getattr(import_module(f"ortbench.{module}"), name)

@@ -63,7 +63,7 @@ class Soak(Part):
 
     tried: str | None = option(
         "try", "WHAT", f"Compare with configurations that may need less memory: {ARENA}.", MEASURED, check=one_of((ARENA,)),
-        commands=("soak",), suite=False, only_live=True,
+        commands=("soak",), suite=False, python=False, only_live=True,
     )  # fmt: skip
 
     reopen: int | None = option(

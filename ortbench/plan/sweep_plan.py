@@ -12,10 +12,11 @@ from ortbench.core.paths import check_readable
 from ortbench.model.slo import Slo, parse_slo
 from ortbench.plan.configurations import ends, side_names, sides_of
 from ortbench.plan.list_syntax import alone
-from ortbench.plan.option_types import FLAG, PATHS, OptionType, text_of
+from ortbench.plan.option_types import ARRAY_SETS, FLAG, OptionType, text_of
 from ortbench.plan.options import INPUT, MEASURED, SWEPT, Option, RawOptions, declared, make, option, options_of
 from ortbench.plan.plan import PLAN, Loop, Plan, check
 from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.registry import options_for
 
 MAX_SHAPES = 64  # each has buffers of its own in every mode
 OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.of_shapes or it.flag == "range")
@@ -29,7 +30,7 @@ SLO = OptionType('"p99=20ms"', text_of, parse_slo)
 class Swept:
     data: tuple[str, ...] = _swept(
         "data", "PATH", "Sweep over real inputs: .npz files, or folders of input_0.pb, ...", panel=INPUT,
-        kind=PATHS, default=(), common=(SWEPT,),
+        kind=ARRAY_SETS, default=(), common=(SWEPT,),
     )  # fmt: skip
     slo: Slo | None = _swept(
         "slo", "STAT=TIME", "Set the limit for the best shape: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
@@ -77,7 +78,7 @@ def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: C
             if it.flag in given:
                 raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
         return _of_data(plan_of(model, given, command, needed), swept)
-    options = [it.of(SWEPT) for it in options_of(*PLAN) if it.is_of(SWEPT)]
+    options = [it.of(SWEPT) for it in options_for(SWEPT)]
     plans = [plan_of(model, side, command, needed) for side in sides_of(given, options, MAX_SHAPES, "shapes")]
     if len(plans) < 2:
         reason = "such as --dim batch=1,2,4..64; 'ortbench inspect' lists a model's dimensions"

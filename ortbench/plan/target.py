@@ -26,7 +26,6 @@ from ortbench.plan.options import (
     OFTEN,
     OPENED,
     RUNS,
-    SIDE_BY_SIDE,
     SINGLE,
     at_least,
     exists,
@@ -56,7 +55,6 @@ OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
 _EP = "Run on this EP: auto, cpu, cuda, webgpu, ..., a package or a library."
 _PYTHON = "Measure the ONNX Runtime of this interpreter, or environment."
-_SEVERAL = "Several take turns."
 _COMMA = "V may contain commas."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
@@ -118,7 +116,6 @@ class Target:
         "ep", "NAME", _EP, default="auto", suite=False, lists=REPEATED,
         commands=(*_PLACED, "bandwidth"), common=(*OFTEN, "gate"),
         per={
-            **{it: {"kind": types.TEXTS, "help": f"{_EP} {_SEVERAL}"} for it in SIDE_BY_SIDE},
             "inspect": {"default": None, "help": "Also show on which EP each node would run."},
         },
     )  # fmt: skip
@@ -196,7 +193,6 @@ class Target:
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=types.PATH, check=is_interpreter, lists=REPEATED,
         shown="ortbench's own", commands=(*_PLACED, "chain", "bandwidth", "devices"),
-        per={it: {"kind": types.TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
     )  # fmt: skip
     several_eps: bool = False
 
@@ -215,13 +211,13 @@ class Inputs:
         "input",
         "PATH",
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
-        kind=types.PATH,
+        kind=types.ARRAYS,
         check=exists,
         commands=(*SINGLE, "loop", "load", "sessions", "soak"),
         common=OFTEN,
     )
     expect: str | None = _input(
-        "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.PATH, check=exists,
+        "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.ARRAYS, check=exists,
         commands=(*SINGLE, "loop", "load", "sessions", "soak", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(

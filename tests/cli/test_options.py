@@ -33,6 +33,7 @@ from ortbench.plan.list_syntax import REPEATED
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import (
+    ARRAYS,
     CLOCK,
     DIMS,
     FLAG,
@@ -40,6 +41,7 @@ from ortbench.plan.option_types import (
     LENGTHS,
     LIBRARIES,
     MODE_NAMES,
+    MODEL,
     MODES_ALONE,
     NUMBER,
     PAIRINGS,
@@ -92,6 +94,8 @@ WORDS: list[tuple[OptionType, str, str]] = [
     (TEXTS, "cpu", '"cpu"'),
     (PATH, "m.onnx", '"m.onnx"'),
     (PLACE, ".", ""),
+    (ARRAYS, "m.onnx", '"m.onnx"'),
+    (MODEL, "m.onnx", '"m.onnx"'),
     (WHOLE, "7", "7"),
     (NUMBER, "0.25", "0.25"),
     (FLAG, "", "true"),
@@ -355,7 +359,8 @@ def test_what_is_written_is_what_was_asked_for(option: Option, folder: Path, mon
         typed = [option.name] if option.kind is FLAG else [option.name, "it"]
         (folder / "it").touch()
         _, _, wanted = asked(folder, monkeypatch, command, [*looped(command, option), *typed])
-        assert str(getattr(wanted, option.parameter)) == ("True" if option.kind is FLAG else "it")
+        value = getattr(wanted, option.parameter, wanted.files.get(option.flag))
+        assert str(value) == ("True" if option.kind is FLAG else "it")
 
 
 def test_what_says_how_to_measure_is_for_live_gates_alone(folder: Path) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
-from ortbench.api import values
 from ortbench.api.commands import read_call, until_interrupted, whole
 from ortbench.api.results import Saved, markdown_of, tables_of
 from ortbench.api.running import measuring
@@ -81,8 +80,8 @@ class Bandwidth(Saved):
         return f"<ortbench.Bandwidth {visible(self.target['ep'])}: {', '.join(said) or FAILED}>"
 
 
-@takes(values.BandwidthOptions)
-def bandwidth(*, progress: Tell | None = None, **options: Unpack[values.BandwidthOptions]) -> Bandwidth:
+@takes
+def bandwidth(*, progress: Tell | None = None, **options: Any) -> Bandwidth:
     """Measure how fast tensors are copied to and from a device.
 
     Returns:

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from ortbench.cli.options import command_line, takes
+from ortbench.cli.options import command_line
 from ortbench.plan.bandwidth_plan import CopyPlan, check
 from ortbench.plan.options import RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan_builder import target_of
-from ortbench.plan.target import Target
 
 
-@takes(Target, CopyPlan, OutputOptions)
 def bandwidth(given: RawOptions) -> None:
     """Over sizes, in both directions, with pageable and with pinned host memory."""
     plan = make(CopyPlan, given, target=target_of(given), command=command_line())

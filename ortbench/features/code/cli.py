@@ -5,20 +5,19 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli.options import Model, command_line, takes
+from ortbench.cli.options import Model, command_line
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import is_folder
 from ortbench.features.code.feature import DURATION_S
 from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES
 from ortbench.plan.options import WRITTEN, RawOptions
-from ortbench.plan.plan import PLAN, Plan, check
+from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import generates, plan_of
 from ortbench.plan.target import POLICIES
 
 _REPLACEABLE = (HOST_ACCESSIBLE, DEVICE, CPU)  # modes, from the one that copies least
 
 
-@takes(*PLAN)
 def code(
     given: RawOptions,
     model: Model,

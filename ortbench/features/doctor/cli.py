@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli.options import takes
 from ortbench.plan.options import RawOptions, check_values
-from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan_builder import target_of
-from ortbench.plan.target import Target
 
 
-@takes(Target, OutputOptions)
 def doctor(
     given: RawOptions,
     no_noise: Annotated[bool, typer.Option("--no-noise", help="Skip the measurement of this machine's noise.")] = False,

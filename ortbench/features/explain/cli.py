@@ -5,11 +5,9 @@ from typing import Annotated
 import typer
 
 from ortbench.cli import commands
-from ortbench.cli.options import takes
 from ortbench.plan.options import RawOptions
 
 
-@takes()
 def explain(
     given: RawOptions,
     words: Annotated[

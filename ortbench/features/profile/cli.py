@@ -8,14 +8,13 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.measure import ModelOrChain
-from ortbench.cli.options import command_line, takes
+from ortbench.cli.options import command_line
 from ortbench.plan.options import MEASURED, RawOptions, make
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN, check
+from ortbench.plan.plan import check
 from ortbench.plan.plan_builder import plan_or_loop
 
 
-@takes(*PLAN, OutputOptions)
 def profile(
     given: RawOptions,
     model: ModelOrChain,
