@@ -16,8 +16,6 @@ _HOMES = {
         "chain",
         "load",
         "sweep",
-        "start",
-        "soak",
         "gate",
         "compare",
         "devices",

@@ -28,8 +28,7 @@ from ortbench.plan.load_plan import load_of, plan_under_load
 from ortbench.plan.options import RawOptions, check_values, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check, check_amount
-from ortbench.plan.plan_builder import inspection_of, loop_of, run_of, soak_of, target_of
-from ortbench.plan.registry import plans_of_features
+from ortbench.plan.plan_builder import inspection_of, loop_of, run_of, target_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", bound=Saved)
@@ -75,7 +74,7 @@ def run(model: Model, *, progress: Tell | None = None, **options: Any) -> Result
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
     """
-    return _run("run", model, options, progress, run_of)
+    return measure_model("run", model, options, progress, run_of)
 
 
 @takes
@@ -85,30 +84,10 @@ def loop(model: Model, *, progress: Tell | None = None, **options: Any) -> Resul
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
     """
-    return _run("loop", model, options, progress, loop_of)
+    return measure_model("loop", model, options, progress, loop_of)
 
 
-@takes
-def start(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
-    """Measure the start-up of fresh processes to the first inference.
-
-    Returns:
-        what was measured, with all samples; where no process could be measured it says why, and raises nothing.
-    """
-    return _run("start", model, options, progress, plans_of_features()["start"])
-
-
-@takes
-def soak(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
-    """Measure a model for a long time: whether memory grows.
-
-    Returns:
-        what was measured, with the readings of memory; a mode that could not be measured says why, and raises nothing.
-    """
-    return _run("soak", model, options, progress, soak_of)
-
-
-def _run(
+def measure_model(
     command: str, model: Model, options: Mapping[str, Any], tell: Tell | None, made: Callable[..., Plan]
 ) -> Result:
     with read_call(command, options, model=model) as call:

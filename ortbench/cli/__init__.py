@@ -23,7 +23,6 @@ _OF_CORE = {
     "loop": Command(MEASURE, 20, "Measure a decoder that generates, or a model in a loop.", "loops.md", "measure"),
     "chain": Command(MEASURE, 30, "Measure models one after the other: what their links cost.", "chains.md", "measure"),
     "sweep": Command(MEASURE, 40, "Measure a model over shapes: which has the most items/s.", "sweeps.md", "axes"),
-    "soak": Command(MEASURE, 60, "Measure a model for a long time: whether memory grows.", "soak.md", "measure"),
     "tune": Command(MEASURE, 70, "Search the session settings that are best for a model.", "tune.md", "axes"),
     "suite": Command(MEASURE, 90, "Measure models, EPs and shapes as a TOML file says.", "suites.md", "folders"),
     "suite merge": Command(

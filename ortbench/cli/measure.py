@@ -1,4 +1,4 @@
-"""`ortbench run`, `loop`, `soak` and `chain`: a model or a chain as one plan has it."""
+"""`ortbench run`, `loop` and `chain`: a model or a chain as one plan has it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ortbench.plan.configurations import side_plans
 from ortbench.plan.options import RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check, check_amount
-from ortbench.plan.plan_builder import loop_of, run_of, soak_of, tried
+from ortbench.plan.plan_builder import loop_of, run_of
 
 ModelOrChain = Annotated[
     str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file, or a chain, a TOML file.")
@@ -34,20 +34,20 @@ def loop(given: RawOptions, model: ModelOrFolder) -> None:
     measure_plans(given, partial(loop_of, model, command=command_line()), "loop")
 
 
-def soak(given: RawOptions, model: Model) -> None:
-    """Several shapes (--dim NAME=16,64,512) are one stream of inferences. Ctrl-C ends it and keeps everything."""
-    measure_plans(given, partial(soak_of, model, command=command_line()))
-
-
-def measure_plans(given: RawOptions, planned: Callable[[RawOptions], Plan], command: str = "") -> None:
-    """Carry a command out; one that is named measures lists of settings side by side."""
+def measure_plans(
+    given: RawOptions,
+    planned: Callable[[RawOptions], Plan],
+    command: str = "",
+    plans_of: Callable[[Plan], list[Plan]] = lambda plan: [plan],
+) -> None:
+    """Carry a command out; one that is named measures lists of settings side by side, another what its plan comes to."""
     check_amount(given)
     from ortbench.jobs import run as job
     from ortbench.jobs.publishing import check_wanted
 
     wanted = make(OutputOptions, given)
     check_wanted(wanted)
-    plans = side_plans(given, command, planned) if command else tried(planned(given))
+    plans = side_plans(given, command, planned) if command else plans_of(planned(given))
     refuse_json(plans, wanted)
     for plan in plans:
         check(plan)

@@ -18,9 +18,8 @@ from ortbench.plan.option_types import FLAG, MODEL, PATH, OptionType, or_default
 from ortbench.plan.options import BASELINE, COMPARED, LIMIT, LOAD, RUNS, Option, RawOptions, declared, options_of, twin
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
-from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop, soak_of
+from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop
 from ortbench.plan.registry import plans_of_features
-from ortbench.plan.soak_plan import SOAKED
 from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
@@ -126,10 +125,8 @@ def has_live_baseline(given: RawOptions) -> bool:
 
 
 def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits: Limits) -> Plan:
-    """The candidate's plan: of a soak or of starts where a suite says so, of starts too where the gate has a metric of them, else of
-    inferences or loops; see `plan_or_loop`."""
-    if SOAKED.flag in given:
-        return soak_of(model, given, command)
+    """The candidate's plan: of a feature's kind where a suite says so or the gate has a metric of it, else of inferences or loops; see
+    `plan_or_loop`."""
     kinds = plans_of_features()
     kind = next((it for it in kinds if it in given or it in limits.kinds), "")
     return kinds.get(kind, plan_or_loop)(model, given, command, limits.needed())

@@ -44,6 +44,7 @@ from ortbench.model.result import OK, Case, Result, work_of
 from ortbench.model.schema import SloRate
 from ortbench.model.slo import Slo
 from ortbench.plan.options import RawOptions
+from ortbench.plan.registry import limits_of_kinds
 
 NODES = "cpu nodes"  # the check of those that fall back to the CPU
 _METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
@@ -59,8 +60,11 @@ def refuse_limits(kind: str, limits: Limits) -> None:
     known = kind_of(kind)
     if limits.slo and "slo" not in known.checks:
         raise BadInput("--slo is a limit of a load or a sweep: 'ortbench load' makes a result to check", "--slo")
-    if limits.max_growth is not None and "max-growth" not in known.checks:
-        raise BadInput("--max-growth is of a soak: 'ortbench soak' makes a result to check", "--max-growth")
+    for flag in limits.own:
+        if flag not in known.checks:
+            of_kind, _ = limits_of_kinds()[flag]
+            reason = f"is of {kind_of(of_kind).noun}: 'ortbench {of_kind}' makes a result to check"
+            raise BadInput(f"--{flag} {reason}", f"--{flag}")
     refuse_copy_share(limits, kind, known.noun)
 
 

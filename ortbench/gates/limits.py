@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from ortbench.analysis.comparing import verdict
 from ortbench.core import units
@@ -16,6 +17,7 @@ from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import MODES_ALONE, SHARE, SIZE, SPEEDUPS, WHOLE
 from ortbench.plan.options import LIMIT, RawOptions, check_values, declared, make, not_negative, option
+from ortbench.plan.registry import limits_of_kinds
 
 _MEMORY = ("device_memory", "host_memory")
 
@@ -68,10 +70,6 @@ class Limits:
     max_host_memory: int | None = _limit(
         "max-host-memory", "SIZE", "Allow a mode at most this much host memory: 512MiB.", kind=SIZE
     )
-    # by how much memory may grow in 1,000 inferences of a soak, bytes
-    max_growth: int | None = _limit(
-        "max-growth", "SIZE", "Allow a soak at most this growth per 1,000 inferences: 1MB.", kind=SIZE
-    )
     # how far outputs may have moved: by metric of outputs, what it must be at least, or at most, as the metric has it
     outputs: Mapping[str, float] = _limit(
         "limit", "METRIC=X", "Limit how far outputs moved: outputs.sqnr=30, outputs.top1=99%.", kind=FIGURES, default={},
@@ -80,6 +78,8 @@ class Limits:
     require_modes: tuple[str, ...] = _limit(
         "require-mode", "MODE", "Require a mode to work.", kind=MODES_ALONE, default=()
     )
+
+    own: Mapping[str, Any] = field(default_factory=dict)  # limits of features' kinds, by option
 
     @property
     def any(self) -> bool:
@@ -123,7 +123,8 @@ def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Li
     Raises `BadInput` for a mode that there is not.
     """
     regression = given.get("max-regression", SHARE.parse(USUAL_REGRESSION, "")) if has_baseline else None
-    limits = make(Limits, given, modes=tuple(modes), slo=given.get(SLO.flag, {}), max_regression=regression)
+    own = {flag: given[flag] for flag in limits_of_kinds() if flag in given}
+    limits = make(Limits, given, modes=tuple(modes), slo=given.get(SLO.flag, {}), max_regression=regression, own=own)
     check_values(limits)
     for name in modes:
         if name not in ALL_MODES:

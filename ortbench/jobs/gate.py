@@ -45,9 +45,8 @@ from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.options import LOAD, RawOptions, declared, make, options_of, twin
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Observer, Plan, check
-from ortbench.plan.plan_builder import held_modes, live, soak_of, weighing
-from ortbench.plan.registry import options_for
-from ortbench.plan.soak_plan import Soak
+from ortbench.plan.plan_builder import held_modes, live, weighing
+from ortbench.plan.registry import flags_of_kinds, limits_of_kinds, options_for, plans_of_features
 from ortbench.plan.target import Inputs
 from ortbench.report.gate import build_gate, gate_screen, verdict_report
 from ortbench.report.markdown import markdown
@@ -107,10 +106,13 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
             raise BadInput(
                 f"{it.name} is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'", it.name
             )
-    if limits.max_growth is not None:
-        return _of_soak(given, limits, typed, is_contest)
-    if (flag := next((it.flag for it in options_of(Soak) if it.flag in given), None)) is not None:
-        raise BadInput(f"--{flag} is of a soak: add --max-growth SIZE", f"--{flag}")
+    if limits.own:
+        return _of_kind(given, limits, typed, is_contest)
+    for kind, limit in limits_of_kinds().values():
+        for flag in flags_of_kinds()[kind]:
+            if flag in given:
+                reason = f"is of {kind_of(kind).noun}: add {limit.name} {limit.metavar}"
+                raise BadInput(f"--{flag} {reason}", f"--{flag}")
     plan = weighing(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans: tuple[Plan, ...] = (plan,)
     if is_contest:
@@ -142,13 +144,15 @@ def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_co
     return AskedGate(limits, "force" in given, plans, load=put)
 
 
-def _of_soak(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
-    """A live gate of a soak; `BadInput` for options or limits that a soak has not, or a baseline."""
+def _of_kind(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
+    """A live gate of a feature's kind, whose limit was given; `BadInput` for options or limits that the kind has not, or a baseline."""
+    kind, limit = limits_of_kinds()[next(iter(limits.own))]
     if is_contest or "chain" in given:
-        raise BadInput("--max-growth soaks one model: name it with --model, without a baseline", "--max-growth")
-    _refuse_others("soak", given)
-    refuse_unchecked("soak", given)
-    plan = soak_of(given["model"], given, typed)
+        reason = f"measures {kind_of(kind).noun} of one model: name it with --model, without a baseline"
+        raise BadInput(f"{limit.name} {reason}", limit.name)
+    _refuse_others(kind, given)
+    refuse_unchecked(kind, given)
+    plan = plans_of_features()[kind](given["model"], given, typed)
     check(plan)
     return AskedGate(limits, "force" in given, (plan,))
 
@@ -283,7 +287,7 @@ def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place
     else:
         judge = LiveLoadGate(asked.limits, planned(plans[0].modes, asked.load))
     check_inputs = None if asked.force else LiveGate.check_inputs
-    decides = None if plans[0].soak is not None else judge  # a soak goes on as long as it is asked to
+    decides = None if asked.limits.own else judge  # what a kind's limit is for goes on as long as it is asked to
     found = measure(plans, place, names, asked.load, decides, check_inputs, quiet, observer=observer)
     if found.interrupted:
         return None

@@ -21,7 +21,7 @@ from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.streams import shape_requests
 from ortbench.model.protocol import LoadBlock, LoadClients, LoadRuns, LoadServed, pack, unpack
 from ortbench.model.schema import OWN, PROCESS
-from ortbench.plan.soak_plan import begun_by
+from ortbench.plan.stream_plan import begun_by
 
 if TYPE_CHECKING:
     from ortbench.analysis.loads.queueing import Moments

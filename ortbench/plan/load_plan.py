@@ -26,7 +26,7 @@ from ortbench.plan.sweep_plan import list_in
 
 if TYPE_CHECKING:
     from ortbench.model.schema import LoadSetup
-    from ortbench.plan.soak_plan import Stream
+    from ortbench.plan.stream_plan import Stream
 
 SESSIONS = (SHARED, OWN, PROCESS)
 POISSON, UNIFORM, FILE = "poisson", "uniform", "file"
@@ -39,6 +39,7 @@ MOST_CLIENTS = 256
 _MOST_RATE = 1e6  # a second: above that the clock's own cost is what is measured
 _USUAL_CLIENTS = (1, 2, 4, 8)
 _DURATION_S = 2.0
+_MAX_SHAPES = 64  # each client has inputs and outputs of its own
 
 
 def usual_concurrency(cores: int) -> tuple[int, ...]:
@@ -238,7 +239,7 @@ def plan_under_load(model: str, given: RawOptions, command: tuple[str, ...] = ()
         is_known = SHORT_NAMES.get(plan.target.ep, plan.target.ep) == CPU_EP  # where modes hardly differ
         return replace(plan, modes=(CPU,) if is_known else plan.modes, on_host=(CPU,))
 
-    return streamed("load", given, planned) if mixing else planned(given)
+    return streamed("load", given, planned, _MAX_SHAPES) if mixing else planned(given)
 
 
 def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:

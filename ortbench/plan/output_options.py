@@ -13,7 +13,7 @@ from ortbench.plan.options import MEASURED, OFTEN, PYTHON, RUNS, WRITTEN, Option
 
 REPORTS = Path("reports")
 
-_MEASURES = ("run", "loop", "chain", "load", "sweep", "soak", "gate", "bandwidth", "tune", "measures")
+_MEASURES = ("run", "loop", "chain", "load", "sweep", "gate", "bandwidth", "tune", "measures")
 _OUT_IN_PYTHON = "The folder in which a folder of its own is made for what is measured; by default nothing is written."
 _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False, python=False)
 _FILES = tuple(

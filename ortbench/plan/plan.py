@@ -46,14 +46,13 @@ from ortbench.plan.options import (
     not_negative,
     option,
 )
-from ortbench.plan.soak_plan import Soak, Stream
+from ortbench.plan.stream_plan import Stream
 from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Target
 
 # Entries of the session's configuration by which threads sleep at once where they wait for work.
 NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 
-SOAK_DURATION_S = 60.0
 LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
 PROCESSES = 5  # that a run is measured in, unless told otherwise
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
@@ -130,23 +129,22 @@ class Loop:
 
     warmup: int | None = _measured(
         "warmup", "N", "Warm each mode up with N inferences.", kind=WHOLE, check=not_negative, shown="0.5 s",
-        commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}, "soak": {"help": "Run N inferences before the first reading.", "shown": "1"}},
+        commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}},
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=check_seconds,
-        commands=("run", "gate", "loop", "chain", "sweep", "soak", "tune", "sessions"), common=(*OFTEN, "gate"),
+        commands=("run", "gate", "loop", "chain", "sweep", "tune", "sessions"), common=(*OFTEN, "gate"),
         per={
             "run": {"shown": "until processes agree"},
-            "soak": {"help": "Run inferences for TIME.", "default": SOAK_DURATION_S},
             "sweep": {"help": "Measure each shape and mode for at most TIME.", "default": 2.0},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most TIME."},
             "tune": {"help": "Measure each of the best configurations for at most TIME.", "shown": f"5s, or what {PROCESSES} processes take"},
         },
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop", "chain", "sweep", "soak"),
-        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep", "soak"),
-        per={"soak": {"help": "Run N inferences instead of --duration."}, "sweep": {"help": "Measure N inferences of each instead of --duration."}, "loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}},
+        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop", "chain", "sweep"),
+        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep"),
+        per={"sweep": {"help": "Measure N inferences of each instead of --duration."}, "loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when the 95% CI of each median is within P of it; 0: never.", kind=PRECISION, default=0.01, shown="1%",
@@ -188,7 +186,7 @@ class Plan:
             "load": {"help": _measure(io_modes.LOAD_MODES), "shown": f"the first {len(io_modes.USUAL_MODES)}, on the CPU EP {io_modes.CPU}"},
             "chain": {"help": _measure(io_modes.CHAIN_MODES), "shown": "both"},
             "loop": {"help": _measure(io_modes.LOOP_MODES), "shown": "all but shared"},
-            "soak": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
+            "in one mode": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
             "tune": {"help": f"Tune for this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
             "code": {"help": f"Write the program of this I/O mode: {', '.join(io_modes.ALL_MODES)}.", "shown": f"{io_modes.HOST_ACCESSIBLE}, else {io_modes.DEVICE}", "kind": ONE_MODE},
         },
@@ -226,7 +224,7 @@ class Plan:
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks during the run (needs permission).", kind=CLOCK,
-        commands=("run", "gate", "loop", "chain", "load", "sweep", "soak"),
+        commands=("run", "gate", "loop", "chain", "load", "sweep"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
@@ -262,10 +260,6 @@ class Plan:
         return self.part if isinstance(self.part, Chain) else None
 
     @property
-    def soak(self) -> Soak | None:
-        return self.part if isinstance(self.part, Soak) else None
-
-    @property
     def targets(self) -> list[Target]:
         """Of its sessions: one, or those of a chain's stages."""
         return [stage.target for stage in self.stages] or [self.target]
@@ -281,7 +275,7 @@ class Plan:
 
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
 # All that says what is measured, and how; what features declare besides is in `ortbench.plan.registry`.
-PLAN = (Target, WHICH_MODES, Steps, Inputs, Stream, Soak, Loop, Plan)
+PLAN = (Target, WHICH_MODES, Steps, Inputs, Stream, Loop, Plan)
 
 
 def check_amount(given: RawOptions) -> None:

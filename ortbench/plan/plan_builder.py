@@ -6,17 +6,16 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from ortbench.core.ep_names import CUDA_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LATENCY, LOOP_MODES, MODES, SHARED, named_modes
+from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LOOP_MODES, MODES, SHARED, named_modes
 from ortbench.model.unit_of_work import Part
 from ortbench.plan.configurations import sides_of
 from ortbench.plan.list_syntax import alone
 from ortbench.plan.loop_plan import GENERATION, Decoder, steps_of
 from ortbench.plan.option_types import is_library
 from ortbench.plan.options import RawOptions, declared, make, options_of
-from ortbench.plan.plan import SOAK_DURATION_S, Loop, Plan, check
-from ortbench.plan.soak_plan import MAX_SHAPES, Shape, Soak, Stream
+from ortbench.plan.plan import Loop, Plan, check
+from ortbench.plan.stream_plan import Shape, Stream
 from ortbench.plan.target import Inputs, Target
 
 
@@ -80,45 +79,11 @@ def loop_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed
     return plan_of(file, given, command, needed, LOOP_MODES, decoder)
 
 
-def soak_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> Plan:
-    """The plan of a soak that options describe; see `plan_of`. Lists are its shapes. `BadInput`: besides, several modes, too many
-    shapes, or what a mode cannot do."""
-    given = {"duration": SOAK_DURATION_S, **given}
-    plan = streamed("soak", given, lambda side: plan_of(model, side, command))
-    if len(plan.modes) > 1:
-        raise BadInput(f"--mode: a soak has one mode, not {' and '.join(plan.modes)}", "--mode")
-    soak = make(Soak, given)
-    if soak.reopen is not None and plan.modes != (CPU,):
-        raise BadInput(f"--reopen: is for mode {CPU}", "--reopen")
-    loop = replace(plan.loop, warmup=given.get("warmup", 1), precision=0.0, phases=(LATENCY,))
-    return replace(plan, part=soak, loop=loop)
-
-
-_SHRINKS = "memory.enable_memory_arena_shrinkage"
-
-
-def tried(plan: Plan) -> list[Plan]:
-    """The plan of a soak and, where that is to be tried, what may make its arenas smaller."""
-    target, on_cuda = plan.target, SHORT_NAMES.get(plan.target.ep, plan.target.ep) == CUDA_EP
-    if plan.soak is None or plan.soak.tried is None:
-        return [plan]
-    shrinks = {_SHRINKS: "cpu:0;gpu:0" if on_cuda else "cpu:0"}
-    remedies = {
-        "no CPU arena": replace(target, cpu_mem_arena=False),
-        "arena shrinks": replace(target, run_config={**target.run_config, **shrinks}),
-    }
-    if on_cuda:
-        grows = {"arena_extend_strategy": "kSameAsRequested"}
-        remedies["arena grows as requested"] = replace(target, options={**target.options, **grows})
-    others = [replace(plan, target=it, beside=name) for name, it in remedies.items() if it != target]
-    return [replace(plan, beside="default"), *others]
-
-
-def streamed(command: str, given: RawOptions, planned: Callable[[RawOptions], Plan]) -> Plan:
-    """The plan, in one mode unless told otherwise, of a command whose lists of shapes are a stream; `BadInput`: too many
+def streamed(command: str, given: RawOptions, planned: Callable[[RawOptions], Plan], most: int) -> Plan:
+    """The plan, in one mode unless told otherwise, of a command whose lists of at most so many shapes are a stream; `BadInput`: too many
     shapes, or one, or a mode that cannot have several."""
     options = [it.of(command) for it in options_of(Inputs) if it.of_shapes and it.is_of(command)]
-    plans = [planned({"mode": (CPU,), **side}) for side in sides_of(given, options, MAX_SHAPES[command], "shapes")]
+    plans = [planned({"mode": (CPU,), **side}) for side in sides_of(given, options, most, "shapes")]
     plan = plans[0]
     if len(plans) == 1:
         if "shape-order" in given:

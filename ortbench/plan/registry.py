@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ortbench.core.features import features
+from ortbench.core.features import features, part_of
 from ortbench.plan.options import Option, Owner, options_of
 from ortbench.plan.plan import Plan
 
@@ -57,6 +57,13 @@ def plans_of_features() -> dict[str, Callable[..., Plan]]:
     return {
         kind: _of_plan(name, function) for name, record in features().items() for kind, function in record.plans.items()
     }
+
+
+@cache
+def limits_of_kinds() -> dict[str, tuple[str, Option]]:
+    """The options of a gate that are limits of a feature's kind, with the kind."""
+    tables = ((kind, part_of(name, "plan", "LIMITS", ())) for name, it in features().items() for kind in it.plans)
+    return {it.flag: (kind, it) for kind, limits in tables for it in limits}
 
 
 def flags_of_kinds() -> dict[str, set[str]]:

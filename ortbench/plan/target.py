@@ -213,12 +213,12 @@ class Inputs:
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
         kind=types.ARRAYS,
         check=exists,
-        commands=(*SINGLE, "loop", "load", "sessions", "soak"),
+        commands=(*SINGLE, "loop", "load", "sessions"),
         common=OFTEN,
     )
     expect: str | None = _input(
         "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.ARRAYS, check=exists,
-        commands=(*SINGLE, "loop", "load", "sessions", "soak", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
+        commands=(*SINGLE, "loop", "load", "sessions", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
@@ -265,9 +265,7 @@ class Inputs:
         most=MOST_SEED,
         twin=False,
         commands=CHAINED,
-        per={
-            "soak": {"help": "Seed synthetic inputs and the order of shapes."},
-        },
+        per={},
     )
     rtol: float | None = _tolerance("rtol", "X", "Set the relative tolerance of the comparison of outputs.")
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")

@@ -12,6 +12,7 @@ from ortbench.gates.checks import refuse_unchecked
 from ortbench.gates.contests import own_contests, regression_contests
 from ortbench.gates.limits import SLO, Limits, limits_of
 from ortbench.gates.live import check_live
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import IN_FLIGHT
 from ortbench.model.slo import Slo
 from ortbench.model.unit_of_work import INFERENCE
@@ -24,8 +25,7 @@ from ortbench.plan.option_types import is_library
 from ortbench.plan.options import BASELINE_SET, SWEPT, declared, make
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, held_modes, live, weighing
-from ortbench.plan.registry import flags_of_kinds
-from ortbench.plan.soak_plan import SOAKED, Soak
+from ortbench.plan.registry import flags_of_kinds, limits_of_kinds
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.suite import chain_file
 from ortbench.suite.cases import Suite, SuiteCase
@@ -35,11 +35,9 @@ _DEFAULTS = ("defaults",)
 _BASELINE, _SET = "baseline-", f"{BASELINE_SET}."
 _OF_LOOPS = {it.flag for it in declared(Steps).values()}
 _OF_LOADS = {it.flag for it in LOADS}
-GROWTH = declared(Limits)["max_growth"]
-_OF_SOAKS = {it.flag for it in (SOAKED, *declared(Soak).values(), GROWTH)}
 ONLY_SWEEPS = {it.flag for it in IN_SUITES}
 # The options that only cases of a kind have that is named by a key of its own.
-_OF_KINDS = {SOAKED.flag: _OF_SOAKS, **flags_of_kinds()}
+_OF_KINDS = flags_of_kinds()
 # What cases of a kind have beside the options of its command.
 _BESIDES = {"load": {"duration"}, SWEPT: {SLO.flag, *ONLY_SWEEPS}, **{kind: {kind} for kind in _OF_KINDS}}
 
@@ -98,8 +96,8 @@ class _Maker:
 
     def _can_have(self, flag: str) -> bool:
         """Whether an option that is a default is for this case: those of loops and loads are for these, and chains have few."""
-        if flag == GROWTH.flag:
-            return self._kind == SOAKED.flag
+        if flag in limits_of_kinds():
+            return self._kind == limits_of_kinds()[flag][0]
         if self._case.of_chain:
             return chain_file.is_for_chains(flag)
         if self._is_sweep:
@@ -125,10 +123,10 @@ class _Maker:
             self._refuse_beside("load")
         elif self._kind:
             self._refuse_beside(self._kind)
-        if self._kind == SOAKED.flag:
+        if self._kind and not kind_of(self._kind).live:
             self._refuse_live(self._kind)
             with self._blaming(self._case.where):
-                refuse_unchecked(SOAKED.flag, given)
+                refuse_unchecked(self._kind, given)
         if SLO.flag in given:
             option = declared(Swept)["slo"] if self._is_sweep else SLO
             with self._file.at(self._where(SLO.flag)):

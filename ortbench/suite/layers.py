@@ -21,10 +21,9 @@ from ortbench.gates.baseline import LIVE_BASELINE, STORED_BASELINE, TYPED_BASELI
 from ortbench.gates.limits import Limits
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import AMOUNTS, SWITCH, TEXT, WHOLE, text_of
-from ortbench.plan.options import BASELINE_SET, RUNS, Option, declared, not_negative, option, options_of
+from ortbench.plan.options import BASELINE_SET, LIMIT, RUNS, Option, declared, not_negative, option, options_of
 from ortbench.plan.plan import PLAN, Plan
-from ortbench.plan.registry import owners_in_features
-from ortbench.plan.soak_plan import SOAKED
+from ortbench.plan.registry import limits_of_kinds, owners_in_features
 from ortbench.plan.sweep_plan import IN_SUITES
 
 Where = tuple[str | int, ...]  # keys and indices from the top of the file
@@ -230,11 +229,14 @@ Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 # The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
 LOADS = tuple(it for it in options_of(LoadPlan) if it.suite)
 OPTIONS = {
-    it.flag: it.of("suite") for it in options_of(*PLAN, LOADS, IN_SUITES, (SOAKED,), *owners_in_features()) if it.suite
+    it.flag: it.of("suite")
+    for it in options_of(*PLAN, LOADS, IN_SUITES, *owners_in_features())
+    if it.suite and it.panel != LIMIT
 }
 # An SLO stays text until it is known whether it is that of a load or of a sweep.
 OPTIONS["slo"] = OPTIONS["slo"]._replace(kind=TEXT)
-GATE = {it.flag: it for it in options_of(Limits, STORED_BASELINE, TYPED_BASELINE) if it.suite}
+_LIMITS = [it for _, it in limits_of_kinds().values()]
+GATE = {it.flag: it for it in options_of(Limits, _LIMITS, STORED_BASELINE, TYPED_BASELINE) if it.suite}
 # A key of the table ``baseline-set`` is a layer's ``baseline-set.KEY``.
 _LIVE = {it.flag: it for it in LIVE_BASELINE}
 ALL = {**GATE, **_LIVE, **OPTIONS, **NEEDS}

@@ -15,6 +15,7 @@ from ortbench.analysis.comparing.comparable import changes
 from ortbench.cli import commands
 from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput
+from ortbench.features.soak.plan import Soak
 from ortbench.gates.baseline import (
     BASELINE_CHAIN,
     BASELINE_PYTHON,
@@ -78,7 +79,7 @@ from ortbench.plan.options import (
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.plan_builder import plan_of
-from ortbench.plan.soak_plan import Soak, Stream
+from ortbench.plan.stream_plan import Stream
 from ortbench.plan.target import Inputs, Target
 from ortbench.plan.tune_plan import space_of
 from ortbench.suite.cases import read as read_suite
@@ -345,7 +346,7 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     if option in options_of(Limits):
         ((name, _),) = [it for it in declared(Limits).items() if it[1] == option]
         assert holds(limits, name, option)
-        assert (plans[0].soak is not None) == of_soak
+        assert isinstance(plans[0].part, Soak) == of_soak
     else:
         assert plans[0] == replace(plain, loop=plans[0].loop)
         assert plans[1] != plans[0] or option.flag == "baseline-model"  # which has the candidate's name here

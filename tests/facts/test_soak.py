@@ -113,13 +113,13 @@ def test_the_resident_set_decides_where_private_memory_is_not_known() -> None:
     ],
 )
 def test_a_gate_limits_growth(private: list[int], most: int, verdict: str) -> None:
-    (check,) = check_alone(soak_result(private), Limits(max_growth=most))
+    (check,) = check_alone(soak_result(private), Limits(own={"max-growth": most}))
     assert (check.verdict, check.metric) == (verdict, "host_growth")
 
 
 def test_a_gate_of_what_is_no_soak_refuses_the_limit() -> None:
     with pytest.raises(BadInput, match="--max-growth is of a soak"):
-        check_alone(result_of(), Limits(max_growth=1))
+        check_alone(result_of(), Limits(own={"max-growth": 1}))
 
 
 def test_the_table_of_a_soak_says_which_memory_it_is_of_and_tells_growth_only_where_there_is_some() -> None:

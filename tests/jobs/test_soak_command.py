@@ -13,12 +13,12 @@ import pytest
 
 from ortbench.features.soak import measure as soak_bench
 from ortbench.features.soak.measure import SoakSide, Thinned
+from ortbench.features.soak.plan import soak_of
 from ortbench.jobs import measuring
 from ortbench.measure import memory
 from ortbench.measure.memory import Card
 from ortbench.measure.process import Client
 from ortbench.plan.plan import Plan
-from ortbench.plan.plan_builder import soak_of
 from tests.conftest import MODELS, ONCE, ortbench
 from tests.results import nvidia_result
 from tests.softcuda import Config
@@ -124,7 +124,10 @@ def test_a_live_gate_soaks_its_model(library: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--baseline-set", "ep=cpu"), "--max-growth soaks one model: name it with --model, without a baseline"),
+        (
+            ("--baseline-set", "ep=cpu"),
+            "--max-growth measures a soak of one model: name it with --model, without a baseline",
+        ),
         (("--load",), "--max-growth is of a soak"),
         (("--feedback", "y=x"), "--feedback is not for a soak; 'ortbench soak --help' lists what is"),
         (("--rate", 10), "--rate is of a load: add --load"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from ortbench.core import parts
+from ortbench.features.soak.plan import Soak
 from ortbench.gates.limits import Limits
 from ortbench.model.result import Result
 from ortbench.model.slo import Slo
@@ -79,8 +81,8 @@ def test_keys_that_make_a_bench_a_load(tmp_path: Path) -> None:
 def test_a_soak_of_a_suite(tmp_path: Path) -> None:
     job = job_of(tmp_path, f'{SOAK}reopen = 5\ngate = {{max-growth = "1kB"}}')
     plan = job.plans[0]
-    assert (there(plan.soak).reopen, plan.loop.duration_s) == (5, 60)
-    assert (job.limits.max_growth, job.load) == (1000, None)
+    assert (cast(Soak, plan.part).reopen, plan.loop.duration_s) == (5, 60)
+    assert (job.limits.own.get("max-growth"), job.load) == (1000, None)
     assert job_of(tmp_path, SOAK).plans[0].stream is None
 
 
@@ -167,9 +169,17 @@ def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
     found = jobs(tmp_path, text)
     soak, run = (found[f"{name}--cpu"] for name in "ab")
     (load,) = jobs(tmp_path, text.replace("soak = true", "concurrency = 2").replace(other, "")).values()
-    assert (load.plans[0].stream, load.limits.max_growth, there(load.load).concurrency) == (None, None, (2,))
-    assert (there(soak.plans[0].soak).reopen, soak.limits.max_growth, soak.plans[0].memory) == (2, 1000, False)
-    assert (run.plans[0].soak, run.limits.max_growth, run.plans[0].memory) == (None, None, True)
+    assert (load.plans[0].stream, load.limits.own.get("max-growth"), there(load.load).concurrency) == (None, None, (2,))
+    assert (cast(Soak, soak.plans[0].part).reopen, soak.limits.own.get("max-growth"), soak.plans[0].memory) == (
+        2,
+        1000,
+        False,
+    )
+    assert (run.plans[0].part.folder or None, run.limits.own.get("max-growth"), run.plans[0].memory) == (
+        None,
+        None,
+        True,
+    )
 
     text = f'{common}steps = 4\ndata = "nowhere"\n{SWEEP}data = false\ndim = {{batch = [1, 2]}}\n{other}'
     found = jobs(tmp_path, text)

@@ -13,7 +13,7 @@ from ortbench.model.result import Result
 
 
 def checks(result: Result, limits: Limits) -> Iterator[Check]:
-    most = limits.max_growth
+    most = limits.own.get("max-growth")
     if most is None:
         return
     for it in grown(result.part):

@@ -10,6 +10,7 @@ from ortbench.analysis.estimates import Row
 from ortbench.core.stats import summarise
 from ortbench.features.soak.analysis import verdicts
 from ortbench.features.soak.model import KIND, Soak, SoakReading
+from ortbench.features.soak.plan import Soak as SoakPlan
 from ortbench.measure.bench import Bench, Series
 from ortbench.measure.gpus import close_nvml, open_nvml
 from ortbench.measure.memory import Card, held, read_cards
@@ -59,8 +60,8 @@ class SoakSide(StreamSide):
 
     def __init__(self, *arguments: Any, before: Sequence[Card], **named: Any) -> None:
         super().__init__(*arguments, **named)
-        assert self.plan.soak is not None
-        self.reopen = self.plan.soak.reopen
+        assert isinstance(self.plan.part, SoakPlan)
+        self.reopen = self.plan.part.reopen
         self._shapes = () if self.plan.stream is None else self.plan.stream.shapes
         self._of_shapes: list[Thinned[int]] = [Thinned(_MOST_OF_SHAPE) for _ in self._shapes]
         self._readings: Thinned[SoakReading] = Thinned(MOST_READINGS)

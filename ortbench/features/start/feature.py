@@ -3,6 +3,7 @@ from ortbench.core.features import MEASURE, Command, Feature
 FEATURE = Feature(
     needs=("code",),
     uses=("page",),
+    api=("start",),
     commands={
         "start": Command(
             group=MEASURE,

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ortbench.core.errors import one_line
 from ortbench.model.protocol import pack, unpack
-from ortbench.plan.soak_plan import begun_by
+from ortbench.plan.stream_plan import begun_by
 from ortbench.plan.target import inputs_from
 from ortbench.worker.inputs import model_file
 from ortbench.worker.load.clients import Clients, Seat, waiting_place

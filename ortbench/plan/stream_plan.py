@@ -1,4 +1,4 @@
-"""What a soak is asked to be: inferences for long, while memory is read. And streams of shapes, which a load can have too."""
+"""Streams of shapes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ from itertools import cycle
 from typing import Final, NamedTuple
 
 from ortbench.model.schema import Order
-from ortbench.model.unit_of_work import Part
-from ortbench.plan.option_types import FLAG, WHOLE
-from ortbench.plan.options import INPUT, MEASURED, Option, at_least, one_of, option
+from ortbench.plan.options import INPUT, one_of, option
 from ortbench.plan.target import Inputs
 
 RANDOM: Final = "random"
 CYCLE: Final = "cycle"
 ORDERS: tuple[Order, ...] = RANDOM, CYCLE
-MAX_SHAPES = {"soak": 1024, "load": 64}  # each client of a load has inputs and outputs of its own
-ARENA = "arena"  # what --try can be
 _APART = 257  # places of an order between clients
-# What makes a bench of a suite a soak.
-SOAKED = Option("soak", "", "Inferences for long, while memory is read.", MEASURED, FLAG, commands=())
 
 
 class Shape(NamedTuple):
@@ -35,7 +29,7 @@ class Stream:
 
     order: Order = option(
         "shape-order", "ORDER", f"Run the shapes in this order: {' or '.join(ORDERS)}.", INPUT, default=RANDOM,
-        check=one_of(ORDERS), commands=("soak", "load"), common=("soak",), suite=False,
+        check=one_of(ORDERS), commands=("load",), suite=False,
         per={"load": {"help": f"Mix the shapes of lists in one load, in this order: {' or '.join(ORDERS)}.", "default": None}},
     )  # fmt: skip
     shapes: tuple[Shape, ...] = ()
@@ -53,20 +47,3 @@ def begun_by(client: int, order: Sequence[int]) -> Sequence[int]:
     """The order in which one of several clients goes through shapes, again and again: all have the same, and begin elsewhere."""
     at = _APART * client % len(order)
     return [*order[at:], *order[:at]]
-
-
-@dataclass(frozen=True)
-class Soak(Part):
-    """A soak; with `reopen` the session is closed after so many inferences and opened again, `tried` is what is soaked beside it."""
-
-    folder = "soak"
-
-    tried: str | None = option(
-        "try", "WHAT", f"Compare with configurations that may need less memory: {ARENA}.", MEASURED, check=one_of((ARENA,)),
-        commands=("soak",), suite=False, python=False, only_live=True,
-    )  # fmt: skip
-
-    reopen: int | None = option(
-        "reopen", "N", "Close the session after every N inferences and open it again.", MEASURED, kind=WHOLE,
-        check=at_least(1, "at least one inference lies between"), commands=("soak", "gate"), common=("soak",), only_live=True,
-    )  # fmt: skip

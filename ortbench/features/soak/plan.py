@@ -1,0 +1,83 @@
+"""What a soak is asked to be: inferences for long, while memory is read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from ortbench.core.ep_names import CUDA_EP, SHORT_NAMES
+from ortbench.core.errors import BadInput
+from ortbench.features.soak.feature import FEATURE
+from ortbench.model.modes import CPU, LATENCY
+from ortbench.model.unit_of_work import Part
+from ortbench.plan.option_types import FLAG, SIZE, WHOLE
+from ortbench.plan.options import LIMIT, MEASURED, Option, RawOptions, at_least, make, one_of, option
+from ortbench.plan.plan import Plan
+from ortbench.plan.plan_builder import plan_of, streamed
+
+ARENA = "arena"  # what --try can be
+_DURATION_S = FEATURE.commands["soak"].options["duration"]["default"]
+_MAX_SHAPES = 1024
+# What makes a bench of a suite a soak.
+IN_SUITES = (Option("soak", "", "Inferences for long, while memory is read.", MEASURED, FLAG, commands=()),)
+LIMITS = (
+    Option(
+        "max-growth",
+        "SIZE",
+        "Allow a soak at most this growth per 1,000 inferences: 1MB.",
+        LIMIT,
+        SIZE,
+        commands=("gate",),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Soak(Part):
+    """A soak; with `reopen` the session is closed after so many inferences and opened again, `tried` is what is soaked beside it."""
+
+    folder = "soak"
+
+    tried: str | None = option(
+        "try", "WHAT", f"Compare with configurations that may need less memory: {ARENA}.", MEASURED, check=one_of((ARENA,)),
+        commands=("soak",), suite=False, python=False, only_live=True,
+    )  # fmt: skip
+
+    reopen: int | None = option(
+        "reopen", "N", "Close the session after every N inferences and open it again.", MEASURED, kind=WHOLE,
+        check=at_least(1, "at least one inference lies between"), commands=("soak", "gate"), common=("soak",), only_live=True,
+    )  # fmt: skip
+
+
+def soak_of(model: str, given: RawOptions, command: tuple[str, ...] = (), _: Collection[str] = ()) -> Plan:
+    """The plan of a soak that options describe; see `plan_of`. Lists are its shapes. `BadInput`: besides, several modes, too many
+    shapes, or what a mode cannot do."""
+    given = {"duration": _DURATION_S, **given}
+    plan = streamed("soak", given, lambda side: plan_of(model, side, command), _MAX_SHAPES)
+    if len(plan.modes) > 1:
+        raise BadInput(f"--mode: a soak has one mode, not {' and '.join(plan.modes)}", "--mode")
+    soak = make(Soak, given)
+    if soak.reopen is not None and plan.modes != (CPU,):
+        raise BadInput(f"--reopen: is for mode {CPU}", "--reopen")
+    loop = replace(plan.loop, warmup=given.get("warmup", 1), precision=0.0, phases=(LATENCY,))
+    return replace(plan, part=soak, loop=loop)
+
+
+_SHRINKS = "memory.enable_memory_arena_shrinkage"
+
+
+def plans_to_try(plan: Plan) -> list[Plan]:
+    """The plan of a soak and, where that is to be tried, what may make its arenas smaller."""
+    target, on_cuda = plan.target, SHORT_NAMES.get(plan.target.ep, plan.target.ep) == CUDA_EP
+    if not isinstance(plan.part, Soak) or plan.part.tried is None:
+        return [plan]
+    shrinks = {_SHRINKS: "cpu:0;gpu:0" if on_cuda else "cpu:0"}
+    remedies = {
+        "no CPU arena": replace(target, cpu_mem_arena=False),
+        "arena shrinks": replace(target, run_config={**target.run_config, **shrinks}),
+    }
+    if on_cuda:
+        grows = {"arena_extend_strategy": "kSameAsRequested"}
+        remedies["arena grows as requested"] = replace(target, options={**target.options, **grows})
+    others = [replace(plan, target=it, beside=name) for name, it in remedies.items() if it != target]
+    return [replace(plan, beside="default"), *others]
