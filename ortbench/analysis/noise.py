@@ -33,7 +33,6 @@ _SLOWED = 1.25  # what others take besides the CPU: caches, memory bandwidth, cl
 _ALIKE = 1.1  # how far the interval of no difference reaches at most
 _HIT, _CLEAR = 0.4, 1.1  # of a case's samples, that may have waited; how much better beside those is better for certain
 
-_BUSY = "Busy machine"
 WHO = "ps -eo pcpu,pid,comm --sort=-pcpu | head"  # shows who uses the CPU
 
 
@@ -146,13 +145,7 @@ def used_by_others(noise: MachineNoise) -> str:
 
 
 def is_busy(result: Result) -> bool:
-    return result.noise is not None and bool(reasons(result.noise))
-
-
-def sentence(noise: MachineNoise | None) -> str | None:
-    """What a reader of the figures should know first; None of a quiet machine, and of one of which nothing is known."""
-    said = [] if noise is None else reasons(noise)
-    return f"{_BUSY}: {'; '.join(said)}." if said else None
+    return result.noise is not None and bool(busy_reasons(result.noise))
 
 
 def quieter(result: Result) -> tuple[str, ...]:
@@ -198,7 +191,7 @@ def leaves(result: Result, base: Case, case: Case, speedup: Value | None) -> boo
     """Whether noise leaves the claim that a speedup's interval makes: that a case is faster than another, slower, or no different;
     on a busy machine none without an interval, and no "no different" of a wide one."""
     if speedup is not None and speedup.ci95 is None:
-        return result.noise is None or not reasons(result.noise)
+        return result.noise is None or not busy_reasons(result.noise)
     low, high = (1.0, 1.0) if speedup is None or speedup.ci95 is None else speedup.ci95
     if low > 1:
         return allows(result, case, base, low)
@@ -215,7 +208,7 @@ def allows(result: Result, better: Case, worse: Case, least: float, items: tuple
     take besides the CPU; or the quiet rounds alone say so too, by a sign test.
     """
     noise, (mine_of, theirs_of) = result.noise, items
-    if noise is None or not reasons(noise):
+    if noise is None or not busy_reasons(noise):
         return True
     own = _own_blocks(noise, worse)
     if least / _alone(noise, own) * _undisturbed(worse, own) > _CLEAR or _is_more(noise, own, least):
@@ -230,7 +223,7 @@ def is_beyond_noise(result: Result, cases: Iterable[Case], least: float, of_time
     """Whether noise leaves the claim that a figure differs `least` times for certain, of which no block by itself says anything: on a busy
     machine of what takes time where it is more than waits can have made, of CPU time where it is more than what others take besides."""
     noise = result.noise
-    if noise is None or not reasons(noise):
+    if noise is None or not busy_reasons(noise):
         return True
     return least > (max(_most(noise, _own_blocks(noise, it)) for it in cases) if of_time else _SLOWED)
 
@@ -239,7 +232,7 @@ def allows_within(result: Result, case: Case, least: float, shown: Mapping[int, 
     """Whether noise leaves the claim that some samples of a case are longer than others, `least` times for certain by all rounds, which
     each round by itself shows or not: by the same rule as `allows`."""
     noise = result.noise
-    if noise is None or not reasons(noise) or _is_more(noise, _own_blocks(noise, case), least):
+    if noise is None or not busy_reasons(noise) or _is_more(noise, _own_blocks(noise, case), least):
         return True
     return _rounds_say([shown[number] for number, quiet in rounds(noise).items() if quiet and number in shown])
 

@@ -60,7 +60,9 @@ class _Words(Formatter):
 
     def format_field(self, value: Any, spec: str) -> str:
         if isinstance(value, Quantity):
-            return _figure(value) + (_interval(value) if spec == "ci" else "")
+            if spec not in ("", "ci"):
+                return units.count(value.value, spec)
+            return _figure(value) + (_interval(value) if spec else "")
         if isinstance(value, int):
             return units.count(value, spec) if spec else str(value)
         if isinstance(value, str):
@@ -145,8 +147,8 @@ _NODES = "--measure-nodes shows which nodes take the time"
 _OF_CORE: dict[tuple[str, str], Sentence] = {
     # the machine
     ("busy-machine", "stopped"): Sentence("Busy machine: a CPU limit stopped this process for {stopped} of the time.", "use as many threads as the limit allows", _DOUBT, "unclear", "noise"),
-    ("busy-machine", "others"): Sentence("Busy machine: other processes used {others} of {cores} cores.", _WAIT, _DOUBT, "unclear", "noise"),
-    ("busy-machine", "stolen"): Sentence("Busy machine: the hypervisor took {stolen} of {cores} cores.", _WAIT, _DOUBT, "unclear", "noise"),
+    ("busy-machine", "others"): Sentence("Busy machine: other processes used {others} of {cores:core}.", _WAIT, _DOUBT, "unclear", "noise"),
+    ("busy-machine", "stolen"): Sentence("Busy machine: the hypervisor took {stolen} of {cores:core}.", _WAIT, _DOUBT, "unclear", "noise"),
     ("busy-machine", "waited"): Sentence("Busy machine: this process waited for a CPU in {waited} of blocks.", _WAIT, _DOUBT, "unclear", "noise"),
     ("busy-machine", "gpu"): Sentence("Busy machine: {gpu_processes:other process} computed on the GPU.", "end them, or measure later", _DOUBT, "unclear", "noise"),
     ("quiet-rounds", "some"): Sentence("{quiet} of {rounds:round} were quiet.", "rely on ratios, not on single figures", _DETAIL, "unclear", "noise"),

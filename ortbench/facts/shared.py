@@ -28,7 +28,7 @@ from ortbench.core.stats import FEWEST
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, ns, share, times
 from ortbench.model.modes import CPU_CORES, CPU_TIME, ENQUEUE_SHARE, LATENCY, NO_SPIN, SPIN_SHARE, mode_of
 from ortbench.model.result import OK, Result
-from ortbench.model.schema import Island
+from ortbench.model.schema import Island, MachineNoise
 
 
 def condition(result: Result, mode: str) -> Values:
@@ -39,20 +39,28 @@ def condition(result: Result, mode: str) -> Values:
 # The machine
 
 
-def noise_facts(result: Result) -> Iterator[Fact]:
-    """What a reader of the figures should know first, and how many rounds were quiet."""
-    if result.noise is None or not (found := busy_reasons(result.noise)):
-        return
-    of = summary(result.noise)
+def busy_fact(noise: MachineNoise | None) -> Fact | None:
+    """What made a machine a busy one, the reason that matters most; None of a quiet one."""
+    if noise is None or not (found := busy_reasons(noise)):
+        return None
+    of = summary(noise)
     values: Values = {
         "reasons": found, "cores": Quantity(of.cores, "1"), "others": share(of.others or 0.0), "stolen": share(of.stolen), "stopped": share(of.stopped),
         "waited": share(of.waited / of.blocks if of.blocks else 0.0), "gpu_processes": of.gpu_processes,
     }  # fmt: skip
-    yield Fact("busy-machine", found[0], "", values, _quieter(result, found[0]))
+    return Fact("busy-machine", found[0], "", values)
+
+
+def noise_facts(result: Result) -> Iterator[Fact]:
+    """What a reader of the figures should know first, and how many rounds were quiet."""
+    busy = busy_fact(result.noise)
+    if result.noise is None or busy is None:
+        return
+    yield busy._replace(next=_quieter(result, busy.verdict))
     known = rounds(result.noise)
     if known and not all(known.values()):
         quiet = sum(known.values())
-        values = {"quiet": quiet, "rounds": len(known)}
+        values: Values = {"quiet": quiet, "rounds": len(known)}
         if (most := largest_difference(result.noise, [it for it in result.cases if it.status == OK])) is not None:
             values["most"] = times(most)
         yield Fact("quiet-rounds", "some" if quiet else "none", "", values)

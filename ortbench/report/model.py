@@ -180,11 +180,12 @@ def numbers(count: int) -> list[str]:
 
 
 class Note(NamedTuple):
-    """One of the things to know: a text, a terminal's sign for it, and the tone of the sign."""
+    """One of the things to know: a text, a terminal's sign for it, the tone of the sign, and a command to copy."""
 
     text: str
     sign: str = "•"
     tone: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True)

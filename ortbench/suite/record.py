@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ortbench.analysis import noise
 from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, claim_of, compared, fastest, may_be_faster
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.items import item_bytes
@@ -19,7 +18,7 @@ from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPAR
 from ortbench.core.parts import keys_of
 from ortbench.core.units import seconds, times
 from ortbench.facts.sentences import sentence
-from ortbench.facts.shared import doubt_facts
+from ortbench.facts.shared import doubt_facts, noise_facts
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
 from ortbench.model.kinds import RUN, kind_of
@@ -142,7 +141,7 @@ def figures(result: Result) -> Figures:
         "provider": result.target["ep"],
         "node": result.environment.get("node"),
         "modes": [*dict.fromkeys(case.mode for case in result.cases if case.status == OK)],
-        "noise": noise.sentence(result.noise),
+        "noise": next(map(sentence, noise_facts(result)), None),
         "doubtful": next(map(sentence, doubt_facts(result)), None),
     }
     return {**where, **_FIGURES.get(result.kind, _of_times)(result)}

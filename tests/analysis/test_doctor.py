@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ortbench.analysis import packages
-from ortbench.features.doctor.analysis import BAD, GOOD, KNOW, examine, usable, visible, works
+from ortbench.features.doctor.facts import BAD, GOOD, KNOW, examine, usable, visible, works
 from ortbench.features.doctor.model import Facts
 from tests.machines import SITE, card, ep, gpu_machine, hardware, quiet_machine
 from tests.results import noise_of
@@ -138,6 +138,12 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
         facts = quiet_machine()
         made(facts)
         assert finding in [[*filter(None, it[1:])] for it in said(facts, BAD, KNOW)]
+
+
+def test_a_busy_machine_is_said_once() -> None:
+    facts = quiet_machine()
+    change(cpu__last_second=noise_of(8, 4.0), noise__machine=noise_of(8, 4.0))(facts)
+    assert sum(text.startswith("Busy machine") for _, _, text, _ in said(facts, BAD)) == 1
 
 
 LIBRARY: dict[str, Any] = {"name": "libcudart.so.13", "found": [], "loaded": None, "others": []}

@@ -29,7 +29,7 @@ import onnx
 from ortbench.analysis.comparing.claims import is_faster
 from ortbench.analysis.comparing.verdict import quotient
 from ortbench.analysis.loads.levels import best_level, interval, measured, rate_of
-from ortbench.analysis.noise import allows, sentence
+from ortbench.analysis.noise import allows, busy_reasons
 from ortbench.analysis.sweep import is_noisy
 from ortbench.model.modes import CPU, THROUGHPUT
 from ortbench.model.result import LOAD, SWEEP, Result
@@ -135,6 +135,10 @@ def span(result: Result) -> tuple[int, int]:
     return min(it[1] for it in blocks), max(it[1] + it[2] for it in blocks)
 
 
+def said(result: Result) -> str:
+    return "" if result.noise is None else ", ".join(busy_reasons(result.noise))
+
+
 def claims(result: Result) -> list[str]:
     """What a report claims to be faster or best."""
     if result.kind == SWEEP:
@@ -175,7 +179,7 @@ def runs(kinds: Sequence[str], levels: Sequence[int], count: int, seconds: float
                 seed += 1
                 with Busy(a_core * (os.cpu_count() or 1), seed) as busy:
                     result = carry_out(kind, seconds, folder)
-                ran = Ran(kind, a_core, busy.share(*span(result)), sentence(result.noise), claims(result))
+                ran = Ran(kind, a_core, busy.share(*span(result)), said(result), claims(result))
                 print(
                     f"{number + 1}/{count} {kind} {a_core} a core: others {ran.others:.0%}, {ran.said}, {ran.claims}",
                     file=sys.stderr,
@@ -211,7 +215,7 @@ def main() -> None:
         folder = Path(name)
         quiet = {kind: carry_out(kind, asked.quiet_seconds, folder) for kind in kinds}
         for kind, result in quiet.items():
-            print(f"{kind}: the long run claims {claims(result)}; {sentence(result.noise) or 'quiet'}", file=sys.stderr)
+            print(f"{kind}: the long run claims {claims(result)}; {said(result) or 'quiet'}", file=sys.stderr)
         found = list(runs(kinds, list(map(int, asked.levels.split(","))), asked.runs, asked.seconds, folder))
     print("\n".join(lines(found, quiet)))
     if asked.out is not None:

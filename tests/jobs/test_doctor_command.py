@@ -66,7 +66,7 @@ def test_an_onnxruntime_that_does_not_load_is_said_and_is_exit_code_1(tmp_path: 
     ran = ortbench("doctor", PYTHONPATH=str(tmp_path), COLUMNS="200")
     assert (ran.code, ran.err) == (1, "")
     assert (
-        "bad  ONNX Runtime does not work: libonnxruntime.so.1: bad magic; try: pip install --force-reinstall onnxruntime"
+        "bad  ONNX Runtime does not work: libonnxruntime.so.1: bad magic\n     try: pip install --force-reinstall onnxruntime"
         in ran.out
     )
     assert "Noise" not in ran.out
@@ -99,13 +99,16 @@ def test_a_card_on_which_nothing_is_as_it_should_be(software_cuda: tuple[str, ..
     assert cards[1].startswith(
         "note GPU 0: softcuda (no GPU), SM clock 1000 of 1500 MHz, memory clock 2000 of 2000 MHz now"
     )
-    assert cards[1].endswith("try: sudo nvidia-smi -i 0 -lgc 1500,1500")
     assert cards[2:] == [
-        "bad  GPU 0: persistence mode is off, so the driver is loaded again whenever nothing has used the GPU; "
-        "try: sudo nvidia-smi -i 0 -pm 1",
-        "note GPU 0: its power is limited to 200 W of 350 W; try: sudo nvidia-smi -i 0 -pl 350",
-        "bad  GPU 0: it is slowed down now by its temperature (hardware); try: nvidia-smi -i 0 -q -d PERFORMANCE",
-        f"bad  GPU 0: 1 other process on it: {Path(sys.executable).name} ({other.pid}, 64.0 MB); try: nvidia-smi -i 0",
+        "     try: sudo nvidia-smi -i 0 -lgc 1500,1500",
+        "bad  GPU 0: persistence mode is off, so the driver is loaded again whenever nothing has used the GPU",
+        "     try: sudo nvidia-smi -i 0 -pm 1",
+        "note GPU 0: its power is limited to 200 W of 350 W",
+        "     try: sudo nvidia-smi -i 0 -pl 350",
+        "bad  GPU 0: it is slowed down now by its temperature (hardware)",
+        "     try: nvidia-smi -i 0 -q -d PERFORMANCE",
+        f"bad  GPU 0: 1 other process on it: {Path(sys.executable).name} ({other.pid}, 64.0 MB)",
+        "     try: nvidia-smi -i 0",
     ]
 
 

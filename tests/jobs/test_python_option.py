@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from ortbench.features.doctor.analysis import BAD, Finding, Section
+from ortbench.features.doctor.facts import BAD, Finding, Section
 from ortbench.features.doctor.job import of_environment
 from tests.conftest import MODELS, ONCE, lacking, ortbench
 from tests.environments import Environment, plain, with_onnxruntime_alone

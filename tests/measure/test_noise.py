@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.noise import sentence
+from ortbench.facts.shared import busy_fact
 from ortbench.measure import noise
 from ortbench.measure.noise import Elsewhere, Linux, Meter, wait_until_quiet
 from tests.virtual.machine import Machine
@@ -219,4 +219,4 @@ def test_waiting_until_the_machine_is_quiet(
 
 
 def test_a_machine_of_which_nothing_is_known_is_no_busy_one() -> None:
-    assert sentence(None) is None
+    assert busy_fact(None) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.features.doctor.analysis import examine, usable
+from ortbench.features.doctor.facts import examine, usable
 from ortbench.features.doctor.report import build_doctor
 from ortbench.report.terminal.print import print_report
 from tests.machines import gpu_machine
@@ -40,8 +40,8 @@ Processor and memory
 good Intel Xeon: this process may run on 8 cores
 good no container limits its CPU time
 bad  the frequency governor is powersave (8 cores): clocks follow the load, and
-     short runs are timed at low ones; try: sudo cpupower frequency-set -g
-     performance
+     short runs are timed at low ones
+     try: sudo cpupower frequency-set -g performance
 good turbo is off
 good other processes used 1.00% of 8 cores in the last second
 good 60.0 GB of 64.0 GB memory are free

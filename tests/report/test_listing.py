@@ -83,6 +83,22 @@ def test_inspect_says_what_a_model_takes_gives_and_consists_of() -> None:
     assert "(axes 0, 1, 3 fixed; axis 2 symbolic)\n" in text
 
 
+def test_sizes_that_outputs_contradict_are_taken_from_the_outputs(tmp_path: Path) -> None:
+    """A mask over the cache and the new token is as long as the cache that comes out; a model whose output is always longer keeps 1."""
+    found = json.loads(ortbench("inspect", MODELS / "decoder.onnx", "--json", "-").out)
+    shapes = {it["name"]: it["shape"] for it in (*found["inputs"], *found["outputs"])}
+    assert (shapes["attention_mask"], shapes["past_key_values.0.key"], shapes["present.0.key"]) == (
+        [1, 2],
+        [1, 2, 1, 16],
+        [1, 2, 2, 16],
+    )
+    assert found["guessed_dims"] == ["batch", "sequence", "past_length"]
+    text = "(float[n] x) => (float[n] y) { one = Constant <value = float[1] {1.0}> () y = Concat <axis = 0> (x, one) }"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {text}'), tmp_path / "longer.onnx")
+    found = json.loads(ortbench("inspect", tmp_path / "longer.onnx", "--json", "-").out)
+    assert ([it["shape"] for it in (*found["inputs"], *found["outputs"])], found["guessed_dims"]) == ([[1], [2]], ["n"])
+
+
 def test_inspect_counts_nodes_in_branches_and_weights(tmp_path: Path) -> None:
     model = tmp_path / "branch.onnx"
     graph = """<ir_version: 8, opset_import: ["" : 17]> g (bool c, float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> {

@@ -10,14 +10,14 @@ from ortbench.jobs.measuring import observed
 from ortbench.jobs.publishing import write_json
 
 if TYPE_CHECKING:
-    from ortbench.features.doctor.analysis import Section
+    from ortbench.features.doctor.facts import Section
 
 
 def doctor(with_noise: bool, python: str | None, json_out: str | None, verbose: bool) -> int:
     """Show what may be wrong on this machine with an interpreter's ONNX Runtime, with noise also how far apart two identical
     measurements are; the exit code. `BenchmarkFailed` where no worker can be started."""
     from ortbench.features.doctor import measure
-    from ortbench.features.doctor.analysis import examine, usable, works
+    from ortbench.features.doctor.facts import examine, usable, works
 
     facts = measure.facts(python)
     printed.begin()  # the findings say why an EP does not load

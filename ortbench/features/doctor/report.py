@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.core.safe_text import listed
-from ortbench.features.doctor.analysis import BAD as IS_BAD
-from ortbench.features.doctor.analysis import GOOD as IS_GOOD
-from ortbench.features.doctor.analysis import KNOW, VERDICTS, Finding, Section
+from ortbench.features.doctor.facts import BAD as IS_BAD
+from ortbench.features.doctor.facts import GOOD as IS_GOOD
+from ortbench.features.doctor.facts import KNOW, VERDICTS, Finding, Section
 from ortbench.report import model
 
 _SIGNS = {IS_GOOD: ("good", model.GOOD), KNOW: ("note", model.UNCLEAR), IS_BAD: ("bad", model.BAD)}
@@ -21,7 +21,7 @@ def build_doctor(sections: Sequence[Section], eps: Sequence[str]) -> model.Repor
 
 def _note(finding: Finding) -> model.Note:
     sign, tone = _SIGNS[finding.verdict]
-    return model.Note(finding.text + (f"; try: {finding.command}" if finding.command else ""), f"{sign:4}", tone)
+    return model.Note(finding.text, f"{sign:4}", tone, finding.command)
 
 
 def _conclusion(sections: Sequence[Section], eps: Sequence[str]) -> model.Conclusion:

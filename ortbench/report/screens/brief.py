@@ -219,12 +219,11 @@ def _lines_of(block: Block) -> int:
         case SavedIn():
             return 0 if block.folder is None else _count([f"Saved in {block.folder}"])
         case Notes():
-            return _count([it.text for it in block.notes], WIDTH - _SIGN)
+            commands = [it.command for it in block.notes if it.command]
+            return _count([it.text for it in block.notes], WIDTH - _SIGN) + _count_commands(commands)
         case Findings():
             commands = [it.next for it in block.findings if it.next]
-            return _count([it.text for it in block.findings], WIDTH - _SIGN) + sum(
-                len(command_lines(it, WIDTH - _NEXT)) for it in commands
-            )
+            return _count([it.text for it in block.findings], WIDTH - _SIGN) + _count_commands(commands)
         case Table():
             return _lines_of_table(block)
         case SideBySide():
@@ -234,6 +233,10 @@ def _lines_of(block: Block) -> int:
 
 def _count(texts: Sequence[str], width: int = WIDTH) -> int:
     return sum(len(wrapped(it, width)) for it in texts)
+
+
+def _count_commands(commands: Sequence[str]) -> int:
+    return sum(len(command_lines(it, WIDTH - _NEXT)) for it in commands)
 
 
 def _lines_of_table(table: Table) -> int:

@@ -226,6 +226,8 @@ def _print(screen: Screen, block: model.Block, verbose: bool) -> None:
         case model.Notes():
             for note in block.notes:
                 screen.text(note.text, label=f"{note.sign} ", label_style=note.tone)
+                if note.command:
+                    screen.command(note.command, label=f"{'':{len(note.sign)}} try: ")
         case model.Findings():
             _print_findings(screen, block, verbose)
         case model.Conclusion():

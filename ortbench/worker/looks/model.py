@@ -75,7 +75,12 @@ def _describe(
             data = first_run.make_data(path, model, request, _WAYS_OUT)
         except OrtbenchError as error:  # synthetic inputs need not be valid: then some things stay unknown
             why = str(error)
-    inputs = [_tensor(spec, _made(spec, shapes[spec.name], request)) for spec in model.inputs]
+    if data is not None:
+        guessed = [name for name, size in data.guessed_dims.items() if size == 1]  # others follow from the outputs
+    inputs = [
+        _tensor(spec, _made(spec, shapes[spec.name], request) if data is None else get_form(data.arrays[spec.name]))
+        for spec in model.inputs
+    ]
     outputs = [_output(spec, index, data) for index, spec in enumerate(model.outputs)]
     file = read(path)
     content = None if file is None else looks_graph.content(file)

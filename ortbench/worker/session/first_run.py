@@ -23,7 +23,7 @@ from ortbench.worker.messages import in_its_words
 from ortbench.worker.proofs.outputs import EXPECTED, FIRST, compared
 from ortbench.worker.session import trial
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_value
+from ortbench.worker.session.tensors import TensorSpec, Value, get_form, host_array, host_value
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
@@ -76,6 +76,9 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     # Outputs that are known are known in shape alone: there is nothing to hold against anything.
     expected = None if model.known is not None else input_arrays.expected(request, model.outputs)
     reference, took_ns = run_timed(model, arrays, request, ways_out, guessed)
+    if model.known is None and (sizes := sizes_of_outputs(model.outputs, reference, guessed)):
+        sized = run_with_sizes(path, model, request, sizes)
+        arrays, ranges, reference, guessed = sized or (arrays, ranges, reference, guessed)
     unshaped = find_unshaped(path, model, arrays, ranges, reference)
     data = Data(arrays, reference, guessed, ranges, took_ns, unshaped=unshaped)
     if expected is None:
@@ -84,6 +87,32 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     comparison = compare_with_expected(zip(model.output_names, reference, wanted, strict=True), request, [model], path)
     # Modes are compared with what the EP gives, where that is not what was expected.
     return replace(data, reference=wanted if comparison["differs"] is None else reference, expected=comparison)
+
+
+def sizes_of_outputs(
+    outputs: Sequence[TensorSpec], values: Sequence[Value], guessed: Mapping[str, int]
+) -> dict[str, int]:
+    """The sizes that outputs have in dimensions of which another size was guessed for inputs, such as ``total_length`` of a cache."""
+    found: dict[str, set[int]] = {}
+    for spec, value in zip(outputs, values, strict=True):
+        form = get_form(value)
+        for dim, size in zip(spec.shape, form or (), strict=False):
+            if spec.is_tensor and dim in guessed and isinstance(size, int):
+                found.setdefault(str(dim), set()).add(size)
+    return {dim: max(sizes) for dim, sizes in found.items() if len(sizes) == 1 and sizes != {guessed[dim]}}
+
+
+def run_with_sizes(
+    path: str, model: Model, request: Inputs, sizes: Mapping[str, int]
+) -> tuple[dict[str, Value], dict[str, tuple[float, float]], list[Value], dict[str, int]] | None:
+    """Arrays, ranges, outputs and guessed sizes where inputs have the sizes of outputs; None where the model refuses them, or gives others."""
+    try:
+        arrays, ones, ranges = make_inputs(path, model, replace(request, dims={**request.dims, **sizes}))
+        reference, _ = run_timed(model, arrays, request, "", sizes)
+    except OrtbenchError:
+        return None
+    guessed = {**dict.fromkeys(ones, 1), **sizes}
+    return None if sizes_of_outputs(model.outputs, reference, guessed) else (arrays, ranges, reference, guessed)
 
 
 def find_unshaped(

@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ortbench.analysis.noise import WHO, sentence, used_by_others
+from ortbench.analysis.noise import WHO, used_by_others
 from ortbench.analysis.packages import MISNAMED, NO_GPU, SHARED, in_folder, lacks_gpu, mending, overwritten, problem_of
 from ortbench.core import units
 from ortbench.core.ep_names import CUDA_PACKAGE, SHORT_NAMES, is_nvidia, origin
 from ortbench.core.safe_text import listed
+from ortbench.facts.sentences import phrase
+from ortbench.facts.shared import busy_fact
 from ortbench.features.doctor.model import Card, Cpu, Cuda, Facts, Noise, Nvidia, Profiler
 from ortbench.model.hardware_names import kind
 from ortbench.model.protocol import ListedEp
@@ -106,8 +108,8 @@ def _clocks(cpu: Cpu) -> Iterator[Finding]:
 
 def _busy(noise: MachineNoise | None) -> Finding | None:
     """That others take time from what is measured, in the words of a report; None on a quiet machine."""
-    said = sentence(noise)
-    return None if said is None else Finding(BAD, said.removesuffix("."), WHO)
+    fact = busy_fact(noise)
+    return None if fact is None else Finding(BAD, phrase(fact), WHO)
 
 
 def cards(facts: Facts) -> Iterator[Finding]:
@@ -176,7 +178,7 @@ def noise(facts: Facts) -> Iterator[Finding]:
     """What a run could not see here."""
     if (found := facts["noise"]) is not None:
         yield _noise(found)
-        if (busy := _busy(found.get("machine"))) is not None:
+        if _busy(facts["cpu"]["last_second"]) is None and (busy := _busy(found.get("machine"))) is not None:
             yield busy
 
 
