@@ -82,7 +82,7 @@ def small_disk(folder: Path) -> SmallDisk:
 def main() -> None:
     """ortbench with a disk of its own, whose files are then put where they are found when it is gone; a file fills it up."""
     from ortbench.__main__ import main as ortbench
-    from ortbench.measure import experiment
+    from ortbench.measure import driver
     from ortbench.measure.configuration import Configuration
 
     place, kept, size, meanwhile = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
@@ -97,12 +97,12 @@ def main() -> None:
         if measured == _BLOCKS:
             subprocess.run(["sh", "-c", meanwhile, place], check=True, stderr=subprocess.DEVNULL)
         if measured > _BLOCKS:  # the one state that could not be kept is enough
-            experiment._KEEP_EVERY_S = 1e9
+            driver._KEEP_EVERY_S = 1e9
         return block(*given)
 
     if meanwhile:
         Configuration.block = blocked  # type: ignore[assignment, method-assign]
-        experiment._KEEP_EVERY_S, experiment._KEEP_SHARE = 0.0, 1e9
+        driver._KEEP_EVERY_S, driver._KEEP_SHARE = 0.0, 1e9
     try:
         ortbench()
     finally:

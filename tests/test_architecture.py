@@ -219,7 +219,7 @@ def test_workers_load_only_what_most_runs_need_and_nothing_delays_their_start() 
     assert loaded_after("from ortbench.worker import measuring, opening", seldom) == "[]"
     # What figures need is loaded while the model is: until the worker has its request nothing of it can begin.
     heavy = {"numpy", "scipy", "pandas", "rich", "pydantic", "psutil"}
-    assert loaded_after("import ortbench.cli.measure, ortbench.jobs.run, ortbench.measure.bench", heavy) == "[]"
+    assert loaded_after("import ortbench.cli.measure, ortbench.jobs.run, ortbench.measure.driver", heavy) == "[]"
 
 
 def loaded_by_commands(commands: list[list[str]], modules: set[str]) -> dict[str, str]:

@@ -17,9 +17,10 @@ import pytest
 from ortbench.core.errors import BadInput, Unsupported
 from ortbench.core.files import write_atomically
 from ortbench.core.stats import Value, summarise
-from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
+from ortbench.measure.driver import Driver
 from ortbench.measure.process import Client
+from ortbench.measure.rounds import Rounds
 from ortbench.model.modes import PHASE_NAMES
 from ortbench.model.result import SCHEMA_VERSION, Case, Result
 from ortbench.model.result_file import load, result_json, save
@@ -117,7 +118,7 @@ class ScriptedWorker(Client):
 def measure(plan: Plan) -> Result:
     worker = ScriptedWorker()
     worker.send("open", **plan.worker_request())
-    (result,) = Bench([Configuration(plan, worker)]).run()
+    (result,) = Driver([Configuration(plan, worker)], Rounds).run()
     return result
 
 

@@ -1,4 +1,4 @@
-"""Measure and save: worker, folder, progress, experiment. What every command that measures goes through.
+"""Measure and save: worker, folder, progress, driver. What every command that measures goes through.
 
 Heavy imports wait until the first worker has been started: it has more to import, and can do so meanwhile.
 """
@@ -6,12 +6,12 @@ Heavy imports wait until the first worker has been started: it has more to impor
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core import files, printed, signals
 from ortbench.core.errors import BadInput, OrtbenchError
@@ -23,10 +23,11 @@ from ortbench.plan.plan import Observer, Plan
 
 if TYPE_CHECKING:
     from ortbench.analysis.loads.load_levels import LoadSamples
-    from ortbench.measure.bench import Bench
     from ortbench.measure.configuration import Configuration
-    from ortbench.measure.experiment import Experiment, Judge
-    from ortbench.measure.load import LoadExperiment
+    from ortbench.measure.driver import Driver
+    from ortbench.measure.forecast import Forecast
+    from ortbench.measure.schedule import BlockSource, Estimates, Series
+    from ortbench.measure.stopping import SequentialTest
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
     from ortbench.plan.load_plan import LoadPlan
@@ -59,21 +60,14 @@ class Measured:
         return self.folders[0] if self.folders else None
 
 
-E = TypeVar("E", bound="Experiment[Any]")
+@contextmanager
+def saving(
+    client: Client, place: Place | None, quiet: bool = False, observer: Observer | None = None
+) -> Iterator[tuple[Path | None, Observer | None]]:
+    """The folder in which what is measured inside is saved, and who is told what happens: the observer, or unless that is to be `quiet`
+    the terminal.
 
-
-def measure_and_save(
-    client: Client,
-    place: Place | None,
-    begin: Callable[[ExitStack, Path | None, Observer | None], E],
-    quiet: bool = False,
-    observer: Observer | None = None,
-) -> tuple[E, Path | None]:
-    """Carry an experiment out, which saves what it has in a folder; the folder goes again where nothing could be measured, which
-    an error says.
-
-    The first worker, `client`, ends with it; `begin` makes it, of a stack for what ends with it, the folder, and who is told what
-    happens: the observer, or unless that is to be `quiet` the terminal.
+    The first worker, `client`, ends with it. The folder goes again where nothing could be measured, which an error says.
     """
     with ExitStack() as stack:
         stack.callback(client.close)
@@ -85,8 +79,7 @@ def measure_and_save(
         if folder is not None:
             printed.keep_in(folder)
         try:
-            experiment = begin(stack, folder, observed(stack, quiet, observer))
-            experiment.run()
+            yield folder, observed(stack, quiet, observer)
         except BaseException as error:
             if folder is not None:
                 client.close()
@@ -94,7 +87,6 @@ def measure_and_save(
                     printed.discard(folder)
                 discard_if_empty(folder)
             raise
-    return experiment, folder
 
 
 def new_place(out: Path | None, plans: Sequence[Plan], what: str = "") -> Place | None:
@@ -115,7 +107,7 @@ def measure(
     place: Place | None,
     names: Sequence[str] = (),
     load: LoadPlan | None = None,
-    judge: Judge | None = None,
+    test: SequentialTest | None = None,
     after_open: Callable[[Sequence[Result]], None] | None = None,
     quiet: bool = False,
     traced: bool = False,
@@ -123,65 +115,80 @@ def measure(
 ) -> Measured:
     """Measure configurations, several in turns, and save what comes of them, also after Ctrl-C.
 
-    Several need names, which messages and, made plain, folders have. The judge ends what enough is known of; a load of one
-    configuration heeds none. Raises as `measure_and_save` does.
+    Several need names, which messages and, made plain, folders have. The test ends what enough is known of; a load of one configuration
+    heeds none. Raises as `Driver.run` does.
     """
     of_kind = part_of(plans[0].part.folder, "job", "measures")
-    classes = partial(_measures, plans[0]) if of_kind is None else of_kind()
+    own = None if of_kind is None else of_kind()
+    test = test if load is None or len(plans) > 1 else None
     client = open_worker(plans[0])
 
     from ortbench.model.timeline import Timeline
 
-    sides: list[Configuration] = []
-    folders: list[Path] = []
-    loads: list[LoadExperiment] = []
+    with saving(client, place, quiet, observer) as (folder, told):
+        from ortbench.measure.driver import Driver
 
-    def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> Bench | LoadExperiment:
-        folders.extend(_folders(folder, names if len(plans) > 1 else ()))
-        side_of, bench_of = classes()
-        for number, plan in enumerate(plans):
-            save = saves(folders[number] if folders else None)
-            timeline = Timeline() if traced else None
-            worker, name = client if number == 0 else None, names[number] if names else None
-            sides.append(side_of(plan, worker, save, name, timeline))
-        if load is None:
-            return bench_of(sides, told, judge, after_open)
-        from ortbench.measure.load import LoadExperiment  # most runs have none, and would wait for it
-
-        loads.append(LoadExperiment(sides, load, judge if len(sides) > 1 else None, told, after_open))
-        return loads[0]
-
-    bench, _ = measure_and_save(client, place, begin, quiet, observer)
-    taken = loads[0].taken if loads else []
-    left_out = [side for side, _ in bench.not_opened]  # one can be open all the same, with nodes where none may be
-    kept = [side for side in sides if side not in left_out]
+        folders = _folders(folder, names if len(plans) > 1 else ())
+        series = _series_of(plans, load, test)
+        if own is not None:
+            series = series._replace(configuration=own())
+        configurations = [
+            series.configuration(
+                plan,
+                None if number else client,
+                saves(folders[number] if folders else None),
+                names[number] if names else None,
+                Timeline() if traced else None,
+            )
+            for number, plan in enumerate(plans)
+        ]
+        driver = Driver(configurations, series.schedule, told, test, after_open, forecast=series.forecast)
+        driver.run()
+    left_out = [it for it, _ in driver.not_opened]  # one can be open all the same, with nodes where none may be
+    kept = [it for it in configurations if it not in left_out]
+    taken = [it.taken for it in configurations] if load is not None else []
     return Measured(
-        [side.result for side in kept],
-        _finished(sides, folders, kept, taken),
-        bench.interrupted,
-        [side.name for side in kept] if names else [],
-        [(side.name, error) for side, error in bench.not_opened],
-        [("", side.result, side.timeline) for side in kept if side.timeline is not None],
+        [it.result for it in kept],
+        _finished(configurations, folders, kept, taken),
+        driver.interrupted,
+        [it.name for it in kept] if names else [],
+        [(it.name, error) for it, error in driver.not_opened],
+        [("", it.result, it.timeline) for it in kept if it.timeline is not None],
         taken,
-        [side.model_files for side in sides],
+        [it.model_files for it in configurations],
     )
 
 
-def _measures(plan: Plan) -> tuple[Callable[..., Configuration], type[Bench]]:
-    """What measures a plan: its configuration and the experiment. Most commands have no stream, and would wait for it."""
-    from ortbench.measure.bench import Bench
+class _Series(NamedTuple):
+    """What a kind measures, and in which order."""
 
-    if plan.stream is not None:
-        from ortbench.measure.streams import StreamSide
+    configuration: Callable[..., Configuration]
+    schedule: Callable[[Driver, Estimates[Series]], BlockSource]
+    forecast: Forecast | None = None
 
-        return StreamSide, Bench
+
+def _series_of(plans: Sequence[Plan], load: LoadPlan | None, test: SequentialTest | None) -> _Series:
+    """What plans measure, of kinds without a configuration of their own. Most commands have no stream or load, and would wait for them."""
+    if load is not None:
+        from ortbench.measure.load import LoadSchedule, forecast_of
+        from ortbench.measure.load_configuration import LoadConfiguration
+
+        return _Series(
+            partial(LoadConfiguration, load=load), partial(LoadSchedule, load=load), forecast_of(plans, load, test)
+        )
+    from ortbench.measure.rounds import Rounds
+
+    if plans[0].stream is not None:
+        from ortbench.measure.streams import StreamConfiguration
+
+        return _Series(StreamConfiguration, Rounds)
     from ortbench.measure.configuration import Configuration
 
-    return Configuration, Bench
+    return _Series(Configuration, Rounds)
 
 
 def _finished(
-    sides: Sequence[Configuration],
+    configurations: Sequence[Configuration],
     folders: Sequence[Path],
     kept: Sequence[Configuration],
     taken: Sequence[Sequence[LoadSamples]],
@@ -192,14 +199,14 @@ def _finished(
 
     found = []
     for number, folder in enumerate(folders):  # there are none of what is not to be saved
-        if sides[number] not in kept:
+        if configurations[number] not in kept:
             discard_if_empty(folder)
             continue
         if taken:
             from ortbench.jobs.load_samples import write as write_samples
 
             write_samples(taken[number], folder)
-        write_run(sides[number].result, folder)
+        write_run(configurations[number].result, folder)
         found.append(folder)
     return found
 

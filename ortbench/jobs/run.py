@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from ortbench.core import features
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import write_or_note
-from ortbench.jobs.measuring import Measured, Place, measure, measure_and_save, new_place, saves
+from ortbench.jobs.measuring import Measured, Place, measure, new_place, saves, saving
 from ortbench.jobs.publishing import check_wanted, publish_results
 from ortbench.measure.process import open_session
 from ortbench.plan.configurations import differ_by_ep, side_names
@@ -136,32 +135,31 @@ def swept(
     plan = shapes[0].plan
     client = open_session(plan)
 
-    from ortbench.measure.sweep import PointSide, SharedWorker, SweepBench
-    from ortbench.model.timeline import Timeline
-
-    sides: list[PointSide] = []
+    from ortbench.measure.driver import Driver
+    from ortbench.measure.rounds import Rounds
+    from ortbench.measure.sweep import SharedWorker, Sweep
 
     def when_open(results: Sequence[Result]) -> None:
         refuse_unclaimed(plan.target.options, [results[0].target["ep"]])
 
-    def begin(stack: ExitStack, folder: Path | None, told: Observer | None) -> SweepBench:
-        worker = SharedWorker(plan, client)
-        stack.callback(lambda: worker.client.close())
-        for number, shape in enumerate(shapes):
-            sides.append(PointSide(shape.plan, number, worker, shape.name, Timeline() if traced else None))
-        return SweepBench(shapes, sides, worker, slo, saves(folder), told, when_open)
-
     try:
-        bench, folder = measure_and_save(client, place, begin, quiet, observer)
+        with saving(client, place, quiet, observer) as (folder, told):
+            worker = SharedWorker(plan, client)
+            whole = Sweep(shapes, worker, slo, saves(folder), traced)
+            driver = Driver(whole.points, Rounds, told, after_open=when_open, after_save=whole.save)
+            try:
+                driver.run()
+            finally:
+                worker.client.close()
     except BenchmarkFailed as error:
         if isinstance(error.__cause__, BadInput):
             raise error.__cause__ from None  # of no shape the input can be read
         raise
-    result = bench.result()
+    result = whole.result(driver.not_opened)
     saves(folder)(result)
     if folder is not None:
         from ortbench.report.run import write_run
 
         write_run(result, folder)
-    timed = [(side.name, side.result, side.timeline) for side in sides if side.timeline is not None and side.is_open]
-    return Measured([result], [] if folder is None else [folder], bench.interrupted, timelines=timed)
+    timed = [(it.name, it.result, it.timeline) for it in whole.points if it.timeline is not None and it.is_open]
+    return Measured([result], [] if folder is None else [folder], driver.interrupted, timelines=timed)

@@ -27,7 +27,7 @@ from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import complain
 from ortbench.core.units import at_most, count
 from ortbench.core.version import __version__
-from ortbench.jobs.measuring import Measured, measure, measure_and_save, observed
+from ortbench.jobs.measuring import Measured, measure, observed, saving
 from ortbench.jobs.publishing import check_wanted
 from ortbench.jobs.run import publish_sides
 from ortbench.measure.environment import free_memory, usable_cores
@@ -123,9 +123,9 @@ class Tuning:
 
     def processes_s(self, processes: int) -> float:
         """For how long a configuration is measured, to be measured in so many processes."""
-        from ortbench.measure.bench import time_for
+        from ortbench.measure.stopping import duration_for
 
-        return _SPARE * time_for(processes, self.open_s, self.block_s)
+        return _SPARE * duration_for(processes, self.open_s, self.block_s)
 
     @property
     def weigh_s(self) -> float:
@@ -236,25 +236,25 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
     names = [name_of(it) for it in configurations]
     client = open_worker(plans[0])
 
-    from ortbench.measure.bench import RaceBench
-    from ortbench.measure.configuration import Configuration as Side
+    from ortbench.measure.driver import Driver
+    from ortbench.measure.race import Race, Racer
 
-    def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> RaceBench:
-        sides.extend(Side(plan, None if at else client, name=names[at]) for at, plan in enumerate(plans))
-        return RaceBench(sides, now.search.alpha, time.monotonic() + now.left_s(), told)
-
-    sides: list[Side] = []
-    bench, _ = measure_and_save(client, None, begin, observer=told)
+    with saving(client, None, observer=told):
+        race = Race(now.search.alpha, time.monotonic() + now.left_s())
+        clients = [client, *[None] * (len(plans) - 1)]
+        racers = [Racer(*of, name=name, race=race) for *of, name in zip(plans, clients, names, strict=True)]
+        driver = Driver(racers, race.schedule, told)
+        driver.run()
     now.files.check()
-    if bench.interrupted:
+    if driver.interrupted:
         return None
-    why = {side.name: str(error) for side, error in bench.not_opened}
+    why = {racer.name: str(error) for racer, error in driver.not_opened}
     if names[0] in why:
         raise BenchmarkFailed(why[names[0]])
-    raced = [side for side in sides if side.is_open]
-    cases = {side.name: case for side in raced for case in side.cases.values()}
-    now.open_s = (bench.opened - began) / len(raced)
-    now.block_s = bench.block_s if math.isfinite(bench.block_s) else _BLOCK_S
+    raced = {racer.name: racer for racer in racers if racer.is_open}
+    cases = {name: case for name, racer in raced.items() for case in racer.cases.values()}
+    now.open_s = (race.opened - began) / len(raced)
+    now.block_s = race.block_s if math.isfinite(race.block_s) else _BLOCK_S
     found: list[Tried] = []
     for name, of in zip(names, configurations, strict=True):
         if name not in cases and name not in why:  # there was no time to open it
@@ -269,9 +269,9 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
         if reason is not None:
             found.append(failed(of, reason))
             continue
-        ratios = {goal: it for goal in GOALS if (it := bench.ratio(goal, name, names[0])) is not None}
-        found.append(Tried(settings=[list(it) for it in of], ratios=ratios, left=bench.left(name),
-                           memory=bench.memory.get(name), failed=None))  # fmt: skip
+        ratios = {goal: it for goal in GOALS if (it := race.ratio(goal, name, names[0])) is not None}
+        found.append(Tried(settings=[list(it) for it in of], ratios=ratios, left=race.goals_left(name),
+                           memory=raced[name].memory, failed=None))  # fmt: skip
     return found
 
 

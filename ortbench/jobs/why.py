@@ -15,10 +15,11 @@ from ortbench.analysis.why.explain import Confirmation, Why, confirmation, expla
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import temporary_folder
 from ortbench.core.stats import FEWEST
-from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
+from ortbench.measure.driver import Driver
 from ortbench.measure.passes import without_passes
 from ortbench.measure.process import Client, ask_once, request_of, worker_for
+from ortbench.measure.rounds import Rounds
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import Result
 from ortbench.model.schema import Nodes
@@ -128,14 +129,14 @@ def _timed(plans: Sequence[Plan], copy: str, why: Why, culprit: Change, observer
     """In turns with the baseline too, because workers differ: a share of the difference is of what these take."""
     candidate, baseline = (_confirming(plan, why.mode) for plan in plans)
     models = {"candidate": candidate, "copy": replace(candidate, model=copy), "baseline": baseline}
-    sides = [Configuration(plan, name=name) for name, plan in models.items()]
-    bench = Bench(sides, observer)
-    cases = [result.case(why.mode) for result in bench.run()]
-    if bench.interrupted:
+    configurations = [Configuration(plan, name=name) for name, plan in models.items()]
+    driver = Driver(configurations, Rounds, observer)
+    cases = [result.case(why.mode) for result in driver.run()]
+    if driver.interrupted:
         return not_confirmed("it was interrupted")
-    if len(cases) < len(sides) or cases[0] is None or cases[1] is None:
-        failed = next((error for _, error in bench.not_opened), None)
-        raise BenchmarkFailed(f"a copy without it does not run: {failed or sides[1].cases[why.mode].reason}")
+    if len(cases) < len(configurations) or cases[0] is None or cases[1] is None:
+        failed = next((error for _, error in driver.not_opened), None)
+        raise BenchmarkFailed(f"a copy without it does not run: {failed or configurations[1].cases[why.mode].reason}")
     own_ns = cases[0].median(LATENCY)
     found, whole = (
         None if it is None else ratio_of_medians((it, LATENCY), (cases[0], LATENCY)) for it in (cases[1], cases[2])

@@ -36,9 +36,10 @@ class ClientPool:
     """The clients of a configuration; `sessions` is what each has, see `ortbench.plan.load_plan.LoadPlan`. After `WorkerLost` it is
     to be closed."""
 
-    def __init__(self, side: Configuration, sessions: str, seed: int, stage: Callable[[str], None]) -> None:
-        self._side, self._sessions, self._seed, self._stage = side, sessions, seed, stage
-        made = shape_requests(side.plan)
+    def __init__(self, configuration: Configuration, sessions: str, seed: int) -> None:
+        self._configuration, self._sessions, self._seed = configuration, sessions, seed
+        self.tell: Callable[[str], None] = lambda _: None  # what is done, in words
+        made = shape_requests(configuration.plan)
         self._shapes: dict[str, Any] = {"shapes": made} if made else {}
         self._others: list[Client] = []
         self._clients: LoadClients | None = None
@@ -53,15 +54,15 @@ class ClientPool:
         """Have so many clients of a mode, each checked by itself. `BenchmarkFailed`: they cannot be had."""
         if self._sessions != PROCESS:
             own = self._sessions == OWN
-            self._clients = self._side.ask("load_clients", mode=mode, count=count, own=own, **self._shapes)
+            self._clients = self._configuration.ask("load_clients", mode=mode, count=count, own=own, **self._shapes)
             return
-        self._side.ask("load_clients", mode=mode, count=1, **self._shapes)
+        self._configuration.ask("load_clients", mode=mode, count=1, **self._shapes)
         while len(self._others) < count - 1:
-            self._stage(f"starting client {len(self._others) + 2}")
-            worker = open_worker(self._side.plan)
+            self.tell(f"starting client {len(self._others) + 2}")
+            worker = open_worker(self._configuration.plan)
             self._others.append(worker)
-            worker.while_waiting = self._side.while_waiting
-            with self._side.same_model():
+            worker.while_waiting = self._configuration.while_waiting
+            with self._configuration.same_model():
                 worker.receive()
         for number, worker in enumerate(self._others[: count - 1], 1):
             worker.resume()
@@ -147,14 +148,14 @@ class ClientPool:
                     board = file if name == "board" else None
                     answers = self._in_processes(do, count, board, lead_ns, {**asked, name: str(file)})
             else:
-                answers = [self._side.ask(do, count=count, **asked)]
+                answers = [self._configuration.ask(do, count=count, **asked)]
         _refuse(answers)
         return answers, watch
 
     @contextmanager
     def _watched(self, count: int, longest_ns: int) -> Iterator[LockWatch | None]:
         """the GIL is looked at where clients share one, and an answer may take as long as it does."""
-        workers = [self._side.worker, *self._others]
+        workers = [self._configuration.worker, *self._others]
         for worker in workers:
             worker.timeout_s += longest_ns / 1e9
         try:
@@ -164,7 +165,7 @@ class ClientPool:
                 return
             self._seed += 1
             threads = clients["threads"][:count]
-            with LockWatch(self._side.worker.pid, threads, clients["lock"], self._seed) as watch:
+            with LockWatch(self._configuration.worker.pid, threads, clients["lock"], self._seed) as watch:
                 yield watch
         finally:
             for worker in workers:
@@ -173,13 +174,13 @@ class ClientPool:
     def _in_processes(self, do: str, count: int, board: Path | None, lead_ns: int, asked: dict[str, Any]) -> list[Any]:
         """Have the first clients do something that begins at the same moment; the others are paused. `WorkerLost` where one
         was lost; the others are told, so that they do not wait for it."""
-        workers = [self._side.worker, *self._others[: count - 1]]
+        workers = [self._configuration.worker, *self._others[: count - 1]]
         for worker in workers[1:]:
             worker.resume()
         at_ns = time.perf_counter_ns() + lead_ns
 
         def look() -> None:
-            self._side.while_waiting()
+            self._configuration.while_waiting()
             if board is not None and any(not it.is_running for it in workers):
                 _tell_failed(board)
 

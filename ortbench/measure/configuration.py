@@ -1,42 +1,38 @@
-"""One plan and its worker: opens it, has modes set up and blocks timed, and keeps whatever is measured as a result."""
+"""One plan and its worker: opens it, has modes set up and blocks timed, and keeps whatever is measured as a result.
+
+What the driver asks of series: a kind overrides `open`, `prepare`, `block` and `finish`, and what else it does otherwise.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.derive import derive
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
-from ortbench.core.files import ModelFiles, note, write_atomically
-from ortbench.measure.describe import describe, new_result
+from ortbench.core.files import ModelFiles
+from ortbench.measure.describe import checks_of, describe, new_result, note_lost_engine
 from ortbench.measure.environment import load_average
+from ortbench.measure.forecast import Progress
+from ortbench.measure.gpus import Watch
+from ortbench.measure.noise import Meter
 from ortbench.measure.process import Client, WorkerLost, open_worker, worker_for
-from ortbench.measure.schedule import Block, add_host_time, by_stage, by_token, streams
+from ortbench.measure.schedule import Block, Schedule, Series, add_host_time, by_stage, by_token, streams, timed_block
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, READBACK, RUN, SYNCS
-from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
+from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage
 from ortbench.model.result import FAILED, NOT_MEASURED, OK, UNSUPPORTED, Case, Result
-from ortbench.model.schema import CaseCheck, CaseSync, Machine, Stopped
-from ortbench.model.timeline import Failure, Span, TimedBlock, Timeline
+from ortbench.model.schema import CaseSync, Machine, Stopped
+from ortbench.model.timeline import Failure, Span, Timeline
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Target
 
-_ENGINE_BYTES = 1 << 16  # the least room that an engine takes
-
-
-def checks_of(answer: Prepared) -> dict[str, CaseCheck]:
-    """What a mode that was set up was verified for: its outputs are right, or it would not be."""
-    found: dict[str, CaseCheck] = {"outputs": {"verdict": "passed"}}
-    claims = {"zero_copy": answer["zero_copy"], "external": answer["external"], "graph": answer["graph"]}
-    for name, claim in claims.items():
-        if claim is not None:
-            told: Any = {key: value for key, value in claim.items() if key != "verified"}
-            found[name] = cast(CaseCheck, {"verdict": "passed" if claim["verified"] else "unclear", **told})
-    return found
+if TYPE_CHECKING:
+    from ortbench.analysis.loads.load_levels import LoadSamples
 
 
 def warmup_again_ns(plan: Plan) -> int:
@@ -45,7 +41,7 @@ def warmup_again_ns(plan: Plan) -> int:
 
 
 class Configuration:
-    """One worker's part of a run, and the result it becomes.
+    """One worker's part of a measurement, and the result it becomes.
 
     Args:
         client: the worker, if it is there already and has been sent the plan's `worker_request`.
@@ -55,9 +51,20 @@ class Configuration:
 
     Attributes:
         while_waiting: called each second for which the worker is waited for.
+        taken: of a load, all that was measured at its load points.
         forms: of each session what plain runs gave, in form (`ortbench.worker.looks.memory.forms`), once that was asked for.
     """
 
+    per = "mode"  # what a series is, in words
+    schedule: type[Schedule[Series]] = Schedule  # of its rounds
+    may_renew = True  # may be measured in several processes
+    must_open = False  # also where others open
+    can_look_inside = True  # at GPUs, while a block lasts
+    watches_gpus = True
+    leaves_out_throttled = True  # rounds while a GPU was throttled
+    has_close_ups = True  # for a timeline
+    steps_after_blocks = 0  # that the forecast counts on
+    watch: Watch | None = None  # at GPUs, from when it is measured on
     _not_again = "the model could not be opened again"
 
     def __init__(
@@ -79,6 +86,7 @@ class Configuration:
         self._spares: list[Client] = []  # workers that were started and wait
         self.while_waiting: Callable[[], None] = lambda: None
         self.forms: list[Any] | None = None
+        self.taken: list[LoadSamples] = []
         self._keep = keep
         self.cases = {mode: Case(mode) for mode in plan.modes}
         self._prepared: dict[str, Prepared] = {}
@@ -90,12 +98,21 @@ class Configuration:
         return list(self._prepared)
 
     @property
+    def title(self) -> str:
+        """What is loaded, in a line."""
+        return f"{Path(self.plan.model).name} ({self.name})"
+
+    @property
     def is_open(self) -> bool:
         """Whether the model was opened, so that the result is whole in itself."""
         return bool(self.result.target)
 
-    def takes(self) -> str:
-        """What an open model or chain is run on, in a text: the same for sides whose outputs must be the same too."""
+    def is_too_late(self, opened: int) -> bool:
+        """Whether there is no time to open it, beside so many others."""
+        return False
+
+    def accepts(self) -> str:
+        """What an open model or chain is run on, in a text: the same for configurations whose outputs must be the same too."""
         # Of what is left out the result has what came of it.
         made = replace(self.plan.inputs, shapes={}, dims={}, lengths={}, expect=None)
         inputs = [(it["name"], it["type"], it.get("tensors", it["shape"])) for it in self.result.model["inputs"]]
@@ -143,7 +160,7 @@ class Configuration:
 
     @property
     def worker(self) -> Client:
-        assert self._client is not None, "the side was not started"
+        assert self._client is not None, "the configuration was not started"
         self._client.while_waiting, self._client.name = self.while_waiting, self.name
         return self._client
 
@@ -166,22 +183,16 @@ class Configuration:
             self.result.warn(
                 "engine-not-kept", f"the session did not end in order, the engine may not be kept: {error}"
             )
-        self._note_lost_engine()
+        note_lost_engine(self.result)
 
-    def _note_lost_engine(self) -> None:
-        """Note it where the EP left no engine because nothing can be written; EPs themselves go on without a word."""
-        cache = self.result.setup.get("engine_cache")
-        if cache is None:
-            return
-        folder = Path(cache["path"])
-        try:
-            if any(file.stat().st_size for file in folder.iterdir()):
-                return
-            probe = folder / "probe"
-            write_atomically(probe, bytes(_ENGINE_BYTES))
-            probe.unlink()
-        except OSError as error:
-            note(f"the engine in {folder}", error)
+    @property
+    def pids(self) -> list[int]:
+        """The processes that time its blocks."""
+        return [self.worker.pid]
+
+    def reason_without_worker(self, error: WorkerLost) -> Stopped:
+        """Why the measurement ended, where it could not go on without a worker; raises the error where there is nothing to keep."""
+        raise error
 
     def close(self) -> None:
         self._close_worker()
@@ -211,10 +222,6 @@ class Configuration:
             if self.timeline is not None:
                 whole = Span(name, begun, time.perf_counter_ns() - begun)
                 self.timeline.stages += [whole, *(Span(*part) for part in parts)]
-
-    def meanwhile(self, call: Callable[[], None]) -> None:
-        """Have something called while the worker does what it was asked last, or is asked next."""
-        self.worker.meanwhile = call
 
     def ask(self, do: str, **arguments: Any) -> Any:
         return self.worker.ask(do, **arguments)
@@ -283,7 +290,7 @@ class Configuration:
 
     # The modes
 
-    def to_prepare(self) -> list[str]:
+    def modes_to_prepare(self) -> list[str]:
         return [mode for mode in self.plan.modes if self.cases[mode].status == OK]
 
     def prepare(self, mode: str) -> None:
@@ -327,6 +334,9 @@ class Configuration:
             case.stage_bytes = dict(zip(self.plan.work.stages, answer.get("chain", ()), strict=True)) or None
             case.step_bytes = answer.get("loop")
 
+    def prepare_all(self, progress: Progress) -> None:
+        """What is prepared when all modes are."""
+
     def _give_up(self, mode: str, error: BenchmarkFailed) -> None:
         """Fail a mode that the worker failed at, or was lost in; it is up again for others then."""
         self.fail(mode, str(error))
@@ -334,7 +344,7 @@ class Configuration:
             self.restart()
 
     def reject(self, reason: str) -> None:
-        for mode in self.to_prepare():
+        for mode in self.modes_to_prepare():
             self.fail(mode, reason)
             self.cases[mode].checks["outputs"] = {"verdict": "failed", "how": reason}
 
@@ -357,8 +367,9 @@ class Configuration:
             phase: ns for phase, ns in self._prepared[mode]["estimates_ns"].items() if phases is None or phase in phases
         }
 
-    def block(self, mode: str, block: Block[Any]) -> Samples | None:
+    def block(self, block: Block[Series]) -> Samples | None:
         """Time one block and keep its samples; None if the mode failed in it, and the worker is up again for others."""
+        mode = block.series.mode
         more = {} if self.timeline is None else {"timeline": True}
         try:
             answer = self.ask("block", mode=mode, phase=block.phase, n=block.n, drop=block.drop, **more)
@@ -366,40 +377,36 @@ class Configuration:
             self._give_up(mode, error)
             return None
         if self.timeline is not None:
-            self.timeline.blocks.append(self._timed(mode, block, answer))
+            first = len(self.cases[mode].samples.get(block.phase, ()))
+            self.timeline.blocks.append(timed_block(block, answer, first))
         timed: Samples = answer
         case = self.cases[mode]
-        for phase, samples in self.streams(mode, block, timed).items():
+        for phase, samples in self.streams(block, timed).items():
             case.samples.setdefault(phase, []).extend(samples)
             case.blocks.setdefault(phase, []).append([block.round, len(samples), timed["start_ns"]])
         add_host_time(case, timed, block.n * case.inferences(block.phase))
         return timed
 
-    def streams(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
+    def streams(self, block: Block[Series], answer: Samples) -> dict[str, list[int] | list[float]]:
         """The samples of a block and of what comes with it, by phase; see `ortbench.measure.schedule.streams`."""
-        runs = block.n * self.cases[mode].inferences(block.phase)
+        runs = block.n * self.cases[block.series.mode].inferences(block.phase)
         return streams(answer, block.phase, runs, part=self.plan.work.part)
 
-    def judged(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
+    def samples_for_verdict(self, block: Block[Series], answer: Samples) -> dict[str, list[int] | list[float]]:
         """The same, and of chains each of the stages by itself, of loops that generate the first token and later ones."""
         work = self.plan.work
-        return {**self.streams(mode, block, answer), **by_stage(answer, work.stages), **by_token(answer, work)}
+        return {**self.streams(block, answer), **by_stage(answer, work.stages), **by_token(answer, work)}
 
-    def _timed(self, mode: str, block: Block[Any], answer: TracedSamples) -> TimedBlock:
-        return TimedBlock(
-            mode=mode,
-            phase=block.phase,
-            round=block.round,
-            dropped=block.drop,
-            first=len(self.cases[mode].samples.get(block.phase, ())),
-            n=block.n,
-            start_ns=answer["start_ns"],
-            duration_ns=answer["spent_ns"],
-            starts_ns=answer["starts_ns"],
-            samples_ns=answer["calls_ns"],
-            step_starts_ns=answer["step_starts_ns"],
-            steps_ns=answer.get("steps", ()),
-        )
+    def shown_samples(self, block: Block[Series], answer: Samples) -> Sequence[tuple[str, Sequence[float], str | None]]:
+        """What a block adds to the estimates that are shown: of what, durations, ns, or a rate, and the unit of a rate."""
+        return [(block.series.mode, answer["samples"], None)] if block.phase == LATENCY else []
+
+    def rows(self) -> Sequence[tuple[str, str]]:
+        """What is shown besides estimates."""
+        return []
+
+    def add_noise(self, noise: Meter, number: int, round: int) -> None:
+        """What is known of the noise in the last block, besides what is read from its processes."""
 
     def drop_left_out(self) -> None:
         """Leave the blocks of rounds that figures are without out of the timeline, and say so there."""
@@ -407,19 +414,8 @@ class Configuration:
         if self.timeline is None or found is None or not found["left_out"]:
             return
         rounds = set(found["rounds"])
-        self._keep_timed(lambda number: number not in rounds)
+        self.timeline.keep_rounds(lambda number: number not in rounds)
         self.timeline.missing.append(f"{len(rounds)} rounds of blocks while the GPU was throttled")
-
-    def _keep_timed(self, keeps: Callable[[int], bool]) -> None:
-        assert self.timeline is not None
-        first: dict[tuple[str, str], int] = {}
-        blocks = []
-        for block in self.timeline.blocks:
-            if keeps(block.round):
-                at = first.get((block.mode, block.phase), 0)
-                blocks.append(block._replace(first=at))
-                first[block.mode, block.phase] = at + block.n
-        self.timeline.blocks[:] = blocks
 
     def drop_timed_block(self) -> None:
         if self.timeline is not None:
@@ -428,7 +424,7 @@ class Configuration:
     def downsample(self, every: int) -> None:
         """Leave the blocks of all but each nth round out of the timeline, as they are out of the samples, and say so once."""
         if self.timeline is not None:
-            self._keep_timed(lambda number: number % every == 0)
+            self.timeline.keep_rounds(lambda number: number % every == 0)
         code = "samples-downsampled"
         self.result.warnings[:] = [it for it in self.result.warnings if it["code"] != code]
         kept = f"it keeps 1 in {every} rounds, and times, page faults and switches are of these"
@@ -442,6 +438,9 @@ class Configuration:
             self.result.warn("not-captured", f"the profiler was not told what to record: {error}")
             return
         self.result.setup["profiler_listens"] = answer["listening"]
+
+    def after_blocks(self, progress: Progress) -> None:
+        """What else is timed, before the outputs of all that ran are checked."""
 
     def finish(self, mode: str, goes_on: bool = False) -> None:
         """The outputs that the timed runs left, and what is measured only once. A synchronization that came to return early fails the mode,

@@ -20,18 +20,20 @@ from ortbench.analysis.variables import recorded_variables
 from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.expressions import by_size
-from ortbench.core.files import ModelFiles
+from ortbench.core.files import ModelFiles, note, write_atomically
 from ortbench.core.safe_text import listed
 from ortbench.core.version import __version__
 from ortbench.measure.gpus import known_card, to_warn_of
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import CPU, MODES, mode_of
-from ortbench.model.protocol import Opened, OpenedChain
+from ortbench.model.protocol import Opened, OpenedChain, Prepared
 from ortbench.model.result import CHAIN, LOOP, UNSUPPORTED, Result
-from ortbench.model.schema import GpuReading, Machine, Target, Throttled
+from ortbench.model.schema import CaseCheck, GpuReading, Machine, Target, Throttled
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import POLICIES
+
+_ENGINE_BYTES = 1 << 16  # the least room that an engine takes
 
 
 def new_result(command: Sequence[str], **known: Any) -> Result:
@@ -80,8 +82,8 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
     }
     if (held := opened["expected"]) is not None:
         put(result, told(EXPECTED, held, [opened["ep"], *(it["ep"] for it in opened["eps"])]))
-    for note in opened["notes"]:
-        result.warn(note["code"], note["message"])
+    for warning in opened["notes"]:
+        result.warn(warning["code"], warning["message"])
     # A state that begins with 0 is no guess: trial steps showed that it grows.
     if guessed := {name: size for name, size in opened["guessed_dims"].items() if size}:
         sizes = (f"set to {size}: {', '.join(names)}" for size, names in by_size(guessed).items())
@@ -127,6 +129,33 @@ def _check_placement(result: Result, required: bool) -> None:
     result.warn("cpu-nodes", message)
 
 
+def checks_of(answer: Prepared) -> dict[str, CaseCheck]:
+    """What a mode that was set up was verified for: its outputs are right, or it would not be."""
+    checks: dict[str, CaseCheck] = {"outputs": {"verdict": "passed"}}
+    claims = {"zero_copy": answer["zero_copy"], "external": answer["external"], "graph": answer["graph"]}
+    for name, claim in claims.items():
+        if claim is not None:
+            how: Any = {key: value for key, value in claim.items() if key != "verified"}
+            checks[name] = cast(CaseCheck, {"verdict": "passed" if claim["verified"] else "unclear", **how})
+    return checks
+
+
+def note_lost_engine(result: Result) -> None:
+    """Note it where the EP left no engine because nothing can be written; EPs themselves go on without a word."""
+    cache = result.setup.get("engine_cache")
+    if cache is None:
+        return
+    folder = Path(cache["path"])
+    try:
+        if any(file.stat().st_size for file in folder.iterdir()):
+            return
+        probe = folder / "probe"
+        write_atomically(probe, bytes(_ENGINE_BYTES))
+        probe.unlink()
+    except OSError as error:
+        note(f"the engine in {folder}", error)
+
+
 def describe_sync(result: Result) -> None:
     """The sync of the target is that of runs without copies, or of the first mode that is there."""
     for mode in (MODES[CPU].without_copies, *(case.mode for case in result.cases)):
@@ -137,15 +166,21 @@ def describe_sync(result: Result) -> None:
             return
 
 
-def describe_gpus(results: Sequence[Result], readings: Sequence[GpuReading], decided: bool) -> None:
+def describe_gpus(
+    results: Sequence[Result], readings: Sequence[GpuReading], decided: bool, leaves_out: bool = True
+) -> None:
     """What NVML said while configurations were measured, and whether rounds are left out for it: none where a gate has
-    `decided` by all of them."""
+    `decided` by all of them, and none of what never `leaves_out` any."""
+    if not leaves_out:
+        for result in results:
+            _note_moves(result, readings)
+        return
     measured = [card for result in results for card in _cards(result, readings)]
     found = throttled(readings, [case for result in results for case in result.cases], measured)
     if found is not None and decided:
         found["left_out"] = False
     for result in results:
-        say_what_moved(result, readings, found)
+        _note_moves(result, readings, found)
         if found is None:
             continue
         result.throttled = found
@@ -155,7 +190,7 @@ def describe_gpus(results: Sequence[Result], readings: Sequence[GpuReading], dec
             leave_out(case, set(found["rounds"]))
 
 
-def say_what_moved(result: Result, readings: Sequence[GpuReading], found: Throttled | None = None) -> None:
+def _note_moves(result: Result, readings: Sequence[GpuReading], found: Throttled | None = None) -> None:
     """Put into a result what was read of GPUs, and warn where their state moved, but for what is left out of figures."""
     if readings:
         result.environment["gpu_readings"] = list(readings)

@@ -93,7 +93,7 @@ def _measure(side: Configuration, mode: str, recorder: Recorder, before: list[Pa
     call_s = (case.median(LATENCY) or 0) * case.inferences(LATENCY) / 1e9
     seconds = recorder.stretch_s(call_s)
     readings: list[tuple[int, float]] = []
-    side.meanwhile(lambda: readings.extend(recorder.record(seconds)))
+    side.worker.meanwhile = lambda: readings.extend(recorder.record(seconds))
     try:
         with side.stage(f"energy of {mode}"):
             answer: Stretched = side.ask("stretch", mode=mode, seconds=meter.settle_s + seconds)

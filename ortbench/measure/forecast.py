@@ -1,15 +1,16 @@
-"""How long a run will still take, told from its first second on: what is to come, by what it usually takes and by what this
-run has shown. Pure, with the clock given."""
+"""What an observer is told while something is measured: how long it will still take, by what steps usually take and by what this
+measurement has shown, and what is known so far."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
+from ortbench.analysis.estimates import Estimates, Row
 from ortbench.core.resampling import FEW
-from ortbench.measure.agreement import PART_NS
-from ortbench.plan.plan import PROCESSES, Loop
+from ortbench.measure.stopping import PART_NS
+from ortbench.plan.plan import PROCESSES, Loop, Observer
 
 Step = Literal["open", "prepare", "measure", "switch", "finish", "energy"]
 
@@ -24,29 +25,32 @@ _TELLING_SHARE = 0.05  # of the measurement, from which on it tells itself how l
 
 
 class Forecast:
-    """The time that is left, s, by the steps that are: sides to open, and modes to prepare and measure, of all sides together.
+    """The time that is left, s, by the steps that are: configurations to open, and modes to prepare and measure, of all together.
     `measuring_s` says how long blocks take, of the time of an inference and the number of modes, where the loop does not."""
 
     def __init__(
         self,
         loop: Loop,
-        sides: int,
+        configurations: int,
         modes: int,
         clock: Callable[[], float] = time.monotonic,
         energy: int = 0,
+        switch: int = 0,
         measuring_s: Callable[[float, int], float] | None = None,
     ) -> None:
         self._loop, self._modes, self._clock, self._measuring_s = loop, modes, clock, measuring_s
         self._count: dict[Step, int] = {
-            "open": sides,
+            "open": configurations,
             "prepare": modes,
             "measure": 1,
-            "switch": 0,
+            "switch": switch,
             "finish": modes,
             "energy": energy,
         }
-        self._first_s: dict[int, float] = {}  # of each side its first inference; not of those that have no mode left
-        self._warm_s: dict[int, float] = {}  # of each side the longest one of its modes that are prepared
+        self._first_s: dict[
+            int, float
+        ] = {}  # of each configuration its first inference; not of those that have no mode left
+        self._warm_s: dict[int, float] = {}  # of each configuration the longest one of its modes that are prepared
         self._now: Step | None = None
         self._begun = self._created = clock()
         self._start_s = _START_S
@@ -60,19 +64,16 @@ class Forecast:
         self._count[step] = max(0, self._count[step] - 1)
         self._now, self._begun, self._known = step, self._clock(), None
 
-    def expect(self, step: Step, count: int) -> None:
-        self._count[step] = count
+    def know_first(self, configuration: int, seconds: float) -> None:
+        """How long a configuration's first inference took, which may be many times as long as a later one: an EP compiles its kernels in it."""
+        self._first_s[configuration] = seconds
 
-    def know_first(self, side: int, seconds: float) -> None:
-        """How long a side's first inference took, which may be many times as long as a later one: an EP compiles its kernels in it."""
-        self._first_s[side] = seconds
+    def know_warm(self, configuration: int, seconds: float) -> None:
+        """About how long an inference takes in a mode of a configuration that is prepared."""
+        self._warm_s[configuration] = max(seconds, self._warm_s.get(configuration, 0.0))
 
-    def know_warm(self, side: int, seconds: float) -> None:
-        """About how long an inference takes in a mode of a side that is prepared."""
-        self._warm_s[side] = max(seconds, self._warm_s.get(side, 0.0))
-
-    def give_up(self, side: int) -> None:
-        self._first_s.pop(side, None)
+    def give_up(self, configuration: int) -> None:
+        self._first_s.pop(configuration, None)
 
     @property
     def is_warm(self) -> bool:
@@ -120,3 +121,46 @@ class Forecast:
             return max(self._loop.duration_s if self._loop.iterations is None else 0.0, _SWITCH_RUNS * self._run_s)
         seconds, runs = _USUAL[step]
         return seconds + runs * self._run_s
+
+
+class Progress:
+    """Tells `observer`, by a forecast and by estimates of what is measured."""
+
+    def __init__(self, observer: Observer, forecast: Forecast) -> None:
+        self.observer, self.forecast = observer, forecast
+        self.estimates = Estimates()
+        self._has_told_forecast = False
+
+    def begin(self, step: Step, text: str) -> None:
+        self.forecast.begin(step)
+        self.observer.stage(text)
+        self.tell_left()
+
+    def tell_left(self) -> None:
+        self.observer.left(self.forecast.left_s())
+
+    def tell_left_s(self, seconds: float) -> None:
+        """The step that has begun still takes so long."""
+        self.forecast.know_left(seconds)
+        self.tell_left()
+
+    def tell_forecast(self) -> None:
+        """Say how long it takes, once: when each configuration has a mode whose inferences are known to be warm."""
+        if self.forecast.is_warm and not self._has_told_forecast:
+            self._has_told_forecast = True
+            self.observer.forecast(self.forecast.left_s())
+
+    def tell_share(self, share: float | None) -> None:
+        """So much of the measurement is done, if that is known."""
+        if share is not None:
+            self.forecast.measured(share)
+            self.tell_left()
+
+    def add(self, name: str, samples: Sequence[float], unit: str | None = None) -> None:
+        """Take a block into account: durations, ns, or the one rate, in a unit, that it had."""
+        if self.observer.shows_estimates:
+            self.estimates.add(name, samples, unit)
+
+    def tell_estimates(self, rows: Callable[[], Iterable[Row]]) -> None:
+        if self.observer.shows_estimates and self.estimates.is_due():
+            self.observer.estimates([*rows()])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, cast
 
@@ -200,7 +201,14 @@ class Watch:
         calls["reasons"] = lambda: self._ask_reasons(handle)
         return cast(GpuState, told(nvml, calls))  # the keys are those of its fields
 
-    def processes(self, card: int) -> int:
+    def count_others(self, targets: Mapping[int, Provider]) -> Callable[[], int | None]:
+        """What counts the processes that compute on the GPUs of workers, by their process ids, and are none of them."""
+        own = Counter(card for target in targets.values() if (card := known_card(target)) is not None)
+        if not own:
+            return lambda: None
+        return lambda: max(max(0, self._count_processes(card) - count) for card, count in own.items())
+
+    def _count_processes(self, card: int) -> int:
         if card >= len(self._handles):
             return 0
         return len(

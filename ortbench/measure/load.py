@@ -1,8 +1,8 @@
 """Loads: the load points of one configuration or several, and the orders in which their blocks come.
 
-Without a judge rounds of a closed loop come first, then a stretch of each rate, in each of several processes; then a search for the
+Without a test rounds of a closed loop come first, then a stretch of each rate, in each of several processes; then a search for the
 highest rate, in which all tries of a rate are in processes of their own. With one, load points of all configurations take turns, round
-by round, until it knows enough: in each round a load point has a block on
+by round, until it is decided: in each round a load point has a block on
 every configuration, one right after the other, in an order shuffled from the seed. A block at a rate is a stretch of requests
 that are due at the same moments on all; its first requests come to clients that have just been woken, and do not count.
 """
@@ -12,72 +12,53 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
 
-from ortbench.analysis.estimates import Row
-from ortbench.analysis.loads.levels import (
-    CONCURRENCY,
-    INFERENCES,
-    RATE,
-    LoadPoint,
-    figures_of,
-    holds,
-    longer,
-    meets,
-)
-from ortbench.analysis.loads.load_levels import (
-    ClosedLoopBlock,
-    LoadSamples,
-    Requests,
-    burst_block,
-    case_of,
-    slo_rate,
-    stretch_block,
-)
+from ortbench.analysis.loads.levels import CONCURRENCY, RATE, LoadPoint, holds, longer, meets
+from ortbench.analysis.loads.load_levels import LoadSamples, case_of, slo_rate
 from ortbench.analysis.loads.rate_search import TRIES, Search
 from ortbench.core.resampling import FEW
 from ortbench.measure.client_pool import LEAST_RUNS
-from ortbench.measure.configuration import Configuration
-from ortbench.measure.describe import say_what_moved
-from ortbench.measure.experiment import TO_START, Experiment, Judge, Unjudged, starting_in
+from ortbench.measure.driver import Driver
 from ortbench.measure.forecast import Forecast
-from ortbench.measure.gpus import Watch
 from ortbench.measure.load_configuration import (
     ALONE_S,
     FEWEST_CYCLES,
     SHORTEST_BLOCK_NS,
     SKIPPED,
     ArrivalSchedule,
-    LoadSide,
+    LoadBlock,
+    LoadConfiguration,
+    row_of,
 )
-from ortbench.model.modes import THROUGHPUT
-from ortbench.model.result import Result
-from ortbench.model.schema import PROCESS, LoadBlock, Stopped
+from ortbench.measure.schedule import Block, Estimates, Series
+from ortbench.measure.stopping import TO_START, SequentialTest, Undecided, processes_that_start
+from ortbench.model.modes import LATENCY
+from ortbench.model.schema import PROCESS, Stopped
 from ortbench.plan.load_plan import AUTO, LoadPlan
-from ortbench.plan.plan import PROCESSES, Observer, Plan
+from ortbench.plan.plan import PROCESSES, Plan
 
 _ALONE_ROUNDS, _ALONE_RUNS = 3, 3  # of one client alone where it is not in all rounds, and in each of them at least
 # What a block takes besides its time: clients begin together, and their outputs are compared.
 _BESIDE_S, _BESIDE_PROCESSES_S = 0.05, 0.12
 # Before and after all blocks: a process of a client begins, and each of its modes; samples and reports are written.
 _PROCESS_S, _PROCESS_MODE_S, _WRITING_S = 1.0, 0.5, 1.0
-# Without a judge
+# Without a test
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 8
 _LONGEST_BLOCK_NS = 1_000_000_000
 _FEWEST_REQUESTS = 20  # at a rate in each of several processes
 # How much longer than it is meant to last a stretch with more requests than can be served lasts, at least.
-_PATIENCE_S, _JUDGED_PATIENCE_S = 5.0, 1.0
+_PATIENCE_S, _TESTED_PATIENCE_S = 5.0, 1.0
 
 
 @dataclass
 class Point:
-    """A load point, what is taken of it on each configuration, how long a judged block of it is, and how far it is."""
+    """A load point of a mode, what is taken of it on each configuration, how long a block that a test looks at is, and how far it is."""
 
     mode: str
-    place: LoadPoint
+    load_point: LoadPoint
     taken: tuple[LoadSamples, ...]
     block_s: float = 0.0
     rounds: int = 0
@@ -88,8 +69,8 @@ class Point:
 
 
 class Turn(NamedTuple):
-    """What comes next: a block of a load point on every configuration, or without one a block of one client alone of a mode.
-    Requests are due at the same moments for the same `repeat`. With a `shape` all inferences of the block have that one."""
+    """A block of a load point on every configuration, or without one of one client alone of a mode. Requests are due at the same moments
+    for the same `repeat`. With a `shape` all inferences of the block have that one."""
 
     number: int
     mode: str
@@ -99,26 +80,26 @@ class Turn(NamedTuple):
     shape: int | None = None
 
 
-def forecast_of(plans: Sequence[Plan], load: LoadPlan, judge: Judge | None = None) -> Forecast:
+def forecast_of(plans: Sequence[Plan], load: LoadPlan, test: SequentialTest | None = None) -> Forecast:
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
     level_s, shapes = due.level_s, max(map(blocks_a_round, plans))
     beside_s = _BESIDE_PROCESSES_S if load.sessions == PROCESS else _BESIDE_S
     processes = max((*load.closed, load.workers)) - 1 if load.sessions == PROCESS else 0
     rounds = max(_MOST_ROUNDS, math.ceil(level_s)) + 2 if load.closed else 0  # as each process has whole ones
-    may_be_several = load.file is None and (judge is None or isinstance(judge, Unjudged))
+    may_be_several = load.file is None and (test is None or isinstance(test, Undecided))
     given = plans[0].loop.processes if may_be_several else 1
 
-    def place_s(place: LoadPoint, run_s: float) -> float:
-        if judge:
-            block_s = max(due.judged_block_s(place, judge.least_runs(it, place), run_s) for it in plans[0].modes)
-            return max(judge.takes, math.ceil(level_s / block_s)) * (block_s + beside_s)
+    def point_s(point: LoadPoint, run_s: float) -> float:
+        if test:
+            block_s = max(due.tested_block_s(point, test.least_runs(it, point), run_s) for it in plans[0].modes)
+            return max(test.takes, math.ceil(level_s / block_s)) * (block_s + beside_s)
         # Clients that have the device one after the other take as long together as one alone.
-        least_s, times = (0.0, 1) if place.kind == RATE else (_FEWEST_ROUNDS * LEAST_RUNS * place.value * run_s, rounds)
+        least_s, times = (0.0, 1) if point.kind == RATE else (_FEWEST_ROUNDS * LEAST_RUNS * point.value * run_s, rounds)
         return max(level_s, least_s) + times * beside_s
 
     def measuring_s(run_s: float, modes: int) -> float:
-        closed_s = sum(place_s(LoadPoint(CONCURRENCY, it), run_s) for it in load.closed) * shapes
-        rated_s = sum(shapes * place_s(LoadPoint(RATE, it), run_s) + ALONE_S for it in due.rates)
+        closed_s = sum(point_s(LoadPoint(CONCURRENCY, it), run_s) for it in load.closed) * shapes
+        rated_s = sum(shapes * point_s(LoadPoint(RATE, it), run_s) + ALONE_S for it in due.rates)
         searched_s = TRIES * level_s if load.rate == AUTO else 0.0
         alone = rounds + (_ALONE_ROUNDS if load.is_open else 0)
         blocks_s = modes * (closed_s + rated_s + searched_s + alone * (ALONE_S + _ALONE_RUNS * run_s))
@@ -135,94 +116,116 @@ def blocks_a_round(plan: Plan) -> int:
     return 1 + (len(plan.stream.shapes) if plan.stream is not None else 0)
 
 
-class LoadExperiment(Experiment[Any]):
-    """A load on configurations, all of which must open; one of a single configuration needs no judge."""
+class LoadSchedule:
+    """The blocks of a load on configurations that are open, in one process or in several."""
 
-    def __init__(
-        self,
-        sides: Sequence[Configuration],
-        load: LoadPlan,
-        judge: Judge | None = None,
-        observer: Observer | None = None,
-        after_open: Callable[[Sequence[Result]], None] | None = None,
-    ) -> None:
-        plan = sides[0].plan
-        self._verdicts = judge  # None where nothing is to be decided
-        if judge is None and len(sides) > 1:
-            judge = Unjudged()
-        self._load, self._judge = load, judge
-        self._due = ArrivalSchedule(load, plan.inputs.seed)
+    progress = None  # how much is left it tells itself
+
+    def __init__(self, driver: Driver, _: Estimates[Series], load: LoadPlan) -> None:
+        self._driver, self._load = driver, load
+        self._configurations = cast(list[LoadConfiguration], driver.configurations)
+        self._first = self._configurations[0]
+        self._test = driver.test if driver.test is not None or not driver.in_turns else Undecided()
+        self._due = self._first.due
         self._level_s = self._due.level_s
-        self._shapes = [None, *range(blocks_a_round(plan) - 1)]  # of blocks of a load point: of all, and of each apart
-        super().__init__(sides, forecast_of([side.plan for side in sides], load, judge), observer, after_open)
-        self._loads = [LoadSide(side, load, self._level_s, self._observer) for side in sides]
-        self._random = random.Random(plan.inputs.seed)
-        self._skipped, self._patience_s = (0, _PATIENCE_S) if judge is None else (SKIPPED, _JUDGED_PATIENCE_S)
+        # Of blocks of a load point: of all shapes, and of each apart.
+        self._shapes = [None, *range(blocks_a_round(self._first.plan) - 1)]
+        self._random = random.Random(self._first.plan.inputs.seed)
+        self._skipped, self._patience_s = (0, _PATIENCE_S) if self._test is None else (SKIPPED, _TESTED_PATIENCE_S)
         if load.rate == AUTO:  # a try of too high a rate takes no longer than the search has time for
             self._patience_s = 0.0
         self._to_come_s = 0.0
-        self._count, self._closed = 1, 0  # processes, and load points of clients of all configurations
-        self._closed_s = self._level_s  # how long one of these is
+        self.stopped: Stopped | None = None
+        self._points = [*self._usable_points()]
+        if self._test is not None and not self._points:
+            self.stopped = {"reason": "nothing_left", "per": "load point"}
+            return
+        driver.progress.forecast.begin("measure")
+        self._split_into_processes()
+        for number in range(len(self._configurations)):
+            for point in self._points:
+                name, unit = row_of(point.mode, point.load_point)
+                driver.progress.estimates.named(driver.name_row(number, name), unit)
+        self._blocks = self._in_turns(self._ordered() if self._test is None else self._in_rounds(self._test))
 
-    @property
-    def taken(self) -> list[list[LoadSamples]]:
-        """What was taken of each load point, by configuration, in the order of the results."""
-        return [it.taken for it in self._loads]
+    # What the driver asks
 
-    def _open(self) -> None:
-        super()._open()
-        for it in self._loads:
-            it.opened()
-        self._forecast.know_modes(sum(len(it.side.plan.modes) for it in self._loads))
+    def next_block(self) -> Block[Series] | None:
+        block = next(self._blocks, None)
+        if block is None and self.stopped is None:
+            test = self._driver.test
+            is_decided = test is not None and not any(self._is_wanted(it, test) for it in self._points)
+            self.stopped = {"reason": "verdict"} if is_decided else {"reason": "completed", "per": "load point"}
+        return block
 
-    def _measure(self, watch: Watch) -> Stopped | None:
-        with self._watched(watch):
-            with self._opening():
-                for it in self._loads:
-                    self._prepare(it.side)
-                    with self._awake(it.side):
-                        it.have_clients(self._due.rates)
-            self._keep()
-            points = list(self._points())
-            if not (self._loads[0].side.modes if self._judge is None else points):
-                return {"reason": "nothing_left", "per": "mode" if self._judge is None else "load point"}
-            self._forecast.begin("measure")
-            self._divide(points)
-            for it in self._loads:
-                for point in points:
-                    self._so_far.named(*self._row(it, point.mode, point.place))
-            with self._clocked():
-                for turn in self._in_order(points) if self._judge is None else self._in_rounds(points, self._judge):
-                    self._carry_out(turn)
-                is_decided = self._judge is not None and not any(self._wanted(it, self._judge) for it in points)
-                self._finish()
-            return {"reason": "verdict"} if is_decided else {"reason": "completed", "per": "load point"}
+    def add(self, block: Block[Series], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
+        """Nothing: configurations keep what they have taken."""
 
-    def _points(self) -> Iterator[Point]:
-        """The load points that all configurations have; for a judge those alone that can be measured on all."""
-        keys = [{(it.mode, it.key): it for it in side.taken} for side in self._loads]
-        for (mode, key), first in keys[0].items():
-            taken = (first, *(other[mode, key] for other in keys[1:] if (mode, key) in other))
+    def remove(self, series: Series) -> None:
+        """Nothing: `LoadConfiguration.is_usable` says what can be measured."""
+
+    def _in_turns(self, turns: Iterator[Turn]) -> Iterator[Block[Series]]:
+        """The blocks of each turn, of configurations in a shuffled order."""
+        for turn in turns:
+            if turn.point is not None and not self._is_usable(turn.point):
+                continue
+            for configuration in (
+                self._random.sample(self._configurations, len(self._configurations))
+                if self._driver.in_turns
+                else self._configurations
+            ):
+                number = self._configurations.index(configuration)
+                yield self._block(configuration, Series(number, turn.mode), turn)
+                if turn.point is not None and not self._is_usable(turn.point):
+                    break
+
+    def _block(self, configuration: LoadConfiguration, series: Series, turn: Turn) -> LoadBlock:
+        """A block of a closed loop, so long; of an open loop the requests that are due in that time."""
+        if turn.point is None:
+            return LoadBlock(turn.number, series, LATENCY, 0, 0)
+        point, taken = turn.point.load_point, turn.point.taken[series.configuration]
+        block = LoadBlock(
+            turn.number, series, LATENCY, 0, 0, point, turn.seconds, skipped=self._skipped, shape=turn.shape
+        )
+        if not taken.is_open:
+            return block
+        due = self._due.moments(point.value, turn.seconds, turn.repeat)
+        patience_s = max(turn.seconds, self._patience_s, 10 * configuration.inference_ns(turn.mode) / 1e9)
+        return replace(block, due=due, cutoff_s=turn.seconds + patience_s)
+
+    # Load points
+
+    def _usable_points(self) -> Iterator[Point]:
+        """The load points that all configurations have; for a test those alone that can be measured on all."""
+        by_key = [{(it.mode, it.key): it for it in configuration.taken} for configuration in self._configurations]
+        for (mode, key), first in by_key[0].items():
+            taken = (first, *(others[mode, key] for others in by_key[1:] if (mode, key) in others))
             point = Point(mode, LoadPoint(*key), taken)
-            if len(taken) == len(keys) and (self._judge is None or self._usable(point)):
-                if self._judge is not None:
-                    point.block_s = self._judged_block_s(point, self._judge)
+            if len(taken) == len(by_key) and (self._test is None or self._is_usable(point)):
+                if self._test is not None:
+                    point.block_s = self._tested_block_s(point, self._test)
                 yield point
 
-    def _divide(self, points: Sequence[Point]) -> None:
-        """Into processes. A gate has one process a side, and so has a file of arrivals, which is replayed as it is."""
-        modes = len(self._loads[0].side.modes)
-        searched = TRIES * modes if self._load.rate == AUTO else 0
-        blocks_s = len(points) * len(self._shapes) * len(self._sides) * self._level_s
-        if self._verdicts is None and self._load.file is None:
+    def _is_usable(self, point: Point) -> bool:
+        return all(it.is_usable(taken) for it, taken in zip(self._configurations, point.taken, strict=True))
+
+    # Processes
+
+    def _split_into_processes(self) -> None:
+        """A gate has one process a configuration, and so has a file of arrivals, which is replayed as it is."""
+        driver, points = self._driver, self._points
+        searched = TRIES * len(self._first.modes) if self._load.rate == AUTO else 0
+        blocks_s = len(points) * len(self._shapes) * len(self._configurations) * self._level_s
+        self._count = 1
+        if driver.test is None and self._load.file is None:
             fit = [self._level_s / self._least_s(it) / (1 if it.is_open else FEW) for it in points]
-            self._count = self._processes_in(blocks_s + searched * self._level_s, min(fit, default=PROCESSES))
+            self._count = driver.count_processes(blocks_s + searched * self._level_s, min(fit, default=PROCESSES))
         if self._count > 1:
-            for it in self._loads:
-                it.processes.append(0)
-        self._closed = len(self._shapes) * len(self._sides) * sum(not it.is_open for it in points)
-        self._shorten(self._start_s)
-        more_s = 0.0 if self._closed or not points else (self._count - 1) * self._start_s
+            for configuration in self._configurations:
+                configuration.processes.append(0)
+        self._closed = len(self._shapes) * len(self._configurations) * sum(not it.is_open for it in points)
+        self._shorten(driver.start_s)
+        more_s = 0.0 if self._closed or not points else (self._count - 1) * driver.start_s
         self._tell_to_come(blocks_s + more_s + searched * self._level_s)
 
     def _shorten(self, a_start_s: float) -> None:
@@ -233,115 +236,50 @@ class LoadExperiment(Experiment[Any]):
     def _least_s(self, point: Point) -> float:
         """The shortest block of a load point, or the shortest stretch that tells of a process."""
         if point.block_s or point.is_open:
-            return point.block_s or _FEWEST_REQUESTS / point.place.value
-        return max(SHORTEST_BLOCK_NS, self._cycle_ns(self._loads[0])) / 1e9
+            return point.block_s or _FEWEST_REQUESTS / point.load_point.value
+        return max(SHORTEST_BLOCK_NS, self._cycle_ns()) / 1e9
 
-    def _cycle_ns(self, own: LoadSide) -> float:
-        return FEWEST_CYCLES * max(own.one_run_ns(mode) for mode in own.side.modes) * max(self._load.closed)
+    def _cycle_ns(self) -> float:
+        return FEWEST_CYCLES * max(map(self._first.inference_ns, self._first.modes)) * max(self._load.closed)
 
-    def _renew(self, number: int) -> None:
+    def _begin_processes(self, number: int) -> None:
         """Go on in fresh workers, from this round on."""
         begun = time.monotonic()
-        self._check_processes()
-        self._release_processes()
-        for it in self._loads:
-            it.clients.close()
-        self._begin_processes(number)
-        for it in self._loads:
-            with self._awake(it.side):
-                it.begin_process(number)
+        self._driver.check_processes()
+        self._driver.begin_processes(number)
         self._shorten(time.monotonic() - begun)
-        self._keep_now_and_then()
+        self._driver.save_if_due()
 
-    def _usable(self, point: Point) -> bool:
-        return all(side.usable(it) for side, it in zip(self._loads, point.taken, strict=True))
+    # The order without a test, of one configuration
 
-    # A turn
-
-    def _carry_out(self, turn: Turn) -> None:
-        point = turn.point
-        for it in self._shuffled() if point is None or self._usable(point) else ():
-            side = self._loads.index(it)
-            with self._awake(it.side), self._noted(it, side, turn):
-                if point is None:
-                    it.alone(turn.mode, turn.number)
-                    continue
-                found = self._block(it, point.taken[side], turn)
-            shown = self._observer.shows_estimates
-            if (self._judge is not None or shown) and found is not None and turn.shape is None:
-                block = burst_block(found) if isinstance(found, ClosedLoopBlock) else stretch_block(found)
-                if block is not None:
-                    self._take(it, side, turn.mode, point.place, block, turn.number)
-            if not self._usable(point):
-                return
-
-    def _take(self, it: LoadSide, side: int, mode: str, place: LoadPoint, block: LoadBlock, round: int) -> None:
-        if self._judge is not None:
-            for name, figure in figures_of(block).items():
-                self._judge.add(side, mode, name, round, [figure], place)
-        if self._verdicts is None:
-            name, rate = self._row(it, mode, place)
-            self._so_far.add(name, [figures_of(block)[THROUGHPUT if rate else "median"]], rate)
-        self._tell_estimates()
-
-    def _row(self, it: LoadSide, mode: str, place: LoadPoint) -> tuple[str, str | None]:
-        """What a row of estimates is of, and the unit of the rate that a closed loop has."""
-        name = f"{mode} {place.kind}={place.value:g}"
-        return self._called(it.side, name), INFERENCES if place.kind == CONCURRENCY else None
-
-    def _estimated(self) -> Sequence[Row]:
-        return super()._estimated() if self._verdicts is None else self._verdicts.so_far()
-
-    @contextmanager
-    def _noted(self, it: LoadSide, side: int, turn: Turn) -> Iterator[None]:
-        """The noise of the machine inside."""
-        pids, start_ns = it.pids, time.perf_counter_ns()
-        before = self._noise.begin(pids)
-        yield
-        self._noise.end(side, pids, before, turn.number, start_ns)
-        self._noise.look()
-
-    def _shuffled(self) -> list[LoadSide]:
-        return self._random.sample(self._loads, len(self._loads)) if self._in_turns else self._loads
-
-    def _block(self, it: LoadSide, taken: LoadSamples, turn: Turn) -> ClosedLoopBlock | Requests | None:
-        """A block of a closed loop, so long; of an open loop a stretch of the requests that are due in that time."""
-        if not taken.is_open:
-            return it.block(taken, round(turn.seconds * 1e9), turn.number, turn.shape)
-        due = self._due.moments(taken.key[1], turn.seconds, turn.repeat)
-        patience_s = max(turn.seconds, self._patience_s, 10 * it.one_run_ns(taken.mode) / 1e9)
-        return it.stretch(taken, due, turn.seconds + patience_s, turn.number, self._skipped, turn.shape)
-
-    # The order without a judge, of one configuration
-
-    def _in_order(self, points: Sequence[Point]) -> Iterator[Turn]:
-        (own,) = self._loads
+    def _ordered(self) -> Iterator[Turn]:
+        points = self._points
         closed, rated = ([it for it in points if it.is_open is is_open] for is_open in (False, True))
         number = 0
         for process in range(self._count if points else 1):
-            if process and own.side.modes:
-                self._renew(number)
-                self._done(0.0 if closed else self._start_s)
-            number = yield from self._closed_rounds(own, closed, number)
-            number = yield from self._stretches(own, rated, number, process)
-        modes = [*own.side.modes] if self._load.rate == AUTO else []
+            if process and self._first.modes:
+                self._begin_processes(number)
+                self._count_off(0.0 if closed else self._driver.start_s)
+            number = yield from self._closed_rounds(closed, number)
+            number = yield from self._stretches(rated, number, process)
+        modes = [*self._first.modes] if self._load.rate == AUTO else []
         for left, mode in zip(range(len(modes), 0, -1), modes, strict=True):
             self._tell_to_come(TRIES * left * self._level_s)
-            number = yield from self._searched(own, mode, number)
+            number = yield from self._search(mode, number)
 
-    def _closed_rounds(self, own: LoadSide, points: Sequence[Point], first: int) -> Generator[Turn, None, int]:
+    def _closed_rounds(self, points: Sequence[Point], first: int) -> Generator[Turn, None, int]:
         """Rounds of a process, from that number on, of a block of each load point, and one of one client alone of each mode, shuffled;
         the number of the next one."""
-        if not points or not own.side.modes:
+        if not points or not self._first.modes:
             return first
-        cycle = self._cycle_ns(own)
+        cycle = self._cycle_ns()
         duration_ns = round(self._closed_s * 1e9)
         rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, int(duration_ns / max(SHORTEST_BLOCK_NS, cycle))))
         # A block of two runs of each client, of which one counts, lasts so long whatever it was meant to.
         rounds = max(rounds, -(-duration_ns // max(_LONGEST_BLOCK_NS, round(2 * cycle / FEWEST_CYCLES))))
         each = max(2, round(rounds / self._count)) if self._count > 1 else rounds
         each_s = duration_ns // (each * self._count) / 1e9
-        self._observer.stage("measuring")
+        self._driver.progress.observer.stage("measuring")
         for number in range(first, first + each):
             turns = [Turn(number, it.mode, it, each_s, shape=shape) for it in points for shape in self._shapes]
             turns += [Turn(number, mode) for mode in dict.fromkeys(it.mode for it in points)]
@@ -349,53 +287,54 @@ class LoadExperiment(Experiment[Any]):
             for turn in turns:
                 yield turn
                 if turn.point is not None:
-                    self._done(self._level_s / each / self._count)
-                self._keep_now_and_then()
+                    self._count_off(self._level_s / each / self._count)
+                self._driver.save_if_due()
         return first + each
 
-    def _stretches(self, own: LoadSide, points: list[Point], number: int, process: int) -> Generator[Turn, None, int]:
+    def _stretches(self, points: list[Point], number: int, process: int) -> Generator[Turn, None, int]:
         """A stretch of each load point, shuffled, and after each a block of one client alone; rounds as of `_closed_rounds`."""
         self._random.shuffle(points)
         if (points and not self._load.closed) or self._load.rate == AUTO:
             for _ in range(-(-_ALONE_ROUNDS // self._count) if points else _ALONE_ROUNDS):
-                yield from (Turn(number, mode) for mode in own.side.modes)
+                yield from (Turn(number, mode) for mode in self._first.modes)
                 number += 1
         for repeat, point in enumerate(points, process * len(points)):
-            if self._usable(point):
+            if self._is_usable(point):
                 for shape in self._shapes:
-                    if self._usable(point):
+                    if self._is_usable(point):
                         yield from self._stretch(point, number, self._level_s / self._count, repeat, shape=shape)
                 yield Turn(number, point.mode)
                 number += 1
-            self._keep()
+            self._driver.save()
         return number
 
     def _stretch(
         self, point: Point, number: int, seconds: float, repeat: int, before: str = "", shape: int | None = None
     ) -> Iterator[Turn]:
         """A stretch at a rate; `before` is said before what is measured."""
-        self._observer.stage(f"{before}measuring {point.mode} at {point.place.value:g} a second")
+        self._driver.progress.observer.stage(f"{before}measuring {point.mode} at {point.load_point.value:g} a second")
         yield Turn(number, point.mode, point, seconds, repeat, shape)
-        self._done(seconds)
+        self._count_off(seconds)
 
-    def _searched(self, own: LoadSide, mode: str, number: int) -> Generator[Turn, None, int]:
+    def _search(self, mode: str, number: int) -> Generator[Turn, None, int]:
         """Find the highest rate of a mode that meets the SLO, in the time of so many tries; all tries of a rate make up its load point,
         and of several processes each has one of them."""
-        most = own.side.plan.loop.processes or starting_in(TRIES * self._level_s, self._start_s)
-        most += self._process - 1
+        own, driver = self._first, self._driver
+        most = own.plan.loop.processes or processes_that_start(TRIES * self._level_s, driver.start_s)
+        most += driver.process - 1
         search, slo = Search(own.highest_rate(mode)), self._load.slo or {}
         points: dict[float, Point] = {}
         until = time.monotonic() + (TRIES - 1) * self._level_s
-        while (rate := search.next()) is not None and mode in own.side.modes and time.monotonic() < until:
+        while (rate := search.next()) is not None and mode in own.modes and time.monotonic() < until:
             point = points.get(rate)
             if point is None:
                 added = own.add(mode, ("rate", rate))
                 point = points[rate] = Point(mode, LoadPoint(*added.key), (added,))
             (taken,) = point.taken
             if self._count > 1 and taken.stretches and taken.stretches[-1].round >= own.processes[-1]:
-                if self._process == most:
+                if driver.process == most:
                     break
-                self._renew(number)
+                self._begin_processes(number)
             of_all = f"try {search.tries + 1} of at most {TRIES}: "
             yield from self._stretch(point, number, self._level_s, 1000 + search.tries, of_all)
             number += 1
@@ -404,97 +343,65 @@ class LoadExperiment(Experiment[Any]):
             so_far = case_of(taken)
             is_met = meets(so_far, slo)
             search.tell(rate, is_met if taken.is_across else is_met and None, holds(so_far, slo), longer(so_far, slo))
-            own.found[mode] = slo_rate(search.found(), {it: point.taken[0] for it, point in points.items()})
-            self._keep()
-        own.found.setdefault(mode, None)
+            own.best_rates[mode] = slo_rate(search.found(), {it: point.taken[0] for it, point in points.items()})
+            self._driver.save()
+        own.best_rates.setdefault(mode, None)
         return number
 
-    def _done(self, seconds: float) -> None:
+    def _count_off(self, seconds: float) -> None:
         self._tell_to_come(max(0.0, self._to_come_s - seconds))
 
-    # The order with a judge
+    # The order with a test
 
-    def _in_rounds(self, points: Sequence[Point], judge: Judge) -> Iterator[Turn]:
-        self._tell_to_come(sum(self._time_s(it, judge) for it in points))
+    def _in_rounds(self, test: SequentialTest) -> Iterator[Turn]:
+        self._tell_to_come(sum(self._time_s(it, test) for it in self._points))
         number = 0
         for process in range(self._count):
             if process:
-                self._renew(number)
-            self._observer.stage("measuring")
-            number = yield from self._judged_rounds(points, judge, number, (process + 1) / self._count)
+                self._begin_processes(number)
+            self._driver.progress.observer.stage("measuring")
+            number = yield from self._tested_rounds(test, number, (process + 1) / self._count)
 
-    def _judged_rounds(
-        self, points: Sequence[Point], judge: Judge, first: int, share: float
-    ) -> Generator[Turn, None, int]:
+    def _tested_rounds(self, test: SequentialTest, first: int, share: float) -> Generator[Turn, None, int]:
         """Rounds from that number on, until such a share of the time is over; the number of the next one."""
-        number = first
-        while chosen := [it for it in points if self._goes_on(it, judge, share)]:
+        number, points = first, self._points
+        while chosen := [it for it in points if self._goes_on(it, test, share)]:
             if number - first < -(-_ALONE_ROUNDS // self._count):
                 yield from (Turn(number, mode) for mode in dict.fromkeys(it.mode for it in points))
             self._random.shuffle(chosen)
             for point in chosen:
-                if self._usable(point):
+                if self._is_usable(point):
                     for shape in self._shapes:
                         yield Turn(number, point.mode, point, point.block_s, repeat=number, shape=shape)
-                    if self._usable(point):
+                    if self._is_usable(point):
                         point.rounds += 1
                     else:
-                        self._keep()
-                    self._tell_to_come(sum(self._time_s(it, judge) for it in points if self._goes_on(it, judge)))
-                self._keep_now_and_then()
+                        self._driver.save()
+                    self._tell_to_come(sum(self._time_s(it, test) for it in points if self._goes_on(it, test)))
+                self._driver.save_if_due()
             number += 1
         return number
 
-    def _judged_block_s(self, point: Point, judge: Judge) -> float:
-        run_s = 0.0 if point.is_open else max(it.one_run_ns(point.mode) for it in self._loads) / 1e9
-        return self._due.judged_block_s(point.place, judge.least_runs(point.mode, point.place), run_s)
+    def _tested_block_s(self, point: Point, test: SequentialTest) -> float:
+        run_s = 0.0 if point.is_open else max(it.inference_ns(point.mode) for it in self._configurations) / 1e9
+        return self._due.tested_block_s(point.load_point, test.least_runs(point.mode, point.load_point), run_s)
 
-    def _time_s(self, point: Point, judge: Judge) -> float:
+    def _time_s(self, point: Point, test: SequentialTest) -> float:
         """About how long the rounds of a load point take that are still to come, if it is not decided before."""
-        most = max(judge.takes, math.ceil(self._lasts_s(point) / point.block_s))
-        return max(0, most - point.rounds) * point.block_s * len(self._sides) * len(self._shapes)
+        most = max(test.takes, math.ceil(self._lasts_s(point) / point.block_s))
+        return max(0, most - point.rounds) * point.block_s * len(self._configurations) * len(self._shapes)
 
     @staticmethod
-    def _wanted(point: Point, judge: Judge) -> bool:
-        return judge.wants(point.mode, point.place, point.rounds)
+    def _is_wanted(point: Point, test: SequentialTest) -> bool:
+        return test.wants(point.mode, point.load_point, point.rounds)
 
     def _lasts_s(self, point: Point) -> float:
         return self._level_s if point.is_open else self._closed_s
 
-    def _goes_on(self, point: Point, judge: Judge, share: float = 1.0) -> bool:
-        is_time = point.rounds < judge.takes or point.rounds * point.block_s < self._lasts_s(point) * share
-        return self._usable(point) and is_time and self._wanted(point, judge)
-
-    # Besides
-
-    @contextmanager
-    def _watched(self, watch: Watch) -> Iterator[None]:
-        for it in self._loads:
-            it.watch(watch)
-        try:
-            with self._looking(watch):
-                yield
-        finally:
-            for it in self._loads:
-                say_what_moved(it.side.result, watch.readings)
+    def _goes_on(self, point: Point, test: SequentialTest, share: float = 1.0) -> bool:
+        is_time = point.rounds < test.takes or point.rounds * point.block_s < self._lasts_s(point) * share
+        return self._is_usable(point) and is_time and self._is_wanted(point, test)
 
     def _tell_to_come(self, seconds: float) -> None:
         self._to_come_s = seconds
-        self._forecast.know_left(seconds)
-        self._tell_left()
-
-    def _save_all(self) -> None:
-        for it in self._loads:
-            it.fill()
-        super()._save_all()
-
-    def _close(self) -> None:
-        for it in self._loads:
-            it.clients.close()
-        super()._close()
-
-    def _end(self, why: Stopped | None, lost: Collection[str] = ()) -> None:
-        for it in self._loads:
-            it.fill()
-            it.remark()
-        super()._end(why)
+        self._driver.progress.tell_left_s(seconds)

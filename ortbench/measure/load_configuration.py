@@ -1,43 +1,56 @@
-"""One configuration of a load: its clients, what was taken of its load points, and the result that becomes of it."""
+"""A configuration under load: its clients, what was taken of its load points, and the result that becomes of it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ortbench.analysis.loads import queueing
 from ortbench.analysis.loads.knees import knees
-from ortbench.analysis.loads.levels import CONCURRENCY, RATE, LoadPoint, at, load_cases, put_scaling
+from ortbench.analysis.loads.levels import (
+    CONCURRENCY,
+    INFERENCES,
+    RATE,
+    LoadPoint,
+    at,
+    figures_of,
+    load_cases,
+    put_scaling,
+)
 from ortbench.analysis.loads.load_levels import (
     LATE_NS,
     LOCK_MATTERS,
     ClosedLoopBlock,
     LoadSamples,
     Requests,
+    burst_block,
     case_of,
     put_clock,
+    stretch_block,
 )
 from ortbench.analysis.loads.mixing import put_shapes
 from ortbench.core.errors import OrtbenchError, WrongOutputs
 from ortbench.measure.client_pool import ClientPool
-from ortbench.measure.configuration import Configuration
-from ortbench.measure.gpus import Watch, known_card
+from ortbench.measure.forecast import Progress
+from ortbench.measure.gpus import known_card
 from ortbench.measure.process import Client, WorkerLost
-from ortbench.measure.schedule import Block, dropped
-from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY
+from ortbench.measure.schedule import Block, Series, dropped
+from ortbench.measure.streams import StreamConfiguration
+from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY, THROUGHPUT
+from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, LOAD, Case
-from ortbench.model.schema import PROCESS, SloRate
+from ortbench.model.schema import PROCESS, Machine, SloRate, Stopped
 from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps, settings
-from ortbench.plan.plan import Observer
 
 FEWEST_CYCLES = 5  # of a client in a block, if all wait for one another
 SHORTEST_BLOCK_NS = 20_000_000
-SKIPPED = 3  # requests at the beginning of a stretch that a judge looks at
-_ROUNDS = 32  # that a load point's time is to be enough for with a judge, unless its blocks must be longer
-_LONGEST_JUDGED_S = 0.25  # of such a block of a closed loop: more short blocks tell more than fewer long ones
+SKIPPED = 3  # requests at the beginning of a stretch that a test looks at
+_ROUNDS = 32  # that a load point's time is to be enough for with a test, unless its blocks must be longer
+_LONGEST_TESTED_S = 0.25  # of such a block of a closed loop: more short blocks tell more than fewer long ones
 ALONE_S = 0.1  # of a block of one client alone
 _MOST_RUNS = 3_000_000  # of a load point that are kept
 _ORDER = 4096  # shapes, after which clients begin again with the first
@@ -68,14 +81,14 @@ class ArrivalSchedule:
         """How long a file of arrivals goes on at a rate, s; None where arrivals are made up."""
         return None if self._stamps is None else (len(self._stamps) - 1) / rate
 
-    def judged_block_s(self, place: LoadPoint, least: int, run_s: float) -> float:
-        """How long a block of a load point is that a judge looks at: so that there are `_ROUNDS`, or as long as the `least` runs take."""
+    def tested_block_s(self, point: LoadPoint, least: int, run_s: float) -> float:
+        """How long a block of a load point is that a test looks at: so that there are `_ROUNDS`, or as long as the `least` runs take."""
         fair_s = self.level_s / _ROUNDS
-        if place.kind == CONCURRENCY:
-            needed_s = max(SHORTEST_BLOCK_NS / 1e9, FEWEST_CYCLES * run_s * place.value, least * run_s)
-            return max(needed_s, min(fair_s, _LONGEST_JUDGED_S))
-        block_s = max(fair_s, (least + SKIPPED) / place.value)
-        longest_s = self.longest_s(place.value)
+        if point.kind == CONCURRENCY:
+            needed_s = max(SHORTEST_BLOCK_NS / 1e9, FEWEST_CYCLES * run_s * point.value, least * run_s)
+            return max(needed_s, min(fair_s, _LONGEST_TESTED_S))
+        block_s = max(fair_s, (least + SKIPPED) / point.value)
+        longest_s = self.longest_s(point.value)
         return block_s if longest_s is None else min(block_s, longest_s)
 
     def moments(self, rate: float, duration_s: float, repeat: int) -> queueing.Moments:
@@ -87,61 +100,92 @@ class ArrivalSchedule:
         return queueing.poisson(rate, duration_s, self._seed, repeat)
 
 
-class LoadSide:
-    """A configuration, and the load that is put on it, piece by piece; who uses it says when, and what comes next.
+@dataclass(frozen=True)
+class LoadBlock(Block[Series]):
+    """A block at a load point, or without one of one client alone.
 
     Attributes:
-        taken: what was taken of each level.
-        processes: the first round of each process, where there are to be several.
-        found: of modes for which the highest rate was looked for, that one.
+        duration_s: of a block of a closed loop, or of the time in which requests are due.
+        due: when requests are due, ns from the beginning on; the first `skipped` do not count.
+        cutoff_s: after that none is begun.
+        shape: that all inferences have, by its number; None for all shapes of the stream.
     """
 
-    def __init__(self, side: Configuration, load: LoadPlan, level_s: float, observer: Observer) -> None:
-        self.side, self._load, self._level_s, self._observer = side, load, level_s, observer
-        self._seed, self._stream = side.plan.inputs.seed, side.plan.stream
-        self.clients = ClientPool(side, load.sessions, self._seed, observer.stage)
+    duration_s: float = 0.0
+    due: queueing.Moments | None = None
+    cutoff_s: float = 0.0
+    skipped: int = 0
+    shape: int | None = None
+
+
+class LoadConfiguration(StreamConfiguration):
+    """A configuration, and the load that is put on it, block by block.
+
+    Attributes:
+        processes: the first round of each process, where there are to be several.
+        best_rates: of modes for which the highest rate was looked for, that one.
+    """
+
+    must_open = True
+    can_look_inside = False
+    leaves_out_throttled = False
+    has_close_ups = False
+
+    def __init__(self, *arguments: Any, load: LoadPlan, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._load, self._seed, self._stream = load, self.plan.inputs.seed, self.plan.stream
+        self.due = ArrivalSchedule(load, self._seed)
+        self.clients = ClientPool(self, load.sessions, self._seed)
         self._ready: dict[str, int] = {}  # clients by mode
         self._worker: Client | None = None  # that has them
         self._every: dict[int, int] = {}
-        self._watch: Watch | None = None
         self._card: int | None = None
         self._alone_clocks: dict[str, list[int]] = {}
         self._rows: dict[int, tuple[object, Case]] = {}
-        self.taken: list[LoadSamples] = []
+        self._last: ClosedLoopBlock | Requests | None = None
+        self._has_ended = False
         self.processes: list[int] = []
-        self.found: dict[str, SloRate | None] = {}
+        self.best_rates: dict[str, SloRate | None] = {}
 
     # Before the first block
 
-    def opened(self) -> None:
-        self.fill()
-        if self.side.plan.inputs.path is not None and max(self._load.closed, default=self._load.workers) > 1:
-            same = (
-                "all clients have the same inputs, from --input: the comparison of outputs cannot show mixed-up buffers"
+    def open(self, machine: Machine, run_id: str) -> None:
+        super().open(machine, run_id)
+        self._fill()
+        if self.plan.inputs.path is not None and max(self._load.closed, default=self._load.workers) > 1:
+            self.result.warn(
+                "same-inputs",
+                "all clients have the same inputs, from --input: the comparison of outputs cannot show mixed-up buffers",
             )
-            self.side.result.warn("same-inputs", same)
 
-    def have_clients(self, rates: Sequence[float]) -> None:
+    def prepare_all(self, progress: Progress) -> None:
         """Have the clients of all load points that are known before, of the modes that are set up."""
-        side = self.side
-        for mode in side.modes:
-            for key in (*((CONCURRENCY, it) for it in self._load.closed), *((RATE, it) for it in rates)):
+        self._card = known_card(self.result.target)
+        self.clients.tell = progress.observer.stage
+        for mode in self.modes:
+            for key in (*((CONCURRENCY, it) for it in self._load.closed), *((RATE, it) for it in self.due.rates)):
                 self.add(mode, key)
-        self._prepare()
+        self._prepare_clients()
 
-    def _prepare(self) -> None:
+    def _prepare_clients(self) -> None:
         for taken in self.taken:
             if taken.failed is None:
-                self._observer.stage(f"preparing clients of {taken.mode} ({self.side.name})")
+                self.clients.tell(f"preparing clients of {taken.mode} ({self.name})")
                 self._attempt(taken, lambda: None)
 
-    def begin_process(self, number: int) -> None:
+    def begin_process(self, number: int, round: int) -> None:
         """Have clients in another worker, from this round on; what does not run there fails."""
-        self.processes.extend([number] * bool(self.side.modes))
+        self.clients.close()
+        super().begin_process(number, round)
+        self.processes.extend([round] * bool(self.modes))
         for taken in self.taken:
-            if taken.mode not in self.side.modes:
-                taken.failed = taken.failed or self.side.cases[taken.mode].reason
-        self._prepare()
+            if taken.mode not in self.modes:
+                taken.failed = taken.failed or self.cases[taken.mode].reason
+        self._prepare_clients()
+
+    def close(self) -> None:
+        self.clients.close()
+        super().close()
 
     def add(self, mode: str, key: tuple[str, float]) -> LoadSamples:
         """Another load point, of which nothing was taken yet."""
@@ -154,85 +198,101 @@ class LoadSide:
         self.taken.append(taken)
         return taken
 
-    def watch(self, watch: Watch) -> None:
-        """Take the GPU's clock at each load point from what is read from now on."""
-        self._watch, self._card = watch, known_card(self.side.result.target)
-
     # Measuring
 
     @property
     def pids(self) -> list[int]:
-        return [self.side.worker.pid, *self.clients.pids]
+        return [self.worker.pid, *self.clients.pids]
 
-    def usable(self, taken: LoadSamples) -> bool:
-        return taken.failed is None and taken.mode in self.side.modes
+    def is_usable(self, taken: LoadSamples) -> bool:
+        return taken.failed is None and taken.mode in self.modes
 
-    def one_run_ns(self, mode: str) -> float:
-        """About how long one run of one client alone takes."""
-        known = self.side.cases[mode].samples.get(LATENCY)
+    def inference_ns(self, mode: str) -> float:
+        """About how long an inference of one client alone takes."""
+        known = self.cases[mode].samples.get(LATENCY)
         if known:
             return max(1.0, sum(known) / len(known))
-        return max(1.0, self.side.estimates_ns(mode).get(LATENCY) or self.side.first_ns)
+        return max(1.0, self.estimates_ns(mode).get(LATENCY) or self.first_ns)
 
     def highest_rate(self, mode: str) -> float:
         """About how many requests a second can be served at most: what noise of the machine added to some is no part of it."""
-        known = self.side.cases[mode].samples.get(LATENCY)
-        return self._load.workers * 1e9 / max(1.0, median(known) if known else self.one_run_ns(mode))
+        known = self.cases[mode].samples.get(LATENCY)
+        return self._load.workers * 1e9 / max(1.0, median(known) if known else self.inference_ns(mode))
 
-    def alone(self, mode: str, number: int) -> None:
-        """A block of one client alone, back to back: the sample of the mode's case."""
-        if mode not in self.side.modes:
-            return
-        n = min(1000, max(3, round(ALONE_S * 1e9 / self.one_run_ns(mode))))
+    def block(self, block: Block[Series]) -> Samples | None:
+        """A block of a load point, or of one client alone, which is a sample of the mode's case; None where it failed."""
+        assert isinstance(block, LoadBlock)
+        begun_ns = time.perf_counter_ns()
+        is_done = self._block_alone(block) if block.point is None else self._block_of_point(block)
+        return {"samples": [], "start_ns": begun_ns, "spent_ns": 0} if is_done else None
+
+    def _block_alone(self, block: LoadBlock) -> bool:
+        self._last, mode = None, block.series.mode
+        if mode not in self.modes:
+            return False
+        n = min(1000, max(3, round(ALONE_S * 1e9 / self.inference_ns(mode))))
         begun = time.perf_counter_ns()
-        self.side.block(mode, Block(number, mode, LATENCY, n, dropped(n)))
+        answer = super().block(replace(block, n=n, drop=dropped(n)))
         self._alone_clocks.setdefault(mode, []).extend(self._clock_since(begun))
+        return answer is not None
 
-    def block(
-        self, taken: LoadSamples, duration_ns: int, number: int, shape: int | None = None
-    ) -> ClosedLoopBlock | None:
-        """A block of a load point of a closed loop, or of one of its shapes apart; None where the load point failed in it."""
-        count, order = int(taken.key[1]), self._order(number, _ORDER, shape)
-        burst = self._attempt(taken, lambda: self.clients.closed(taken.mode, count, duration_ns, number, order))
-        if burst is not None:
-            taken.of(shape).clock_mhz += self._clock_since(burst.begin_ns)
-            taken.outputs_match = True
-            self._keep_burst(taken.of(shape), burst)
-        return burst
-
-    def stretch(
-        self,
-        taken: LoadSamples,
-        due: queueing.Moments,
-        cutoff_s: float,
-        number: int,
-        skip: int = 0,
-        shape: int | None = None,
-    ) -> Requests | None:
-        """A stretch of requests at a rate, due ns from its beginning on, of which the first `skip` do not count; `shape` as of
-        `block`; None where the load point failed in it."""
-        count, cutoff_ns = self._load.workers, round(cutoff_s * 1e9)
-        order = self._order(number, due.size, shape)
-        found = self._attempt(taken, lambda: self.clients.open(taken.mode, count, due, cutoff_ns, number, order))
-        if found is None:
-            return None
-        counts = found.without_first(skip)
-        taken.of(shape).stretches.append(counts)
-        taken.of(shape).clock_mhz += self._clock_since(found.begin_ns)
+    def _block_of_point(self, block: LoadBlock) -> bool:
+        assert block.point is not None
+        mode, key = block.series.mode, (block.point.kind, block.point.value)
+        taken = next(it for it in self.taken if (it.mode, it.key) == (mode, key))
+        self._last = self._attempt(
+            taken, lambda: self._closed(block, taken) if block.due is None else self._open_loop(block, block.due)
+        )
+        if self._last is None:
+            return False
+        own = taken.of(block.shape)
+        own.clock_mhz += self._clock_since(self._last.begin_ns)
         taken.outputs_match = True
-        return counts
+        if isinstance(self._last, ClosedLoopBlock):
+            self._keep_burst(own, self._last)
+        else:
+            self._last = self._last.without_first(block.skipped)
+            own.stretches.append(self._last)
+        return True
 
-    def _order(self, number: int, count: int, shape: int | None) -> list[int]:
+    def _closed(self, block: LoadBlock, taken: LoadSamples) -> ClosedLoopBlock:
+        order = self._shape_order(block.round, _ORDER, block.shape)
+        duration_ns = round(block.duration_s * 1e9)
+        return self.clients.closed(taken.mode, int(taken.key[1]), duration_ns, block.round, order)
+
+    def _open_loop(self, block: LoadBlock, due: queueing.Moments) -> Requests:
+        order = self._shape_order(block.round, due.size, block.shape)
+        cutoff_ns = round(block.cutoff_s * 1e9)
+        return self.clients.open(block.series.mode, self._load.workers, due, cutoff_ns, block.round, order)
+
+    def samples_for_verdict(self, block: Block[Series], answer: Samples) -> dict[str, list[int] | list[float]]:
+        """The figures of a block, by their names."""
+        return {name: [figure] for name, figure in self._figures(block).items()}
+
+    def shown_samples(self, block: Block[Series], answer: Samples) -> Sequence[tuple[str, Sequence[float], str | None]]:
+        figures = self._figures(block)
+        if not figures or block.point is None:
+            return []
+        name, unit = row_of(block.series.mode, block.point)
+        return [(name, [figures[THROUGHPUT if unit else "median"]], unit)]
+
+    def _figures(self, block: Block[Series]) -> dict[str, float]:
+        if self._last is None or (isinstance(block, LoadBlock) and block.shape is not None):
+            return {}
+        of_block = burst_block(self._last) if isinstance(self._last, ClosedLoopBlock) else stretch_block(self._last)
+        return {} if of_block is None else figures_of(of_block)
+
+    def _shape_order(self, number: int, count: int, shape: int | None) -> list[int]:
         if self._stream is None or shape is not None:
             return [shape or 0]
         return list(islice(self._stream.numbers(self._seed + number), count))
 
     def _clock_since(self, begun: int) -> list[int]:
         """The SM clock, MHz, by all readings from a moment of `time.perf_counter_ns` on, and one now."""
-        if self._watch is None or self._card is None:
+        if self.watch is None or self._card is None:
             return []
-        self._watch.look(now=True)
-        own = [it for it in self._watch.readings if it["gpu"] == self._card and it.get("at_ns", 0) >= begun]
+        self.watch.look(now=True)
+        own = [it for it in self.watch.readings if it["gpu"] == self._card and it.get("at_ns", 0) >= begun]
         return [it["sm_mhz"] for it in own if "sm_mhz" in it]
 
     def _attempt(self, taken: LoadSamples, do: Callable[[], T]) -> T | None:
@@ -240,17 +300,17 @@ class LoadSide:
         name, value = taken.key
         count = int(value) if name == CONCURRENCY else self._load.workers
         try:
-            if self._worker is not self.side.worker:  # it is another one now, which has no clients yet
+            if self._worker is not self.worker:  # it is another one now, which has no clients yet
                 self._ready.clear()
                 self.clients.close()
-                self._worker = self.side.worker
+                self._worker = self.worker
             if self._ready.get(taken.mode, 0) < count:
                 self.clients.prepare(taken.mode, count)
                 self._ready[taken.mode] = count
             return do()
         except WorkerLost as error:
             taken.failed = str(error)
-            self.side.restart()
+            self.restart()
         except OrtbenchError as error:
             taken.failed = str(error)
             if isinstance(error, WrongOutputs):
@@ -266,28 +326,38 @@ class LoadSide:
             every *= 2
             taken.bursts = [it for it in taken.bursts if it.round % every == 0]
             kept = "more inferences were timed than a result holds: some load points keep one block in several, and all figures are of these"
-            self.side.result.warn("load-downsampled", kept)
+            self.result.warn("load-downsampled", kept)
         self._every[id(taken)] = every
 
     # The result
 
-    def fill(self) -> None:
-        side, load = self.side, self._load
-        if not side.is_open:
+    def keep(self) -> None:
+        if not self._has_ended:
+            self._fill()
+        super().keep()
+
+    def end(self, why: Stopped | None, took_ns: int | None, lost: Collection[str] = ()) -> None:
+        self._fill()
+        self._warn()
+        self._has_ended = True
+        super().end(why, took_ns, lost)
+
+    def _fill(self) -> None:
+        if not self.is_open:
             return
-        result = side.result
+        result, load = self.result, self._load
         result.kind = LOAD
-        result.load = settings(load, self._seed, self._level_s, self._stream)
-        self.taken.sort(key=lambda it: (side.plan.modes.index(it.mode), it.is_open, it.key[1]))
-        result.cases = [*side.cases.values(), *map(self._case, self.taken)]
+        result.load = settings(load, self._seed, self.due.level_s, self._stream)
+        self.taken.sort(key=lambda it: (self.plan.modes.index(it.mode), it.is_open, it.key[1]))
+        result.cases = [*self.cases.values(), *map(self._case, self.taken)]
         values = {name: sorted({it.key[1] for it in self.taken if it.key[0] == name}) for name in _UNITS}
         result.axes = [{"name": it, "unit": _UNITS[it], "values": [*found]} for it, found in values.items() if found]
         put_scaling(result)
         result.knee = knees(result)
         for mode, readings in self._alone_clocks.items():
-            put_clock(side.cases[mode], readings)
+            put_clock(self.cases[mode], readings)
         if load.slo is not None:
-            result.slo = {"asked": dict(load.slo), "found": dict(self.found)}
+            result.slo = {"asked": dict(load.slo), "found": dict(self.best_rates)}
 
     def _case(self, taken: LoadSamples) -> Case:
         parts = [*(it.round for it in taken.bursts), *(it.round for it in taken.stretches)]
@@ -296,7 +366,7 @@ class LoadSide:
         before = self._rows.get(id(taken))
         if before is not None and before[0] == known and parts:
             return before[1]
-        found, alone = case_of(taken), self.side.cases[taken.mode]
+        found, alone = case_of(taken), self.cases[taken.mode]
         if taken.apart:
             put_shapes(found, taken)
         if not parts and taken.failed is None and alone.status == FAILED:
@@ -304,10 +374,10 @@ class LoadSide:
         self._rows[id(taken)] = (known, found)
         return found
 
-    def remark(self) -> None:
+    def _warn(self) -> None:
         """Warn of what a reader of the figures should know: that requests were late, that clients waited for one another, that
         a load point was cut off."""
-        result = self.side.result
+        result = self.result
         cut_off = [said for it in self.taken if (said := _cut_off(it))]
         if cut_off and self._load.rate != AUTO:  # a search tries such rates too
             what = "requests came faster than they were served, so latencies are lower bounds"
@@ -325,6 +395,11 @@ class LoadSide:
             cure = "" if self._load.sessions == PROCESS else "; --sessions process measures without a shared GIL"
             message = f"clients of {mode} waited for the GIL {share:.0%} of their time {where}: copies and Python itself hold the GIL{cure}"
             result.warn("gil-wait", message)
+
+
+def row_of(mode: str, point: LoadPoint) -> tuple[str, str | None]:
+    """What a row of estimates is of, and the unit of the rate that a closed loop has."""
+    return f"{mode} {point.kind}={point.value:g}", INFERENCES if point.kind == CONCURRENCY else None
 
 
 def _cut_off(taken: LoadSamples) -> str:

@@ -177,7 +177,7 @@ def wanted(passes: Iterable[Pass], sides: Sequence[Configuration]) -> Iterator[t
 
 # In the workers that have measured. CUPTI is the last that looks into runs, as it stays in their processes.
 IN_WORKERS = (
-    Pass(lambda side: side.timeline is not None, look_closer),
+    Pass(lambda side: side.timeline is not None and side.has_close_ups, look_closer),
     Pass(lambda side: side.plan.energy and bool(side.modes), measure_energy, "measuring the idle draw", "energy"),
     Pass(lambda side: side.plan.measure_copies, lambda side, _: measure_copies(side), "measuring copies with CUPTI"),
     Pass(lambda side: side.plan.memory and bool(side.modes), lambda side, _: learn_forms(side)),

@@ -12,16 +12,20 @@ import math
 import random
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ortbench.analysis.comparing.pairs import ROUNDS
 from ortbench.core.resampling import FEW
 from ortbench.core.stats import median_interval
 from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY, STEP, TOKEN_PHASES, stage_phase, taken_in
-from ortbench.model.protocol import Samples
+from ortbench.model.protocol import Samples, TracedSamples
 from ortbench.model.result import Case
 from ortbench.model.schema import HostTime, Stopped
+from ortbench.model.timeline import TimedBlock
 from ortbench.model.unit_of_work import Work
+
+if TYPE_CHECKING:
+    from ortbench.analysis.loads.levels import LoadPoint
 
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
 MIN_BLOCK, MAX_BLOCK = 3, 1000
@@ -29,6 +33,14 @@ LEARNING_ROUNDS = 2  # of the shortest blocks where nothing is known beforehand;
 _FAR_OFF = 2  # times as much as a call took, that a guess is too much
 MIN_ROUNDS = ROUNDS  # fewer could not be compared with another run
 MAX_SAMPLES = 200_000  # per series: more says nothing new and makes the result file unwieldy
+
+
+class Series(NamedTuple):
+    """What alternates: a mode of one of the configurations."""
+
+    configuration: int
+    mode: str
+
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
 # ns of one iteration by series and phase; None where not known
@@ -44,6 +56,28 @@ class Block(Generic[SeriesT]):
     phase: str
     n: int
     drop: int
+    point: LoadPoint | None = None  # that it is of, in a load
+
+
+class BlockSource(Protocol):
+    """What says which block comes next."""
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """Why no more come, once that is so."""
+
+    @property
+    def progress(self) -> float | None:
+        """The share that is done, 0 to 1; None where it tells how much is left itself."""
+
+    def next_block(self) -> Block[Any] | None:
+        """The next block, or None when there are no more."""
+
+    def add(self, block: Block[Any], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
+        """Learn from what a block gave."""
+
+    def remove(self, series: Any) -> None:
+        """Ask for no more blocks of a series."""
 
 
 class StopRule(NamedTuple):
@@ -77,6 +111,25 @@ def dropped(n: int) -> int:
 def block_size(sample_ns: float) -> int:
     """Samples per block of a phase whose iteration takes about `sample_ns`."""
     return min(MAX_BLOCK, max(MIN_BLOCK, round(BLOCK_NS / max(sample_ns, 1.0))))
+
+
+def round_s(estimates: Estimates[Any]) -> float:
+    """About how long a round takes, s; infinite where that is not known."""
+    known = [ns for phases in estimates.values() for ns in phases.values()]
+    return math.inf if None in known else sum(block_size(ns) * ns for ns in known if ns is not None) / 1e9
+
+
+def equal_estimates(estimates: Estimates[Series]) -> Estimates[Series]:
+    """The same estimates, and so the same block size, for a mode on all configurations: those of the slowest; None if one is.
+
+    A ratio of medians of 10 samples on one configuration and of 11 on the other would not be even-handed.
+    """
+    slowest: dict[tuple[str, str], float | None] = {}
+    for series, phases in estimates.items():
+        for phase, ns in phases.items():
+            other = slowest.get((series.mode, phase), 0.0)
+            slowest[series.mode, phase] = None if ns is None or other is None else max(ns, other)
+    return {series: {phase: slowest[series.mode, phase] for phase in phases} for series, phases in estimates.items()}
 
 
 @dataclass
@@ -290,7 +343,10 @@ class InOrder(Generic[SeriesT]):
             for phase, ns in sorted(phases.items(), key=lambda it: it[0] == LATENCY)  # the whole after its parts
         ]
         self._asked = 0
-        self.stopped: Stopped = {"reason": "completed"}
+
+    @property
+    def stopped(self) -> Stopped | None:
+        return {"reason": "completed"} if self._asked == len(self._blocks) else None
 
     def _fitting(self, sample_ns: float | None) -> int:
         if sample_ns is None:
@@ -346,6 +402,24 @@ def by_token(answer: Samples, work: Work) -> dict[str, list[int]]:
     taken = answer.get("steps", []) if work.tokens else []
     parts = taken[:: work.count], [ns for number, ns in enumerate(taken) if number % work.count]
     return dict(zip(TOKEN_PHASES, parts, strict=True)) if taken else {}
+
+
+def timed_block(block: Block[Series], answer: TracedSamples, first: int) -> TimedBlock:
+    """A block of a timeline, whose first sample has that number among those of its phase."""
+    return TimedBlock(
+        mode=block.series.mode,
+        phase=block.phase,
+        round=block.round,
+        dropped=block.drop,
+        first=first,
+        n=block.n,
+        start_ns=answer["start_ns"],
+        duration_ns=answer["spent_ns"],
+        starts_ns=answer["starts_ns"],
+        samples_ns=answer["calls_ns"],
+        step_starts_ns=answer["step_starts_ns"],
+        steps_ns=answer.get("steps", ()),
+    )
 
 
 def add_host_time(case: Case, answer: Samples, runs: int) -> None:

@@ -22,8 +22,8 @@ def shape_requests(plan: Plan) -> list[dict[str, Any]]:
     return [{**asdict(it.inputs), "index_sizes": sizes} for it in plan.stream.shapes]
 
 
-class StreamSide(Configuration):
-    """Its blocks are of one client, one inference after the other; without a stream of the plan's one shape.
+class StreamConfiguration(Configuration):
+    """Its blocks are of one client, one inference after the other, of the shapes of the plan's stream.
 
     Attributes:
         asked: the shapes of the last block, by their numbers; None where there is one.
@@ -34,11 +34,13 @@ class StreamSide(Configuration):
     asked: list[int] | None = None
     drops = True
     reopen: int | None = None
+    is_soak = False  # whose blocks are such also where there is one shape
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         stream = self.plan.stream
         self._order = None if stream is None else stream.numbers(self.plan.inputs.seed)
+        self._streams = self.is_soak or stream is not None
 
     def open(self, machine: Machine, run_id: str) -> None:
         super().open(machine, run_id)
@@ -47,7 +49,7 @@ class StreamSide(Configuration):
 
     def prepare(self, mode: str) -> None:
         super().prepare(mode)
-        if mode not in self.modes:
+        if mode not in self.modes or not self._streams:
             return
         if self.plan.stream is not None:
             self.cases[mode].put(BYTES_H2D, None)
@@ -59,7 +61,7 @@ class StreamSide(Configuration):
 
     def ask(self, do: str, **arguments: Any) -> Any:
         """Ask for a block of the stream, where a block is asked for."""
-        if do != "block":
+        if do != "block" or not self._streams:
             return super().ask(do, **arguments)
         n, drop = arguments["n"], arguments["drop"] if self.drops else 0
         order = None if self._order is None else list(islice(self._order, n + drop))

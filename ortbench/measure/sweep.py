@@ -10,9 +10,9 @@ from typing import Any
 from ortbench.analysis.sweep import merge, switched
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import ModelFiles
-from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe
+from ortbench.measure.forecast import Progress
 from ortbench.measure.process import Client, WorkerLost, open_session, request_of
 from ortbench.measure.schedule import BLOCK_NS
 from ortbench.model.modes import LATENCY, is_rate
@@ -21,7 +21,7 @@ from ortbench.model.result import Result
 from ortbench.model.schema import Machine, Switching
 from ortbench.model.slo import Slo
 from ortbench.model.timeline import Timeline
-from ortbench.plan.plan import Observer, Plan
+from ortbench.plan.plan import Plan
 from ortbench.plan.sweep_plan import Shape
 
 
@@ -60,18 +60,22 @@ class SharedWorker:
             self._opened = error
 
 
-class PointSide(Configuration):
+class PointConfiguration(Configuration):
     """A shape of a sweep, which the worker knows by its number."""
 
+    per = "shape and mode"
     _not_again = "the shape could not be run again"
 
-    def __init__(
-        self, plan: Plan, number: int, shared: SharedWorker, name: str, timeline: Timeline | None = None
-    ) -> None:
-        super().__init__(plan, shared.client, name=name, timeline=timeline)
-        self._number, self._shared = number, shared
-        self.model_files = shared.model_files
+    def __init__(self, plan: Plan, number: int, sweep: Sweep, name: str, timeline: Timeline | None = None) -> None:
+        super().__init__(plan, sweep.worker.client, name=name, timeline=timeline)
+        self._number, self._sweep, self._shared = number, sweep, sweep.worker
+        self.model_files = self._shared.model_files
         self._lost_before = 0
+
+    def after_blocks(self, progress: Progress) -> None:
+        """Measure what it costs that shapes change; the first shape does it for all."""
+        if not self._number:
+            self._sweep.measure_switching(progress)
 
     @property
     def worker(self) -> Client:
@@ -107,7 +111,7 @@ class PointSide(Configuration):
             raise
         return answer
 
-    def be_there(self) -> bool:
+    def ensure_worker(self) -> bool:
         """Have a worker that was started since know of this shape; whether there was one."""
         if self._lost_before == self._shared.times_lost:
             return False
@@ -116,7 +120,7 @@ class PointSide(Configuration):
 
     def ask(self, do: str, **arguments: Any) -> Any:
         """Ask the worker about this shape; one that was started since is told of it first."""
-        if self.be_there():
+        if self.ensure_worker():
             mode = arguments.get("mode")
             if do != "prepare" and mode is not None and mode not in self._prepared:
                 raise BenchmarkFailed(str(self.cases[mode].reason))
@@ -146,86 +150,87 @@ FEWEST, MOST = 6, 40  # rounds of switching: as many as an interval needs, and m
 CALLS = 2, 50  # of each shape in a round of it, at least and at most
 
 
-class SweepBench(Bench):
-    """One sweep of at least two shapes, each a configuration; `save` is called with the result so far."""
+class Sweep:
+    """At least two shapes, each a configuration, in one worker; `save` is given the result so far.
 
-    per = "shape and mode"
+    Attributes:
+        points: its configurations, in the order of the shapes.
+    """
 
     def __init__(
         self,
         shapes: Sequence[Shape],
-        sides: Sequence[PointSide],
         worker: SharedWorker,
         slo: Slo | None,
         save: Callable[[Result], None],
-        observer: Observer | None = None,
-        after_open: Callable[[Sequence[Result]], None] | None = None,
+        timelines: bool = False,
     ) -> None:
-        super().__init__(sides, observer, after_open=after_open)
-        self._shapes, self._points, self._worker = list(shapes), list(sides), worker
-        self._slo, self._save = slo, save
+        self._shapes, self.worker, self._slo, self._save = list(shapes), worker, slo, save
         self._switching: list[Switching] = []
         self._not_switched: list[str] = []
-        self._forecast.expect("switch", sum(map(_is_switched, self._points[0].plan.modes)))
+        self.points = [
+            PointConfiguration(shape.plan, number, self, shape.name, Timeline() if timelines else None)
+            for number, shape in enumerate(shapes)
+        ]
+        self.points[0].steps_after_blocks = len(self.switched_modes)
 
-    def result(self) -> Result:
+    def result(self, not_opened: Sequence[tuple[Configuration, OrtbenchError]] = ()) -> Result:
         """What is known by now; there is a shape that opened."""
-        reasons = {id(side): str(error) for side, error in self.not_opened}
-        results = [None if id(side) in reasons or not side.is_open else side.result for side in self._points]
-        why = [reasons.get(id(side), "the sweep ended before it was run") for side in self._points]
+        reasons = {id(point): str(error) for point, error in not_opened}
+        results = [None if id(it) in reasons or not it.is_open else it.result for it in self.points]
+        why = [reasons.get(id(it), "the sweep ended before it was run") for it in self.points]
         made = merge(self._shapes, results, why, self._slo, self._switching)
         for reason in self._not_switched:
             made.warn("switching-not-measured", reason)
         return made
 
-    def _save_all(self) -> None:
-        super()._save_all()
-        self._save(self.result())
+    def save(self, not_opened: Sequence[tuple[Configuration, OrtbenchError]]) -> None:
+        self._save(self.result(not_opened))
 
-    def _after_blocks(self) -> None:
+    @property
+    def switched_modes(self) -> list[str]:
+        """Of which one call is one inference, so that each can have another shape."""
+        return [mode for mode in self.points[0].plan.modes if not is_rate(mode, LATENCY)]
+
+    def measure_switching(self, progress: Progress) -> None:
         """Time calls that change shapes against calls of one shape at a time, mode by mode."""
-        for mode in filter(_is_switched, self._points[0].plan.modes):
-            for side in [side for side in self._points if side.modes]:
-                side.be_there()
-            there = [(number, side) for number, side in enumerate(self._points) if mode in side.modes]
-            if len(there) > 1:
-                self._step("switch", f"switching shapes with {mode}")
-                self._switch(mode, there)
-        self._keep()
+        for mode in self.switched_modes:
+            for point in [point for point in self.points if point.modes]:
+                point.ensure_worker()
+            measured = [(number, point) for number, point in enumerate(self.points) if mode in point.modes]
+            if len(measured) > 1:
+                progress.begin("switch", f"switching shapes with {mode}")
+                self._switch(mode, measured, progress)
 
-    def _switch(self, mode: str, there: Sequence[tuple[int, PointSide]]) -> None:
-        loop = self._points[0].plan.loop
-        turn_ns = sum(side.cases[mode].samples[LATENCY][-1] for _, side in there)
+    def _switch(self, mode: str, measured: Sequence[tuple[int, PointConfiguration]], progress: Progress) -> None:
+        plan = self.points[0].plan
+        turn_ns = sum(point.cases[mode].samples[LATENCY][-1] for _, point in measured)
         calls = max(CALLS[0], min(CALLS[1], round(BLOCK_NS / max(turn_ns, 1))))
         fewest, most = FEWEST, MOST
-        if loop.iterations is not None:
-            calls = min(calls, loop.iterations)
-            fewest = most = -(-loop.iterations // calls)
-        found = switched(mode, [self._shapes[number].name for number, _ in there], calls)
-        chance, begun = random.Random(self._points[0].plan.inputs.seed), time.monotonic()
+        if plan.loop.iterations is not None:
+            calls = min(calls, plan.loop.iterations)
+            fewest = most = -(-plan.loop.iterations // calls)
+        switching = switched(mode, [self._shapes[number].name for number, _ in measured], calls)
+        chance, begun = random.Random(plan.inputs.seed), time.monotonic()
         for number in range(most):
-            if number >= fewest and time.monotonic() - begun > loop.duration_s:
+            if number >= fewest and time.monotonic() - begun > plan.loop.duration_s:
                 break
-            order = chance.sample(range(len(there)), len(there))
+            order = chance.sample(range(len(measured)), len(measured))
+            points = [measured[at][0] for at in order]
             try:
-                answer: Switched = self._worker.client.ask(
-                    "switching", mode=mode, points=[there[at][0] for at in order], calls=calls, first=number % 2 == 0
+                answer: Switched = self.worker.client.ask(
+                    "switching", mode=mode, points=points, calls=calls, first=number % 2 == 0
                 )
             except BenchmarkFailed as error:
                 self._not_switched.append(
                     f"what switching shapes costs with {mode} was not measured to its end: {error}"
                 )
                 if isinstance(error, WorkerLost):
-                    self._worker.restart()
+                    self.worker.restart()
                 return
             for way in ("alone", "turns"):
                 for at, samples in zip(order, answer[way], strict=True):
-                    found["shapes"][at]["samples"][way] += samples
+                    switching["shapes"][at]["samples"][way] += samples
             if number == 0:
-                self._switching.append(found)
-            self._tell_left()
-
-
-def _is_switched(mode: str) -> bool:
-    """Whether one of its calls is one inference, so that each can have another shape."""
-    return not is_rate(mode, LATENCY)
+                self._switching.append(switching)
+            progress.tell_left()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -132,3 +132,13 @@ class Timeline:
     profiled_runs: list[Span] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)  # what the trace lacks, in words
+
+    def keep_rounds(self, keeps: Callable[[int], bool]) -> None:
+        """Leave out blocks of other rounds than those that it keeps, whose samples are left out too."""
+        firsts: dict[tuple[str, str], int] = {}
+        blocks = []
+        for block in filter(lambda it: keeps(it.round), self.blocks):
+            first = firsts.get((block.mode, block.phase), 0)
+            blocks.append(block._replace(first=first))
+            firsts[block.mode, block.phase] = first + block.n
+        self.blocks[:] = blocks

@@ -20,8 +20,8 @@ from ortbench.analysis.comparing.verdict import SAME, verdict_of
 from ortbench.core.resampling import FEW, Ratio, Rounds, figure_of, ratio_of
 from ortbench.core.stats import sign_test_interval
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
-from ortbench.measure.agreement import AGREEMENT, agree
 from ortbench.measure.schedule import MIN_ROUNDS, is_precise
+from ortbench.measure.stopping import AGREEMENT, agree
 from ortbench.plan.plan import PROCESSES
 from tests.benchmarks.gate_replay import KINDS, STORED_S, Kind, Trace, Verdict, replay, stored_gate
 from tests.benchmarks.gate_trace import FOLDER

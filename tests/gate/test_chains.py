@@ -15,7 +15,7 @@ from ortbench.gates.limits import FAILED, PASSED, Limits
 from ortbench.gates.live import LiveGate
 from ortbench.gates.stored import check_stored
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.schedule import Block
+from ortbench.measure.schedule import Block, Series
 from ortbench.model.result_file import save
 from ortbench.model.unit_of_work import ChainWork
 from ortbench.suite.chain_file import plan_of
@@ -42,13 +42,13 @@ def test_a_live_gate_tells_one_stage_from_the_whole() -> None:
     ]  # fmt: skip
 
 
-def test_a_side_hands_each_stage_to_the_judge(tmp_path: Path) -> None:
+def test_a_configuration_gives_each_stage_to_the_test(tmp_path: Path) -> None:
     (tmp_path / "a.onnx").write_text("a")
     file = tmp_path / "chain.toml"
     file.write_text('[[stage]]\nname = "text"\nmodel = "a.onnx"\n[[stage]]\nname = "image"\nmodel = "a.onnx"\n')
     side = Configuration(plan_of(file, {}, {}))
     timed: Any = {"samples": [30, 70], "start_ns": 0, "spent_ns": 100, "steps": [10, 20, 30, 40]}
-    assert side.judged("cpu-tensors", Block(0, "cpu-tensors", "latency", 2, 0), timed) == {
+    assert side.samples_for_verdict(Block(0, Series(0, "cpu-tensors"), "latency", 2, 0), timed) == {
         "latency": [30, 70], "stage": [10, 20, 30, 40], "stage.text": [10, 30], "stage.image": [20, 40],
     }  # fmt: skip
 

@@ -15,8 +15,9 @@ from ortbench.analysis.why.explain import Why
 from ortbench.facts.sentences import sentence
 from ortbench.facts.why import why_facts
 from ortbench.jobs.why import why_slower
-from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
+from ortbench.measure.driver import Driver
+from ortbench.measure.rounds import Rounds
 from ortbench.plan.plan import Loop, Observer, Plan
 from ortbench.plan.target import Target
 from tests.conftest import ortbench
@@ -36,9 +37,8 @@ def explained(edit: Edit, folder: Path, seconds: float = 3.0) -> Why:
         loop=Loop(duration_s=seconds, precision=None),
     )
     plans = [replace(base, model=str(edit.own.save(folder / "own.onnx"))), base]
-    results = Bench(
-        [Configuration(plan, name=name) for plan, name in zip(plans, ("candidate", "baseline"), strict=True)]
-    ).run()
+    named = zip(plans, ("candidate", "baseline"), strict=True)
+    results = Driver([Configuration(plan, name=name) for plan, name in named], Rounds).run()
     return why_slower(plans, results, (), Observer())
 
 

@@ -316,7 +316,7 @@ def threads(path: str, inputs: str, ep: str, library: str, seconds: str, count: 
     side.start()
     try:
         side.worker.receive()
-        pool = ClientPool(side, SHARED, 0, lambda _: None)
+        pool = ClientPool(side, SHARED, 0)
         pool.prepare(CPU, clients)
         turn_s = max(_LOADED_S, _CYCLES * clients / _plain_rate(model, data.arrays, clients, _LOADED_S))
         ours, theirs = [], []

@@ -9,8 +9,8 @@ from typing import Literal
 import pytest
 
 from ortbench.__main__ import main
-from ortbench.measure.agreement import disagreeing
-from ortbench.measure.experiment import Experiment
+from ortbench.measure.driver import Driver
+from ortbench.measure.stopping import disagreeing_modes
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Case
 from ortbench.model.result_file import load
@@ -32,7 +32,7 @@ QUICK = f"{__name__}:start_quickly"
 
 def start_quickly() -> None:
     """ortbench on a machine where a process starts in 10 ms, as it takes it."""
-    Experiment._start_s = property(lambda _: 0.01)  # type: ignore[assignment]
+    Driver.start_s = property(lambda _: 0.01)  # type: ignore[assignment]
     main()
 
 
@@ -74,7 +74,7 @@ def in_processes(mode: str, *medians: int) -> Case:
 def test_modes_go_on_while_processes_disagree_on_their_ratio(
     medians: dict[str, Sequence[int]], more: list[str]
 ) -> None:
-    assert disagreeing([in_processes(mode, *of) for mode, of in medians.items()]) == more
+    assert disagreeing_modes([in_processes(mode, *of) for mode, of in medians.items()]) == more
 
 
 @pytest.mark.process

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 
 from ortbench.features.soak import measure as soak_bench
-from ortbench.features.soak.measure import SoakSide, Thinned
+from ortbench.features.soak.measure import SoakConfiguration, Thinned
 from ortbench.features.soak.plan import soak_of
 from ortbench.jobs import measuring
-from ortbench.measure import memory
+from ortbench.measure import driver, memory
 from ortbench.measure.memory import Card
 from ortbench.measure.process import Client
 from ortbench.plan.plan import Plan
@@ -263,24 +263,25 @@ def test_the_cards_are_read_before_a_worker_opens_the_model_on_them(monkeypatch:
         return cast(Client, SimpleNamespace(pid=9, while_waiting=None))
 
     class Begun(Exception):
-        """The experiment is made."""
+        """The driver is made."""
 
-    sides: list[SoakSide] = []
+    configurations: list[SoakConfiguration] = []
 
-    def begin(client: Client, place: None, begin: Any, *_: object) -> None:
-        sides.extend(begin(ExitStack(), None, None)._sides)
+    def begin(made: list[SoakConfiguration], *_: object, **__: object) -> None:
+        configurations.extend(made)
         raise Begun
 
     monkeypatch.setattr(measuring, "open_worker", opened)
-    monkeypatch.setattr(measuring, "measure_and_save", begin)
+    monkeypatch.setattr(measuring, "saving", lambda *_: nullcontext((None, None)))
+    monkeypatch.setattr(driver, "Driver", begin)
     monkeypatch.setattr(soak_bench, "open_nvml", object)
     for module in (memory, soak_bench):
         monkeypatch.setattr(module, "read_cards", lambda *_: [Card(used[0], {})])
     with pytest.raises(Begun):
         measuring.measure([soak_of(str(TINY), {})], None)
-    (side,) = sides
-    side.result = nvidia_result()
-    assert side.on_device() == context
+    (configuration,) = configurations
+    configuration.result = nvidia_result()
+    assert configuration.on_device() == context
 
 
 @pytest.mark.parametrize("by_process", [True, False])

@@ -18,7 +18,7 @@ from ortbench.facts.findings import shown
 from ortbench.jobs import tune
 from ortbench.jobs.measuring import Measured
 from ortbench.jobs.tune import Tuning
-from ortbench.measure.bench import time_for
+from ortbench.measure.stopping import duration_for
 from ortbench.model.tuning import FIRST, Tried, failed
 from ortbench.plan.list_syntax import Several
 from ortbench.plan.plan import Observer, Plan
@@ -173,7 +173,7 @@ def test_the_best_are_measured_for_as_long_as_five_processes_take_or_as_three_wh
         now, plans = searching(monkeypatch, max_time_s)
         tune._side_by_side(now, [FIRST, SLOW], tmp_path, Observer())
         for plan in plans:
-            assert plan.loop.duration_s >= time_for(processes, now.open_s, now.block_s) * 1.2
+            assert plan.loop.duration_s >= duration_for(processes, now.open_s, now.block_s) * 1.2
             assert (plan.memory, plan.weighings) == (memory, 3)
     now, plans = searching(monkeypatch, 300, duration=3.0)
     tune._side_by_side(now, [FIRST, SLOW], tmp_path, Observer())

@@ -24,12 +24,12 @@ class Clock:
 
 
 def test_the_first_word_holds_the_whole_way() -> None:
-    forecast = Forecast(Loop(duration_s=5.0), sides=1, modes=4, clock=Clock())
+    forecast = Forecast(Loop(duration_s=5.0), configurations=1, modes=4, clock=Clock())
     assert 20 < forecast.left_s() < 25
 
 
 def test_processes_that_are_to_agree_take_no_longer_than_five_do() -> None:
-    fast, slow = (Forecast(Loop(until_agreed=True), sides=1, modes=4, clock=Clock()) for _ in range(2))
+    fast, slow = (Forecast(Loop(until_agreed=True), configurations=1, modes=4, clock=Clock()) for _ in range(2))
     fast.begin("open")
     fast.know_first(0, 0.01)
     assert 10 < fast.left_s() < 15
@@ -40,7 +40,7 @@ def test_processes_that_are_to_agree_take_no_longer_than_five_do() -> None:
 
 def test_processes_that_are_to_agree_start_as_slowly_as_the_first() -> None:
     clock = Clock()
-    forecast = Forecast(Loop(until_agreed=True), sides=1, modes=4, clock=clock)
+    forecast = Forecast(Loop(until_agreed=True), configurations=1, modes=4, clock=clock)
     forecast.begin("open")
     clock.now = 4.0
     forecast.begin("prepare")
@@ -60,7 +60,7 @@ def test_stretches_for_energy_are_to_come_until_they_begin() -> None:
 @pytest.mark.parametrize("run_s", [0.0, 0.02, 2.0])
 def test_it_never_says_more_while_nothing_new_is_known(run_s: float) -> None:
     clock = Clock()
-    forecast = Forecast(Loop(duration_s=2.0), sides=1, modes=2, clock=clock)
+    forecast = Forecast(Loop(duration_s=2.0), configurations=1, modes=2, clock=clock)
     forecast.begin("open")
     forecast.know_first(0, run_s)
     said = [forecast.left_s()]
@@ -75,7 +75,7 @@ def test_it_never_says_more_while_nothing_new_is_known(run_s: float) -> None:
 
 
 def test_a_slow_model_takes_longer_than_its_duration() -> None:
-    forecast = Forecast(Loop(duration_s=1.0), sides=1, modes=4, clock=Clock())
+    forecast = Forecast(Loop(duration_s=1.0), configurations=1, modes=4, clock=Clock())
     forecast.begin("open")
     forecast.know_first(0, 2.0)
     assert 80 < forecast.left_s() < 120
@@ -83,7 +83,7 @@ def test_a_slow_model_takes_longer_than_its_duration() -> None:
 
 def test_the_measurement_tells_itself_how_long_it_takes() -> None:
     clock = Clock()
-    forecast = Forecast(Loop(duration_s=10.0), sides=1, modes=1, clock=clock)
+    forecast = Forecast(Loop(duration_s=10.0), configurations=1, modes=1, clock=clock)
     forecast.begin("measure")
     clock.now = 4.0
     forecast.measured(0.25)
@@ -92,7 +92,9 @@ def test_the_measurement_tells_itself_how_long_it_takes() -> None:
 
 def test_a_load_says_itself_how_long_its_blocks_take() -> None:
     clock = Clock()
-    forecast = Forecast(Loop(duration_s=99.0), sides=1, modes=2, clock=clock, measuring_s=lambda _, modes: 5.0 * modes)
+    forecast = Forecast(
+        Loop(duration_s=99.0), configurations=1, modes=2, clock=clock, measuring_s=lambda _, modes: 5.0 * modes
+    )
     before = forecast.left_s()
     assert 10 < before < 15
     forecast.begin("measure")
@@ -107,7 +109,7 @@ def test_a_load_says_itself_how_long_its_blocks_take() -> None:
 
 
 def test_a_load_forecasts_only_modes_that_the_opened_model_leaves() -> None:
-    forecast = Forecast(Loop(), sides=1, modes=4, clock=Clock(), measuring_s=lambda _, modes: 5.0 * modes)
+    forecast = Forecast(Loop(), configurations=1, modes=4, clock=Clock(), measuring_s=lambda _, modes: 5.0 * modes)
     assert 20 < forecast.left_s() < 25
     forecast.begin("open")
     forecast.know_modes(1)
@@ -115,7 +117,7 @@ def test_a_load_forecasts_only_modes_that_the_opened_model_leaves() -> None:
 
 
 def test_iterations_are_as_long_as_their_runs() -> None:
-    forecast = Forecast(Loop(iterations=100), sides=1, modes=2, clock=Clock())
+    forecast = Forecast(Loop(iterations=100), configurations=1, modes=2, clock=Clock())
     forecast.know_first(0, 0.1)
     forecast.begin("measure")
     assert 20 < forecast.left_s() < 35
@@ -123,7 +125,7 @@ def test_iterations_are_as_long_as_their_runs() -> None:
 
 def test_within_a_long_block_the_time_left_goes_down() -> None:
     clock = Clock()
-    forecast = Forecast(Loop(duration_s=10.0), sides=1, modes=1, clock=clock)
+    forecast = Forecast(Loop(duration_s=10.0), configurations=1, modes=1, clock=clock)
     forecast.begin("measure")
     clock.now = 4.0
     forecast.measured(0.25)
@@ -135,7 +137,7 @@ def test_within_a_long_block_the_time_left_goes_down() -> None:
 
 def test_a_warm_inference_tells_more_than_the_first_one() -> None:
     """An EP that compiles its kernels in the first inference, beside one that does not."""
-    forecast = Forecast(Loop(duration_s=5.0), sides=2, modes=8, clock=Clock())
+    forecast = Forecast(Loop(duration_s=5.0), configurations=2, modes=8, clock=Clock())
     forecast.know_first(0, 0.01)
     forecast.know_first(1, 27.0)
     assert forecast.left_s() > 20 * 60

@@ -12,7 +12,6 @@ from ortbench.analysis.comparing.compare import stored
 from ortbench.analysis.comparing.sequential import median_ratio
 from ortbench.core.resampling import ratio_of
 from ortbench.gates.limits import ALPHA
-from ortbench.measure.bench import Series, _evened
 from ortbench.measure.schedule import (
     MAX_BLOCK,
     MAX_SAMPLES,
@@ -21,9 +20,11 @@ from ortbench.measure.schedule import (
     Block,
     InOrder,
     Schedule,
+    Series,
     StopRule,
     block_size,
     dropped,
+    equal_estimates,
     is_precise,
 )
 from ortbench.model.modes import LATENCY
@@ -182,7 +183,7 @@ def test_sides_that_are_held_against_each_other_learn_the_same_size() -> None:
         Series(0, "device-tensors"),
         Series(1, "device-tensors"),
     ]
-    schedule = Schedule({series: {LATENCY: None} for series in several}, ENDLESS, 0, even=_evened)
+    schedule = Schedule({series: {LATENCY: None} for series in several}, ENDLESS, 0, even=equal_estimates)
     asked: dict[Series, list[int]] = {series: [] for series in several}
     while (block := schedule.next_block()) is not None and block.round < 3:
         asked[block.series].append(block.n)

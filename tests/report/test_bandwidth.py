@@ -35,12 +35,13 @@ from ortbench.features.bandwidth.analysis import (
     sync_of,
 )
 from ortbench.features.bandwidth.analysis import measured as copies_measured
-from ortbench.features.bandwidth.measure import CopyBench
+from ortbench.features.bandwidth.measure import copy_driver
 from ortbench.features.bandwidth.model import CopyEp
 from ortbench.features.bandwidth.page import bandwidth_curve
 from ortbench.features.page.report.chart_data.copies import copies_of
 from ortbench.features.page.report.chart_svg import sheet
 from ortbench.features.page.report.chart_svg.draw import svg_file
+from ortbench.measure.driver import Driver
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import FAILED, Result
@@ -700,9 +701,9 @@ class ScriptedWorker(Client):
         self.closed = True
 
 
-def bench(worker: ScriptedWorker, kept: list[str] | None = None, **changed: Any) -> CopyBench:
+def bench(worker: ScriptedWorker, kept: list[str] | None = None, **changed: Any) -> Driver:
     plan = CopyPlan(**{"max_bytes": 256 * kB, "iterations": 30, **changed})
-    return CopyBench(plan, worker, lambda sweep: (kept if kept is not None else []).append(result_json(sweep)))
+    return copy_driver(plan, worker, lambda sweep: (kept if kept is not None else []).append(result_json(sweep)))
 
 
 def statuses(found: Result) -> dict[tuple[str, str, int], str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +10,9 @@ from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.core.features import is_there
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.features.bandwidth.measure import CopyBench, open_copies
+from ortbench.features.bandwidth.measure import copy_driver, open_copies
 from ortbench.features.bandwidth.model import FILE_NAME
-from ortbench.jobs.measuring import Measured, measure_and_save, saves
+from ortbench.jobs.measuring import Measured, saves, saving
 from ortbench.jobs.publishing import publish
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Observer
@@ -50,20 +49,19 @@ def bandwidth(plan: CopyPlan, wanted: OutputOptions) -> int:
 
 
 def measure_curve(plan: CopyPlan, out: Path | None, quiet: bool, observer: Observer | None = None) -> Measured:
-    """Measure a bandwidth curve and save it in a folder of its own in `out`, or nowhere; see `measure_and_save`."""
+    """Measure a bandwidth curve and save it in a folder of its own in `out`, or nowhere; see `saving`."""
     client = open_copies(plan)
 
     from ortbench.measure.folder import new_folder, stamped
     from ortbench.plan.configurations import target_name
 
-    def begin(_: ExitStack, folder: Path | None, told: Observer | None) -> CopyBench:
-        return CopyBench(plan, client, saves(folder, FILE_NAME), told)
-
     place = None if out is None else lambda: new_folder(out, stamped("bandwidth", target_name(plan)))
-    bench, folder = measure_and_save(client, place, begin, quiet, observer)
+    with saving(client, place, quiet, observer) as (folder, told):
+        driver = copy_driver(plan, client, saves(folder, FILE_NAME), told)
+        (result,) = driver.run()
     if folder is not None:
-        write_tables(bench.result, folder)
-    return Measured([bench.result], [] if folder is None else [folder], bench.interrupted)
+        write_tables(result, folder)
+    return Measured([result], [] if folder is None else [folder], driver.interrupted)
 
 
 def write_tables(result: Result, folder: Path) -> None:

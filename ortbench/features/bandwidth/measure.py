@@ -1,4 +1,4 @@
-"""One bandwidth curve: its worker, the schedule of its copies, and the result it becomes, kept as it grows."""
+"""One bandwidth curve: its copies, the schedule of their blocks, and the result it becomes, kept as it grows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.features.bandwidth.analysis import TITLES, copies, fail, put_samples, sync_of
 from ortbench.features.bandwidth.model import KIND, CopiesProved, CopyEp
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import new_result
-from ortbench.measure.environment import environment, free_memory, load_average
-from ortbench.measure.experiment import Experiment
-from ortbench.measure.forecast import Forecast
-from ortbench.measure.gpus import Watch
+from ortbench.measure.driver import Driver
+from ortbench.measure.environment import free_memory, load_average
+from ortbench.measure.forecast import Forecast, Progress
 from ortbench.measure.process import Client, WorkerLost
-from ortbench.measure.schedule import Block, Schedule, StopRule
+from ortbench.measure.schedule import Block, Estimates, Schedule, Series, StopRule
 from ortbench.model.modes import COPY, DIRECTIONS, LATENCY
 from ortbench.model.protocol import Held, Samples
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import Direction, Stopped
+from ortbench.model.schema import Direction, Machine, Stopped
 from ortbench.plan.bandwidth_plan import CopyPlan, sizes
-from ortbench.plan.plan import Loop, Observer
+from ortbench.plan.plan import Loop, Observer, Plan
 
 _PRECISION = 0.01  # within which every median is known when the sweep may stop early
 _LEFT_OUT = "sizes-left-out"
@@ -35,71 +35,112 @@ def open_copies(plan: CopyPlan) -> Client:
     return client
 
 
-class Series(NamedTuple):
-    """What alternates: copies of one size, direction and host memory."""
+class Copies(NamedTuple):
+    """A series: copies of one size, direction and host memory."""
 
     direction: Direction
     memory: str
     bytes: int
 
     @property
-    def place(self) -> tuple[str, int]:
+    def row(self) -> tuple[str, int]:
+        """What the case of both directions is of."""
         return self.memory, self.bytes
 
+    @property
+    def name(self) -> str:
+        return f"{self.direction} of {units.size(self.bytes)} ({TITLES[self.memory]})"
 
-class CopyBench(Experiment[Series]):
-    """Measures a bandwidth curve, in a worker that `open_copies` started; `keep` saves the result so far."""
 
-    counts_waits = False  # of copies that take less than a request to the worker
+def copy_driver(
+    plan: CopyPlan, client: Client, keep: Callable[[Result], None], observer: Observer | None = None
+) -> Driver:
+    """What measures a bandwidth curve, in a worker that `open_copies` started; `keep` saves the result so far."""
+    forecast = Forecast(Loop(), configurations=0, modes=0)
+    return Driver([CopyConfiguration(plan, client, keep)], CopySchedule, observer, forecast=forecast)
 
-    def __init__(
-        self, plan: CopyPlan, client: Client, keep: Callable[[Result], None], observer: Observer | None = None
-    ) -> None:
-        super().__init__([], Forecast(Loop(), sides=0, modes=0), observer)
-        self._plan = plan
-        self._client = client
-        self._save = keep
+
+class CopySchedule(Schedule[Series]):
+    """Rounds of all copies, whose time is the curve's; requests to the worker, which take longer than short copies, are no part of it."""
+
+    def __init__(self, driver: Driver, series: Estimates[Series]) -> None:
+        (configuration,) = driver.configurations
+        assert isinstance(configuration, CopyConfiguration)
+        self._plan, self._observer = configuration.copy_plan, driver.progress.observer
+        duration_ns = round(self._plan.duration_s * 1e9 / len(series))
+        rule = StopRule(duration_ns, _PRECISION, self._plan.iterations, per=COPY)
+        super().__init__(series, rule, self._plan.seed)
+
+    def next_block(self) -> Block[Series] | None:
+        block = super().next_block()
+        if block is not None:
+            self._observer.progress(self.progress)
+        elif self.stopped is not None and self.stopped["reason"] == "duration":  # its budget is that of one copy
+            self.stopped = {"reason": "duration", "value": self._plan.duration_s}
+        return block
+
+    def add(self, block: Block[Series], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
+        super().add(block, samples, spent_ns)
+
+
+class CopyConfiguration(Configuration):
+    """A bandwidth curve of one EP, whose modes are the series of its copies, by their names."""
+
+    per = COPY
+    watches_gpus = False
+    first_ns = 0
+
+    def __init__(self, plan: CopyPlan, client: Client, keep: Callable[[Result], None]) -> None:
+        whole = Plan(
+            "", plan.target, modes=(), timeout_s=plan.timeout_s, wait_quiet_s=plan.wait_quiet_s,
+            require_quiet=plan.require_quiet, command=plan.command,
+        )  # fmt: skip
+        super().__init__(whole, client, keep)
+        self.copy_plan = plan
         self._kinds: list[str] = []
-        self._estimates: dict[Series, dict[str, float | None]] = {}
-        self._cases: dict[tuple[str, int], Case] = {}
+        self._estimates: dict[str, float | None] = {}
+        self._rows: dict[tuple[str, int], Case] = {}
         self._differing: dict[tuple[str, int], str] = {}
-        self._samples: dict[Series, list[int]] = {}
-        self._blocks: dict[Series, list[list[int]]] = defaultdict(list)
+        self._series: dict[str, Copies] = {}
+        self._samples: dict[str, list[int]] = {}
+        self._blocks: dict[str, list[list[int]]] = defaultdict(list)
+        self._finished: set[tuple[str, int]] = set()
         self.result = new_result(plan.command, setup={"seed": plan.seed}, kind=KIND.key)
 
     @property
-    def results(self) -> list[Result]:
-        return [self.result]
+    def title(self) -> str:
+        return self.plan.target.ep
 
     @property
-    def _asked(self) -> CopyPlan:
-        return self._plan
+    def modes(self) -> list[str]:
+        """The copies that can be timed and have not failed."""
+        return [name for name in self._estimates if self._series[name].direction not in self._case(name).checks]
 
-    def _has_begun(self) -> bool:
+    def _case(self, name: str) -> Case:
+        return self._rows[self._series[name].row]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any copy was measured."""
         return any(self._samples.values())
 
-    def _lost(self, error: WorkerLost) -> Stopped:
-        if not self._has_begun():
+    def reason_without_worker(self, error: WorkerLost) -> Stopped:
+        if not self.is_open:
             raise BenchmarkFailed(f"before any copy was measured {error}") from None
         return {"reason": "error", "message": str(error)}
 
-    def _close(self) -> None:
-        self._client.close()
-
     # Before the measurement
 
-    def _open(self) -> None:
-        self._observer.stage(f"loading {self._plan.target.ep}")
-        machine = environment()
-        opened: CopyEp = self._client.receive()
+    def open(self, machine: Machine, run_id: str) -> None:
+        opened: CopyEp = self.worker.receive()
         self.result.environment = {**machine, **opened["runtime"]}
         self._kinds = opened["kinds"]
         self.result.target = {
             "ep": opened["ep"],
-            "ep_requested": self._plan.target.ep,
+            "ep_requested": self.plan.target.ep,
             "ep_library": opened["library"],
             "ep_version": opened["version"],
-            "python": self._plan.target.python,
+            "python": self.plan.target.python,
             "device": opened["device"],
             "memory": opened["memory"],
             "sync": None,
@@ -108,38 +149,40 @@ class CopyBench(Experiment[Series]):
         }
         for note in opened["notes"]:
             self.result.warn(note["code"], note["message"])
-        self._set_up()
 
-    def _set_up(self) -> None:
-        """Have every size allocated, as far as memory allows, and what ends its copies proved."""
-        wanted = {kind: list(sizes(self._plan.min_bytes, self._plan.max_bytes)) for kind in self._kinds}
-        while not self._allocate(wanted):
-            self._client.close()
-            self._client = open_copies(self._plan)
-            self._client.receive()
-        self._cases = {(kind, size): copies(kind, size) for kind in wanted for size in wanted[kind]}
-        self._samples = {Series(direction, *place): [] for place in self._cases for direction in DIRECTIONS}
-        if not self._cases:
+    def prepare_all(self, progress: Progress) -> None:
+        """Have every size allocated, as far as memory allows, and what ends its copies verified."""
+        plan = self.copy_plan
+        wanted = {kind: list(sizes(plan.min_bytes, plan.max_bytes)) for kind in self._kinds}
+        while not self._allocate(wanted, progress):
+            self._close_worker()
+            self._client = open_copies(plan)
+            self.worker.receive()
+        self._rows = {(kind, size): copies(kind, size) for kind in wanted for size in wanted[kind]}
+        series = [Copies(direction, *row) for row in self._rows for direction in DIRECTIONS]
+        self._series = {it.name: it for it in series}
+        self._samples = {name: [] for name in self._series}
+        if not self._rows:
             reasons = [warning["message"] for warning in self.result.warnings if warning["code"] == _LEFT_OUT]
             raise BenchmarkFailed(f"no copy can be measured: {reasons[0]}")
-        for place in self._differing.keys() & self._cases.keys():
-            self._fail_both(place, self._differing[place])
-        self.result.cases = list(self._cases.values())
-        kinds, every = [kind for kind in wanted if wanted[kind]], sorted({size for _, size in self._cases})
+        for row in self._differing.keys() & self._rows.keys():
+            self._fail_both(row, self._differing[row])
+        self.result.cases = list(self._rows.values())
+        kinds, every = [kind for kind in wanted if wanted[kind]], sorted({size for _, size in self._rows})
         self.result.axes = [
             {"name": "memory", "unit": "", "values": [*kinds]},
             {"name": "size", "unit": "B", "values": [*every]},
         ]
         for kind in kinds:
-            self._prove(kind)
+            self._verify(kind, progress)
 
-    def _allocate(self, wanted: dict[str, list[int]]) -> bool:
+    def _allocate(self, wanted: dict[str, list[int]], progress: Progress) -> bool:
         """Allocate what is wanted; what cannot be had is taken out of it. False if the worker was lost by it."""
         for kind, all_sizes in wanted.items():
             for number, size in enumerate(all_sizes):
-                self._observer.stage(f"allocating {units.size(size)} ({TITLES[kind]})")
+                progress.observer.stage(f"allocating {units.size(size)} ({TITLES[kind]})")
                 try:
-                    added: Held = self._client.ask("bandwidth_add", memory=kind, size=size, free=free_memory())
+                    added: Held = self.ask("bandwidth_add", memory=kind, size=size, free=free_memory())
                 except BenchmarkFailed as error:
                     left_out = f"copies of {units.size(size)} and more ({TITLES[kind]}) are left out: {error}"
                     self.result.warn(_LEFT_OUT, left_out)
@@ -151,96 +194,81 @@ class CopyBench(Experiment[Series]):
                     self._differing[kind, size] = added["differs"]
         return True
 
-    def _prove(self, kind: str) -> None:
-        usable = [place for place in self._cases if place[0] == kind and place not in self._differing]
+    def _verify(self, kind: str, progress: Progress) -> None:
+        usable = [row for row in self._rows if row[0] == kind and row not in self._differing]
         if not usable:
             return
-        self._observer.stage(f"verifying synchronization ({TITLES[kind]})")
+        progress.observer.stage(f"verifying synchronization ({TITLES[kind]})")
         try:
-            answer: CopiesProved = self._client.ask("bandwidth_prove", memory=kind)
+            answer: CopiesProved = self.ask("bandwidth_prove", memory=kind)
         except WorkerLost:
             raise
         except BenchmarkFailed as error:
-            for place in usable:
-                self._fail_both(place, str(error))
+            for row in usable:
+                self._fail_both(row, str(error))
             return
         sync_of(self.result)[kind] = {direction: answer[direction] for direction in DIRECTIONS}
         for item in answer["estimates"]:
-            self._estimates[Series(item["direction"], kind, item["bytes"])] = {LATENCY: item["ns"]}
+            self._estimates[Copies(item["direction"], kind, item["bytes"]).name] = item["ns"]
 
     # The measurement
 
-    def _measure(self, watch: Watch) -> Stopped | None:
-        if not self._estimates:
-            return {"reason": "nothing_left", "per": COPY}
-        duration_ns = round(self._plan.duration_s * 1e9 / len(self._estimates))
-        rule = StopRule(duration_ns, _PRECISION, self._plan.iterations, per=COPY)
-        schedule = Schedule(self._estimates, rule, self._plan.seed)
-        with self._clocked():
-            self._time_blocks(schedule)
-        self._observer.stage("checking data")
-        for place in dict.fromkeys(series.place for series in self._estimates):
-            self._check(*place)
-        if schedule.stopped is not None and schedule.stopped["reason"] == "duration":  # its budget is that of one copy
-            return {"reason": "duration", "value": self._plan.duration_s}
-        return schedule.stopped
+    def estimates_ns(self, mode: str) -> dict[str, float | None]:
+        return {LATENCY: self._estimates[mode]}
 
-    def _tell_progress(self, share: float) -> None:
-        self._observer.progress(share)
-
-    def _time(self, block: Block[Series]) -> Samples | None:
-        direction, memory, size = block.series
+    def block(self, block: Block[Series]) -> Samples | None:
+        name = block.series.mode
+        direction, memory, size = self._series[name]
         try:
-            timed: Samples = self._client.ask(
+            timed: Samples = self.ask(
                 "bandwidth_block", direction=direction, memory=memory, size=size, n=block.n, drop=block.drop
             )
         except BenchmarkFailed as error:
-            fail(self._cases[block.series.place], direction, str(error))
+            fail(self._case(name), direction, str(error))
             if isinstance(error, WorkerLost):
                 raise
             return None
+        self._samples[name] += timed["samples"]
+        self._blocks[name].append([block.round, block.n, timed["start_ns"]])
         return timed
 
-    def _timed_by(self, block: Block[Series]) -> tuple[int, Sequence[int]]:
-        return 0, [self._client.pid]
-
-    def _add(self, block: Block[Series], answer: Samples) -> None:
-        self._samples[block.series] += answer["samples"]
-        self._blocks[block.series].append([block.round, block.n, answer["start_ns"]])
-
-    def _check(self, kind: str, size: int) -> None:
-        """Hold what the timed copies left against what was to be copied."""
+    def finish(self, mode: str, goes_on: bool = False) -> None:
+        """Compare what the timed copies left with what was to be copied."""
+        row = kind, size = self._series[mode].row
+        if row in self._finished:
+            return
+        self._finished.add(row)
         try:
-            left: Held = self._client.ask("bandwidth_finish", memory=kind, size=size)
+            left: Held = self.ask("bandwidth_finish", memory=kind, size=size)
             wrong = left["differs"]
         except WorkerLost:
             raise
         except BenchmarkFailed as error:
             wrong = str(error)
         if wrong is not None:
-            self._fail_both((kind, size), f"after the timed copies: {wrong}")
+            self._fail_both(row, f"after the timed copies: {wrong}")
 
     # The result
 
-    def _fail_both(self, place: tuple[str, int], reason: str) -> None:
+    def _fail_both(self, row: tuple[str, int], reason: str) -> None:
         """Fail what did not fail before; what is wrong with the data of a round trip can be either direction's fault."""
-        case = self._cases[place]
+        case = self._rows[row]
         for direction in DIRECTIONS:
             if direction not in case.checks:
                 fail(case, direction, reason)
 
-    def _save_all(self) -> None:
+    def keep(self) -> None:
         """Statistics of every case from its samples, and the result so far to whoever saves it."""
-        for series, samples in self._samples.items():
+        for name, samples in self._samples.items():
             if samples:
-                put_samples(self._cases[series.place], series.direction, samples, self._blocks[series])
-        self._save(self.result)
+                put_samples(self._case(name), self._series[name].direction, samples, self._blocks[name])
+        self._keep(self.result)
 
-    def _end(self, why: Stopped | None, lost: Collection[str] = ()) -> None:
-        self.result.stopped, self.result.took_ns = why, self._took_ns
+    def end(self, why: Stopped | None, took_ns: int | None, lost: Collection[str] = ()) -> None:
+        self.result.stopped, self.result.took_ns = why, took_ns
         self.result.environment["load_average"]["end"] = load_average()
-        for series, samples in self._samples.items():
-            case = self._cases[series.place]
-            if series.direction not in case.checks and not samples:
-                fail(case, series.direction, "the sweep ended before it was measured")
-        self._keep()
+        for name, samples in self._samples.items():
+            case, direction = self._case(name), self._series[name].direction
+            if direction not in case.checks and not samples:
+                fail(case, direction, "the sweep ended before it was measured")
+        self.keep()

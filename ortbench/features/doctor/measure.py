@@ -26,8 +26,8 @@ from ortbench.features.doctor.model import (
     Nvidia,
     Profiler,
 )
-from ortbench.measure.bench import Bench
 from ortbench.measure.configuration import Configuration
+from ortbench.measure.driver import Driver
 from ortbench.measure.environment import (
     core_limit,
     cpu_model,
@@ -40,6 +40,7 @@ from ortbench.measure.environment import (
 from ortbench.measure.gpus import Calls, clocks, opened_nvml, told, told_by
 from ortbench.measure.noise import noise_for
 from ortbench.measure.process import Client
+from ortbench.measure.rounds import Rounds
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.protocol import Packages
 from ortbench.model.result import OK, Result
@@ -184,11 +185,11 @@ def noise(observer: Observer | None = None, seconds: float = SECONDS, python: st
             _write_model(model)
             loop = Loop(duration_s=seconds, precision=None, processes=1)
             plan = Plan(str(model), Target(ep="cpu", python=python), modes=(CPU,), loop=loop)
-            bench = Bench([Configuration(plan, name=name) for name in ("one", "other")], observer)
-            results = bench.run()
+            driver = Driver([Configuration(plan, name=name) for name in ("one", "other")], Rounds, observer)
+            results = driver.run()
     except OrtbenchError as error:
         return {"problem": str(error), "seconds": seconds}
-    return None if bench.interrupted else apart(results, seconds)
+    return None if driver.interrupted else apart(results, seconds)
 
 
 def apart(results: list[Result], seconds: float) -> Noise:

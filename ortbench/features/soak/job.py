@@ -7,17 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ortbench.features.soak.measure import SoakBench, SoakSide
+    from ortbench.features.soak.measure import SoakConfiguration
 
 
-def measures() -> Callable[[], tuple[Callable[..., SoakSide], type[SoakBench]]]:
+def measures() -> Callable[[], Callable[..., SoakConfiguration]]:
     from ortbench.measure.memory import read_cards
 
     before = read_cards()  # and no worker holds memory on them yet
 
-    def classes() -> tuple[Callable[..., SoakSide], type[SoakBench]]:
-        from ortbench.features.soak.measure import SoakBench, SoakSide
+    def configuration() -> Callable[..., SoakConfiguration]:
+        from ortbench.features.soak.measure import SoakConfiguration
 
-        return partial(SoakSide, before=before), SoakBench
+        return partial(SoakConfiguration, before=before)
 
-    return classes
+    return configuration

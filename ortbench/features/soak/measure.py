@@ -11,11 +11,10 @@ from ortbench.core.stats import summarise
 from ortbench.features.soak.analysis import verdicts
 from ortbench.features.soak.model import KIND, Soak, SoakReading
 from ortbench.features.soak.plan import Soak as SoakPlan
-from ortbench.measure.bench import Bench, Series
 from ortbench.measure.gpus import close_nvml, open_nvml
 from ortbench.measure.memory import Card, held, read_cards
-from ortbench.measure.schedule import Block, OneByOne
-from ortbench.measure.streams import StreamSide
+from ortbench.measure.schedule import Block, OneByOne, Series
+from ortbench.measure.streams import StreamConfiguration
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Samples
@@ -53,10 +52,28 @@ class Thinned(Generic[T]):
         return self._kept + self._last
 
 
-class SoakSide(StreamSide):
+class SoakSchedule(OneByOne[Series]):
+    """Blocks: each is a 400th of the soak, but for the first ones, which show growth from the first inference on."""
+
+    def add(self, block: Block[Series], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
+        super().add(block, samples, spent_ns, waited_ns)
+        least, most = (ns * block.n // max(spent_ns, 1) for ns in _BLOCK_NS)
+        wanted = self._rule.iterations or self._rule.duration_ns * block.n // max(spent_ns, 1)
+        if self._rule.iterations is None:
+            wanted = max(wanted, least * _BLOCKS)
+        n = max(1, min(wanted // _BLOCKS, most, _MORE * block.n, _MOST))
+        if not block.n / 2 <= n < block.n * 2:  # what a block itself takes in the worker is to stay the same
+            self._size[block.series, block.phase] = n
+
+
+class SoakConfiguration(StreamConfiguration):
     """The plan of a soak; `before` are the cards before any worker of it was told to open its model."""
 
     drops = False  # all of it counts
+    is_soak = True
+    per = "configuration"
+    schedule = SoakSchedule
+    may_renew = False
 
     def __init__(self, *arguments: Any, before: Sequence[Card], **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -76,13 +93,13 @@ class SoakSide(StreamSide):
         self._soak = {"order": order, "reopened": self.reopen, "shapes": [], "readings": []}
         self.result.own[KIND.key] = self._soak
 
-    def block(self, mode: str, block: Block[Any]) -> Samples | None:
-        answer = super().block(mode, block)
+    def block(self, block: Block[Series]) -> Samples | None:
+        answer = super().block(block)
         if answer is None:
             return None
         for at, ns in zip(self.asked or (), answer["samples"], strict=False):
             self._of_shapes[at].add(ns)
-        self._inferences += len(answer["samples"]) * self.cases[mode].inferences(LATENCY)
+        self._inferences += len(answer["samples"]) * self.cases[block.series.mode].inferences(LATENCY)
         self._begun_ns = self._begun_ns or answer["start_ns"]
         self._readings.add(
             {
@@ -101,17 +118,17 @@ class SoakSide(StreamSide):
             return None
         return held(self._before, read_cards(self._nvml), self.worker.pid)[0]
 
-    def look(self) -> list[Row]:
-        self._put()
+    def rows(self) -> list[Row]:
+        self._put_readings()
         assert self._soak is not None
         return verdicts(self._soak)
 
-    def _put(self) -> None:
+    def _put_readings(self) -> None:
         if self._soak is not None:
             self._soak["readings"] = self._readings.items
 
     def keep(self) -> None:
-        self._put()
+        self._put_readings()
         found = [(shape.name, kept) for shape, kept in zip(self._shapes, self._of_shapes, strict=True) if kept.count]
         if self._soak is not None:
             self._soak["shapes"] = [
@@ -130,32 +147,3 @@ class SoakSide(StreamSide):
         super().close()
         close_nvml(self._nvml)
         self._nvml = None
-
-
-class SoakSchedule(OneByOne[Series]):
-    """Blocks: each is a 400th of the soak, but for the first ones, which show growth from the first inference on."""
-
-    def add(self, block: Block[Series], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
-        super().add(block, samples, spent_ns, waited_ns)
-        least, most = (ns * block.n // max(spent_ns, 1) for ns in _BLOCK_NS)
-        wanted = self._rule.iterations or self._rule.duration_ns * block.n // max(spent_ns, 1)
-        if self._rule.iterations is None:
-            wanted = max(wanted, least * _BLOCKS)
-        n = max(1, min(wanted // _BLOCKS, most, _MORE * block.n, _MOST))
-        if not block.n / 2 <= n < block.n * 2:  # what a block itself takes in the worker is to stay the same
-            self._size[block.series, block.phase] = n
-
-
-class SoakBench(Bench):
-    """A soak, or several side by side."""
-
-    per = "configuration"
-    _kind_of_schedule = SoakSchedule
-    _may_renew = False
-
-    def _estimated(self) -> Sequence[Row]:
-        found = list(super()._estimated())
-        for side in self._sides:
-            assert isinstance(side, SoakSide)
-            found += [(self._called(side, title), text) for title, text in side.look()]
-        return found

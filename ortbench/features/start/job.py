@@ -7,18 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ortbench.features.start.measure import StartBench, StartSide
+    from ortbench.features.start.measure import StartConfiguration
 
 
-def measures() -> Callable[[], tuple[Callable[..., StartSide], type[StartBench]]]:
-    def classes() -> tuple[Callable[..., StartSide], type[StartBench]]:
+def measures() -> Callable[[], Callable[..., StartConfiguration]]:
+    def configuration() -> Callable[..., StartConfiguration]:
         from ortbench.features.code.report.program import write_program
-        from ortbench.features.start.measure import StartBench, StartSide
+        from ortbench.features.start.measure import StartConfiguration
 
         # A start runs what `ortbench code` writes, which notes when each of its parts is done.
         return partial(
-            StartSide,
+            StartConfiguration,
             write=lambda own, opened, ready, does: write_program(own, opened, ready, does, own.command).source,
-        ), StartBench
+        )
 
-    return classes
+    return configuration

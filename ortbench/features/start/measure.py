@@ -27,10 +27,10 @@ from ortbench.core.units import share
 from ortbench.core.worker_process import nameless_file
 from ortbench.features.start.model import KIND, SETTINGS
 from ortbench.features.start.model import Start as StartPart
-from ortbench.measure.bench import Bench, Series
 from ortbench.measure.configuration import Configuration
+from ortbench.measure.noise import Meter
 from ortbench.measure.process import own_folder
-from ortbench.measure.schedule import Block, OneByOne
+from ortbench.measure.schedule import Block, OneByOne, Series
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_MEMORY, START_PARTS
 from ortbench.model.protocol import HeldOutputs, Opened, Prepared, Program, Samples, Saved
 from ortbench.model.schema import Machine
@@ -158,9 +158,13 @@ _COLD = 0.05  # of the model's files, that may be in memory where they are cold
 Write = Callable[[Plan, Opened, Prepared, Program], str]  # writes the program that is started
 
 
-class StartSide(Configuration):
+class StartConfiguration(Configuration):
     """One plan. A worker opens the model first, says what a program does and what its outputs must be, and ends before the first
     process that is timed."""
+
+    per = "configuration"
+    may_renew = False
+    schedule = OneByOne[Series]  # all of a process is one sample
 
     def __init__(self, *arguments: Any, write: Write, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -239,10 +243,15 @@ class StartSide(Configuration):
         with self.same_model():
             return start(self._folder, self.plan.target.python, self.plan.timeout_s, outputs)
 
+    @property
+    def pids(self) -> list[int]:
+        return []  # no process is there before a block, and none behind it
+
     def estimates_ns(self, mode: str) -> dict[str, float | None]:
         return {LATENCY: None if self.last is None else float(self.last.spent_ns)}
 
-    def block(self, mode: str, block: Block[Any]) -> Samples | None:
+    def block(self, block: Block[Series]) -> Samples | None:
+        mode = block.series.mode
         try:
             found = self.last = self._start()
         except OrtbenchError as error:
@@ -257,7 +266,7 @@ class StartSide(Configuration):
         self.result.part["cached"] = median(self._cached) if self._cached else None
         return {"samples": [found.samples[LATENCY]], "start_ns": found.begun_ns, "spent_ns": found.spent_ns}
 
-    def judged(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int] | list[float]]:
+    def samples_for_verdict(self, block: Block[Series], answer: Samples) -> dict[str, list[int] | list[float]]:
         assert self.last is not None
         return {phase: [sample] for phase, sample in self.last.samples.items()}
 
@@ -276,22 +285,6 @@ class StartSide(Configuration):
     def release(self) -> None:
         """Nothing: the worker has ended."""
 
-
-class StartBench(Bench):
-    """Starts of one configuration, or of several in turns."""
-
-    per = "configuration"
-    _may_renew = False
-    _kind_of_schedule = OneByOne[Series]  # all of a process is one sample
-
-    def _timed_by(self, block: Block[Series]) -> tuple[int, Sequence[int]]:
-        return block.series.side, []  # no process is there before the block, and none behind it
-
-    def _add(self, block: Block[Series], answer: Samples) -> None:
-        super()._add(block, answer)
-        side = self._sides[block.series.side]
-        assert isinstance(side, StartSide)
-        assert side.last is not None
-        self._noise.add_process(
-            block.series.side, block.round, side.last.begun_ns, side.last.spent_ns, side.last.cpu_ns, side.last.waits
-        )
+    def add_noise(self, noise: Meter, number: int, round: int) -> None:
+        assert self.last is not None
+        noise.add_process(number, round, self.last.begun_ns, self.last.spent_ns, self.last.cpu_ns, self.last.waits)
