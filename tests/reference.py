@@ -10,7 +10,7 @@ import typer
 from ortbench.cli import commands
 from ortbench.cli.options import declared_for, function_of
 from ortbench.plan.options import OTHERS, PANELS, Option
-from ortbench.suite.layers import GATE, OPTIONS
+from ortbench.toml.layers import GATE, OPTIONS
 
 HEAD = """\
 # Options

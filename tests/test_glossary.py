@@ -26,7 +26,7 @@ from ortbench.report.case_table import ON_DEVICE, header
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING, Table
 from ortbench.report.run import build
-from ortbench.suite import record
+from ortbench.features.suite.job import record
 from tests.conftest import ROOT
 from tests.glossary import document
 from tests.odd import ODD, usual

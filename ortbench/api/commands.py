@@ -107,7 +107,7 @@ def chain(file: Place, *, progress: Tell | None = None, **options: Any) -> Resul
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
     """
-    from ortbench.suite.chain_file import plan_of as plan_of_chain
+    from ortbench.toml.chain_file import plan_of as plan_of_chain
 
     with read_call("chain", options, os.fspath(file)) as call:
         check_amount(call.given)

@@ -42,9 +42,9 @@ def suite(
     ] = None,
 ) -> None:
     """With gates, in one folder; cases that are done are not measured again."""
-    from ortbench.jobs import suite as job
-    from ortbench.suite import cases
-    from ortbench.suite.job import jobs_of
+    from ortbench.features.suite.job import commands as job
+    from ortbench.features.suite.job import cases
+    from ortbench.features.suite.job.jobs import jobs_of
 
     found = cases.read(file, os.environ)
     chosen = job.chosen(found, jobs_of(found, command_line(), elsewhere=ray is not None), shard, only)
@@ -65,7 +65,7 @@ def suite_merge(
     ],
 ) -> None:
     """The shards are folders of 'ortbench suite --shard'."""
-    from ortbench.jobs import suite as job
+    from ortbench.features.suite.job import commands as job
 
     raise SystemExit(job.merge(folders, out, make(OutputOptions, given)))
 

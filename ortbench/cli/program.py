@@ -129,7 +129,7 @@ def _instead(command: str, name: str) -> str | None:
     from ortbench.plan.plan import PLAN
 
     if command == "chain":
-        from ortbench.suite.chain_file import refusal
+        from ortbench.toml.chain_file import refusal
 
         return refusal(name)
     found = next((it for it in options_of(*PLAN) if it.name == name and command in it.instead), None)

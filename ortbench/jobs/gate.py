@@ -52,7 +52,7 @@ from ortbench.report.gate import build_gate, gate_screen, verdict_report
 from ortbench.report.markdown import markdown
 from ortbench.report.publication import Part, Publication
 from ortbench.report.why import told_in_lines, why_parts
-from ortbench.suite import chain_file
+from ortbench.toml import chain_file
 
 # What is asked for
 

@@ -21,8 +21,8 @@ from ortbench.model.protocol import HeldOutputs
 from ortbench.model.result import Result
 from ortbench.report.comparison import build, build_sides
 from ortbench.report.markdown import markdown
-from ortbench.report.suite import across_eps
-from ortbench.suite.record import Record
+from ortbench.features.suite.report import across_eps
+from ortbench.features.suite.job.record import Record
 from tests.expect import refusal, there
 from tests.report.test_page import Page
 from tests.results import measured, result_of, steady

@@ -82,9 +82,9 @@ from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.stream_plan import Stream
 from ortbench.plan.target import Inputs, Target
 from ortbench.plan.tune_plan import space_of
-from ortbench.suite.cases import read as read_suite
-from ortbench.suite.job import Job, jobs_of
-from ortbench.suite.layers import LOADS
+from ortbench.features.suite.job.cases import read as read_suite
+from ortbench.features.suite.job.jobs import Job, jobs_of
+from ortbench.toml.layers import LOADS
 from tests.conftest import MODELS, ROOT, mostly_wide, ortbench, ortbench_here
 from tests.reference import document
 from tests.results import result_of

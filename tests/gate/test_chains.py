@@ -18,7 +18,7 @@ from ortbench.measure.configuration import Configuration
 from ortbench.measure.schedule import Block, Series
 from ortbench.model.result_file import save
 from ortbench.model.unit_of_work import ChainWork
-from ortbench.suite.chain_file import plan_of
+from ortbench.toml.chain_file import plan_of
 from tests.conftest import ortbench
 from tests.gate.test_metrics import limits
 from tests.results import STAYING, chain, measured, result_of, stage, steady

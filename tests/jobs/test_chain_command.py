@@ -17,7 +17,7 @@ from ortbench.core.errors import WrongOutputs
 from ortbench.core.profiler import DOMAIN
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.suite.chain_file import plan_of
+from ortbench.toml.chain_file import plan_of
 from tests import nvtx, traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.refdevice import HONESTY, Config, Honesty, Trace

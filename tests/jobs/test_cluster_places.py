@@ -8,11 +8,11 @@ from unittest.mock import patch
 import onnx
 import pytest
 
-from ortbench.jobs.cluster.order import amounts_for, files_at, files_of
-from ortbench.jobs.fingerprint import with_files
-from ortbench.suite.cases import read
-from ortbench.suite.job import jobs_of
-from ortbench.suite.layers import Demand
+from ortbench.features.cluster.order import amounts_for, files_at, files_of
+from ortbench.features.suite.job.fingerprint import with_files
+from ortbench.features.suite.job.cases import read
+from ortbench.features.suite.job.jobs import jobs_of
+from ortbench.toml.layers import Demand
 from tests.conftest import MODELS, ortbench, ortbench_here
 
 CPUS = {"CPU": 8, "memory": 1e9, "node:10.0.0.1": 1}

@@ -33,7 +33,7 @@ from ortbench.report.screens.screen import screen as default_screen
 from ortbench.report.terminal.console import Screen, shortened, wrapped
 from ortbench.report.terminal.listing import print_devices, print_model
 from ortbench.report.terminal.print import print_report
-from ortbench.suite import record
+from ortbench.features.suite.job import record
 from tests.conftest import ROOT, command, lacking
 from tests.report.test_profile import CPU_LATENCY, recording, session
 from tests.results import (

@@ -21,7 +21,7 @@ from ortbench.report import comparison, suite
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Note, Notes
 from ortbench.report.run import build, mode_table
-from ortbench.suite.record import MISSING, Record, figures
+from ortbench.features.suite.job.record import MISSING, Record, figures
 from tests.conftest import ortbench
 from tests.results import MS, US, broken, measured, result_of, steady, tensor
 

@@ -14,7 +14,7 @@ from ortbench.report.model import BAD, GOOD, KEY, Cell, Column, Kind, Table
 from ortbench.report.phrases import verdict_cell
 from ortbench.report.terminal.console import Screen
 from ortbench.report.terminal.print import print_table
-from ortbench.suite.record import BROKEN, MEASURED, Record
+from ortbench.features.suite.job.record import BROKEN, MEASURED, Record
 
 
 def printed(table: Table, monkeypatch: pytest.MonkeyPatch) -> str:

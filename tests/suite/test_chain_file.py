@@ -10,7 +10,7 @@ import pytest
 from ortbench.core.errors import BadInput
 from ortbench.plan.chain_plan import Chain, End, Link, chain_from, in_order
 from ortbench.plan.plan import Plan
-from ortbench.suite.chain_file import plan_of
+from ortbench.toml.chain_file import plan_of
 from tests.conftest import MODELS
 from tests.expect import there
 

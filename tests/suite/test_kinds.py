@@ -16,9 +16,9 @@ from ortbench.model.slo import Slo
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
 from ortbench.report.markdown import markdown
-from ortbench.report.suite import build, case_table, csv
-from ortbench.suite.job import Job
-from ortbench.suite.record import Record, figures, record_from
+from ortbench.features.suite.report import build, case_table, csv
+from ortbench.features.suite.job.jobs import Job
+from ortbench.features.suite.job.record import Record, figures, record_from
 from tests.expect import there
 from tests.results import (
     MS,

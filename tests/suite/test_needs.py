@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.jobs.fingerprint import alike, fingerprint
-from ortbench.suite.cases import read
-from ortbench.suite.job import Job, jobs_of
-from ortbench.suite.layers import Demand
+from ortbench.features.suite.job.fingerprint import alike, fingerprint
+from ortbench.features.suite.job.cases import read
+from ortbench.features.suite.job.jobs import Job, jobs_of
+from ortbench.toml.layers import Demand
 
 
 def jobs(folder: Path, text: str, elsewhere: bool = False) -> dict[str, Job]:

@@ -16,7 +16,7 @@ from ortbench.measure.schedule import dropped
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
 from ortbench.report.run import mode_table
-from ortbench.suite.record import figures
+from ortbench.features.suite.job.record import figures
 from tests.conftest import MODELS, cases, measure
 from tests.refdevice import Config, Events, Trace
 from tests.results import fact, measured, result_of, sentences, steady, values

@@ -21,10 +21,10 @@ from ortbench.report.glossary import Group, entries
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Report
 from ortbench.report.run import build
-from ortbench.report.suite import build as build_suite
-from ortbench.report.suite import csv as suite_csv
+from ortbench.features.suite.report import build as build_suite
+from ortbench.features.suite.report import csv as suite_csv
 from ortbench.report.terminal.print import print_report
-from ortbench.suite.record import MEASURED, Record, figures, record_from
+from ortbench.features.suite.job.record import MEASURED, Record, figures, record_from
 from tests.report.test_page import Page
 from tests.report.test_terminal import screen, shown
 from tests.results import MS, US, decoding, hosted, measured, result_of, steady

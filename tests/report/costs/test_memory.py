@@ -10,7 +10,7 @@ from ortbench.model.result_file import parse, result_json
 from ortbench.report import comparison, run, suite
 from ortbench.report.costs import TITLE, cost_parts
 from ortbench.report.markdown import markdown
-from ortbench.suite.record import Record, figures
+from ortbench.features.suite.job.record import Record, figures
 from tests.report.test_page import Page
 from tests.results import measured, result_of, steady, weighed
 

@@ -27,7 +27,7 @@ from ortbench.core.paths import Kind, kind_of
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.option_types import text_of, texts_of
 from ortbench.plan.options import check_values, make
-from ortbench.suite.layers import (
+from ortbench.toml.layers import (
     ALL,
     KEYS,
     NEEDS,

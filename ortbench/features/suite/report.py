@@ -39,7 +39,7 @@ from ortbench.report.model import (
 )
 from ortbench.report.phrases import hint
 from ortbench.report.records import csv_text
-from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
+from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
 
 
 def headline(records: Sequence[Record]) -> str:

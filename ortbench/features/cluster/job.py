@@ -21,26 +21,26 @@ from ortbench.core import printed, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import not_written, temporary_folder, write_or_note
 from ortbench.core.version import __version__
-from ortbench.jobs import cases
-from ortbench.jobs.cluster.order import CPU, GPU, OPTION, Amounts, amounts_for, files_of, fits
-from ortbench.jobs.fingerprint import with_files, with_plans
+from ortbench.features.suite.job import case_runs
+from ortbench.features.cluster.order import CPU, GPU, OPTION, Amounts, amounts_for, files_of, fits
+from ortbench.features.suite.job.fingerprint import with_files, with_plans
 from ortbench.jobs.measuring import observed
-from ortbench.jobs.suite_folder import CASE_FILE, emptied, keep
+from ortbench.features.suite.job.folder import CASE_FILE, emptied, keep
 from ortbench.measure.environment import git_commit, measured_for_a_cluster
 from ortbench.measure.gpus import nvidia_gpus
 from ortbench.model.schema import Node
 from ortbench.plan.plan import Observer
-from ortbench.suite.job import Job
-from ortbench.suite.record import Record, record_from
+from ortbench.features.suite.job.jobs import Job
+from ortbench.features.suite.job.record import Record, record_from
 
 _REACH_S, _TICK_S = 10.0, 0.5
 _OF_TASKS = ("OMP_NUM_THREADS", "RAY_")  # what Ray sets for its tasks: threads that a plain run would not be limited to
 
 
 def run(
-    jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: cases.Tell, address: str
+    jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: case_runs.Tell, address: str
 ) -> tuple[list[Record], bool]:
-    """Carry jobs out on the cluster of an address as `ortbench.jobs.cases.run` does here; `BadInput` where there is no such
+    """Carry jobs out on the cluster of an address as `ortbench.features.suite.job.case_runs.run` does here; `BadInput` where there is no such
     cluster."""
     concluded: dict[str, Record] = {}
 
@@ -49,7 +49,7 @@ def run(
         tell(record, was_done)
 
     interrupted = False
-    begun = [(job, *cases.settled(job, out / job.case.id, fresh, on_cluster=True)) for job in jobs]
+    begun = [(job, *case_runs.settled(job, out / job.case.id, fresh, on_cluster=True)) for job in jobs]
     orders = [(_whole(job), record) for job, record, was_done in begun if was_done is None]
     with ExitStack() as stack:
         observer = observed(stack, quiet) or Observer()
@@ -81,7 +81,7 @@ def _ended(record: Record, folder: Path, outcome: Mapping[str, bytes] | str) -> 
                 printed.count_warnings(outcome[name].splitlines())
         record = record_from(outcome[CASE_FILE], CASE_FILE)
     except (OSError, OrtbenchError) as error:
-        record = cases.broken(record, error)
+        record = case_runs.broken(record, error)
     keep(record, folder)
     return record
 
@@ -196,7 +196,7 @@ def carry_out(
 
         folder = Path(here, job.case.id)
         job = with_files(job, lambda path: places.get(path, path))
-        cases.carry_out(job, replace(record, node=node), folder, quiet=True)
+        case_runs.carry_out(job, replace(record, node=node), folder, quiet=True)
         found = {it.relative_to(folder).as_posix(): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
     if lost := not_written():
         raise BenchmarkFailed(f"{node['name']} has no room for the result: {'; '.join(lost)}")

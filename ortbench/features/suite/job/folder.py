@@ -23,8 +23,8 @@ from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.plan.output_options import REPORTS
 from ortbench.report.markdown import markdown
-from ortbench.report.suite import build, csv
-from ortbench.suite.record import MISSING, Record, record_from
+from ortbench.features.suite.report import build, csv
+from ortbench.features.suite.job.record import MISSING, Record, record_from
 
 CASE_FILE, SUITE_FILE = "case.json", "suite.json"
 _RESULTS = ("result.json", "candidate/result.json")  # of a run, of a live gate with a baseline

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ortbench.core.errors import BadInput
 from ortbench.core.files import files_named_in
-from ortbench.jobs.fingerprint import with_files
-from ortbench.suite.job import Job
-from ortbench.suite.layers import Demand
+from ortbench.features.suite.job.fingerprint import with_files
+from ortbench.features.suite.job.jobs import Job
+from ortbench.toml.layers import Demand
 
 OPTION = "--ray"
 AUTO = "auto"

@@ -12,15 +12,15 @@ from ortbench.core import signals
 from ortbench.core.errors import INTERRUPTED, BadInput
 from ortbench.core.parts import plain
 from ortbench.core.safe_text import complain, visible
-from ortbench.jobs import cases
+from ortbench.features.suite.job import case_runs
 from ortbench.jobs.publishing import check_wanted, json_text, publish
-from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
+from ortbench.features.suite.job.folder import claim, join, saved_result, write_summary
 from ortbench.plan.output_options import OutputOptions
 from ortbench.report.publication import Failure, Part, Publication
-from ortbench.report.suite import build, verdicts_report
-from ortbench.suite.cases import Suite, parse_shard, shard
-from ortbench.suite.job import Job
-from ortbench.suite.record import CONCLUDED, MISSING, SKIPPED, Record, exit_code
+from ortbench.features.suite.report import build, verdicts_report
+from ortbench.features.suite.job.cases import Suite, parse_shard, shard
+from ortbench.features.suite.job.jobs import Job
+from ortbench.features.suite.job.record import CONCLUDED, MISSING, SKIPPED, Record, exit_code
 
 
 def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[str]) -> list[Job]:
@@ -44,7 +44,7 @@ def suite(
     """Carry jobs of a suite out in its folder, here or on the cluster at `ray`, write and show what they came to; the exit
     code. `BadInput` where the folder is something else's, or cannot be written; there is no such cluster."""
     check_wanted(wanted)
-    carry_out = cases.run if ray is None else _on_cluster(ray)
+    carry_out = case_runs.run if ray is None else _on_cluster(ray)
     if any(job.baseline is not None and job.baseline.parent.resolve() == place.resolve() for job in jobs):
         raise BadInput(f"--out {place}: is the baseline too, which would be overwritten; name another folder")
     claim(place, found.name, found.file.sha256, [case.id for case in found.cases])
@@ -67,11 +67,11 @@ def suite(
 
 
 def _on_cluster(address: str) -> Callable[..., tuple[list[Record], bool]]:
-    """What carries jobs out on a cluster as `cases.run` does here; `BadInput` where the address can be none, or Ray is missing."""
-    from ortbench.jobs.cluster.order import check_address
+    """What carries jobs out on a cluster as `case_runs.run` does here; `BadInput` where the address can be none, or Ray is missing."""
+    from ortbench.features.cluster.order import check_address
 
     check_address(address)
-    from ortbench.jobs.cluster.tasks import run  # which needs Ray
+    from ortbench.features.cluster.job import run  # which needs Ray
 
     return partial(run, address=address)
 

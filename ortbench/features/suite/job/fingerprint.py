@@ -22,7 +22,7 @@ from ortbench.plan.chain_plan import Chain
 from ortbench.plan.option_types import LIBRARIES
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
-from ortbench.suite.job import Job
+from ortbench.features.suite.job.jobs import Job
 
 Put = Callable[[str], str]  # gives something in place of a path
 

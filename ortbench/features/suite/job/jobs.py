@@ -27,9 +27,9 @@ from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import asked_modes, held_modes, live, weighing
 from ortbench.plan.registry import flags_of_kinds, limits_of_kinds
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
-from ortbench.suite import chain_file
-from ortbench.suite.cases import Suite, SuiteCase
-from ortbench.suite.layers import LOADS, OPTIONS, Demand, Where, demand_of, places_of
+from ortbench.toml import chain_file
+from ortbench.features.suite.job.cases import Suite, SuiteCase
+from ortbench.toml.layers import LOADS, OPTIONS, Demand, Where, demand_of, places_of
 
 _DEFAULTS = ("defaults",)
 _BASELINE, _SET = "baseline-", f"{BASELINE_SET}."

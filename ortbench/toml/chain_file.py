@@ -24,7 +24,7 @@ from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Loop, Plan, check
 from ortbench.plan.plan_builder import target_of
 from ortbench.plan.target import Inputs, Target
-from ortbench.suite.layers import Layer, SuiteFile, Tables, Value, Where, dotted, merged, places_of
+from ortbench.toml.layers import Layer, SuiteFile, Tables, Value, Where, dotted, merged, places_of
 
 # Of a stage: what a loop's session and inputs have, but for what is said of the chain as a whole.
 _WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "strict-outputs", "steps", "optimized-model")

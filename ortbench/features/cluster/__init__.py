@@ -1,0 +1,1 @@
+"""A suite on a Ray cluster: a case is a task."""

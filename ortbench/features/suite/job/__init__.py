@@ -1,0 +1,1 @@
+"""What carries the cases of a suite out, and their folders."""

@@ -1,1 +1,0 @@
-"""Spreads the cases of a suite over the machines of a Ray cluster."""
