@@ -27,7 +27,7 @@ ROOMS = (
     "measure",
     "facts",
     "gates",
-    "suite",
+    "toml",
     "report",
     "jobs",
     "cli",
@@ -64,7 +64,7 @@ HOME = {
     "jinja2": ("features/page", "features/code"),
     "scipy": ("analysis",),
     "pytest": ("api/pytest_plugin.py",),
-    "ray": ("jobs/cluster/tasks.py",),
+    "ray": ("features/cluster",),
 }
 
 

@@ -16,6 +16,7 @@ from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE,
 from ortbench.analysis.nodes.config_keys import CODES
 from ortbench.features.explain.report import names, page_of, section
 from ortbench.features.page.report.page import build_page
+from ortbench.features.suite.job import record
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.kinds import kinds
 from ortbench.model.metrics import METRICS
@@ -26,7 +27,6 @@ from ortbench.report.case_table import ON_DEVICE, header
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING, Table
 from ortbench.report.run import build
-from ortbench.features.suite.job import record
 from tests.conftest import ROOT
 from tests.glossary import document
 from tests.odd import ODD, usual

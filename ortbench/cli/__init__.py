@@ -24,10 +24,6 @@ _OF_CORE = {
     "chain": Command(MEASURE, 30, "Measure models one after the other: what their links cost.", "chains.md", "measure"),
     "sweep": Command(MEASURE, 40, "Measure a model over shapes: which has the most items/s.", "sweeps.md", "axes"),
     "tune": Command(MEASURE, 70, "Search the session settings that are best for a model.", "tune.md", "axes"),
-    "suite": Command(MEASURE, 90, "Measure models, EPs and shapes as a TOML file says.", "suites.md", "folders"),
-    "suite merge": Command(
-        MEASURE, 100, "Merge a suite that was measured in parts (--shard).", "suites.md#shards", "folders"
-    ),
     "compare": Command(COMPARE, 0, "Compare results: which differences are real.", "compare.md", "judge"),
     "gate": Command(COMPARE, 10, "Check a model or a stored result in CI: pass or fail.", "gates.md", "judge"),
     "devices": Command(

@@ -17,7 +17,7 @@ from ortbench.core.errors import BadInput
 MEASURE, COMPARE, INSPECT, EXPORT = "Measure", "Compare", "Inspect", "Export"
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
 # Those whose results are written for other programs too; other features' commands are in the group of the last word.
-REPORTED = ("run", "loop", "chain", "load", "sweep", "gate", "suite", "suite merge", "reported")
+REPORTED = ("run", "loop", "chain", "load", "sweep", "gate", "reported")
 GROUPS = (MEASURE, COMPARE, INSPECT, EXPORT)  # in which help and the README list commands
 
 
@@ -57,6 +57,8 @@ class Feature(NamedTuple):
     api: tuple[str, ...] = ()  # what `import ortbench` has from its module `api`
     when_open: str = ""  # the module whose function of this name gives results what is known before they are measured
     requests: Mapping[str, str] = {}  # to a worker: the module of the folder that has a function of that name
+    # The module whose function of this name gives, of what was given, what carries the cases of a suite out in place of this process.
+    case_runner: str = ""
     # What declares options in `plan.py`, dataclasses and tuples of options, with the commands that take some; suites take all.
     options: Mapping[str, tuple[str, ...]] = {}
     # Kinds of plans, which are keys of a suite's benches, with the functions of `plan.py` that make them.

@@ -42,7 +42,7 @@ class OutputOptions:
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write the result as JSON; '-' is standard output.",
-        commands=(*_MEASURES, "suite", "suite merge", "compare", "devices", "inspect"), common=(*OFTEN, "gate"),
+        commands=(*_MEASURES, "compare", "devices", "inspect"), common=(*OFTEN, "gate"),
     )  # fmt: skip
     files: Mapping[str, str] = field(default_factory=dict, metadata={"options": _FILES})  # by the options of features
     markdown: str | None = _written(
@@ -50,11 +50,11 @@ class OutputOptions:
     )
     quiet: bool = _written(
         "quiet", "", "Print only errors; files are still written.", kind=FLAG, default=False, short="q",
-        commands=(*_MEASURES, "suite", "suite merge"),
+        commands=_MEASURES,
     )  # fmt: skip
     verbose: bool = _written(
         "verbose", "", "Print the whole report, not one screen.", kind=FLAG, default=False, short="v",
-        commands=(*_MEASURES, "suite", "suite merge", "compare", "devices", "inspect"), common=OFTEN,
+        commands=(*_MEASURES, "compare", "devices", "inspect"), common=OFTEN,
     )  # fmt: skip
 
     @property

@@ -14,6 +14,8 @@ from ortbench.core.errors import BadInput
 from ortbench.facts.sentences import sentence
 from ortbench.facts.shared import doubt_facts
 from ortbench.features.page.report.page import build_page
+from ortbench.features.suite.job.record import Record
+from ortbench.features.suite.report import across_eps
 from ortbench.gates.checks import check_alone
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.gates.stored import check_stored
@@ -21,8 +23,6 @@ from ortbench.model.protocol import HeldOutputs
 from ortbench.model.result import Result
 from ortbench.report.comparison import build, build_sides
 from ortbench.report.markdown import markdown
-from ortbench.features.suite.report import across_eps
-from ortbench.features.suite.job.record import Record
 from tests.expect import refusal, there
 from tests.report.test_page import Page
 from tests.results import measured, result_of, steady

@@ -16,6 +16,8 @@ from ortbench.cli import commands
 from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput
 from ortbench.features.soak.plan import Soak
+from ortbench.features.suite.job.cases import read as read_suite
+from ortbench.features.suite.job.jobs import Job, jobs_of
 from ortbench.gates.baseline import (
     BASELINE_CHAIN,
     BASELINE_PYTHON,
@@ -82,8 +84,6 @@ from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.stream_plan import Stream
 from ortbench.plan.target import Inputs, Target
 from ortbench.plan.tune_plan import space_of
-from ortbench.features.suite.job.cases import read as read_suite
-from ortbench.features.suite.job.jobs import Job, jobs_of
 from ortbench.toml.layers import LOADS
 from tests.conftest import MODELS, ROOT, mostly_wide, ortbench, ortbench_here
 from tests.reference import document

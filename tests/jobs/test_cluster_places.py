@@ -8,9 +8,9 @@ from unittest.mock import patch
 import onnx
 import pytest
 
-from ortbench.features.cluster.order import amounts_for, files_at, files_of
-from ortbench.features.suite.job.fingerprint import with_files
+from ortbench.features.cluster.job.order import amounts_for, files_at, files_of
 from ortbench.features.suite.job.cases import read
+from ortbench.features.suite.job.fingerprint import with_files
 from ortbench.features.suite.job.jobs import jobs_of
 from ortbench.toml.layers import Demand
 from tests.conftest import MODELS, ortbench, ortbench_here

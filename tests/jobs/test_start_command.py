@@ -10,12 +10,12 @@ import pytest
 
 from ortbench.core.errors import BadInput
 from ortbench.features.start.plan import Starts
+from ortbench.features.suite.job.cases import read
+from ortbench.features.suite.job.jobs import Job, jobs_of
 from ortbench.gates.limits import limits_of
 from ortbench.jobs.gate import asked_gate
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import START_PARTS
-from ortbench.features.suite.job.cases import read
-from ortbench.features.suite.job.jobs import Job, jobs_of
 from tests.conftest import MODELS, ortbench
 
 TINY = MODELS / "tiny.onnx"

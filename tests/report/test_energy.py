@@ -12,12 +12,12 @@ import pytest
 
 from ortbench.core import units
 from ortbench.features.page.report.page import build_page
+from ortbench.features.suite import report as suite
+from ortbench.features.suite.job.record import MEASURED, Record, figures
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
-from ortbench.features.suite import report as suite
 from ortbench.report.markdown import markdown
 from ortbench.report.run import build
-from ortbench.features.suite.job.record import MEASURED, Record, figures
 from tests.conftest import ortbench
 from tests.report.test_page import Page
 from tests.results import drawing, published

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ortbench.features.suite.report import across_cards
 from ortbench.features.suite.job.record import Record
+from ortbench.features.suite.report import across_cards
 
 
 def test_a_case_is_compared_across_cards_by_its_rate_or_else_by_its_fastest_mode() -> None:

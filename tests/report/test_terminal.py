@@ -22,18 +22,19 @@ from rich.cells import cell_len
 from ortbench.core.errors import DONE, REGRESSION
 from ortbench.features.profile import report as profile
 from ortbench.features.profile.analysis import Profile
+from ortbench.features.suite import report as suite
+from ortbench.features.suite.job import record
 from ortbench.gates.limits import FAILED as CHECK_FAILED
 from ortbench.gates.limits import PASSED, UNCLEAR, Check
 from ortbench.gates.verdict import Verdict
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
-from ortbench.report import comparison, gate, run, suite
+from ortbench.report import comparison, gate, run
 from ortbench.report.model import Report
 from ortbench.report.screens.screen import screen as default_screen
 from ortbench.report.terminal.console import Screen, shortened, wrapped
 from ortbench.report.terminal.listing import print_devices, print_model
 from ortbench.report.terminal.print import print_report
-from ortbench.features.suite.job import record
 from tests.conftest import ROOT, command, lacking
 from tests.report.test_profile import CPU_LATENCY, recording, session
 from tests.results import (

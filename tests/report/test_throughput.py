@@ -14,14 +14,15 @@ from ortbench.analysis.derive import derive
 from ortbench.analysis.items import item_bytes
 from ortbench.core.parts import keys_of
 from ortbench.features.page.report.page import build_page
+from ortbench.features.suite import report as suite
+from ortbench.features.suite.job.record import MISSING, Record, figures
 from ortbench.gates.limits import PASSED
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
-from ortbench.report import comparison, suite
+from ortbench.report import comparison
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Note, Notes
 from ortbench.report.run import build, mode_table
-from ortbench.features.suite.job.record import MISSING, Record, figures
 from tests.conftest import ortbench
 from tests.results import MS, US, broken, measured, result_of, steady, tensor
 

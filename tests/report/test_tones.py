@@ -8,13 +8,14 @@ from contextlib import redirect_stdout
 import pytest
 
 from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
+from ortbench.features.suite import report as suite
+from ortbench.features.suite.job.record import BROKEN, MEASURED, Record
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
-from ortbench.report import model, suite
+from ortbench.report import model
 from ortbench.report.model import BAD, GOOD, KEY, Cell, Column, Kind, Table
 from ortbench.report.phrases import verdict_cell
 from ortbench.report.terminal.console import Screen
 from ortbench.report.terminal.print import print_table
-from ortbench.features.suite.job.record import BROKEN, MEASURED, Record
 
 
 def printed(table: Table, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.features.suite.job.fingerprint import alike, fingerprint
 from ortbench.features.suite.job.cases import read
+from ortbench.features.suite.job.fingerprint import alike, fingerprint
 from ortbench.features.suite.job.jobs import Job, jobs_of
 from ortbench.toml.layers import Demand
 

@@ -12,11 +12,11 @@ from ortbench.core.stats import Value
 from ortbench.facts.findings import facts_of
 from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.services.report import action_json
+from ortbench.features.suite.job.record import figures
 from ortbench.measure.schedule import dropped
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
 from ortbench.report.run import mode_table
-from ortbench.features.suite.job.record import figures
 from tests.conftest import MODELS, cases, measure
 from tests.refdevice import Config, Events, Trace
 from tests.results import fact, measured, result_of, sentences, steady, values

@@ -18,13 +18,13 @@ from ortbench.core import files
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.facts.shared import engine_facts
-from ortbench.gates.baseline import baseline_of
+from ortbench.features.suite.job import cases
 from ortbench.features.suite.job.fingerprint import fingerprint
+from ortbench.features.suite.job.jobs import Job, jobs_of
+from ortbench.gates.baseline import baseline_of
 from ortbench.measure.configuration import Configuration
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
-from ortbench.features.suite.job import cases
-from ortbench.features.suite.job.jobs import Job, jobs_of
 from ortbench.worker.session import engine_cache, libraries, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.worker import Worker

@@ -12,6 +12,7 @@ from ortbench.core.parts import plain
 from ortbench.core.units import count, duration, energy, rate, size
 from ortbench.facts.fact import Fact, Values
 from ortbench.facts.findings import shown
+from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.metrics import RATIO
 from ortbench.model.modes import HOST_ACCESSIBLE
@@ -39,7 +40,6 @@ from ortbench.report.model import (
 )
 from ortbench.report.phrases import hint
 from ortbench.report.records import csv_text
-from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
 
 
 def headline(records: Sequence[Record]) -> str:

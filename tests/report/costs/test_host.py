@@ -12,6 +12,9 @@ import pytest
 from ortbench.analysis.derive import derive
 from ortbench.core.parts import text as json_text
 from ortbench.features.page.report.page import build_page
+from ortbench.features.suite.job.record import MEASURED, Record, figures, record_from
+from ortbench.features.suite.report import build as build_suite
+from ortbench.features.suite.report import csv as suite_csv
 from ortbench.model.result import Result
 from ortbench.model.result_file import load, save
 from ortbench.report.comparison import build as build_comparison
@@ -21,10 +24,7 @@ from ortbench.report.glossary import Group, entries
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Report
 from ortbench.report.run import build
-from ortbench.features.suite.report import build as build_suite
-from ortbench.features.suite.report import csv as suite_csv
 from ortbench.report.terminal.print import print_report
-from ortbench.features.suite.job.record import MEASURED, Record, figures, record_from
 from tests.report.test_page import Page
 from tests.report.test_terminal import screen, shown
 from tests.results import MS, US, decoding, hosted, measured, result_of, steady

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ortbench.features.page.report.page import build_page
+from ortbench.features.suite import report as suite
+from ortbench.features.suite.job.record import Record, figures
 from ortbench.model.result import Result
 from ortbench.model.result_file import parse, result_json
-from ortbench.report import comparison, run, suite
+from ortbench.report import comparison, run
 from ortbench.report.costs import TITLE, cost_parts
 from ortbench.report.markdown import markdown
-from ortbench.features.suite.job.record import Record, figures
 from tests.report.test_page import Page
 from tests.results import measured, result_of, steady, weighed
 

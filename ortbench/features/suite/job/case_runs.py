@@ -11,18 +11,18 @@ from typing import Any
 
 from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
+from ortbench.features.suite.job.fingerprint import alike, fingerprint
+from ortbench.features.suite.job.folder import done, emptied, keep, saved_result
+from ortbench.features.suite.job.jobs import Job
+from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, SKIPPED, Record, figures
 from ortbench.gates.limits import PASSED, UNCLEAR, Check
 from ortbench.gates.verdict import Verdict, nothing_measured
-from ortbench.features.suite.job.fingerprint import alike, fingerprint
 from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
 from ortbench.jobs.measuring import ForecastLine, measure
 from ortbench.jobs.run import swept
-from ortbench.features.suite.job.folder import done, emptied, keep, saved_result
 from ortbench.measure.forecast import Forecast
 from ortbench.model.result import OK
 from ortbench.report.why import told_in_lines
-from ortbench.features.suite.job.jobs import Job
-from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, SKIPPED, Record, figures
 
 Tell = Callable[[Record, bool], None]  # the record of a case as it ends, and whether it was done before
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 
 from ortbench.core import signals
@@ -13,14 +12,16 @@ from ortbench.core.errors import INTERRUPTED, BadInput
 from ortbench.core.parts import plain
 from ortbench.core.safe_text import complain, visible
 from ortbench.features.suite.job import case_runs
-from ortbench.jobs.publishing import check_wanted, json_text, publish
-from ortbench.features.suite.job.folder import claim, join, saved_result, write_summary
-from ortbench.plan.output_options import OutputOptions
-from ortbench.report.publication import Failure, Part, Publication
-from ortbench.features.suite.report import build, verdicts_report
 from ortbench.features.suite.job.cases import Suite, parse_shard, shard
+from ortbench.features.suite.job.folder import claim, join, saved_result, write_summary
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import CONCLUDED, MISSING, SKIPPED, Record, exit_code
+from ortbench.features.suite.report import build, verdicts_report
+from ortbench.jobs.publishing import check_wanted, json_text, publish
+from ortbench.plan.output_options import OutputOptions
+from ortbench.report.publication import Failure, Part, Publication
+
+Runner = Callable[..., tuple[list[Record], bool]]  # as `case_runs.run` is called
 
 
 def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[str]) -> list[Job]:
@@ -39,12 +40,11 @@ def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[s
 
 
 def suite(
-    found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: OutputOptions, ray: str | None = None
+    found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: OutputOptions, runner: Runner | None = None
 ) -> int:
-    """Carry jobs of a suite out in its folder, here or on the cluster at `ray`, write and show what they came to; the exit
-    code. `BadInput` where the folder is something else's, or cannot be written; there is no such cluster."""
+    """Carry jobs of a suite out in its folder, write and show what they came to; the exit code. `BadInput` where the folder is
+    something else's, or cannot be written."""
     check_wanted(wanted)
-    carry_out = case_runs.run if ray is None else _on_cluster(ray)
     if any(job.baseline is not None and job.baseline.parent.resolve() == place.resolve() for job in jobs):
         raise BadInput(f"--out {place}: is the baseline too, which would be overwritten; name another folder")
     claim(place, found.name, found.file.sha256, [case.id for case in found.cases])
@@ -57,23 +57,13 @@ def suite(
             print(visible(f"[{count}/{len(jobs)}] {record.line(was_done)}"), file=sys.stderr)
 
     signals.defer_signals()  # the summary is written whatever comes
-    records, interrupted = carry_out(jobs, place, fresh, wanted.quiet, tell)
+    records, interrupted = (runner or case_runs.run)(jobs, place, fresh, wanted.quiet, tell)
     if interrupted:
         print(
             f"ortbench: interrupted after {len(records)} of {len(jobs)} cases; the same command goes on",
             file=sys.stderr,
         )
     return _conclude(found.name, records, place, wanted, interrupted)
-
-
-def _on_cluster(address: str) -> Callable[..., tuple[list[Record], bool]]:
-    """What carries jobs out on a cluster as `case_runs.run` does here; `BadInput` where the address can be none, or Ray is missing."""
-    from ortbench.features.cluster.order import check_address
-
-    check_address(address)
-    from ortbench.features.cluster.job import run  # which needs Ray
-
-    return partial(run, address=address)
 
 
 def merge(folders: Sequence[Path], out: Path, wanted: OutputOptions) -> int:

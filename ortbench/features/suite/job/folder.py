@@ -17,14 +17,14 @@ from ortbench.core.errors import BENCHMARK_FAILED, BadInput
 from ortbench.core.files import make_folder, make_ignored, note, why_lacking, write_atomically, write_or_note
 from ortbench.core.parts import text
 from ortbench.core.safe_text import plain_name
+from ortbench.features.suite.job.record import MISSING, Record, record_from
+from ortbench.features.suite.report import build, csv
 from ortbench.measure.folder import writable
 from ortbench.model import door
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.plan.output_options import REPORTS
 from ortbench.report.markdown import markdown
-from ortbench.features.suite.report import build, csv
-from ortbench.features.suite.job.record import MISSING, Record, record_from
 
 CASE_FILE, SUITE_FILE = "case.json", "suite.json"
 _RESULTS = ("result.json", "candidate/result.json")  # of a run, of a live gate with a baseline

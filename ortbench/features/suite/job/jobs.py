@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ortbench.core.paths import is_folder
+from ortbench.features.suite.job.cases import Suite, SuiteCase
 from ortbench.gates.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, candidate_of, has_live_baseline
 from ortbench.gates.checks import refuse_unchecked
 from ortbench.gates.contests import own_contests, regression_contests
@@ -28,7 +29,6 @@ from ortbench.plan.plan_builder import asked_modes, held_modes, live, weighing
 from ortbench.plan.registry import flags_of_kinds, limits_of_kinds
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.toml import chain_file
-from ortbench.features.suite.job.cases import Suite, SuiteCase
 from ortbench.toml.layers import LOADS, OPTIONS, Demand, Where, demand_of, places_of
 
 _DEFAULTS = ("defaults",)

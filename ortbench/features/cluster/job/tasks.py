@@ -21,36 +21,30 @@ from ortbench.core import printed, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import not_written, temporary_folder, write_or_note
 from ortbench.core.version import __version__
+from ortbench.features.cluster.job.order import CPU, GPU, Amounts, amounts_for, files_of, has
 from ortbench.features.suite.job import case_runs
-from ortbench.features.cluster.order import CPU, GPU, OPTION, Amounts, amounts_for, files_of, fits
 from ortbench.features.suite.job.fingerprint import with_files, with_plans
-from ortbench.jobs.measuring import observed
 from ortbench.features.suite.job.folder import CASE_FILE, emptied, keep
+from ortbench.features.suite.job.jobs import Job
+from ortbench.features.suite.job.record import Record, record_from
+from ortbench.jobs.measuring import observed
 from ortbench.measure.environment import git_commit, measured_for_a_cluster
 from ortbench.measure.gpus import nvidia_gpus
 from ortbench.model.schema import Node
 from ortbench.plan.plan import Observer
-from ortbench.features.suite.job.jobs import Job
-from ortbench.features.suite.job.record import Record, record_from
 
 _REACH_S, _TICK_S = 10.0, 0.5
 _OF_TASKS = ("OMP_NUM_THREADS", "RAY_")  # what Ray sets for its tasks: threads that a plain run would not be limited to
 
 
-def run(
+def run_cases(
     jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: case_runs.Tell, address: str
 ) -> tuple[list[Record], bool]:
-    """Carry jobs out on the cluster of an address as `ortbench.features.suite.job.case_runs.run` does here; `BadInput` where there is no such
-    cluster."""
-    concluded: dict[str, Record] = {}
-
-    def conclude(record: Record, was_done: bool) -> None:
-        concluded[record.id] = record
-        tell(record, was_done)
-
-    interrupted = False
+    """Carry jobs out as `ortbench.features.suite.job.case_runs.run` does here; `BadInput` where there is no such cluster."""
+    records: dict[str, Record] = {}
     begun = [(job, *case_runs.settled(job, out / job.case.id, fresh, on_cluster=True)) for job in jobs]
-    orders = [(_whole(job), record) for job, record, was_done in begun if was_done is None]
+    orders = [(_with_absolute_paths(job), record) for job, record, was_done in begun if was_done is None]
+    is_interrupted = False
     with ExitStack() as stack:
         observer = observed(stack, quiet) or Observer()
         try:
@@ -58,17 +52,19 @@ def run(
                 stack.enter_context(_connection(address))
             for _, record, was_done in begun:
                 if was_done is not None:
-                    conclude(record, was_done)
+                    records[record.id] = record
+                    tell(record, was_done)
             for number, (record, outcome) in enumerate(_outcomes([*orders]), 1):
-                conclude(_ended(record, out / record.id, outcome), False)
+                records[record.id] = _save_case(record, out / record.id, outcome)
+                tell(records[record.id], False)
                 observer.progress(number / len(orders))
                 observer.stage(f"{number} of {len(orders)} cases")
         except KeyboardInterrupt:
-            interrupted = True
-    return [concluded[job.case.id] for job in jobs if job.case.id in concluded], interrupted
+            is_interrupted = True
+    return [records[job.case.id] for job in jobs if job.case.id in records], is_interrupted
 
 
-def _ended(record: Record, folder: Path, outcome: Mapping[str, bytes] | str) -> Record:
+def _save_case(record: Record, folder: Path, outcome: Mapping[str, bytes] | str) -> Record:
     """What a case came to, by the files that came back or the reason why none did; its folder has them and the record."""
     try:
         emptied(folder)
@@ -99,18 +95,12 @@ def _connection(address: str) -> Iterator[None]:
             ray.init(address=address, log_to_driver=False, configure_logging=False)
         except Exception as error:
             reached = "cannot be reached: " if isinstance(error, OSError | ValueError) else ""
-            raise BadInput(f"{OPTION} {address}: {reached}{one_line(error)}", OPTION) from None
+            raise BadInput(f"--ray {address}: {reached}{one_line(error)}", "--ray") from None
     signals.install()  # which Ray has replaced
     try:
         yield
     finally:
         ray.shutdown()
-
-
-def _whole(job: Job) -> Job:
-    """A job whose paths do not depend on the current folder; results call a model as it was called."""
-    job = with_plans(job, lambda it: replace(it, called=it.called or str(Path(it.model))))
-    return with_files(job, os.path.abspath, os.path.abspath)
 
 
 def _outcomes(orders: list[tuple[Job, Record]]) -> Iterator[tuple[Record, dict[str, bytes] | str]]:
@@ -120,90 +110,93 @@ def _outcomes(orders: list[tuple[Job, Record]]) -> Iterator[tuple[Record, dict[s
         while orders or running:
             nodes = ray.nodes()  # type: ignore[no-untyped-call]
             machines = [it["Resources"] for it in nodes if it["Alive"] and it["Resources"].get(CPU, 0) >= 1]
-            for task, (job, record, taken) in [*running.items()]:
-                if not any(fits(taken, it) for it in machines):  # its machine is lost
+            for task, (job, record, amounts) in [*running.items()]:
+                if not any(has(machine, amounts) for machine in machines):  # its machine is lost
                     ray.cancel(task, force=True)
                     del running[task]
                     orders.append((job, record))
             for job, record in orders:
-                amounts = amounts_for(job.demand, machines)
-                if amounts is None:
+                if (needed := amounts_for(job.demand, machines)) is None:
                     yield record, f"no machine of the cluster has {job.demand}"
                     continue
                 try:
-                    running[_start(job, record, amounts)] = job, record, amounts
+                    running[_start(job, record, needed)] = job, record, needed
                 except (OSError, ray.exceptions.RayError) as error:
                     yield record, one_line(f"{type(error).__name__}: {error}")
             orders = []
             for task in ray.wait([*running], timeout=_TICK_S)[0] if running else ():
-                yield running.pop(task)[1], _outcome(task)
+                yield running.pop(task)[1], _outcome_of(task)
             signals.heed()
     finally:
         for task in running:
             ray.cancel(task, force=True)
 
 
-def _start(job: Job, record: Record, taken: Amounts) -> Any:
-    files = {path: {name: _stored(file) for name, file in of_path.items()} for path, of_path in files_of(job).items()}
-    named = {name: amount for name, amount in taken.items() if name not in (CPU, GPU)}
-    task = carry_out.options(
-        name=f"ortbench {job.case.id}", num_cpus=taken[CPU], num_gpus=taken.get(GPU, 0), resources=named
+def _start(job: Job, record: Record, amounts: Amounts) -> Any:
+    files = {path: {name: _put(file) for name, file in of_path.items()} for path, of_path in files_of(job).items()}
+    named = {name: amount for name, amount in amounts.items() if name not in (CPU, GPU)}
+    task = run_case.options(
+        name=f"ortbench {job.case.id}", num_cpus=amounts[CPU], num_gpus=amounts.get(GPU, 0), resources=named
     )
     return task.remote(job, record, files, __version__, git_commit())
 
 
 @cache
-def _stored(file: Path) -> Any:
+def _put(file: Path) -> Any:
     """A file in Ray's object store."""
     return ray.put(np.fromfile(file, np.uint8))
 
 
-def _outcome(task: Any) -> dict[str, bytes] | str:
+def _with_absolute_paths(job: Job) -> Job:
+    """Results call a model as it was called."""
+    job = with_plans(job, lambda it: replace(it, called=it.called or str(Path(it.model))))
+    return with_files(job, os.path.abspath, os.path.abspath)
+
+
+def _outcome_of(task: Any) -> dict[str, bytes] | str:
     """The files of a case, or why there are none."""
     try:
         files: dict[str, bytes] = ray.get(task)
         return files
     except ray.exceptions.RayTaskError as error:
-        text = (
-            str(error.cause)
-            if isinstance(error.cause, OrtbenchError)
-            else f"{type(error.cause).__name__}: {error.cause}"
-        )
-        return one_line(text)
+        cause = error.cause
+        return one_line(str(cause) if isinstance(cause, OrtbenchError) else f"{type(cause).__name__}: {cause}")
     except ray.exceptions.RayError as error:
         return f"was lost with each machine that it was given to ({type(error).__name__})"
 
 
+# On the machine that Ray chose
+
+
 @ray.remote(max_retries=3, max_calls=1)  # a process that has measured is not used again
-def carry_out(
+def run_case(
     job: Job, record: Record, files: Mapping[str, Mapping[str, Any]], version: str, commit: str | None
 ) -> dict[str, bytes]:
-    """Carry a case out on the machine that Ray chose; the files of its folder, by their paths in it. `files` are in Ray's object store,
-    by the paths that the job names; version and commit are those of the command's machine."""
+    """Carry a case out; the files of its folder, by their paths in it. `files` are in Ray's object store, by the paths that the job
+    names; version and commit are those of the command's machine."""
     node = _node(job)
     if version != __version__:
         raise BenchmarkFailed(f"{node['name']} has ortbench {__version__}, and here is {version}")
-    _become_plain()
+    _undo_limits()
     measured_for_a_cluster(node, commit)
     with temporary_folder() as here:
-        places = {}
+        copies = {}
         for number, (path, contents) in enumerate(files.items()):
-            places[path] = os.path.join(here, str(number), Path(path).name)
+            copies[path] = os.path.join(here, str(number), Path(path).name)
             for name, content in contents.items():
                 file = Path(here, str(number), name)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 ray.get(content).tofile(file)
-
         folder = Path(here, job.case.id)
-        job = with_files(job, lambda path: places.get(path, path))
+        job = with_files(job, lambda path: copies.get(path, path))
         case_runs.carry_out(job, replace(record, node=node), folder, quiet=True)
-        found = {it.relative_to(folder).as_posix(): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
+        saved = {it.relative_to(folder).as_posix(): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
     if lost := not_written():
         raise BenchmarkFailed(f"{node['name']} has no room for the result: {'; '.join(lost)}")
-    return found
+    return saved
 
 
-def _become_plain() -> None:
+def _undo_limits() -> None:
     """Take back what Ray does to its tasks and a plain run has not: its variables, and a priority lower than Ray's own."""
     raylet = os.environ.get("RAY_RAYLET_PID")
     for name in [name for name in os.environ if name.startswith(_OF_TASKS)]:

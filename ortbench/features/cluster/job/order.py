@@ -2,53 +2,41 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ortbench.core.errors import BadInput
 from ortbench.core.files import files_named_in
 from ortbench.features.suite.job.fingerprint import with_files
 from ortbench.features.suite.job.jobs import Job
 from ortbench.toml.layers import Demand
 
-OPTION = "--ray"
-AUTO = "auto"
 CPU, GPU = "CPU", "GPU"
 Amounts = Mapping[str, float]  # of resources, by their names
-
-
-def check_address(address: str) -> None:
-    """Refuse with `BadInput` what cannot be a cluster's address, and a cluster where Ray is not installed."""
-    if address != AUTO and ":" not in address:
-        reason = f"write {AUTO} or a cluster's address, such as 10.0.0.1:6379 or ray://10.0.0.1:10001"
-        raise BadInput(f"{OPTION} {address!r}: {reason}", OPTION)
-    if importlib.util.find_spec("ray") is None:
-        raise BadInput(f"{OPTION}: Ray is not installed; pip install 'ortbench[ray]' brings it", OPTION)
 
 
 def amounts_for(demand: Demand, machines: Iterable[Amounts]) -> Amounts | None:
     """What a case takes: with GPUs one CPU, else all CPUs of the largest machine that can take it, so that no other case is beside
     it; None where no machine can."""
     least = {CPU: 1, **({GPU: demand.gpus} if demand.gpus else {}), **demand.resources}
-    cpus = [it[CPU] for it in machines if fits(least, it)]
+    cpus = [machine[CPU] for machine in machines if has(machine, least)]
     return {**least, CPU: 1 if demand.gpus else max(cpus)} if cpus else None
 
 
-def fits(taken: Amounts, machine: Amounts) -> bool:
-    return all(amount <= machine.get(name, 0) for name, amount in taken.items())
+def has(machine: Amounts, amounts: Amounts) -> bool:
+    return all(amount <= machine.get(name, 0) for name, amount in amounts.items())
 
 
 def files_of(job: Job) -> dict[str, dict[str, Path]]:
     """The files at each path that a job names, as `files_at` has them."""
-    paths: list[str] = []
+    files: dict[str, dict[str, Path]] = {}
 
-    def collected(path: str) -> str:
-        paths.append(path)
+    def collect(path: str) -> str:
+        if Path(path).exists():
+            files[path] = files_at(Path(path))
         return path
 
-    with_files(job, collected)
-    return {path: files_at(Path(path)) for path in dict.fromkeys(paths) if Path(path).exists()}
+    with_files(job, collect)
+    return files
 
 
 def files_at(place: Path) -> dict[str, Path]:

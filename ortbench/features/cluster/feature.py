@@ -1,0 +1,3 @@
+from ortbench.core.features import Feature
+
+FEATURE = Feature(needs=("suite",), options={"OPTIONS": ("suite",)}, case_runner="job")
