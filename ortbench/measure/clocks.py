@@ -18,7 +18,6 @@ from ortbench.core.processes import start_process
 from ortbench.measure.gpus import card_of, opened_nvml
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.result import Result
-from ortbench.plan.plan import Plan
 
 _OPTION = "--lock-clocks"
 _TDP = 0xFFFFFF01  # NVML_CLOCK_LIMIT_ID_TDP: the base clock, which the card holds within its power
@@ -26,19 +25,15 @@ _RESET_S = 30.0
 
 
 @contextmanager
-def locked_clocks(sides: Sequence[tuple[Plan, Result]]) -> Iterator[None]:
-    """Inside the block the cards of all configurations, whose models are open, have their clocks locked, if the plans want
-    that; `BadInput` where there is no such card, the user may not, or the card does not take the clock."""
-    wish = sides[0][0].lock_clocks if sides else None
-    if wish is None:
-        yield
-        return
+def locked_clocks(results: Sequence[Result], clocks: str | int) -> Iterator[None]:
+    """Inside the block the cards of all configurations, whose models are open, have their clocks locked; `BadInput` where there is no
+    such card, the user may not, or the card does not take the clock."""
     with ExitStack() as stack:
-        for card in _cards([result for _, result in sides], wish):
-            guard = _Guard(card, wish)
-            stack.callback(_release, guard, [result for _, result in sides])
-        for _, result in sides:
-            result.environment["locked_clocks"] = wish
+        for card in _cards(results, clocks):
+            guard = _Guard(card, clocks)
+            stack.callback(_release, guard, results)
+        for result in results:
+            result.environment["locked_clocks"] = clocks
         yield
 
 

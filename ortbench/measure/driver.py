@@ -11,21 +11,19 @@ import copy
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 
 from ortbench.analysis.estimates import Row
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.resampling import FEW
-from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.configuration import Configuration, warmup_again_ns
 from ortbench.measure.describe import describe_gpus, describe_sync
 from ortbench.measure.environment import environment
 from ortbench.measure.forecast import Forecast, Progress
 from ortbench.measure.gpus import Watch
 from ortbench.measure.noise import Meter, wait_until_quiet
-from ortbench.measure.outputs import compare_outputs
-from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, take_spin, wanted, without_spin
+from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, wanted
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.schedule import Block, BlockSource, Estimates, Series, Thinning
 from ortbench.measure.stopping import SequentialTest, processes_that_start
@@ -98,7 +96,7 @@ class Driver:
             with self._opening():
                 self._open()
             self._wait_until_quiet()
-            with locked_clocks([(it.plan, it.result) for it in self.configurations]):
+            with self._locked_clocks():
                 with closing(Watch()) as watch:
                     self._noise.on_gpu = watch.count_others(
                         {it.worker.pid: it.result.target for it in self.configurations}
@@ -121,6 +119,14 @@ class Driver:
                 configuration.close()
         self._end(why)
         return self.results
+
+    def _locked_clocks(self) -> AbstractContextManager[None]:
+        clocks = self.configurations[0].plan.lock_clocks
+        if clocks is None:
+            return nullcontext()
+        from ortbench.measure.clocks import locked_clocks
+
+        return locked_clocks(self.results, clocks)
 
     @property
     def results(self) -> list[Result]:
@@ -157,6 +163,8 @@ class Driver:
         if self._after_open is not None:
             self._after_open(self.results)
         if len(opened) > 1:
+            from ortbench.measure.outputs import compare_outputs
+
             compare_outputs(opened, self.awake, self._must_open)
 
     def _prepare(self, configuration: Configuration) -> None:
@@ -418,6 +426,8 @@ class Driver:
         modes = [case.mode for case in result.cases if result.case(case.mode) is not None]
         if not plan.spin or not modes or self.interrupted:
             return
+        from ortbench.measure.extra_inferences import take_spin, without_spin  # most runs do without
+
         self.progress.observer.stage(f"measuring without threads that spin ({configuration.name})")
         again = Driver(
             [Configuration(without_spin(plan, modes), name=configuration.name)],

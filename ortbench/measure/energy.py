@@ -65,38 +65,38 @@ class Recorder:
         return max(SHORTEST_S, _STEPS * self.step_s, min(PARTS * call_s, _LONGEST_S), 2 * call_s)
 
 
-def measure_energy(side: Configuration, tell: Callable[[str], None]) -> None:
+def measure_energy(configuration: Configuration, tell: Callable[[str], None]) -> None:
     """Have a stretch of each mode run, when all figures are there; where there is nothing to read each case says why."""
     try:
         with opened_nvml() as nvml:
-            recorder = Recorder(meter_for(side.result.target, nvml))
+            recorder = Recorder(meter_for(configuration.result.target, nvml))
             idle = recorder.idle()
-            for mode in list(side.modes):
-                tell(f"measuring the energy of {mode} ({side.name})")
-                idle = _measure(side, mode, recorder, idle)
+            for mode in list(configuration.modes):
+                tell(f"measuring the energy of {mode} ({configuration.name})")
+                idle = _measure(configuration, mode, recorder, idle)
     except Unsupported as error:
-        _give_up(side, str(error))
+        _give_up(configuration, str(error))
     except WorkerLost as error:
-        _give_up(side, f"the worker was lost in the stretch: {error}")
-    side.keep()
+        _give_up(configuration, f"the worker was lost in the stretch: {error}")
+    configuration.keep()
 
 
-def _give_up(side: Configuration, reason: str) -> None:
-    for mode in side.modes:
-        if side.cases[mode].energy is None:
-            side.cases[mode].energy = {"unsupported": reason}
+def _give_up(configuration: Configuration, reason: str) -> None:
+    for mode in configuration.modes:
+        if configuration.cases[mode].energy is None:
+            configuration.cases[mode].energy = {"unsupported": reason}
 
 
-def _measure(side: Configuration, mode: str, recorder: Recorder, before: list[Part]) -> list[Part]:
+def _measure(configuration: Configuration, mode: str, recorder: Recorder, before: list[Part]) -> list[Part]:
     """Measure one mode; returns the idle time after it, which is that before the next one."""
-    case, meter = side.cases[mode], recorder.meter
+    case, meter = configuration.cases[mode], recorder.meter
     call_s = (case.median(LATENCY) or 0) * case.inferences(LATENCY) / 1e9
     seconds = recorder.stretch_s(call_s)
     readings: list[tuple[int, float]] = []
-    side.worker.meanwhile = lambda: readings.extend(recorder.record(seconds))
+    configuration.worker.meanwhile = lambda: readings.extend(recorder.record(seconds))
     try:
-        with side.stage(f"energy of {mode}"):
-            answer: Stretched = side.ask("stretch", mode=mode, seconds=meter.settle_s + seconds)
+        with configuration.stage(f"energy of {mode}"):
+            answer: Stretched = configuration.ask("stretch", mode=mode, seconds=meter.settle_s + seconds)
     except WorkerLost:
         raise
     except OrtbenchError as error:

@@ -29,39 +29,39 @@ _OF_STAGES = f"{_PROFILE}; the sum of what each stage's had at most, which need 
 _ARENAS_BY = {WHOLE_CHAIN: _OF_STAGES}
 
 
-def learn_forms(side: Configuration) -> None:
+def learn_forms(configuration: Configuration, _: Callable[[str], None]) -> None:
     """Keep what the worker that has measured knows of the outputs; where it cannot be asked any more the modes say so."""
     try:
-        side.forms = side.ask("forms")
+        configuration.forms = configuration.ask("forms")
     except OrtbenchError as error:
-        for mode in side.modes:
-            side.cases[mode].memory = failed(str(error))
+        for mode in configuration.modes:
+            configuration.cases[mode].memory = failed(str(error))
 
 
-def weigh_modes(side: Configuration, tell: Callable[[str], None]) -> None:
+def weigh_modes(configuration: Configuration, tell: Callable[[str], None]) -> None:
     """Weigh every mode that is ok, of a configuration whose worker has ended, so that the card is free of it."""
-    for mode, case in side.cases.items():
+    for mode, case in configuration.cases.items():
         if case.status != OK:
             continue
-        tell(f"memory of {mode} ({side.name})")
-        with side.stage(f"memory of {mode}"):
+        tell(f"memory of {mode} ({configuration.name})")
+        with configuration.stage(f"memory of {mode}"):
             try:
-                with side.same_model():
-                    case.memory = _weigh(side, mode, case)
+                with configuration.same_model():
+                    case.memory = _weigh(configuration, mode, case)
             except OrtbenchError as error:
                 case.memory = failed(str(error))
-        side.keep()
+        configuration.keep()
 
 
-def _weigh(side: Configuration, mode: str, case: Case) -> CaseMemory:
-    plan, asked = side.plan, request_of(side.plan)
-    if side.result.generation:  # the worker that measured has found out whether the model can do that
-        asked["steps"]["decoder"]["shared"] = side.result.generation["fixed_cache"]
-    request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": side.forms}
-    on_card = _uses_card(side.result)
+def _weigh(configuration: Configuration, mode: str, case: Case) -> CaseMemory:
+    plan, asked = configuration.plan, request_of(configuration.plan)
+    if configuration.result.generation:  # the worker that measured has found out whether the model can do that
+        asked["steps"]["decoder"]["shared"] = configuration.result.generation["fixed_cache"]
+    request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": configuration.forms}
+    on_card = _uses_card(configuration.result)
     before = read_cards() if on_card else []
     with worker_for(plan) as client:
-        client.while_waiting = side.while_waiting
+        client.while_waiting = configuration.while_waiting
         found: Weighed = client.ask("memory", **request)
         card, card_how = held(before, read_cards() if on_card else [], client.pid)
     memory: CaseMemory = {
@@ -73,9 +73,9 @@ def _weigh(side: Configuration, mode: str, case: Case) -> CaseMemory:
     }
     case.put(f"{HOST_MEMORY}_before", found["host"]["before"])
     case.put(f"{HOST_MEMORY}_session", found["host"]["session"])
-    _put_peaks(case, [found["host"]["peak"], *_other_peaks(side, request)])
+    _put_peaks(case, [found["host"]["peak"], *_other_peaks(configuration, request)])
     case.put("pinned_memory", found["host"]["pinned"])
-    _add_arenas(memory, side, request)
+    _add_arenas(memory, configuration, request)
     if arenas := memory["arenas"]:
         case.put("arena_held", sum(it["held"] for it in arenas))
         case.put("arena_in_use", sum(it["in_use"] for it in arenas))
@@ -87,12 +87,12 @@ def _weigh(side: Configuration, mode: str, case: Case) -> CaseMemory:
     return memory
 
 
-def _other_peaks(side: Configuration, request: dict[str, Any]) -> list[int | None]:
+def _other_peaks(configuration: Configuration, request: dict[str, Any]) -> list[int | None]:
     """What further workers take at most; in each of them memory lies elsewhere."""
     peaks = []
-    for _ in range(side.plan.weighings - 1):
-        with worker_for(side.plan) as client:
-            client.while_waiting = side.while_waiting
+    for _ in range(configuration.plan.weighings - 1):
+        with worker_for(configuration.plan) as client:
+            client.while_waiting = configuration.while_waiting
             found: Weighed = client.ask("memory", **request)
             peaks.append(found["host"]["peak"])
     return peaks
@@ -115,18 +115,18 @@ def _how(found: WeighedHost, workers: int) -> str:
     return how
 
 
-def _add_arenas(memory: CaseMemory, side: Configuration, request: dict[str, Any]) -> None:
-    if side.plan.target.cuda_graph:
+def _add_arenas(memory: CaseMemory, configuration: Configuration, request: dict[str, Any]) -> None:
+    if configuration.plan.target.cuda_graph:
         memory["arenas_how"] = "not known: a graph that is replayed shows no nodes"
         return
     try:
-        with worker_for(side.plan) as client:
-            client.while_waiting = side.while_waiting
-            found: WeighedArenas = client.ask("arenas", **request, nodes=side.plan.nodes)
+        with worker_for(configuration.plan) as client:
+            client.while_waiting = configuration.while_waiting
+            found: WeighedArenas = client.ask("arenas", **request, nodes=configuration.plan.nodes)
     except OrtbenchError as error:
         memory["arenas_how"] = f"not known: {error}"
         return
-    memory["arenas"], memory["arenas_how"] = found["arenas"], _ARENAS_BY.get(side.plan.work.whole, _PROFILE)
+    memory["arenas"], memory["arenas_how"] = found["arenas"], _ARENAS_BY.get(configuration.plan.work.whole, _PROFILE)
     if not found["arenas"]:
         memory["arenas_how"] = (
             f"not known: the profile of ONNX Runtime {found['version']} has nothing of it (it has since 1.28, where the EP's "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.core.stats import Value
-from ortbench.measure.passes import take_spin, without_spin
+from ortbench.measure.extra_inferences import take_spin, without_spin
 from ortbench.plan.plan import Loop, Plan
 from ortbench.plan.target import Target
 from tests.results import broken, hosted, measured, result_of, stats, steady

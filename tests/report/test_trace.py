@@ -18,7 +18,7 @@ import pytest
 
 from ortbench.core.profiler import DOMAIN
 from ortbench.features.trace.report import chrome_trace, trace_json
-from ortbench.measure import passes
+from ortbench.measure import extra_inferences
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.model import schema
@@ -528,10 +528,10 @@ def test_one_profile_that_fails_is_missed_in_the_trace_and_in_the_result(monkeyp
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(passes, "worker_for", Broken)
+    monkeypatch.setattr(extra_inferences, "worker_for", Broken)
     one = Configuration(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=Timeline())
     one.result = replace(result_of(), setup={"session_ns": 0, "first_inference_ns": 1000, "seed": 0})
-    passes.profile_nodes(one)
+    extra_inferences.profile_nodes(one, print)
     assert one.timeline is not None
     assert one.timeline.missing == ["profiled runs: the worker was ended by SIGABRT"]
     assert [it["code"] for it in one.result.warnings] == ["nodes-failed"]

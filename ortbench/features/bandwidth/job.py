@@ -10,7 +10,6 @@ from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.core.features import is_there
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.features.bandwidth.measure import copy_driver, open_copies
 from ortbench.features.bandwidth.model import FILE_NAME
 from ortbench.jobs.measuring import Measured, saves, saving
 from ortbench.jobs.publishing import publish
@@ -50,6 +49,8 @@ def bandwidth(plan: CopyPlan, wanted: OutputOptions) -> int:
 
 def measure_curve(plan: CopyPlan, out: Path | None, quiet: bool, observer: Observer | None = None) -> Measured:
     """Measure a bandwidth curve and save it in a folder of its own in `out`, or nowhere; see `saving`."""
+    from ortbench.features.bandwidth.measure import copy_driver, open_copies
+
     client = open_copies(plan)
 
     from ortbench.measure.folder import new_folder, stamped
