@@ -55,6 +55,7 @@ class Baseline(TypedDict, total=False):
 def run(
     model: Model,
     *,
+    bandwidth: Place | None = None,
     ep: str | None = None,
     ep_library: Place | None = None,
     device: int | None = None,
@@ -107,7 +108,6 @@ def run(
     note: str | None = None,
     items: int | str | None = None,
     out: Place | None = None,
-    bandwidth: Place | None = None,
     progress: Tell | None = None,
 ) -> Result: ...
 def loop(
@@ -422,18 +422,18 @@ def inspect(
 ) -> Inspected: ...
 def bandwidth(
     *,
-    ep: str | None = None,
-    ep_library: Place | None = None,
-    device: int | None = None,
-    python: Place | None = None,
-    timeout: float | str | None = None,
-    wait_quiet: float | str | None = None,
-    require_quiet: bool = False,
     min_size: str | None = None,
     max_size: str | None = None,
     duration: float | str | None = None,
     iterations: int | None = None,
     seed: int | None = None,
+    timeout: float | str | None = None,
+    wait_quiet: float | str | None = None,
+    require_quiet: bool = False,
+    ep: str | None = None,
+    ep_library: Place | None = None,
+    device: int | None = None,
+    python: Place | None = None,
     out: Place | None = None,
     progress: Tell | None = None,
 ) -> Bandwidth: ...

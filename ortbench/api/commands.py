@@ -20,7 +20,6 @@ from ortbench.api.running import Interrupted, measuring, saved
 from ortbench.api.signatures import takes
 from ortbench.api.values import Model, Place, Tell
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
-from ortbench.core.paths import check_readable
 from ortbench.model.protocol import Inspected, Listed
 from ortbench.model.result import Result as StoredResult
 from ortbench.plan.compare_options import compared_of
@@ -118,11 +117,8 @@ def _measured(plan: Plan, call: Call, tell: Tell | None) -> Result:
     from ortbench.jobs.run import measured
 
     check(plan)
-    bandwidth = call.given.get("bandwidth")
-    if bandwidth is not None:
-        check_readable(bandwidth, "--bandwidth", "file or folder", folders=True)
     with measuring(tell) as observer, until_interrupted():
-        launched = measured([call.called(plan)], call.out, bandwidth, observer=observer)
+        launched = measured([call.called(plan)], call.out, call.given, observer=observer)
         if launched.not_opened:
             raise launched.not_opened[0][1]
         result = Result.of(launched.result, launched.folder)

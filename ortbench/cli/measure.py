@@ -51,7 +51,7 @@ def measure_plans(
     refuse_json(plans, wanted)
     for plan in plans:
         check(plan)
-    raise SystemExit(job.run(plans, wanted))
+    raise SystemExit(job.run(plans, wanted, given))
 
 
 def chain(

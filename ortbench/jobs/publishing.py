@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.core import features, files, printed, safe_text
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
-from ortbench.core.paths import Kind, check_readable, is_folder, kind_of, may
+from ortbench.core.paths import Kind, is_folder, kind_of, may
 from ortbench.core.safe_text import complain
 
 if TYPE_CHECKING:
@@ -202,8 +202,6 @@ def check_wanted(wanted: OutputOptions) -> None:
     if len(wanted.on_stdout) > 1:
         first, second, *_ = wanted.on_stdout
         raise BadInput(f"--{first} and --{second} cannot both go to standard output")
-    if wanted.bandwidth is not None:
-        check_readable(wanted.bandwidth, "--bandwidth", "file or folder", folders=True)
 
 
 def check_place(path: str | None, option: str) -> None:

@@ -15,6 +15,7 @@ from ortbench.jobs.publishing import check_wanted, publish_results
 from ortbench.measure.process import open_session
 from ortbench.plan.configurations import differ_by_ep, side_names
 from ortbench.plan.option_types import parse_share
+from ortbench.plan.options import RawOptions
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import SAME, Observer, Plan
 from ortbench.plan.target import refuse_unclaimed
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from ortbench.report.model import Report
 
 
-def run(plans: Sequence[Plan], wanted: OutputOptions) -> int:
-    found = measured(plans, wanted.out, wanted.bandwidth, traced=wanted.of_timelines, quiet=wanted.quiet)
+def run(plans: Sequence[Plan], wanted: OutputOptions, given: RawOptions) -> int:
+    found = measured(plans, wanted.out, given, traced=wanted.of_timelines, quiet=wanted.quiet)
     return publish_sides(found, plans, wanted)
 
 
@@ -55,7 +56,7 @@ def publish_sides(
 def measured(
     plans: Sequence[Plan],
     out: Path | None,
-    bandwidth: Path | None,
+    given: RawOptions,
     *,
     traced: bool = False,
     quiet: bool = False,
@@ -63,7 +64,7 @@ def measured(
 ) -> Measured:
     """Measure plans, several in turns, and save them in a folder in `out`, or nowhere; see `ortbench.jobs.measuring.measure`.
 
-    Their copies are compared with a bandwidth curve: that at `bandwidth`, or the newest in `out` that fits.
+    Features that know something of them before they are measured are asked, with the options that were given.
     """
 
     if len(plans) > 1 or traced:  # what is compared is of all plans, and a trace of one process
@@ -74,7 +75,7 @@ def measured(
             options = dict.fromkeys(option for plan in plans for option in plan.target.options)
             refuse_unclaimed(options, [result.target["ep"] for result in results])
         for prepare in features.hooks("when_open"):
-            prepare(results, out, bandwidth)
+            prepare(results, out, given)
 
     names = side_names(plans) if len(plans) > 1 else ()
     place = new_place(out, plans, plans[0].part.folder)

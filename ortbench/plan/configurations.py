@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortbench.core import interpreters
 from ortbench.core.errors import BadInput
@@ -18,9 +18,6 @@ from ortbench.plan.options import Option, RawOptions, declared
 from ortbench.plan.plan import Plan
 from ortbench.plan.registry import options_for
 from ortbench.plan.target import PARALLEL, Target
-
-if TYPE_CHECKING:
-    from ortbench.plan.bandwidth_plan import CopyPlan
 
 MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn in every round
 
@@ -82,23 +79,19 @@ def _options_for(ep: str, eps: Sequence[str], ep_option: Mapping[str, str]) -> d
     return found
 
 
-def target_name(plan: Plan | CopyPlan) -> str:
-    """The EP of a plan in a word: its name, or that of its library."""
-    return _ep_name(plan.target)
-
-
-def _ep_name(target: Target) -> str:
+def ep_name(target: Target) -> str:
+    """An EP in a word: its name, or that of its library."""
     return Path(target.library).stem if target.library and target.ep == "auto" else target.ep
 
 
 def eps_of(plan: Plan) -> list[str]:
     """The EPs of a plan, each in a word: of a chain those of its stages."""
-    return list(dict.fromkeys(map(_ep_name, plan.targets)))
+    return list(dict.fromkeys(map(ep_name, plan.targets)))
 
 
 def ep_names(plans: Sequence[Plan]) -> list[str]:
     """The EP of each plan in a word; libraries of one name by what tells their paths apart: ``fast/libep``."""
-    names = [target_name(plan) for plan in plans]
+    names = [ep_name(plan.target) for plan in plans]
     libraries: dict[str, set[str]] = {}
     for name, plan in zip(names, plans, strict=True):
         if plan.target.library and plan.target.ep == "auto":

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from ortbench.core import features
 from ortbench.plan.option_types import FLAG, PATH, PLACE, TEXT
-from ortbench.plan.options import MEASURED, OFTEN, PYTHON, RUNS, WRITTEN, Option, is_file, option
+from ortbench.plan.options import OFTEN, PYTHON, RUNS, WRITTEN, Option, is_file, option
 
 REPORTS = Path("reports")
 
-_MEASURES = ("run", "loop", "chain", "load", "sweep", "gate", "bandwidth", "tune", "measures")
+_MEASURES = ("run", "loop", "chain", "load", "sweep", "gate", "tune", "measures")
 _OUT_IN_PYTHON = "The folder in which a folder of its own is made for what is measured; by default nothing is written."
 _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False, python=False)
 _FILES = tuple(
@@ -31,10 +31,6 @@ class OutputOptions:
     out: Path = _written(
         "out", "DIR", "Write the result's folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,
         python=True, only_live=True, common=OFTEN, per={PYTHON: {"help": _OUT_IN_PYTHON, "default": None}},
-    )  # fmt: skip
-    bandwidth: Path | None = option(
-        "bandwidth", "PATH", "Compare the copies with this result of 'ortbench bandwidth'.", MEASURED, kind=PLACE,
-        commands=("run",), suite=False, shown="the newest in --out that fits", per={PYTHON: {"shown": "the newest in --out that fits; none without --out"}},
     )  # fmt: skip
     check: str | None = option(
         "check", "LIBRARY", "Check whether a plugin EP's library keeps the EP contract.", RUNS,

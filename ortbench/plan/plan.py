@@ -96,7 +96,7 @@ def timeout() -> Any:
     """The field for the longest wait, of a run and of a sweep."""
     return _measured(
         "timeout", "TIME", "Give up if the worker does not answer for TIME.", kind=TIME, default=600.0, check=check_seconds,
-        commands=(*CHAINED, "bandwidth"),
+        commands=CHAINED,
     )  # fmt: skip
 
 
@@ -104,14 +104,14 @@ def wait_quiet() -> Any:
     """The field for how long a quiet machine is waited for, of a run and of a bandwidth curve."""
     return _measured(
         "wait-quiet", "TIME", "Wait up to TIME (60s) until the machine is quiet.", kind=TIME,
-        commands=(*CHAINED, "bandwidth"), common=(*OFTEN, "gate"),
+        commands=CHAINED, common=(*OFTEN, "gate"),
     )  # fmt: skip
 
 
 def require_quiet() -> Any:
     return _measured(
         "require-quiet", "", "Measure only on a quiet machine: end with an error (1) if it is busy.", kind=FLAG,
-        default=False, commands=(*CHAINED, "bandwidth"),
+        default=False, commands=CHAINED,
     )  # fmt: skip
 
 

@@ -114,18 +114,18 @@ class Target:
 
     ep: str = _runs(
         "ep", "NAME", _EP, default="auto", suite=False, lists=REPEATED,
-        commands=(*_PLACED, "bandwidth"), common=(*OFTEN, "gate"),
+        commands=_PLACED, common=(*OFTEN, "gate"),
         per={
             "inspect": {"default": None, "help": "Also show on which EP each node would run."},
         },
     )  # fmt: skip
     library: str | None = _runs(
         "ep-library", "PATH", "Load a plugin EP from this library.", kind=types.PATH, check=_library, of_ep=True,
-        commands=(*_PLACED, "bandwidth", "devices"),
+        commands=(*_PLACED, "devices"),
     )  # fmt: skip
     device: int | None = _runs(
         "device", "N", "Use this device of the EP.", kind=types.WHOLE, check=not_negative,
-        of_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=(*_PLACED, "bandwidth"),
+        of_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=_PLACED,
     )  # fmt: skip
     options: dict[str, str] = _runs(
         "ep-option", "K=V", f"Set an option of the EP. {_COMMA}", kind=types.PAIRS, default={}, check=is_text, of_ep=True,
@@ -192,7 +192,7 @@ class Target:
     )  # fmt: skip
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=types.PATH, check=is_interpreter, lists=REPEATED,
-        shown="ortbench's own", commands=(*_PLACED, "chain", "bandwidth", "devices"),
+        shown="ortbench's own", commands=(*_PLACED, "chain", "devices"),
     )  # fmt: skip
     several_eps: bool = False
 

@@ -199,7 +199,7 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
     """What a command would have done: plans, limits, and what is to be written."""
     found: list[Asked] = []
     stand_ins: dict[str, Callable[..., None]] = {
-        "jobs.run.run": lambda plans, wanted: found.append((plans, Limits(), wanted)),
+        "jobs.run.run": lambda plans, wanted, given: found.append((plans, Limits(), wanted)),
         "jobs.gate.measure_until_decided": lambda held, wanted: found.append(([*held.plans], held.limits, wanted)),
         "features.profile.job.profile": lambda plan, attach_only, wanted: found.append(([plan], Limits(), wanted)),
         "jobs.tune.tune": lambda model, given, asked, command, wanted: found.append(

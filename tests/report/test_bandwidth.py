@@ -38,6 +38,7 @@ from ortbench.features.bandwidth.analysis import measured as copies_measured
 from ortbench.features.bandwidth.measure import copy_driver
 from ortbench.features.bandwidth.model import CopyEp
 from ortbench.features.bandwidth.page import bandwidth_curve
+from ortbench.features.bandwidth.plan import CopyPlan, check, parse_size, sizes
 from ortbench.features.page.report.chart_data.copies import copies_of
 from ortbench.features.page.report.chart_svg import sheet
 from ortbench.features.page.report.chart_svg.draw import svg_file
@@ -47,7 +48,6 @@ from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import FAILED, Result
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import Direction, Link
-from ortbench.plan.bandwidth_plan import CopyPlan, check, parse_size, sizes
 from ortbench.plan.target import Target
 from ortbench.report.markdown import markdown
 from ortbench.report.records import records_csv

@@ -15,12 +15,12 @@ from ortbench.core.errors import BadInput
 from ortbench.core.features import view
 from ortbench.core.safe_text import visible
 from ortbench.features.bandwidth.analysis import gbps, measured, peak
+from ortbench.features.bandwidth.plan import CopyPlan, check
 from ortbench.model import result as stored
 from ortbench.model import result_file as files
 from ortbench.model.modes import DIRECTIONS
 from ortbench.model.result import FAILED
 from ortbench.model.schema import Direction
-from ortbench.plan.bandwidth_plan import CopyPlan, check
 from ortbench.plan.options import make
 from ortbench.plan.plan_builder import target_of
 

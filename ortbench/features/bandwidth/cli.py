@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ortbench.cli.options import command_line
-from ortbench.plan.bandwidth_plan import CopyPlan, check
+from ortbench.features.bandwidth.plan import CopyPlan, check
 from ortbench.plan.options import RawOptions, make
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan_builder import target_of

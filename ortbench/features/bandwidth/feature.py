@@ -1,6 +1,7 @@
 from ortbench.core.features import MEASURE, Command, Feature
 
 _REQUESTS = ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish")
+_OPTIONS = ("ep", "ep-library", "device", "python", "timeout", "wait-quiet", "require-quiet")
 FEATURE = Feature(
     commands={
         "bandwidth": Command(
@@ -8,8 +9,11 @@ FEATURE = Feature(
             place=80,
             sentence="Measure how fast tensors are copied to and from a device.",
             page="bandwidth.md",
+            option_groups=("measures",),
+            options={it: {} for it in _OPTIONS},
         )
     },
+    options={"CopyPlan": ("bandwidth",), "OF_RUNS": ("run",)},
     uses=("page",),
     api=("bandwidth", "Bandwidth"),
     when_open="job",

@@ -13,20 +13,22 @@ from ortbench.core.safe_text import complain
 from ortbench.features.bandwidth.model import FILE_NAME
 from ortbench.jobs.measuring import Measured, saves, saving
 from ortbench.jobs.publishing import publish
+from ortbench.plan.options import RawOptions
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ortbench.features.bandwidth.plan import CopyPlan
     from ortbench.model.result import Result
-    from ortbench.plan.bandwidth_plan import CopyPlan
 
 
-def when_open(results: Sequence[Result], out: Path | None, curve: Path | None) -> None:
-    """Have the copies of runs compared with a curve: that at a path, or the newest in `out` that fits."""
+def when_open(results: Sequence[Result], out: Path | None, given: RawOptions) -> None:
+    """Have the copies of runs compared with a curve: that which was named, or the newest in `out` that fits."""
     from ortbench.features.bandwidth.analysis import attach
 
+    curve = given.get("bandwidth")
     if out is not None or curve is not None:
         attach(results, out or Path(), curve)
 
@@ -54,9 +56,9 @@ def measure_curve(plan: CopyPlan, out: Path | None, quiet: bool, observer: Obser
     client = open_copies(plan)
 
     from ortbench.measure.folder import new_folder, stamped
-    from ortbench.plan.configurations import target_name
+    from ortbench.plan.configurations import ep_name
 
-    place = None if out is None else lambda: new_folder(out, stamped("bandwidth", target_name(plan)))
+    place = None if out is None else lambda: new_folder(out, stamped("bandwidth", ep_name(plan.target)))
     with saving(client, place, quiet, observer) as (folder, told):
         driver = copy_driver(plan, client, saves(folder, FILE_NAME), told)
         (result,) = driver.run()

@@ -10,6 +10,7 @@ from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.features.bandwidth.analysis import TITLES, copies, fail, put_samples, sync_of
 from ortbench.features.bandwidth.model import KIND, CopiesProved, CopyEp
+from ortbench.features.bandwidth.plan import CopyPlan, sizes
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import new_result
 from ortbench.measure.driver import Driver
@@ -21,7 +22,6 @@ from ortbench.model.modes import COPY, DIRECTIONS, LATENCY
 from ortbench.model.protocol import Held, Samples
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Direction, Machine, Stopped
-from ortbench.plan.bandwidth_plan import CopyPlan, sizes
 from ortbench.plan.plan import Loop, Observer, Plan
 
 _PRECISION = 0.01  # within which every median is known when the sweep may stop early

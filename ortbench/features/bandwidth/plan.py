@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.option_types import TEXT, TIME, WHOLE, check_seconds
-from ortbench.plan.options import MEASURED, at_least, check_values, not_negative, option
+from ortbench.core.paths import check_readable
+from ortbench.plan.option_types import PLACE, TEXT, TIME, WHOLE, check_seconds
+from ortbench.plan.options import MEASURED, PYTHON, Option, at_least, check_values, not_negative, option
 from ortbench.plan.plan import require_quiet, timeout, wait_quiet
 from ortbench.plan.target import MOST_SEED, POLICIES, Target
 
@@ -33,7 +35,25 @@ def parse_size(text: str, option: str) -> int:
     return int(size)
 
 
+def _curve(path: str, option: str) -> Path:
+    check_readable(path, option, "file or folder", folders=True)
+    return Path(path)
+
+
 _SIZE = TEXT._replace(parse=parse_size)
+OF_RUNS = (
+    Option(
+        "bandwidth",
+        "PATH",
+        "Compare the copies with this result of 'ortbench bandwidth'.",
+        MEASURED,
+        PLACE._replace(parse=_curve),
+        commands=("run",),
+        suite=False,
+        shown="the newest in --out that fits",
+        per={PYTHON: {"shown": "the newest in --out that fits; none without --out"}},
+    ),
+)
 _swept = partial(option, panel=MEASURED, commands=("bandwidth",), suite=False)
 
 
