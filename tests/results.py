@@ -110,7 +110,7 @@ def measured(mode: str, **phases: Blocks) -> Case:
 def series_of(case: Case, text: str = LATENCY) -> Series:
     """A figure of a case: ``latency.p99``."""
     of = figure(text)
-    return Series(Key(case.mode, tuple(case.point.items()), of), case, value_of(case, of) or 0)
+    return Series(Key(case.mode, tuple(case.point.items()), of), case, value_of(case, of) or 0, result_of(case))
 
 
 def broken(

@@ -12,7 +12,7 @@ import pytest
 
 import ortbench
 from ortbench.analysis import packages
-from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
+from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.analysis.nodes.config_keys import CODES
 from ortbench.features.explain.report import names, page_of, section
 from ortbench.features.page.report.page import build_page

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.comparing.compare import rows
+from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.link import add_shares
 from ortbench.core.stats import Value
 from ortbench.core.units import duration

@@ -29,6 +29,7 @@ _BLOCKS, _FEWEST = 0.1, 2  # of all blocks, and of blocks, that wait on a busy m
 _WAITS = 0.08  # of the time of all blocks, that they wait on a busy machine; a load waits some 5 % for itself
 _STOLEN, _STOPPED = 0.05, 0.02  # of the cores' time, that the hypervisor takes, and that a limit takes
 _DOUBT = 0.025  # that a claim by quiet rounds is chance
+_LEAST_KEPT = 0.01  # of its time, of what has next to none
 _SLOWED = 1.25  # what others take besides the CPU: caches, memory bandwidth, clocks
 _ALIKE = 1.1  # how far the interval of no difference reaches at most
 _HIT, _CLEAR = 0.4, 1.1  # of a case's samples, that may have waited; how much better beside those is better for certain
@@ -235,6 +236,20 @@ def allows_within(result: Result, case: Case, least: float, shown: Mapping[int, 
     if noise is None or not busy_reasons(noise) or _is_more(noise, _own_blocks(noise, case), least):
         return True
     return _rounds_say([shown[number] for number, quiet in rounds(noise).items() if quiet and number in shown])
+
+
+def slowed_by_waits(result: Result, case: Case, is_median: bool) -> float:
+    """How many times as long as on a quiet machine waits for a CPU, and what took it away, can have made a latency, a median or another
+    statistic: most of the samples of a median may have had none."""
+    noise = result.noise
+    if noise is None:
+        return 1.0
+    own, found = _own_blocks(noise, case), summary(noise)
+    took = sum(it[2] for it in own)
+    kept = 1 - sum(it[3] for it in own) / took if took else 1.0
+    if is_median:
+        kept = max(kept, _undisturbed(case, own))
+    return 1 / max(_LEAST_KEPT, kept * (1 - found.stolen - found.stopped))
 
 
 def _is_more(noise: MachineNoise, own: Sequence[Sequence[int]], least: float) -> bool:

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from ortbench.analysis.comparing.claims import NOISY, UNCERTAIN, UNKNOWN
 from ortbench.analysis.comparing.comparable import alike_but_for_ep
-from ortbench.analysis.comparing.compare import FAR, RatioEstimate, Row, are_one_run, between, estimate, lacking
 from ortbench.analysis.comparing.pairs import PARTS
+from ortbench.analysis.comparing.ratio import BETWEEN_RUNS, FAR, RatioEstimate, are_one_run, compare_series
+from ortbench.analysis.comparing.rows import Row, lacking
 from ortbench.analysis.comparing.series import Key, Series, series_at
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, at_most, quotient, verdict_of
 from ortbench.analysis.findings.node_advice import short
@@ -29,12 +30,8 @@ _COST_NAMES = [what for _, what in _COSTS]
 _WITHIN = Quantity(MARGIN * 100, "%")
 
 
-def _ends(found: RatioEstimate) -> tuple[float, float] | None:
-    return None if found.low is None or found.high is None else (found.low, found.high)
-
-
 def _ratio(found: RatioEstimate) -> Quantity:
-    return times(Value(found.ratio, _ends(found)))
+    return times(Value(found.ratio, found.ends))
 
 
 def _quantity(series: Series) -> Quantity:
@@ -43,19 +40,13 @@ def _quantity(series: Series) -> Quantity:
 
 def _said(found: RatioEstimate | None) -> str:
     """What a ratio says: a verdict of `verdict_of`, `NOISY` or `UNKNOWN`."""
-    if found is None or (found.doubted and not found.apart):
-        return UNKNOWN if found is None else NOISY
-    if found.apart:
-        return ABOVE if found.ratio > 1 else BELOW
-    ends = _ends(found)
+    if found is None:
+        return UNKNOWN
     if found.exact:  # no samples, which lie where they are
         ends = found.ratio / (1 + _WEIGHED), found.ratio * (1 + _WEIGHED)
-        return (
-            SAME
-            if at_most(ends, (1 + MARGIN) * (1 + _WEIGHED)) and found.ratio * (1 + MARGIN) >= 1
-            else verdict_of(ends)
-        )
-    return UNKNOWN if ends is None else verdict_of(ends)
+        is_same = at_most(ends, (1 + MARGIN) * (1 + _WEIGHED)) and found.ratio * (1 + MARGIN) >= 1
+        return SAME if is_same else verdict_of(ends)
+    return found.verdict()
 
 
 # Configurations that took turns
@@ -97,7 +88,7 @@ def _best(results: Sequence[Result], names: Sequence[str], key: Key, what: str) 
 
     def against(one: int) -> dict[int, RatioEstimate | None]:
         """How many times as much as a configuration each other one has."""
-        return {it: between(results[one], there[one], results[it], there[it]) for it in there if it != one}
+        return {it: compare_series(there[one], there[it]) for it in there if it != one}
 
     top = min(there, key=lambda number: there[number].value)
     others = against(top)
@@ -154,15 +145,8 @@ def _none_better(
 ) -> Fact:
     """That no configuration has less of something than the first for certain: that all have the same, that none has less, or that it is
     open."""
-    gains = {
-        number: estimate(it, there[first], same_run=True)
-        if key.metric.unit is not SIZE
-        else between(results[number], it, results[first], there[first])
-        for number, it in there.items()
-        if number != first
-    }
-    noisy = [it for it in gains if _said(between(results[it], there[it], results[first], there[first])) == NOISY]
-    said = {number: NOISY if number in noisy else _said(it) for number, it in gains.items()}
+    gains = {number: compare_series(it, there[first]) for number, it in there.items() if number != first}
+    said = {number: _said(it) for number, it in gains.items()}
     values: Values = {"configuration": names[first], "what": what, "margin": _WITHIN, "value": _quantity(there[first])}
     if all(it == SAME for it in said.values()):
         return Fact("best-configuration", "same", key.mode, values)
@@ -170,7 +154,7 @@ def _none_better(
     open_ = [
         it
         for it, of in known.items()
-        if said[it] == NOISY or (said[it] not in (SAME, BELOW) and at_most(_ends(of), 1 + MARGIN) is not True)
+        if said[it] == NOISY or (said[it] not in (SAME, BELOW) and at_most(of.ends, 1 + MARGIN) is not True)
     ]
     if not open_ and len(known) == len(gains):
         tops = [it.high or it.ratio for it in known.values()]
@@ -236,7 +220,7 @@ def _fastest_ep(group: Sequence[Result]) -> list[Fact]:
 
 
 def _of_pair(top: _OfEp, other: _OfEp) -> Fact:
-    found = between(top.result, top.series, other.result, other.series)
+    found = compare_series(top.series, other.series)
     said = _said(found)
     values: Values = {
         "model": top.result.model["path"], "ep": top.ep, "latency": _quantity(top.series), "other": other.ep,
@@ -244,7 +228,7 @@ def _of_pair(top: _OfEp, other: _OfEp) -> Fact:
     }  # fmt: skip
     if found is not None:
         values["ratio"] = _ratio(found)
-    far = found is not None and found.apart and _ends(found) is None
+    far = found is not None and found.apart and found.ends is None
     if far:
         values["times"] = FAR
     verdicts: dict[str, str] = {ABOVE: "faster", SAME: "same", NOISY: NOISY, UNKNOWN: UNKNOWN}
@@ -263,8 +247,7 @@ def ratio_facts(results: Sequence[Result], names: Sequence[str], found: Sequence
         ratio = row.since_first[1]
         if row.key.figure != timed or row.key.point or ratio is None or _said(ratio) == UNKNOWN:
             continue  # of too few blocks `lacking_facts` tell
-        said: str = NOISY if ratio.doubted and not ratio.apart else verdict_of(_ends(ratio), 1 + same)
-        said = _said(ratio) if ratio.apart else said
+        said: str = ratio.verdict(same)
         if said in (ABOVE, BELOW):
             values: Values = {
                 "what": row.key.metric.title,
@@ -293,6 +276,18 @@ def lacking_facts(results: Sequence[Result], names: Sequence[str], found: Sequen
         more = few[numbers[0]][1]
         yield Fact("few-blocks", "several" if numbers[1:] else "one", "", values, "" if more in commands else more)
         commands.add(more)
+
+
+def between_runs_facts(results: Sequence[Result], found: Sequence[Row]) -> Iterator[Fact]:
+    """What intervals of results of different times rest on: the spread between runs of one configuration, or what runs differ by."""
+    if all(are_one_run(results[0], it) for it in results[1:]):
+        return
+    rows = [row for row in found if any(it and it.ends and not it.paired and not it.exact for it in row.since_first)]
+    spreads = [row.spread for row in rows if row.spread is not None]
+    if spreads:
+        yield Fact("between-runs", "several", "", {"runs": max(it.runs for it in spreads)})
+    elif rows:
+        yield Fact("between-runs", "one-each", "", {"least": Quantity(BETWEEN_RUNS * 100, "%")})
 
 
 # Items

@@ -344,6 +344,8 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("few-blocks", "one"): Sentence("Too few blocks to compare {configurations}: {blocks} of {needed}.", _LONGER, _ANSWER, "unclear", "noise"),
     ("few-blocks", "several"): Sentence("Too few blocks to compare {configurations}: {blocks} of {needed} each.", _LONGER, _ANSWER, "unclear", "noise"),
     ("few-blocks", "load"): Sentence("Too few blocks of a load point to compare: an interval takes {needed} in both results.", _LONGER, _ANSWER, "unclear", "noise"),
+    ("between-runs", "one-each"): Sentence("One run each: differences below {least} cannot be told.", "compare several runs of each configuration, or measure in turns: a live gate", _COST, "unclear", "compare"),
+    ("between-runs", "several"): Sentence("Intervals rest on the spread between {runs} runs of the same configurations.", "nothing", _DETAIL, "", "compare"),
     ("most-items", "most"): Sentence("{configuration} has the most items/s with {mode}: {rate:ci}.", "batch like this", _ANSWER, "good", "sweeps"),
     ("most-items", "tied"): Sentence("{configuration} has {rate:ci} with {mode}, the same as {ties}.", "take the smallest batch of them", _ANSWER, "good", "sweeps"),
     ("most-items", "open"): Sentence("Cannot tell whether {configuration} or {ties} has the most items/s: {rate:ci} with {mode}.", _LONGER, _ANSWER, "unclear", "sweeps"),

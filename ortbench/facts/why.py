@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ortbench.analysis.comparing.compare import CANNOT_TELL
+from ortbench.analysis.comparing.ratio import CANNOT_TELL
 from ortbench.analysis.why import changes as kinds
 from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called
 from ortbench.analysis.why.explain import Why, by_time, of_model

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ortbench.analysis.comparing.compare import RatioEstimate, estimate
 from ortbench.analysis.comparing.pairs import lack
+from ortbench.analysis.comparing.ratio import RatioEstimate, compare_series
 from ortbench.analysis.comparing.series import (
     Key,
     Selection,
@@ -144,7 +144,7 @@ def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Li
             name, verdict, f"{which}{text}", ratio, *ends, most, metric=figure, mode=key.mode, point=dict(key.point)
         )
 
-    found = estimate(base, one, same_run=False)
+    found = compare_series(base, one)
     if found is None:
         return made(*full(name, key, one.case, base.case))
     bound = f"must be at most {most:.4g}"

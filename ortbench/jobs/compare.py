@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ortbench.analysis.comparing.comparable import FORCED, MODEL, comparability, mismatches, unlike
-from ortbench.analysis.comparing.compare import not_shown
 from ortbench.analysis.comparing.naming import called, natural
+from ortbench.analysis.comparing.rows import not_shown
 from ortbench.analysis.comparing.series import Selection
 from ortbench.analysis.why.explain import Why, explain
 from ortbench.core import features

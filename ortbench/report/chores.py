@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ortbench.analysis.comparing.compare import CANNOT_TELL, SAME, RatioEstimate, word
+from ortbench.analysis.comparing.ratio import CANNOT_TELL, SAME, RatioEstimate, word
 from ortbench.analysis.comparing.verdict import MARGIN, Interval
 from ortbench.analysis.findings import finding as findings
 from ortbench.core import units

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.comparing.comparable import FORCED
-from ortbench.analysis.comparing.compare import Row, are_one_run, in_both, only_in, rows, word
+from ortbench.analysis.comparing.ratio import are_one_run, word
+from ortbench.analysis.comparing.rows import Row, in_both, only_in, rows
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.outputs import called
@@ -16,7 +17,7 @@ from ortbench.analysis.why.explain import Why
 from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import SAMPLES_FOR, percentile
-from ortbench.facts.comparison import Best, bests, ep_facts, items_facts, lacking_facts, ratio_facts
+from ortbench.facts.comparison import Best, bests, between_runs_facts, ep_facts, items_facts, lacking_facts, ratio_facts
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import placed, shown, superseded
 from ortbench.facts.several import FEW_RESULTS, mode_facts
@@ -217,7 +218,7 @@ def build(
     ]
     off = off_target(results, names)
     found = shown(side_facts(results, names, same, only, best))
-    few = shown([*lacking_facts(results, names, figures)])
+    few = shown([*lacking_facts(results, names, figures), *between_runs_facts(results, figures)])
     last: list[Block] = [
         *([Findings(found)] if found else []),
         *([Findings(few)] if few else []),
@@ -244,7 +245,9 @@ def side_facts(
 
 def all_facts(results: Sequence[Result], names: Sequence[str], same: float, only: Selection = EVERYTHING) -> list[Fact]:
     """What a comparison says, and what it lacks."""
-    return [*side_facts(results, names, same, only), *lacking_facts(results, names, rows(results, only))]
+    found = rows(results, only)
+    lacking = lacking_facts(results, names, found)
+    return [*side_facts(results, names, same, only), *lacking, *between_runs_facts(results, found)]
 
 
 def remarked(text: str) -> Note:
@@ -331,7 +334,7 @@ def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
 
 def legend(results: Sequence[Result], same: float | None, metrics: Sequence[Metric] | None = None) -> str:
     """What the columns of a comparison mean, of these metrics where they are known."""
-    how = "the noise within each of the runs, which were made at different times (others can differ by more)"
+    how = "the noise of the runs and what runs at different times differ by"
     if all(are_one_run(results[0], result) for result in results):
         cases = [case for result in results for case in result.cases if case.status == OK]
         processes = min((len(it.first_rounds) for it in cases), default=0)

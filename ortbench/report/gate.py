@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ortbench.analysis.comparing.compare import Row, rows
+from ortbench.analysis.comparing.rows import Row, rows
 from ortbench.analysis.comparing.series import Point
 from ortbench.core.safe_text import capitalized
 from ortbench.gates.limits import FAILED, PASSED, Check, overall

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ortbench.analysis.comparing.comparable import settings_of
-from ortbench.analysis.comparing.compare import are_one_run
+from ortbench.analysis.comparing.ratio import are_one_run
 from ortbench.analysis.noise import is_busy, joined
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import shown

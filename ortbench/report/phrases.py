@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from ortbench.analysis.comparing.compare import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, Row, word
+from ortbench.analysis.comparing.ratio import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, word
+from ortbench.analysis.comparing.rows import Row
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.items import dims_of, is_batch
 from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text, slo_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from ortbench.analysis.comparing.compare import CANNOT_TELL
+from ortbench.analysis.comparing.ratio import CANNOT_TELL
 from ortbench.analysis.sweep import ITEMS, failures, has_a_cost, is_noisy, keeps, mode_by_mode, ties
 from ortbench.core import units
 from ortbench.model.metrics import RATIO

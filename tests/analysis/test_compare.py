@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from math import exp, hypot, log, log1p
+from statistics import stdev
 from typing import Any
 
 import pytest
 
 from ortbench.analysis.comparing.comparable import changes, comparability, mismatches, sameness
-from ortbench.analysis.comparing.compare import (
+from ortbench.analysis.comparing.pairs import PARTS
+from ortbench.analysis.comparing.ratio import (
     BETWEEN_RUNS,
     CANNOT_TELL,
     FASTER,
     SAME,
     SLOWER,
     RatioEstimate,
-    Row,
-    in_both,
-    only_in,
-    rows,
-    stored,
+    compare_series,
     word,
 )
-from ortbench.analysis.comparing.pairs import PARTS
+from ortbench.analysis.comparing.rows import Row, in_both, only_in, rows
 from ortbench.analysis.comparing.series import STATISTICS, Selection
 from ortbench.core.errors import NotComparable
 from ortbench.core.stats import FEWEST
@@ -149,36 +148,42 @@ def test_comparability_is_refused_or_forced() -> None:
 
 # A result of an earlier run
 
+T_OF_7 = 2.3646  # Student's t at 97.5 % with seven degrees of freedom
+
 
 def of_runs(base: list[int], value: list[int]) -> RatioEstimate:
-    return stored(*(series_of(measured("cpu-tensors", latency=steady(it))) for it in (base, value)))
+    one, other = (series_of(measured("cpu-tensors", latency=steady(it))) for it in (base, value))
+    return there(compare_series(one, other))
 
 
 def test_the_noise_of_both_runs() -> None:
-    for base, value, low, high in [
-        ([100] * 8, [100] * 8, 1, 1),
-        ([100] * 8, [200] * 8, 2, 2),
-        ([100] * 7 + [125], [200] * 7 + [150], 150 / 125, 200 / 100),
-        ([80] + [100] * 7, [200] * 7 + [240], 200 / 100, 240 / 80),
-        ([100, 300] * 8, [200] * 8, 1, 1),  # two blocks are a part, and their samples are taken together
-        ([100] * 14 + [110, 110], [100] * 16, 100 / 110, 1),
-        ([100, 100, 500] + [100] * 7, [100] * 10, 100 / 300, 1),  # parts of one block and of two
+    for base, value, parts, others in [
+        ([100] * 8, [200] * 8, [100] * 8, [200] * 8),
+        ([100] * 7 + [125], [200] * 7 + [150], [100] * 7 + [125], [200] * 7 + [150]),
+        (
+            [100, 300] * 8,
+            [200] * 8,
+            [200] * 8,
+            [200] * 8,
+        ),  # two blocks are a part, and their samples are taken together
+        ([100] * 14 + [110, 110], [100] * 16, [100] * 7 + [110], [100] * 8),
     ]:
         found = of_runs(base, value)
-        assert found.low == pytest.approx(low / (1 + BETWEEN_RUNS))
-        assert found.high == pytest.approx(high * (1 + BETWEEN_RUNS))
+        spread = [T_OF_7 * stdev(map(log, it)) for it in (parts, others)]
+        times = exp(hypot(log1p(BETWEEN_RUNS), *spread))
+        assert (found.low, found.high) == pytest.approx((found.ratio / times, found.ratio * times), rel=1e-3)
         assert found.paired is False
     found = of_runs([100] * 7 + [900], [300] * 4 + [500] * 5)
     assert (found.base, found.value, found.ratio) == (100, 500, 5)
     base, value = [100, 110, 90, 100, 120, 100, 95, 100], [150, 155, 140, 160, 150, 145, 150, 150]
-    there, back = of_runs(base, value), of_runs(value, base)
-    assert back.ratio == pytest.approx(1 / there.ratio)
-    assert there.low is not None
-    assert there.high is not None
-    assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low))
+    one, back = of_runs(base, value), of_runs(value, base)
+    assert back.ratio == pytest.approx(1 / one.ratio)
+    assert one.low is not None
+    assert one.high is not None
+    assert (back.low, back.high) == pytest.approx((1 / one.high, 1 / one.low))
     for few, many in [(PARTS - 1, 50), (50, PARTS - 1), (1, 1)]:
         assert of_runs([100] * few, [200] * many) == RatioEstimate(100, 200, 2, None, None)
-    assert tuple(of_runs([0] * 8, [0] * 8)) == pytest.approx((0, 0, 1, 1 / 1.02, 1.02, *[False] * 4))
+    assert tuple(of_runs([0] * 8, [0] * 8)) == pytest.approx((0, 0, 1, 1 / 1.03, 1.03, *[False] * 4))
     assert of_runs([0] * 8, [4] * 8).ratio == 4
 
 
@@ -217,8 +222,9 @@ def test_statistics() -> None:
         tens = [70, 10, 100, 40, 20, 90, 30, 80, 50, 60]
         assert STATISTICS[stat](tens) == pytest.approx(value)
         base, case = measured("cpu-tensors", latency={0: [1000]}), measured("cpu-tensors", latency={0: tens})
-        found = stored(*(series_of(it, f"latency.{stat}") for it in (base, case)))
-        assert found.ratio == pytest.approx(value / 1000)
+        one, other = (series_of(it, f"latency.{stat}") for it in (base, case))
+        found = there(compare_series(one, other))
+        assert found.ratio == pytest.approx(value / 1000, abs=1e-3)  # in whole nanoseconds
 
 
 # Results of one run
@@ -250,7 +256,7 @@ def test_pairs_of_one_run_cancel_drift() -> None:
 
 def test_rates_are_compared_by_the_latency_that_they_follow_from() -> None:
     """With twice the items in three times the time each item takes one and a half times as long."""
-    for run_id, wider in ((None, 1.02), ("1", 1.0)):
+    for run_id, wider in ((None, 1.03), ("1", 1.0)):
         sides = [result_of(measured("cpu-tensors", latency=steady([ns] * 9)), run_id=run_id) for ns in (1000, 3000)]
         for result, items in zip(sides, (4, 8), strict=True):
             for case in result.cases:
@@ -364,7 +370,7 @@ def test_modes_that_one_of_two_results_was_not_asked_for_are_named_and_have_no_r
     assert only_in(pair, "ab") == ["only a has: device-tensors, pipelined"]
     assert only_in(pair[::-1], "ba", ["pipelined"]) == ["only a has: pipelined"]
     (fact,) = ratio_facts(pair, ["a", "b"], rows(pair), 0.02)
-    assert sentence(fact) == "b is slower than a with cpu-tensors: latency 2.12× (2.08–2.16)."
+    assert sentence(fact) == "b is slower than a with cpu-tensors: latency 2.12× (2.06–2.18)."
     same = [result_of(*(of(mode, ns) for mode, ns in times.items())) for _ in "ab"]
     assert [sentence(it) for it in ratio_facts(same, "ab", rows(same), 0.05)] == [
         "b and a are the same within 5% with cpu-tensors, device-tensors, pipelined."

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparing.comparable import changes, mismatches, sameness
-from ortbench.analysis.comparing.compare import rows
+from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.comparing.series import Selection
 from ortbench.model.metric_names import parse_metric
 from ortbench.report import comparison

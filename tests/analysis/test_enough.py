@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.compare import Row, rows
 from ortbench.analysis.comparing.pairs import PAIRS, PARTS, ROUNDS, lack, remedy
+from ortbench.analysis.comparing.rows import Row, rows
 from ortbench.analysis.comparing.sequential import fewest
 from ortbench.analysis.comparing.series import Selection
 from ortbench.analysis.findings.finding import Finding

@@ -126,7 +126,7 @@ def test_the_most_items_of_several() -> None:
     for spread, ends, told in [
         (1.0, True, ("most", "b", [])),
         (1.005, True, ("most", "b", [])),
-        (1.5, True, ("open", "b", ["a"])),
+        (1.7, True, ("open", "b", ["a"])),
         (2.0, False, ("open", "b", ["a", "c"])),
     ]:
         results = [with_items(1, cpu=500 * US), with_items(8, cpu=2 * MS), with_items(32, cpu=32 * MS)]

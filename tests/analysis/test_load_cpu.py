@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.comparing.compare import LESS, MORE, SAME, rows, word
+from ortbench.analysis.comparing.ratio import LESS, MORE, SAME, word
+from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.comparing.series import Selection
 from ortbench.analysis.loads.cpu_parts import CpuPart, cpu_marks, cpu_parts
 from ortbench.analysis.loads.levels import LoadPoint

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench.analysis.comparing.compare import RatioEstimate, rows
+from ortbench.analysis.comparing.ratio import RatioEstimate
+from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.memory import (
     arenas,
     computes_on_host,

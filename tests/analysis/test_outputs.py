@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparing.compare import rows
+from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.outputs import EXPECTED, called, moved, put, told, worst
 from ortbench.analysis.precision import lowered, mended, trust
 from ortbench.core.errors import BadInput

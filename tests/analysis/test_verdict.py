@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from ortbench.analysis.comparing.claims import claim
-from ortbench.analysis.comparing.compare import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, word
-from ortbench.analysis.comparing.compare import SAME as AS_FAST
+from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, word
+from ortbench.analysis.comparing.ratio import SAME as AS_FAST
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, Verdict, at_most, verdict_of
 from ortbench.analysis.loads.levels import keeps_to
 from ortbench.analysis.sweep import has_a_cost, switched

@@ -15,7 +15,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench.analysis.comparing.compare import BETWEEN_RUNS
+from ortbench.analysis.comparing.ratio import BETWEEN_RUNS
 from ortbench.analysis.comparing.verdict import SAME, verdict_of
 from ortbench.core.resampling import FEW, Ratio, Rounds, figure_of, ratio_of
 from ortbench.core.stats import sign_test_interval
@@ -23,6 +23,7 @@ from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.measure.schedule import MIN_ROUNDS, is_precise
 from ortbench.measure.stopping import AGREEMENT, agree
 from ortbench.plan.plan import PROCESSES
+from tests.benchmarks import stored
 from tests.benchmarks.gate_replay import KINDS, STORED_S, Kind, Trace, Verdict, replay, stored_gate
 from tests.benchmarks.gate_trace import FOLDER
 
@@ -187,6 +188,9 @@ def main() -> None:
         trace = Trace.read(FOLDER / f"noise-{noise}.npz")
         drawn, parts = (wrong(trace, gate) for gate in (drawn_apart, stored_gate))
         print(f"| {noise} | {drawn:.1%} | {parts:.1%} |", flush=True)
+    print(_STORED.format(between=BETWEEN_RUNS))
+    for what, pairs, held, width in stored.rows():
+        print(f"| {what} | {pairs} | {held:.1%} | ±{width:.0%} |", flush=True)
 
 
 # The default run
@@ -275,10 +279,22 @@ _BETWEEN_RUNS = """
 
 How often a stored result is called more than 5 % slower than one of the same model some minutes before, on the
 [recorded noise](gate/README.md#replayed-gates), 200 pairs of runs of 5 s each. Resamples of a run know nothing of what differs between runs,
-so a comparison of stored results does not go by them: its interval is between the parts of both runs that are farthest apart.
+so a comparison of stored results does not go by them: its interval is by the spread of the parts of both runs.
 
 | noise | by resamples of either run | by the parts of both |
 |---|---:|---:|"""
+
+_STORED = """
+## Stored comparisons
+
+Intervals of comparisons of two runs at different times, of runs taken in 75 minutes on a machine of two cores on which others used 40 to 90 %
+of both, in bursts (`python -m tests.benchmarks.stored`, [stored-runs.json](stored-runs.json)). The truth is known: a model against itself,
+or against one that does 10 % more work. They are by the spread of eight parts of either run, by what waits for a CPU made longer, and by {between:.0%}
+for what no run sees in itself; of several runs of each configuration by the spread between these. `tiny` takes 3 µs, so that waits hit few of its
+inferences; each of `chain`, 5 ms, was hit, took up to five times as long, and nothing can be told of it.
+
+| pair | pairs | holds the truth | width |
+|---|---:|---:|---:|"""
 
 if __name__ == "__main__":
     main()

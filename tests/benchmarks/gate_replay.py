@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench.analysis.comparing.compare import stored
+from ortbench.analysis.comparing.ratio import compare_series
 from ortbench.gates.contests import RatioTest, SequentialTests, regression_contests
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.model.result import Case
@@ -120,8 +120,9 @@ def stored_gate(trace: Trace, kind: Kind, number: int, start_s: float, apart_s: 
         samples = trace.samples[rounds.start : rounds.stop, lane]
         blocks = [[number, samples.shape[1], 0] for number in range(len(rounds))]
         cases.append(Case("cpu-tensors", samples={"latency": [*samples.ravel().tolist()]}, blocks={"latency": blocks}))
-    found = stored(*map(series_of, cases))
-    if found.low is None or found.high is None:
+    before, now = map(series_of, cases)
+    found = compare_series(before, now)
+    if found is None or found.low is None or found.high is None:
         return UNCLEAR, 0.0
     most = 1 + kind.limit
     return (FAILED if found.low > most else PASSED if found.high < most else UNCLEAR), 0.0

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ortbench.analysis.comparing.compare import estimate
+from ortbench.analysis.comparing.ratio import compare_series
 from ortbench.analysis.comparing.series import Key, series_at
 from ortbench.analysis.noise import summary
 from ortbench.analysis.tuning import Search
@@ -56,7 +56,7 @@ def against_first(found: Measured) -> dict[str, tuple[float, float | None, float
     ratios = {}
     for name, result in zip(found.names, found.results, strict=True):
         it = series_at(result, _KEY)
-        if base is not None and it is not None and (ratio := estimate(base, it, same_run=True)) is not None:
+        if base is not None and it is not None and (ratio := compare_series(base, it)) is not None:
             ratios[name] = (ratio.ratio, ratio.low, ratio.high)
     return ratios
 

@@ -467,10 +467,10 @@ def stored(candidate: list[int], baseline: list[int]) -> Check:
 def test_a_stored_baseline() -> None:
     for candidate, baseline, verdict in [
         (QUIET, QUIET, PASSED),
-        ([1020] * 8, QUIET, PASSED),
+        ([1010] * 8, QUIET, PASSED),
         ([500] * 8, QUIET, PASSED),
         ([500, 700] * 4, NOISY, PASSED),
-        ([1060] * 8, QUIET, UNCLEAR),  # within 2 % of the limit, by which runs differ anyhow
+        ([1060] * 8, QUIET, UNCLEAR),  # within 3 % of the limit, by which runs differ anyhow
         ([1040] * 8, QUIET, UNCLEAR),
         (NOISY, NOISY, UNCLEAR),
         ([1200, 1500] * 4, NOISY, UNCLEAR),
@@ -489,9 +489,9 @@ def test_a_stored_baseline() -> None:
             None,
         )
     check = stored([1200] * 8, QUIET)
-    assert (check.ratio, check.low, check.high) == pytest.approx((1.2, 1.2 / 1.02, 1.2 * 1.02))
+    assert (check.ratio, check.low, check.high) == pytest.approx((1.2, 1.2 / 1.03, 1.2 * 1.03))
     figures = "cpu-tensors latency median: 1.20 µs against 1.00 µs, ratio 1.200"
-    assert check.text == f"{figures} (1.176 to 1.224 with the noise of both runs), must be at most 1.05"
+    assert check.text == f"{figures} (1.165 to 1.236 with the noise of both runs), must be at most 1.05"
 
 
 def test_too_few_blocks_of_a_stored_result() -> None:

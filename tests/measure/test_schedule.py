@@ -8,7 +8,7 @@ from itertools import groupby
 
 import pytest
 
-from ortbench.analysis.comparing.compare import stored
+from ortbench.analysis.comparing.ratio import compare_series
 from ortbench.analysis.comparing.sequential import median_ratio
 from ortbench.core.resampling import ratio_of
 from ortbench.gates.limits import ALPHA
@@ -205,7 +205,7 @@ def test_the_least_number_of_rounds_gives_every_interval() -> None:
     rounds = {number: [1] for number in range(MIN_ROUNDS)}
     assert ratio_of(rounds, rounds).ci95 is not None
     base, value = (measured("cpu-tensors", latency=by_block([ns] * MIN_ROUNDS)) for ns in (100, 200))
-    assert stored(series_of(base), series_of(value)).low is not None
+    assert there(compare_series(series_of(base), series_of(value))).low is not None
     assert median_ratio([1.0] * MIN_ROUNDS, ALPHA).low is not None
 
 

@@ -261,7 +261,7 @@ def test_of_two_eps_the_headline_says_which_is_faster() -> None:
     slow, fast = (result_of(measured("cpu-tensors", latency=steady([ms * 10**6] * 12))) for ms in (3, 2))
     slow.target["ep"] = "OtherExecutionProvider"
     found = page(slow, fast, names=["slow", "fast"])
-    said = "m.onnx: Some with cpu-tensors is 1.50× (1.47–1.53) as fast as Other with cpu-tensors"
+    said = "m.onnx: Some with cpu-tensors is 1.50× (1.46–1.54) as fast as Other with cpu-tensors"
     assert found.text("h1") == [said]
     assert f"{said}." in found.text("li")
     assert found.text("th")[1] == "EP"

@@ -299,14 +299,14 @@ def test_two_sweeps_are_shown_side_by_side_shape_by_shape() -> None:
     out = "\n".join([*shown(comparison.build, [sweep_result(), other], ["a", "b"], 0.02, True, width=120), ""])
     assert (
         """
-mode             point        a      b  ratio       95% CI  verdict  a p95  b p95  a p99  b p99
-                             ms     ms                                  ms     ms     ms     ms
-cpu-tensors      batch=1   1.00   1.00  1.000  0.980–1.020  same      1.00   1.00   1.00   1.00
-cpu-tensors      batch=2   1.20   1.80   1.50    1.47–1.53  slower    1.20   1.80   1.20   1.80
-cpu-tensors      batch=4   1.60      –      –            –  –         1.60      –   1.60      –
-device-resident  batch=1  0.500  0.500  1.000  0.980–1.020  same     0.500  0.500  0.500  0.500
-device-resident  batch=2  0.600  0.600  1.000  0.980–1.020  same     0.600  0.600  0.600  0.600
-device-resident  batch=4   1.50      –      –            –  –         1.50      –   1.50      –
+mode             point        a      b  ratio       95% CI  verdict      a p95  b p95  a p99  b p99
+                             ms     ms                                      ms     ms     ms     ms
+cpu-tensors      batch=1   1.00   1.00  1.000  0.971–1.030  cannot tell   1.00   1.00   1.00   1.00
+cpu-tensors      batch=2   1.20   1.80   1.50    1.46–1.54  slower        1.20   1.80   1.20   1.80
+cpu-tensors      batch=4   1.60      –      –            –  –             1.60      –   1.60      –
+device-resident  batch=1  0.500  0.500  1.000  0.971–1.030  cannot tell  0.500  0.500  0.500  0.500
+device-resident  batch=2  0.600  0.600  1.000  0.971–1.030  cannot tell  0.600  0.600  0.600  0.600
+device-resident  batch=4   1.50      –      –            –  –             1.50      –   1.50      –
 """
         in out
     )

@@ -8,18 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from itertools import pairwise
+from statistics import fmean
+from typing import NamedTuple, TypeVar
 
-from ortbench.analysis.comparing.pairs import blocks, timed_phase
-from ortbench.analysis.loads.levels import CPU, INFERENCES, block_figures
+from ortbench.analysis.comparing.pairs import PARTS, blocks, timed_phase
+from ortbench.analysis.loads.levels import CPU, FEWEST_BLOCKS, INFERENCES, block_figures, interval
+from ortbench.analysis.noise import slowed_by_waits
 from ortbench.core import units
 from ortbench.core.stats import Stats, Value
 from ortbench.model.kinds import RATE, RUN, View, kind_of
 from ortbench.model.metric_names import AxisValue, MetricName
-from ortbench.model.metrics import FAMILIES, LATENCY, NAME, Figure, Metric, in_order, known_or_plain
+from ortbench.model.metrics import FAMILIES, LATENCY, NAME, USUAL, Figure, Group, Metric, in_order, known_or_plain
 from ortbench.model.modes import ALL_MODES, DEVICE_MEMORY, HOST_MEMORY
 from ortbench.model.result import OK, Case, Result
 
+T = TypeVar("T")
 Point = tuple[tuple[str, AxisValue], ...]
 Blocks = list[tuple[int, list[int | float]]]  # rounds and samples
 # Figures of inferences one after the other that follow from a statistic of their latency, whose blocks tell how far they may be off.
@@ -67,6 +71,7 @@ class Series:
     key: Key  # what it is of
     case: Case  # that has it
     value: float  # the figure, in its metric's unit
+    result: Result  # that the case is of
 
     @property
     def rests_on(self) -> Figure:
@@ -91,17 +96,44 @@ class Series:
         return blocks(self.case, self.rests_on.metric)
 
     @cached_property
+    def parts(self) -> list[float]:
+        """The figure that it rests on in each of some consecutive parts of the run; none of too few blocks."""
+        if self.has_load_blocks:
+            ordered = [self.by_round[it] for it in sorted(self.by_round)]
+            return [fmean(it) for it in _cut(ordered, PARTS)] if len(ordered) >= FEWEST_BLOCKS else []
+        if len(self.blocks) < PARTS:
+            return []
+        statistic = STATISTICS[self.rests_on.statistic]
+        return [statistic([it for _, block in part for it in block]) for part in _cut(self.blocks, PARTS)]
+
+    @cached_property
+    def slowed(self) -> float:
+        """How many times as long waits for a CPU can have made what it rests on."""
+        if self.key._replace(figure=self.rests_on).metric.group is not Group.TIME:
+            return 1.0
+        return slowed_by_waits(self.result, self.case, self.rests_on == Figure(LATENCY, USUAL))
+
+    @cached_property
     def by_round(self) -> dict[int, float]:
         """The figure of each block of a load point, by its round."""
         return block_figures(self.case, block_figure_of(self.key.figure)) if self.has_load_blocks else {}
 
     @property
     def ci95(self) -> tuple[float, float] | None:
-        """Its 95 % interval, where it was recorded."""
+        """Its 95 % interval, where it was recorded; that of a load point's blocks."""
+        if self.has_load_blocks:
+            return interval(self.case, block_figure_of(self.key.figure))
         found = self.case.metrics.get(self.key.figure.metric)
         if isinstance(found, Stats):
             return found.ci95 if self.key.figure.statistic == "median" else None
         return found.ci95 if isinstance(found, Value) else None
+
+
+def _cut(items: Sequence[T], parts: int) -> list[Sequence[T]]:
+    """Consecutive parts, at most as many as there are items."""
+    count = min(parts, len(items))
+    bounds = [round(len(items) * it / count) for it in range(count + 1)]
+    return [items[a:b] for a, b in pairwise(bounds)]
 
 
 class Selection(NamedTuple):
@@ -143,7 +175,7 @@ def series(result: Result, of: Callable[[View], Iterable[Figure]], only: Selecti
             value = value_of(case, figure)
             if value is not None:
                 key = Key(case.mode, tuple(case.point.items()), figure)
-                found[key] = Series(key, case, value)
+                found[key] = Series(key, case, value, result)
     return found
 
 
@@ -163,7 +195,7 @@ def series_at(result: Result, key: Key) -> Series | None:
         return None
     case = result.case(key.mode, dict(key.point))
     value = None if case is None else value_of(case, key.figure)
-    return None if case is None or value is None else Series(key, case, value)
+    return None if case is None or value is None else Series(key, case, value, result)
 
 
 def _usual(case: Case, figures: Iterable[Figure]) -> Iterator[Figure]:

@@ -40,11 +40,11 @@ def quotient(value: float, base: float, value_in: Interval | None, base_in: Inte
     ratio = max(value, 1e-9) / max(base, 1e-9)
     if value_in is None or base_in is None:
         return Ratio(ratio, None)
-    up, down = _reach(value, value_in), _reach(base, base_in)
+    up, down = reach(value, value_in), reach(base, base_in)
     return Ratio(ratio, (ratio * math.exp(-math.hypot(up[0], down[1])), ratio * math.exp(math.hypot(up[1], down[0]))))
 
 
-def _reach(value: float, inside: Interval) -> tuple[float, float]:
+def reach(value: float, inside: Interval) -> tuple[float, float]:
     """How far an interval reaches below and above its figure, as logarithms."""
     below, above = (math.log(max(end, 1e-9) / max(value, 1e-9)) for end in inside)
     return max(-below, 0.0), max(above, 0.0)

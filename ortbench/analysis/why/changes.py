@@ -8,8 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from ortbench.analysis.comparing.compare import BETWEEN_RUNS
-from ortbench.analysis.comparing.verdict import ABOVE, BELOW, verdict_of
+from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, verdict_of
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.node_times import COMPILED, faster
 from ortbench.analysis.why.matching import Traits, align
@@ -93,9 +92,9 @@ def _is_told(change: Change, leaves: Callable[[float], bool]) -> bool:
     if change.ci95 is None or change.base_ns <= 0:
         return False
     low, high = (1 + end / change.base_ns for end in change.ci95)
-    if (said := verdict_of((low, high), 1 + BETWEEN_RUNS)) not in (ABOVE, BELOW):
+    if (said := verdict_of((low, high), 1 + MARGIN)) not in (ABOVE, BELOW):
         return False
-    return leaves((low if said == ABOVE else 1 / max(high, 1e-9)) / (1 + BETWEEN_RUNS))
+    return leaves((low if said == ABOVE else 1 / max(high, 1e-9)) / (1 + MARGIN))
 
 
 def whole(base: Nodes, own: Nodes) -> tuple[float, float, tuple[float, float] | None]:

@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any
 
 from ortbench.analysis.comparing.comparable import changes as settings_changed
-from ortbench.analysis.comparing.compare import BETWEEN_RUNS, CANNOT_TELL, FASTER, SLOWER, between, word
+from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, SLOWER, compare_series, word
 from ortbench.analysis.comparing.series import Key, series_at
-from ortbench.analysis.comparing.verdict import OPEN, verdict_of
+from ortbench.analysis.comparing.verdict import MARGIN, OPEN, verdict_of
 from ortbench.analysis.comparing.verdict import SAME as SAME_AS
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
@@ -59,7 +59,7 @@ class Why:
     mode: str
     base_ns: float
     own_ns: float  # where a gate tells, by its ratio, which a busy machine changes less than medians
-    verdict: str  # whether the latencies differ for certain: a word of `ortbench.analysis.comparing.compare`
+    verdict: str  # whether the latencies differ for certain: a word of `ortbench.analysis.comparing.ratio`
     changes: Sequence[Change]  # the largest first
     profiled_ns: tuple[float, float]  # an inference under the profiler: the baseline's, the candidate's
     profiled_ci95: tuple[float, float] | None  # of their difference
@@ -90,7 +90,7 @@ class Why:
         if not self.certain or self.profiled_ci95 is None or self.profiled * self.ns <= 0:
             return False
         low, high = self.profiled_ci95
-        return (low > 0 or high < 0) and min(abs(low), abs(high)) > BETWEEN_RUNS * self.profiled_ns[0]
+        return (low > 0 or high < 0) and min(abs(low), abs(high)) > MARGIN * self.profiled_ns[0]
 
     def share(self, ns: float) -> float | None:
         """A profiled time as a share of the profiled difference; None where there is none for certain."""
@@ -131,8 +131,8 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[
     one, other = (series_at(it, Key(mode, (), figure(LATENCY))) for it in (base, own))
     assert one is not None
     assert other is not None
-    found = between(base, one, own, other)
-    verdict = CANNOT_TELL if found is None else word(found, BETWEEN_RUNS)
+    found = compare_series(one, other)
+    verdict = CANNOT_TELL if found is None else word(found, MARGIN)
     if (ratio := (told or {}).get(mode)) is not None:
         verdict = SLOWER if ratio > 1 else FASTER
 

@@ -14,7 +14,8 @@ from ortbench.analysis.comparing.claims import (
     may_be_faster,
 )
 from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
-from ortbench.analysis.comparing.compare import CANNOT_TELL, rows
+from ortbench.analysis.comparing.ratio import CANNOT_TELL
+from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.node_advice import short
@@ -22,7 +23,15 @@ from ortbench.analysis.findings.phrases import times
 from ortbench.analysis.items import best_mode
 from ortbench.analysis.loads import levels
 from ortbench.core import units
-from ortbench.facts.comparison import best_of_models, bests, ep_facts, items_facts, lacking_facts, ratio_facts
+from ortbench.facts.comparison import (
+    best_of_models,
+    bests,
+    between_runs_facts,
+    ep_facts,
+    items_facts,
+    lacking_facts,
+    ratio_facts,
+)
 from ortbench.facts.findings import shown
 from ortbench.facts.run import copy_share
 from ortbench.facts.several import FEW_RESULTS, mode_facts
@@ -106,7 +115,8 @@ def _compared(
             for name, result in zip(called[1:], own[1:], strict=True)
             if (changed := changes(own[0], result))
         ]
-        said += shown([*lacking_facts(own, called, rows(own))])
+        found = rows(own)
+        said += shown([*lacking_facts(own, called, found), *between_runs_facts(own, found)])
     return made, said
 
 
