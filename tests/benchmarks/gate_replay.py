@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from ortbench.analysis.comparing.ratio import compare_series
 from ortbench.gates.contests import RatioTest, SequentialTests, regression_contests
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
-from ortbench.model.result import Case
 from tests.benchmarks.gate_trace import FOLDER, LANES
-from tests.results import series_of
+from tests.results import measured, series_of
 
 GATES = 2000
 BUDGET_S = 60.0  # what `ortbench gate` gives a mode, both sides
@@ -117,9 +116,8 @@ def stored_gate(trace: Trace, kind: Kind, number: int, start_s: float, apart_s: 
     cases = []
     for lane, begin in ((baseline, start_s), (candidate, start_s + apart_s)):
         rounds = range(trace.after(begin), trace.after(begin + STORED_S))
-        samples = trace.samples[rounds.start : rounds.stop, lane]
-        blocks = [[number, samples.shape[1], 0] for number in range(len(rounds))]
-        cases.append(Case("cpu-tensors", samples={"latency": [*samples.ravel().tolist()]}, blocks={"latency": blocks}))
+        samples = trace.samples[rounds.start : rounds.stop, lane].tolist()
+        cases.append(measured("cpu-tensors", latency=dict(enumerate(samples))))
     before, now = map(series_of, cases)
     found = compare_series(before, now)
     if found is None or found.low is None or found.high is None:
