@@ -17,6 +17,7 @@ from ortbench.analysis.derive import derive, put_copies
 from ortbench.analysis.link import add_shares, expected_ns, least_ns
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.facts.findings import facts_of
+from ortbench.facts.sentences import sentence
 from ortbench.features.bandwidth import report as report_bandwidth
 from ortbench.features.bandwidth.analysis import (
     KEPT_SAMPLES,
@@ -35,6 +36,7 @@ from ortbench.features.bandwidth.analysis import (
     sync_of,
 )
 from ortbench.features.bandwidth.analysis import measured as copies_measured
+from ortbench.features.bandwidth.facts import curve_facts
 from ortbench.features.bandwidth.measure import copy_driver
 from ortbench.features.bandwidth.model import CopyEp
 from ortbench.features.bandwidth.page import bandwidth_curve
@@ -335,32 +337,49 @@ def test_points_that_failed_or_are_missing_show() -> None:
     ]
 
 
+def said(result: Result) -> list[str]:
+    return [sentence(fact) for fact in curve_facts(result)]
+
+
 def test_the_sentences() -> None:
-    assert report_bandwidth.conclusions(usual()) == [
-        "The smallest copy, 4.00 kB, takes 11.0 µs H2D and 22.0 µs D2H.",
-        "The link's peak is 7.98 GB/s H2D, with 16.0 MB in HOST_ACCESSIBLE memory; 2.00 GB/s D2H, with 16.0 MB.",
-        "Copies from and to pageable memory reach half of their peak rate at 39.8 kB H2D and 39.8 kB D2H; smaller copies are mostly latency.",
-        "HOST_ACCESSIBLE memory compared with pageable memory: H2D 2.00× as fast (95% CI 2.00 to 2.00), with 16.0 MB; "
-        "D2H not measurably faster, with 16.0 MB.",
+    assert said(usual()) == [
+        "H2D copies reach 7.98 GB per s with 16.0 MB (HOST_ACCESSIBLE memory).",
+        "D2H copies reach 2.00 GB per s with 16.0 MB (pageable memory).",
+        "H2D copies of 16.0 MB are 2.00× as fast from and to HOST_ACCESSIBLE memory.",
+        "D2H copies of 16.0 MB are not measurably faster from and to HOST_ACCESSIBLE memory: 1.00×.",
+        "H2D copies below 39.8 kB are mostly latency.",
+        "D2H copies below 39.8 kB are mostly latency.",
     ]
 
 
 def test_the_sentences_of_less() -> None:
     one = curve_of(*line(H2D, ORDINARY, 0, 1, MB), *line(D2H, ORDINARY, 0, 2, MB))
-    assert report_bandwidth.conclusions(one) == [
-        "The smallest copy, 1.00 MB, takes 1.00 ms H2D and 500 µs D2H.",
-        "The link's peak is 1.00 GB/s H2D and 2.00 GB/s D2H, with 1.00 MB.",
+    assert said(one) == [
+        f"{way} copies reach {rate} GB per s with 1.00 MB (pageable memory)."
+        for way, rate in (("H2D", "1.00"), ("D2H", "2.00"))
     ]
-    assert report_bandwidth.conclusions(curve_of(Copied(H2D, ORDINARY, 1))) == []
-    up = [Copied(H2D, ORDINARY, size, ns) for size, ns in ((kB, 1000), (MB, 100_000), (16 * MB, 16 * MB))]
-    assert report_bandwidth.conclusions(curve_of(*up, *line(D2H, ORDINARY, 0, 2, kB, MB, 16 * MB)))[2] == (
-        "The largest copies from and to pageable memory are slower: 1.00 GB/s H2D, with 16.0 MB."
-    )
+    assert said(curve_of(Copied(H2D, ORDINARY, 1))) == []
     few = [Copied(H2D, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
-    assert report_bandwidth.conclusions(curve_of(*few))[-1] == (
-        "HOST_ACCESSIBLE memory compared with pageable memory: H2D 1.50× as fast (too few blocks for a 95% CI), "
-        "with 1.00 MB."
-    )
+    assert "pinned-copies" not in [fact.code for fact in curve_facts(curve_of(*few))]
+
+
+@pytest.mark.parametrize(
+    ("rates", "verdict", "size"),
+    [
+        ((2, 4, 8), "rises", 16 * MB),  # the largest size is still the fastest
+        ((2, 8, 8), "reached", 16 * MB),
+        ((2, 8.1, 8), "reached", 16 * MB),  # the fastest by median alone, of which nothing is claimed
+        ((2, 8, 4), "falls", MB),
+        ((8, 2, 2), "falls", 64 * kB),
+    ],
+)
+def test_the_limit_of_a_link_is_claimed_by_intervals(rates: tuple[float, ...], verdict: str, size: int) -> None:
+    copied = [
+        Copied(H2D, ORDINARY, of, round(of / rate)) for of, rate in zip((64 * kB, MB, 16 * MB), rates, strict=True)
+    ]
+    (limit,) = [fact for fact in curve_facts(curve_of(*copied)) if fact.code == "link-limit"]
+    assert (limit.verdict, values(limit)["size"]) == (verdict, size)
+    assert ("--max-size 64000000" in limit.next) is (verdict == "rises")
 
 
 def test_the_heading_names_syncs_once_where_they_are_the_same() -> None:

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.comparing.pairs import TOO_FEW
-from ortbench.analysis.comparing.verdict import OPEN, SAME, verdict_of
 from ortbench.core import units
-from ortbench.core.resampling import Ratio
 from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
+from ortbench.facts.findings import shown
+from ortbench.facts.sentences import in_order
 from ortbench.features.bandwidth.analysis import (
     TITLES,
-    advantage,
-    curve,
     gbps,
-    half_rate_bytes,
     measured,
     memory_of,
-    peak,
     size_of,
     sync_of,
 )
 from ortbench.features.bandwidth.analysis import failures as failures_of
-from ortbench.model.modes import D2H, DIRECTIONS, H2D, MEMORIES, ORDINARY
+from ortbench.features.bandwidth.facts import curve_facts
+from ortbench.model.modes import D2H, DIRECTIONS, H2D, MEMORIES
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Direction
 from ortbench.report import model
 from ortbench.report.bars import bar
 from ortbench.report.noise import noise_part
-from ortbench.report.phrases import ended, ep_line, memory_said, said_once, warnings
+from ortbench.report.phrases import ended, ep_line, memory_said, warnings
 
 _WAYS = {H2D: "H2D", D2H: "D2H"}
 _COLUMNS = (
@@ -40,7 +36,6 @@ _COLUMNS = (
     *model.columns(model.Kind.NUMBER, *(f"{way} {it}" for way in _WAYS.values() for it in SAMPLES_FOR), group=3),
 )
 _CELLS = 14  # of the longest bar
-_FALLEN = 0.8  # of the peak: large copies below it are worth a sentence
 _FILL = "█"
 
 
@@ -127,87 +122,6 @@ def _span(sizes: list[int]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def conclusions(result: Result) -> list[str]:
-    """What the figures mean: latency, the limit, where half of it is reached, and what HOST_ACCESSIBLE memory is worth."""
-    if not measured(result):
-        return []
-    return [*_latency(result), _limit(result), *_fall(result), *_half(result), *_accessible(result)]
-
-
-def _latency(result: Result) -> list[str]:
-    least = {way: curve(result, way, ORDINARY)[:1] for way in DIRECTIONS}
-    sizes = {size for points in least.values() for size, _ in points}
-    if len(sizes) != 1:
-        return []
-    times = [f"{units.duration(ns)} {_WAYS[way]}" for way, points in least.items() for _, ns in points]
-    return [f"The smallest copy, {units.size(sizes.pop())}, takes {' and '.join(times)}."]
-
-
-def _limit(result: Result) -> str:
-    peaks = {way: found for way in DIRECTIONS if (found := peak(result, way)) is not None}
-    rates = [f"{units.digits(gbps(case, way))} GB/s {_WAYS[way]}" for way, case in peaks.items()]
-    places = [
-        units.size(size_of(case)) + (f" in {TITLES[memory_of(case)]}" if _differ(result, way) else "")
-        for way, case in peaks.items()
-    ]
-    if len(set(places)) == 1:
-        return f"The link's peak is {' and '.join(rates)}, with {places[0]}."
-    parts = [f"{rate}, with {place}" for rate, place in zip(rates, places, strict=True)]
-    return f"The link's peak is {'; '.join(parts)}."
-
-
-def _differ(result: Result, way: Direction) -> bool:
-    """Whether one kind of host memory is faster than the other, as far as that is known."""
-    found = advantage(result, way)
-    return found is not None and not _is_level(found[1])
-
-
-def _is_level(ratio: Ratio) -> bool:
-    """Whether neither is faster, as far as that is known."""
-    return ratio.ci95 is not None and verdict_of(ratio.ci95) in (SAME, OPEN)
-
-
-def _fall(result: Result) -> list[str]:
-    """That large copies stay below the peak, where it is so: smaller ones may find their data in the host's caches."""
-    said = []
-    for way in DIRECTIONS:
-        cases = measured(result, way, ORDINARY)
-        rates = [gbps(case, way) for case in cases]
-        if rates and rates[-1] < _FALLEN * max(rates):
-            said.append(f"{units.digits(rates[-1])} GB/s {_WAYS[way]}, with {units.size(size_of(cases[-1]))}")
-    return [f"The largest copies from and to pageable memory are slower: {'; '.join(said)}."] if said else []
-
-
-def _half(result: Result) -> list[str]:
-    curves = {way: curve(result, way, ORDINARY) for way in DIRECTIONS}
-    sizes = {_WAYS[way]: units.size(half_rate_bytes(points)) for way, points in curves.items() if len(points) > 1}
-    if not sizes:
-        return []
-    reached = " and ".join(f"{size} {way}" for way, size in sizes.items())
-    return [
-        f"Copies from and to pageable memory reach half of their peak rate at {reached}; smaller copies are mostly latency."
-    ]
-
-
-def _accessible(result: Result) -> list[str]:
-    found = {way: found for way in DIRECTIONS if (found := advantage(result, way)) is not None}
-    said = said_once((f"{_times(it[1])}, with {units.size(it[0])}", _WAYS[way]) for way, it in found.items())
-    if not said:
-        return []
-    parts = [f"{' and '.join(ways)} {text}" for text, ways in said.items()]
-    return [f"HOST_ACCESSIBLE memory compared with pageable memory: {'; '.join(parts)}."]
-
-
-def _times(ratio: Ratio) -> str:
-    """How many times as fast, as far as that is known."""
-    if ratio.ci95 is None:
-        return f"{ratio.ratio:.2f}× as fast ({TOO_FEW})"
-    low, high = ratio.ci95
-    if _is_level(ratio):
-        return "not measurably faster"
-    return f"{ratio.ratio:.2f}× as fast (95% CI {low:.2f} to {high:.2f})"
-
-
 _LEGEND = "Times are medians of single copies, each with its synchronization; GB/s: 1e9 bytes per second."
 
 
@@ -215,10 +129,11 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     """The report of a bandwidth sweep; `folder` is where it was saved, which is said in a terminal."""
     notes = [
         *(model.Note(text, "✗", model.BAD) for text in failures(result)),
-        *map(model.Note, conclusions(result)),
         *warnings(result),
     ]
+    facts = shown(in_order([*curve_facts(result)]))
     last: list[model.Block] = [
+        *([model.Findings(facts)] if facts else []),
         model.Notes(notes),
         model.Paragraph(_LEGEND),
         model.Command(result.command),
