@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ortbench.analysis.precision import lowered, mended
 from ortbench.model.metrics import metric
-from ortbench.model.protocol import HeldOutputs
+from ortbench.model.protocol import OutputComparison
 from ortbench.model.result import Result
 from ortbench.model.schema import Doubt, OutputDistance, OutputsCompared
 
@@ -15,7 +15,7 @@ EXPECTED = "--expect"  # what outputs are compared with that are no other config
 MEASURES = ("max_error", "mean_error", "sqnr", "cosine", "top1")  # of an `OutputDistance`, with metrics ``outputs.KEY``
 
 
-def told(against: str, held: HeldOutputs, eps: Sequence[str]) -> OutputsCompared:
+def told(against: str, held: OutputComparison, eps: Sequence[str]) -> OutputsCompared:
     """A comparison for a result; `eps` are those whose choice of a lower precision may explain a difference, if any."""
     ep = lowered(eps, held["relative"]) if held["differs"] is not None and eps else None
     doubt: Doubt | None = None if ep is None else {"ep": ep, "mends": mended(ep, held["accepts"])}

@@ -15,7 +15,7 @@ from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import card_of, opened_nvml
 from ortbench.measure.process import WorkerLost
 from ortbench.model.modes import LATENCY
-from ortbench.model.protocol import Stretched
+from ortbench.model.protocol import StretchTimes
 from ortbench.model.schema import Provider
 
 SHORTEST_S = 2.0  # of a stretch
@@ -96,7 +96,7 @@ def _measure(configuration: Configuration, mode: str, recorder: Recorder, before
     configuration.worker.meanwhile = lambda: readings.extend(recorder.record(seconds))
     try:
         with configuration.stage(f"energy of {mode}"):
-            answer: Stretched = configuration.ask("stretch", mode=mode, seconds=meter.settle_s + seconds)
+            answer: StretchTimes = configuration.ask("run_stretch", mode=mode, seconds=meter.settle_s + seconds)
     except WorkerLost:
         raise
     except OrtbenchError as error:

@@ -18,7 +18,7 @@ from ortbench.measure.configuration import Configuration
 from ortbench.measure.passes import COPIES_NOT_MEASURED, NODES_FAILED, SPIN_NOT_MEASURED, without_passes
 from ortbench.measure.process import WorkerLost, request_of, worker_for
 from ortbench.model.modes import CPU_CORES, CPU_SYSTEM, CPU_TIME, CPU_USER, LATENCY, MODES, NO_SPIN, modes_that
-from ortbench.model.protocol import ClosedUp, ProfiledNodes, Recorded
+from ortbench.model.protocol import ProfiledNodes, Recorded, StepTimes
 from ortbench.model.result import Result
 from ortbench.model.schema import Measured
 from ortbench.model.timeline import Node, Span, Timeline
@@ -59,7 +59,7 @@ def look_closer(configuration: Configuration, tell: Tell) -> None:
 
 
 def _close_up(configuration: Configuration, timeline: Timeline, mode: str) -> None:
-    answer: ClosedUp = configuration.ask("close_up", mode=mode)
+    answer: StepTimes = configuration.ask("time_steps", mode=mode)
     timeline.close_ups[mode] = [[Span(*step) for step in steps] for steps in answer["inferences"]]
 
 

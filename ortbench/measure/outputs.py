@@ -10,7 +10,7 @@ from ortbench.analysis.precision import likely_cause, trust
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.files import temporary_folder
 from ortbench.measure.configuration import Configuration
-from ortbench.model.protocol import HeldOutputs, Saved
+from ortbench.model.protocol import OutputComparison, Saved
 from ortbench.model.result import Result
 
 Wake = Callable[[Configuration], AbstractContextManager[None]]  # inside, all other configurations are paused
@@ -43,7 +43,7 @@ def _compare_with(base: Configuration, others: Sequence[Configuration], awake: W
                 return
         for other in others:
             with awake(other):
-                held: HeldOutputs = other.ask("hold_outputs", folder=folder)
+                held: OutputComparison = other.ask("compare_saved_outputs", folder=folder)
             result = other.result
             eps = list(dict.fromkeys(it.target["ep"] for it in (result, base.result)))
             same_model = result.model["sha256"] == base.result.model["sha256"]

@@ -16,7 +16,7 @@ from ortbench.measure.forecast import Progress
 from ortbench.measure.process import Client, WorkerLost, open_session, request_of
 from ortbench.measure.schedule import BLOCK_NS
 from ortbench.model.modes import LATENCY, is_rate
-from ortbench.model.protocol import Opened, OpenedSweep, Switched
+from ortbench.model.protocol import Opened, OpenedSweep, SwitchTimes
 from ortbench.model.result import Result
 from ortbench.model.schema import Machine, Switching
 from ortbench.model.slo import Slo
@@ -218,8 +218,8 @@ class Sweep:
             order = chance.sample(range(len(measured)), len(measured))
             points = [measured[at][0] for at in order]
             try:
-                answer: Switched = self.worker.client.ask(
-                    "switching", mode=mode, points=points, calls=calls, first=number % 2 == 0
+                answer: SwitchTimes = self.worker.client.ask(
+                    "time_turns", mode=mode, points=points, calls=calls, first=number % 2 == 0
                 )
             except BenchmarkFailed as error:
                 self._not_switched.append(

@@ -47,7 +47,7 @@ class Opened(OpenedEp):
     inputs: list[schema.Tensor]
     outputs: list[schema.Tensor]
     guessed_dims: dict[str, int]  # the sizes of dimensions of which nobody said anything
-    expected: "HeldOutputs | None"  # the outputs beside the expected ones, where there are some
+    expected: "OutputComparison | None"  # the outputs beside the expected ones, where there are some
     session_ns: int
     engine_cache: schema.EngineCache | None
     first_inference_ns: int
@@ -70,8 +70,8 @@ class OpenedSweep(TypedDict):
     stages: list[Stage]
 
 
-class Switched(TypedDict):
-    """``switching``: samples of calls in turns (``turns``) and of one shape at a time (``alone``), ns, by shape."""
+class SwitchTimes(TypedDict):
+    """``time_turns``: samples of calls in turns (``turns``) and of one shape at a time (``alone``), ns, by shape."""
 
     turns: list[list[int]]
     alone: list[list[int]]
@@ -167,13 +167,13 @@ class Saved(TypedDict):
 
 
 class Held(TypedDict):
-    """``hold_outputs``, ``bandwidth_add``, ``bandwidth_finish``: what differs, in words, or None."""
+    """``compare_saved_outputs``, ``bandwidth_add``, ``bandwidth_finish``: what differs, in words, or None."""
 
     differs: str | None
 
 
-class HeldOutputs(Held):
-    """``hold_outputs``: also the largest difference beyond the tolerances by the output's largest value, None where nobody can tell;
+class OutputComparison(Held):
+    """``compare_saved_outputs``: also the largest difference beyond the tolerances by the output's largest value, None where nobody can tell;
     the tolerance that ``accepts`` the first; and how far each output is from the other."""
 
     relative: float | None
@@ -244,8 +244,8 @@ class WeighedArenas(TypedDict):
     nodes: list[schema.NodeMemory] | None
 
 
-class Stretched(TypedDict):
-    """``stretch``: when it began, and how many runs had ended at some times, both rising, a millisecond apart at least."""
+class StretchTimes(TypedDict):
+    """``run_stretch``: when it began, and how many runs had ended at some times, both rising, a millisecond apart at least."""
 
     start_ns: int
     ended: list[tuple[int, int]]
@@ -351,8 +351,8 @@ class Captured(TypedDict):
     listening: bool
 
 
-class ClosedUp(TypedDict):
-    """``close_up``: inferences, each as its steps."""
+class StepTimes(TypedDict):
+    """``time_steps``: inferences, each as its steps."""
 
     inferences: list[list[Stage]]
 

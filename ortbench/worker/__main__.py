@@ -41,12 +41,12 @@ def main(python: str | None = None) -> None:
     _end_with_parent()
     os.environ |= {**NO_TELEMETRY, **os.environ}
     start_no_threads()
-    messages.is_of(python)
+    messages.set_interpreter(python)
     channel = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     with os.fdopen(channel, "w", encoding="utf-8") as answers:
-        messages.by(answers)
+        messages.send_on(answers)
         with suppress(Exception):  # it is said when it is asked for; loading it need not wait for the first request
             from ortbench.worker import measuring, opening  # noqa: F401
         # In UTF-8, whatever PYTHONIOENCODING says of what people type; an input called /dev/stdin is none of it.

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core.errors import NotWritten, WrongOutputs
 from ortbench.model.modes import DEPTH, LATENCY, RUN, SYNCS, is_rate
 from ortbench.worker.inputs import model_file
-from ortbench.worker.proofs.outputs import check_outputs, differences
+from ortbench.worker.proofs.outputs import check_outputs, find_difference
 from ortbench.worker.state import Stages, State
-from ortbench.worker.timing import Capture, HostTime, Ranges, time_block, took, warm_up
+from ortbench.worker.timing import Capture, HostTime, Ranges, time_block, time_call, warm_up
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import (
         Captured,
-        ClosedUp,
         Finished,
         Prepared,
         Samples,
-        Stretched,
-        Switched,
+        StepTimes,
+        StretchTimes,
+        SwitchTimes,
         TracedSamples,
     )
     from ortbench.model.schema import Once, Places, TensorPlace
@@ -44,32 +44,32 @@ def prepare(
     stages = Stages()
     cheaper = SYNCS[: SYNCS.index(least_sync)]
     try:
-        with state.opened.model.syncs.without("run", cheaper) if cheaper else nullcontext():
+        with state.opened.model.syncs.excluding("run", cheaper) if cheaper else nullcontext():
             return _prepare(state, mode, warmup, warmup_ns, depth, stages)
     except WrongOutputs as error:
-        raise WrongOutputs(f"{error}{model_file.sentence(state.opened.path)}") from None
+        raise WrongOutputs(f"{error}{model_file.random_nodes_note(state.opened.path)}") from None
 
 
 def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth: int, stages: Stages) -> Prepared:
     tolerances = state.opened.request.rtol, state.opened.request.atol
     made, times = _make_checked(state, mode, depth, stages)
     syncs = made.syncs()
-    taken = {phase: [sync.known.work_ns] for phase, sync in syncs.items() if sync.known is not None}
-    ran = {phase: sync.spent_ns for phase, sync in syncs.items()}
-    taken[LATENCY] = times
-    ran[LATENCY] = sum(times) + sum(it.spent_ns for it in {id(it): it for it in syncs.values()}.values())
-    proved: dict[str, Any] = {}
+    earlier = {phase: [sync.proof.work_ns] for phase, sync in syncs.items() if sync.proof is not None}
+    spent_ns = {phase: sync.spent_ns for phase, sync in syncs.items()}
+    earlier[LATENCY] = times
+    spent_ns[LATENCY] = sum(times) + sum(it.spent_ns for it in {id(it): it for it in syncs.values()}.values())
+    results: dict[str, Any] = {}
     for proof in made.proofs(*tolerances, state.modes):
-        begun = time.perf_counter_ns()
-        proved[proof.key] = proof.prove()
-        ran[LATENCY] += time.perf_counter_ns() - begun
-        stages.done(proof.stage)
+        start_ns = time.perf_counter_ns()
+        results[proof.key] = proof.prove()
+        spent_ns[LATENCY] += time.perf_counter_ns() - start_ns
+        stages.end(proof.stage)
     estimates = {}
     for phase, call in made.phases().items():
         budget = warmup_ns if phase == LATENCY else warmup_ns // 5
-        estimates[phase] = warm_up(call, warmup, budget - ran.get(phase, 0), taken.get(phase, ()))
+        estimates[phase] = warm_up(call, warmup, budget - spent_ns.get(phase, 0), earlier.get(phase, ()))
         made.rest()
-    stages.done("warming up")
+    stages.end("warming up")
     state.modes[mode] = made
     state.ranges[mode] = made.listen(Ranges(made))
     return {
@@ -80,10 +80,10 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
             "h2d": None if made.h2d_sync is None else made.h2d_sync.to_dict(),
             "d2h": None if made.d2h_sync is None else made.d2h_sync.to_dict(),
         },
-        "zero_copy": proved.get("zero_copy"),
-        "external": proved.get("external"),
-        "graph": proved.get("graph"),
-        "places": _places(state, made),
+        "zero_copy": results.get("zero_copy"),
+        "external": results.get("external"),
+        "graph": results.get("graph"),
+        "places": _describe_places(state, made),
         "pipeline": None,
         "inferences_per_sample": made.per_call if is_rate(mode, LATENCY) else None,
         "estimates_ns": estimates,
@@ -101,24 +101,24 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
     request = state.opened.request
     while True:
         made = state.opened.make(mode, depth)
-        stages.done("binding, verifying the synchronization")
+        stages.end("binding, verifying the synchronization")
         try:
             return made, check_outputs(made, request.rtol, request.atol)
         except NotWritten:
-            if made.sync.known is None or not state.opened.model.syncs.refuse("run", made.sync.kind):
+            if made.sync.proof is None or not state.opened.model.syncs.refuse("run", made.sync.kind):
                 raise
         finally:
-            stages.done("comparing outputs")
+            stages.end("comparing outputs")
 
 
-def _places(state: State, made: Mode) -> Places:
+def _describe_places(state: State, mode: Mode) -> Places:
 
-    def described(it: BoundTensor) -> TensorPlace:
+    def describe(it: BoundTensor) -> TensorPlace:
         why = it.why or state.opened.host_reasons.get(it.name, "the session's memory info")
         return {"name": it.name, "memory": it.memory, "why": why, "usual": it.usual}
 
-    ins, outs = made.bound()
-    return {"inputs": [*map(described, ins)], "outputs": [*map(described, outs)]}
+    ins, outs = mode.bound()
+    return {"inputs": [*map(describe, ins)], "outputs": [*map(describe, outs)]}
 
 
 def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Samples:
@@ -133,16 +133,16 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
     start = time.perf_counter_ns()
     calls = time_block(made, state.ranges[mode], phase, n, drop, starts=starts, host=host)
     made.rest()
-    several = made.per_call if phase == LATENCY else 1
-    samples, enqueues = (ns if several == 1 else [round(it / several) for it in ns] for ns in (calls, host.enqueues))
+    count = made.per_call if phase == LATENCY else 1
+    samples, enqueues = (ns if count == 1 else [round(it / count) for it in ns] for ns in (calls, host.enqueues))
     answer: Samples = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
     if enqueues:
         answer["enqueues"] = enqueues
     if phase == LATENCY:
         answer["cpu"], answer["counts"] = host.cpu, host.counts
-    parts = made.take_times(n)
-    if parts is not None:
-        answer["steps"] = parts
+    step_times = made.take_times(n)
+    if step_times is not None:
+        answer["steps"] = step_times
     if starts is None:
         return answer
     traced: TracedSamples = {**answer, "starts_ns": starts, "calls_ns": calls, "step_starts_ns": made.take_starts(n)}
@@ -153,15 +153,15 @@ def finish(state: State, mode: str) -> Finished:
     """After the last block: the outputs as the timed runs left them, the copies that are made only once, and whether
     the syncs still wait."""
     made = state.modes[mode]
-    wrong = differences(made, state.opened.request.rtol, state.opened.request.atol)
+    wrong = find_difference(made, state.opened.request.rtol, state.opened.request.atol)
     if wrong is not None:
-        wrong += model_file.sentence(state.opened.path)
+        wrong += model_file.random_nodes_note(state.opened.path)
     copies = made.once()
     once: Once | None = None
     if copies is not None:
         pairs = zip(copies, made.once_bytes, strict=True)
         upload, download = (
-            sorted(took(copy) for _ in range(_ONCE_REPEATS))[_ONCE_REPEATS // 2] if count else 0
+            sorted(time_call(copy) for _ in range(_ONCE_REPEATS))[_ONCE_REPEATS // 2] if count else 0
             for copy, count in pairs
         )
         once = {"h2d_ns": upload, "d2h_ns": download}
@@ -180,11 +180,11 @@ def capture(state: State, on: bool) -> Captured:
     return {"listening": state.capture.listening}
 
 
-def stretch(state: State, mode: str, seconds: float) -> Stretched:
+def run_stretch(state: State, mode: str, seconds: float) -> StretchTimes:
     """Run a mode for so many seconds, at least once, each run synced as its samples are; several a call count as several."""
     made = state.modes[mode]
     call, a, b = made.phases()[LATENCY]
-    ended: list[tuple[int, int]] = []
+    ends: list[tuple[int, int]] = []
     count = noted = 0
     start = now = time.perf_counter_ns()
     until = start + round(seconds * 1e9)
@@ -193,37 +193,37 @@ def stretch(state: State, mode: str, seconds: float) -> Stretched:
         now = time.perf_counter_ns()
         count += made.per_call
         if now - noted >= _APART_NS:
-            ended.append((count, now))
+            ends.append((count, now))
             noted = now
         made.take_times(0)  # of a loop or a chain: nobody wants the times of its parts
-    if ended[-1][0] != count:
-        ended.append((count, now))
+    if ends[-1][0] != count:
+        ends.append((count, now))
     made.rest()
-    return {"start_ns": start, "ended": ended}
+    return {"start_ns": start, "ended": ends}
 
 
-def switching(state: State, mode: str, points: Sequence[int], calls: int, first: bool) -> Switched:
+def time_turns(state: State, mode: str, points: Sequence[int], calls: int, first: bool) -> SwitchTimes:
     """Time calls of ``latency`` of several shapes twice, so many `calls` of each: in turns, each call another shape, which may come
     `first`, and one shape at a time. The samples are in ns, by the number of the shape in `points`. One shape at a time begins with
     a call that is not recorded, since it is a change of shapes too."""
     made = [(state.points[point].modes[mode], state.points[point].ranges[mode]) for point in points]
     turns: list[list[int]] = [[] for _ in points]
-    alone: list[list[int]] = []
+    single_shape: list[list[int]] = []
 
-    def in_turns() -> None:
+    def time_in_turns() -> None:
         for _ in range(calls):
             for times, (it, ranges) in zip(turns, made, strict=True):
                 times += time_block(it, ranges, LATENCY, 1, 0)
 
-    def one_at_a_time() -> None:
-        alone.extend(time_block(it, ranges, LATENCY, calls, 1) for it, ranges in made)
+    def time_one_at_a_time() -> None:
+        single_shape.extend(time_block(it, ranges, LATENCY, calls, 1) for it, ranges in made)
 
-    for part in (in_turns, one_at_a_time) if first else (one_at_a_time, in_turns):
+    for part in (time_in_turns, time_one_at_a_time) if first else (time_one_at_a_time, time_in_turns):
         part()
-    return {"turns": turns, "alone": alone}
+    return {"turns": turns, "alone": single_shape}
 
 
-def close_up(state: State, mode: str) -> ClosedUp:
+def time_steps(state: State, mode: str) -> StepTimes:
     return {"inferences": step_times(state.modes[mode])}
 
 
@@ -238,9 +238,9 @@ def step_times(
     steps = mode.steps()
     for _, call in steps:
         call()
-    begun = clock()
+    start_ns = clock()
     inferences: list[list[tuple[str, int, int]]] = []
-    while not inferences or (len(inferences) < most and clock() - begun < budget_ns):
+    while not inferences or (len(inferences) < most and clock() - start_ns < budget_ns):
         taken = []
         for name, call in steps:
             start = clock()

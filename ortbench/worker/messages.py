@@ -14,23 +14,23 @@ from ortbench.core.interpreters import with_pip_of
 _channel: IO[str] | None = None
 
 
-def by(channel: IO[str]) -> None:
+def send_on(channel: IO[str]) -> None:
     """Tell it in lines on the channel of the answers. Before that, and where there is no such process, nothing is told."""
     global _channel
     _channel = channel
 
 
 @contextmanager
-def about(doing: str, limit_s: float | None = None, trial: str | None = None) -> Iterator[None]:
+def announce(doing: str, limit_s: float | None = None, trial: str | None = None) -> Iterator[None]:
     """Tell what the code inside does."""
-    _tell({"doing": doing, "limit_s": limit_s, "trial": trial})
+    _send({"doing": doing, "limit_s": limit_s, "trial": trial})
     try:
         yield
     finally:
-        _tell(None)
+        _send(None)
 
 
-def _tell(about: dict[str, str | float | None] | None) -> None:
+def _send(about: dict[str, str | float | None] | None) -> None:
     if _channel is not None:
         _channel.write(json.dumps({"about": about}) + "\n")
         _channel.flush()
@@ -39,12 +39,12 @@ def _tell(about: dict[str, str | float | None] | None) -> None:
 _python: str | None = None
 
 
-def is_of(python: str | None = None) -> None:
+def set_interpreter(python: str | None = None) -> None:
     """This worker runs in an environment that was named by its interpreter; None where it is ortbench's own."""
     global _python
     _python = python
 
 
-def in_its_words(text: str) -> str:
+def with_its_pip(text: str) -> str:
     """A text with its commands of pip as they are to be typed."""
     return text if _python is None else with_pip_of(text, _python)

@@ -40,13 +40,13 @@ class Opened:
 
         return make_mode(mode, self.model, self.data, depth)
 
-    def again(self, model: Model, request: Inputs) -> Opened:
+    def reopen(self, model: Model, request: Inputs) -> Opened:
         """The same in a session with other inputs, which has run; nothing is expected of its outputs."""
         other = replace(self, model=model, request=replace(request, expect=None))
         other.run_first()
         return other
 
-    def described_loop(self) -> dict[str, schema.Loop]:
+    def describe_loop(self) -> dict[str, schema.Loop]:
         """The loop for the result, by its key; empty where there is none."""
         return {}
 
@@ -72,7 +72,7 @@ class Opened:
         inputs, outputs = (
             [spec.name for spec, place in zip(specs, places, strict=True) if place.stays] for specs, places in sides
         )
-        return graph.reasons(self.path, placement.node_placements(model), inputs, outputs)
+        return graph.host_reasons(self.path, placement.node_placements(model), inputs, outputs)
 
 
 @dataclass(kw_only=True)
@@ -93,7 +93,7 @@ class OpenedLoop(Opened):
 
         return make_loop(mode, self.model, self.loop, self.steps, self.request)
 
-    def described_loop(self) -> dict[str, schema.Loop]:
+    def describe_loop(self) -> dict[str, schema.Loop]:
         model, loop, steps = self.model, self.loop, self.steps
         told = loop.generated
         return {
@@ -150,7 +150,7 @@ class OpenedChain(Opened):
         return it.asked.model, it.model.target, it.model, it.loop.single.arrays
 
 
-def opened_of(path: str, target: Target, request: Inputs, model: Model, steps: dict[str, Any] | None) -> Opened:
+def make_opened(path: str, target: Target, request: Inputs, model: Model, steps: dict[str, Any] | None) -> Opened:
     """A model that has not run yet; with steps (`Steps` as a request has them) in a loop."""
     if steps is None:
         return Opened(path, target, request, model)

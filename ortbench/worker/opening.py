@@ -13,8 +13,8 @@ from ortbench.core.errors import BadInput, Unsupported
 from ortbench.plan.target import Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs import files, model_file
 from ortbench.worker.modes import external_inputs
-from ortbench.worker.opened import Opened, Shared, opened_of
-from ortbench.worker.proofs.outputs import compared
+from ortbench.worker.opened import Opened, Shared, make_opened
+from ortbench.worker.proofs.outputs import compare_outputs
 from ortbench.worker.proofs.sync import Syncs
 from ortbench.worker.session import engine_cache, first_run, memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
@@ -37,7 +37,7 @@ def open(
     if wanted.input_memory is not None:
         external_inputs.check(wanted.input_memory)
     wanted, made, cache = _open_session(model, wanted, stages)
-    opened = opened_of(model, wanted, request, made, steps)
+    opened = make_opened(model, wanted, request, made, steps)
     state.opened = opened  # also where the first run fails: the session then ends with the process
     where = placement.describe_placement(opened.model)
     unsupported = None
@@ -45,14 +45,14 @@ def open(
         opened.run_first()
     except Unsupported as error:
         unsupported = str(error)
-    stages.done("inputs and first run")
+    stages.end("inputs and first run")
     kept, data = cache.found(), opened.data
-    counted = where if unsupported is not None else with_copies(where, model, opened.model, data.arrays)
+    counted = where if unsupported is not None else count_copies(where, model, opened.model, data.arrays)
     if counted is not where:
-        stages.done("counting Memcpy nodes in a profiled session")
-    described = described_ep(wanted, made.provider, stages)
-    loop = {} if unsupported else opened.described_loop()
-    answer = answered(opened, described, counted, unsupported, stages)
+        stages.end("counting Memcpy nodes in a profiled session")
+    described = describe_loaded_ep(wanted, made.provider, stages)
+    loop = {} if unsupported else opened.describe_loop()
+    answer = describe_opened(opened, described, counted, unsupported, stages)
     return {**loop, **answer, "engine_cache": kept}  # type: ignore[typeddict-item]
 
 
@@ -60,14 +60,14 @@ def _open_session(path: str, target: Target, stages: Stages) -> tuple[Target, Mo
     """The session, the target with the options of its EP alone, and what watches the EP's engines."""
     provider = providers.find(target)
     own = with_own(target, provider.name)
-    stages.done("loading the EP")
+    stages.end("loading the EP")
     cache = engine_cache.Watch(path, own)
     model = session.open_model(path, own, provider, optimized_path=own.optimized_model)
-    stages.done("creating the session")
+    stages.end("creating the session")
     return own, model, cache
 
 
-def answered(
+def describe_opened(
     opened: Opened,
     described: protocol.LoadedEp,
     counted: schema.Placement,
@@ -86,8 +86,8 @@ def answered(
         "eps": placement.session_eps(model, counted["nodes"] or {}) if eps is None else eps,
         "placement": counted,
         "unsupported": unsupported,
-        "inputs": [tensor(spec, data.arrays.get(spec.name), data) for spec in model.inputs],
-        "outputs": [output(spec, array, data) for spec, array in zip_longest(model.outputs, data.reference)],
+        "inputs": [describe_input(spec, data.arrays.get(spec.name), data) for spec in model.inputs],
+        "outputs": [describe_output(spec, array, data) for spec, array in zip_longest(model.outputs, data.reference)],
         "guessed_dims": data.guessed_dims,
         "expected": data.expected,
         "session_ns": model.session_ns,
@@ -98,7 +98,7 @@ def answered(
     }
 
 
-def with_copies(where: schema.Placement, path: str, model: Model, arrays: dict[str, Array]) -> schema.Placement:
+def count_copies(where: schema.Placement, path: str, model: Model, arrays: dict[str, Array]) -> schema.Placement:
     """Where nodes are, with Memcpy nodes counted in a profiled session where ONNX Runtime does not tell of them
     otherwise."""
     if where["memcpy_nodes"] is not None or where["nodes"] is None:
@@ -108,26 +108,26 @@ def with_copies(where: schema.Placement, path: str, model: Model, arrays: dict[s
     return {**where, **nodes.count_copies(path, model.target, model.provider, arrays)}
 
 
-def described_ep(target: Target, provider: providers.Provider, stages: Stages) -> protocol.LoadedEp:
+def describe_loaded_ep(target: Target, provider: providers.Provider, stages: Stages) -> protocol.LoadedEp:
     """An EP for the result, with what is to be said of options that do nothing there."""
     described = providers.describe_ep(target, provider)
     if target.options or target.session_config or target.run_config:
         from ortbench.worker.session import ignored  # most runs have none of them, and would wait for it
 
         described["notes"] += ignored.warnings(target, provider)
-        stages.done("looking for options that do nothing")
+        stages.end("looking for options that do nothing")
     return described
 
 
-def tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
+def describe_input(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
     bounds = data.ranges.get(spec.name)
     found = describe_tensor(spec, get_form(value), None if value is None else nbytes(value))
     return {**found, "range": None if bounds is None else list(bounds)}
 
 
-def output(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
+def describe_output(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
     why = data.unshaped.get(spec.name)
-    found: schema.Tensor = {**tensor(spec, value, data), "range": None}  # which an input of that name may have
+    found: schema.Tensor = {**describe_input(spec, value, data), "range": None}  # which an input of that name may have
     return found if why is None else {**found, "unshaped": why}
 
 
@@ -135,26 +135,26 @@ def save_inputs(state: State, folder: str) -> protocol.Saved:
     """Write the inputs for a program to read; false where they cannot be written as numpy has them."""
     specs, arrays = state.opened.model.inputs, state.opened.data.arrays
     plain = all(spec.is_tensor and spec.is_native for spec in specs)
-    return {"saved": plain and files.save(Path(folder), specs, [arrays[spec.name] for spec in specs], "input")}
+    return {"saved": plain and files.save_arrays(Path(folder), specs, [arrays[spec.name] for spec in specs], "input")}
 
 
 def save_outputs(state: State, folder: str) -> protocol.Saved:
     """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
     specs, reference = state.opened.references()
-    return {"saved": bool(reference) and files.save(Path(folder), specs, reference, "output")}
+    return {"saved": bool(reference) and files.save_arrays(Path(folder), specs, reference, "output")}
 
 
-def hold_outputs(state: State, folder: str) -> protocol.HeldOutputs:
+def compare_saved_outputs(state: State, folder: str) -> protocol.OutputComparison:
     """What differs between the reference outputs here and those that another worker saved, and by how much."""
     (specs, references), request = state.opened.references(), state.opened.request
     try:
-        others = files.load_saved(Path(folder), specs, "output")
+        others = files.load_saved_arrays(Path(folder), specs, "output")
     except BadInput as error:
         return {"differs": str(error), "relative": None, "accepts": None, "distances": []}
     given = zip([spec.name for spec in specs], references, others, strict=False)
-    held = compared(given, request.rtol, request.atol)
+    held = compare_outputs(given, request.rtol, request.atol)
     if held["differs"] is not None:
-        held["differs"] += model_file.sentence(state.opened.path)
+        held["differs"] += model_file.random_nodes_note(state.opened.path)
     return held
 
 
@@ -173,7 +173,7 @@ def open_sweep(state: State, model: str, target: dict[str, Any]) -> protocol.Ope
     stages = Stages()
     set_up_onnxruntime()
     wanted, opened, cache = _open_session(model, target_from(target), stages)
-    described = described_ep(wanted, opened.provider, stages)
+    described = describe_loaded_ep(wanted, opened.provider, stages)
     state.shared = Shared(model, wanted, opened, described, cache, placement.describe_placement(opened))
     return {"stages": stages.spans}
 
@@ -192,14 +192,14 @@ def open_point(state: State, point: int, inputs: dict[str, Any]) -> protocol.Ope
         unsupported = str(error)
     state.points[point] = State()
     state.points[point].opened = opened
-    stages.done("inputs and first run")
+    stages.end("inputs and first run")
     if not shared.counted and unsupported is None:
-        shared.where = with_copies(shared.where, shared.path, model, opened.data.arrays)
+        shared.where = count_copies(shared.where, shared.path, model, opened.data.arrays)
         shared.counted = True
-    answer = answered(opened, shared.described, shared.where, unsupported, stages)
+    answer = describe_opened(opened, shared.described, shared.where, unsupported, stages)
     return {**answer, "engine_cache": shared.cache.found()}
 
 
 def index_sizes(state: State, model: str) -> dict[str, int]:
     """How many entries each integer input indexes into; see `ortbench.worker.inputs.model_file`."""
-    return model_file.of_model(model)
+    return model_file.model_index_sizes(model)

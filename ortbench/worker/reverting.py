@@ -27,7 +27,7 @@ def revert(
 ) -> dict[str, str]:
     """Write a copy in which the changes are taken back that some nodes of the model, or of the baseline's, are part of;
     `BenchmarkFailed`: there is none in the files, or it cannot be taken back alone."""
-    own, base = looks_graph.named(model), looks_graph.named(baseline)
+    own, base = looks_graph.read_named(model), looks_graph.read_named(baseline)
     if own is None or base is None:
         raise BenchmarkFailed("a model cannot be read as ONNX")
     _Reverting(own, base).revert({*nodes}, {*base_nodes})

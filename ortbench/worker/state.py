@@ -46,7 +46,7 @@ class Stages:
         self.spans: list[tuple[str, int, int]] = []
         self._begun = time.perf_counter_ns()
 
-    def done(self, name: str) -> None:
+    def end(self, name: str) -> None:
         now = time.perf_counter_ns()
         self.spans.append((name, self._begun, now - self._begun))
         self._begun = now

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # cost several percent of a 2 µs run.
 TimedCall = tuple[Callable[[Any, Any], object], Any, Any]
 # A call that returns before what it starts is done, and the wait for that.
-Split = tuple[TimedCall, Callable[[], object]]
+SplitCall = tuple[TimedCall, Callable[[], object]]
 
 # ARGB; four of Okabe and Ito's, which people who cannot tell red from green can tell apart.
 COLORS = {"h2d": 0xFFE69F00, "inference": 0xFF009E73, "d2h": 0xFFCC79A7, "latency": 0xFF0072B2}
@@ -48,9 +48,9 @@ _MAX_WARMUP = 1000
 _TELLING_NS = 10_000_000  # so long must a phase run to tell how long one run takes
 
 
-def took(call: Callable[..., object], *given: object) -> int:
+def time_call(call: Callable[..., object], *arguments: object) -> int:
     start = time.perf_counter_ns()
-    call(*given)
+    call(*arguments)
     return time.perf_counter_ns() - start
 
 
@@ -70,7 +70,7 @@ def cpu_ns() -> tuple[int, int]:
     return round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9)
 
 
-def counts() -> dict[str, int]:
+def system_counts() -> dict[str, int]:
     """What the system has counted of this process so far, by metric; nothing on Windows, which does not tell."""
     if sys.platform == "win32":
         return {}
@@ -84,30 +84,30 @@ class HostTime:
     """Taken beside the samples of a block by `time_block`: of a phase whose call does not wait (`split`) the time until it
     returned, of each sample, ns; the CPU time of all of them; and what the system counted meanwhile."""
 
-    def __init__(self, split: Split | None = None) -> None:
+    def __init__(self, split: SplitCall | None = None) -> None:
         self.split = split
         self.enqueues: list[int] = []
         self.cpu: CpuTime = {"user_ns": 0, "system_ns": 0, "wall_ns": 0}
         self.counts: dict[str, int] = {}
 
     def begin(self) -> None:
-        self._counted = counts()
+        self._counted = system_counts()
         self._start = *cpu_ns(), perf_counter_ns()
 
     def end(self) -> None:
         end, (user, system) = perf_counter_ns(), cpu_ns()
         began = self._start
         self.cpu = {"user_ns": user - began[0], "system_ns": system - began[1], "wall_ns": end - began[2]}
-        self.counts = {key: count - self._counted[key] for key, count in counts().items()}
+        self.counts = {key: count - self._counted[key] for key, count in system_counts().items()}
 
 
-class Timed(Protocol):
+class TimedMode(Protocol):
     """What blocks are timed of: a mode, or copies alone. The attributes are those of `ortbench.worker.modes.base.Mode`."""
 
     name: str
     per_call: int
-    whole: str
-    parts: tuple[str, ...]
+    call_name: str
+    part_names: tuple[str, ...]
 
     @property
     def bytes_in(self) -> int | None: ...
@@ -122,43 +122,43 @@ class Timed(Protocol):
 class Ranges:
     """NVTX ranges of one mode. Where nothing listens they cost and do nothing."""
 
-    def __init__(self, mode: Timed) -> None:
-        domain = _domain()
+    def __init__(self, mode: TimedMode) -> None:
+        domain = _open_domain()
         self.listening = domain is not None  # a tool is attached that takes the ranges of this domain
-        self.shows_steps = False  # one is, and a block is open: what runs before a block's first sample has no ranges
-        self.push: Callable[[Any], object] = _nothing
-        self.pop: Callable[[], object] = _nothing
+        self.is_in_block = False  # one is, and a block is open: what runs before a block's first sample has no ranges
+        self.push: Callable[[Any], object] = _do_nothing
+        self.pop: Callable[[], object] = _do_nothing
         self.sample: dict[str, Any] = dict.fromkeys(PHASE_NAMES)  # whose payload is set before each sample
         self._block: dict[str, Any] = dict.fromkeys(PHASE_NAMES)
         if domain is None:
             return
         self.push, self.pop = domain.push_range, domain.pop_range
-        there, back = mode.bytes_in or 0, mode.bytes_out or 0
-        moved = {"h2d": there, "d2h": back, "latency": (there + back) * mode.per_call}
+        bytes_in, bytes_out = mode.bytes_in or 0, mode.bytes_out or 0
+        payloads = {"h2d": bytes_in, "d2h": bytes_out, "latency": (bytes_in + bytes_out) * mode.per_call}
         for phase in PHASE_NAMES:
-            look = {"color": COLORS[phase], "category": phase}
-            self._block[phase] = domain.get_event_attributes(message=mode.name, payload=moved.get(phase, 0), **look)
-            said = mode.whole if phase == LATENCY else phase
-            self.sample[phase] = domain.get_event_attributes(message=f"{mode.name}/{said}", payload=0, **look)
-        look = {"color": COLORS["inference"], "category": STEP}
+            style = {"color": COLORS[phase], "category": phase}
+            self._block[phase] = domain.get_event_attributes(message=mode.name, payload=payloads.get(phase, 0), **style)
+            call_name = mode.call_name if phase == LATENCY else phase
+            self.sample[phase] = domain.get_event_attributes(message=f"{mode.name}/{call_name}", payload=0, **style)
+        style = {"color": COLORS["inference"], "category": STEP}
         self._parts = [
-            domain.get_event_attributes(message=f"{mode.name}/{part}", payload=0, **look) for part in mode.parts
+            domain.get_event_attributes(message=f"{mode.name}/{part}", payload=0, **style) for part in mode.part_names
         ]
 
     @contextmanager
     def block(self, phase: str) -> Iterator[None]:
         self.push(self._block[phase])
-        self.shows_steps = self.listening
+        self.is_in_block = self.listening
         try:
             yield
         finally:
-            self.shows_steps = False
+            self.is_in_block = False
             self.pop()
 
     @contextmanager
     def part(self, number: int) -> Iterator[None]:
         """The range around a part of a call, where a tool listens; none outside of blocks. All steps of a loop are alike."""
-        if not self.shows_steps:
+        if not self.is_in_block:
             yield
             return
         attributes = self._parts[number % len(self._parts)]
@@ -170,7 +170,7 @@ class Ranges:
             self.pop()
 
 
-def _domain() -> Any:
+def _open_domain() -> Any:
     """The NVTX domain, or None: with no tool, without the nvtx package (it has no macOS build), with NVTX_DISABLE."""
     if not is_profiled():  # nvtx would find that out too, in 6 ms
         return None
@@ -181,10 +181,10 @@ def _domain() -> Any:
     if not nvtx.enabled():
         return None
     domain = nvtx.get_domain(DOMAIN)  # of another class where it thinks that no tool listens
-    return domain if isinstance(domain, nvtx.Domain) else _unasked_domain(nvtx)
+    return domain if isinstance(domain, nvtx.Domain) else _domain_of_old_tool(nvtx)
 
 
-def _unasked_domain(nvtx: Any) -> Any:
+def _domain_of_old_tool(nvtx: Any) -> Any:
     """The domain for a tool that does not know the question whether it listens, as Nsight Systems 2024.2 and older, which nvtx 0.2.12 and
     newer take for a no; None where nvtx is made otherwise."""
     try:
@@ -202,9 +202,9 @@ class Capture:
     """The range that tells a profiler what to record: ``capture``, a process range, so that no other nests in it."""
 
     def __init__(self) -> None:
-        self._domain = _domain()
+        self._domain = _open_domain()
         self.listening = self._domain is not None
-        self._end: Callable[[], object] = _nothing
+        self._end: Callable[[], object] = _do_nothing
 
     def begin(self) -> None:
         if self.listening:
@@ -215,12 +215,12 @@ class Capture:
         self._end()
 
 
-def _nothing(*_: Any) -> None:
+def _do_nothing(*_: Any) -> None:
     """No NVTX."""
 
 
 def time_block(
-    mode: Timed,
+    mode: TimedMode,
     ranges: Ranges,
     phase: str,
     n: int,
@@ -288,7 +288,7 @@ def no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def warm_up(call: TimedCall, count: int | None, budget_ns: int, taken: Sequence[int] = ()) -> float | None:
+def warm_up(call: TimedCall, count: int | None, budget_ns: int, earlier: Sequence[int] = ()) -> float | None:
     """Run a phase of a mode, and say what one run takes: the median of the later half, ns; None without any.
 
     Without a `count` as many runs as fill what is left of the budget, and no fewer than tell how long one takes; what earlier
@@ -299,12 +299,12 @@ def warm_up(call: TimedCall, count: int | None, budget_ns: int, taken: Sequence[
     if count is not None:
         least, most, budget_ns = count, count, 0
     else:
-        times += taken
-        budget_ns = max(budget_ns, _TELLING_NS - sum(taken))
+        times += earlier
+        budget_ns = max(budget_ns, _TELLING_NS - sum(earlier))
         least, most = 1, _MAX_WARMUP
     spent = 0
     while len(times) < least or (spent < budget_ns and len(times) < most):
-        times.append(took(run, a, b))
+        times.append(time_call(run, a, b))
         spent += times[-1]
     if not times:
         return None

@@ -19,7 +19,7 @@ from ortbench.features.suite.report import across_eps
 from ortbench.gates.checks import check_alone
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.gates.stored import check_stored
-from ortbench.model.protocol import HeldOutputs
+from ortbench.model.protocol import OutputComparison
 from ortbench.model.result import Result
 from ortbench.report.comparison import build, build_sides
 from ortbench.report.markdown import markdown
@@ -36,7 +36,7 @@ def distance(name: str = "y", **figures: float | None) -> Any:
     return {"name": name, "max_error": 0.1, "mean_error": 0.01, "sqnr": 40.0, "cosine": 0.999, "top1": None, **figures}
 
 
-def held(differs: str | None = "3 of 4 values of output y differ", relative: float | None = 0.01) -> HeldOutputs:
+def held(differs: str | None = "3 of 4 values of output y differ", relative: float | None = 0.01) -> OutputComparison:
     return {"differs": differs, "relative": relative, "accepts": "--rtol 0.02", "distances": [distance()]}
 
 

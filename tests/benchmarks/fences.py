@@ -25,7 +25,7 @@ from ortbench.model.modes import READBACK, RESIDENT, RUN, SYNCHRONIZE
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.sync import Known, Sync, Syncs
+from ortbench.worker.proofs.sync import ProofResult, Sync, Syncs
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.session import Model
 from tests.refdevice import HONESTY, build
@@ -88,11 +88,12 @@ def _judge(mode: BoundMode, model: Model, cell: str, right: int, times: int) -> 
     early, late = (sum(kinds[kind] for kind in them) for them in (KINDS[:right], KINDS[right + 1 :]))
     _row("proof", cell, (early, times if right else 0), (late, times), time.perf_counter() - start, times)
 
-    work_ns = round(median(sync.known.work_ns for sync in proved if sync.known is not None))
+    work_ns = round(median(sync.proof.work_ns for sync in proved if sync.proof is not None))
     for step, holds in (("confirmation", _confirmed), ("at the end", _still_waits)):
         start = time.perf_counter()
         taken = [
-            sum(holds(mode, model, Known(kind, True, work_ns)) for _ in range(times)) for kind in KINDS[: right + 1]
+            sum(holds(mode, model, ProofResult(kind, True, work_ns)) for _ in range(times))
+            for kind in KINDS[: right + 1]
         ]
         wrong = sum(taken[:right]), right * times
         _row(step, cell, wrong, (times - taken[right], times), time.perf_counter() - start, (right + 1) * times)
@@ -109,18 +110,18 @@ def prove(mode: BoundMode) -> Sync:
     return mode._prove_run()
 
 
-def _confirmed(mode: BoundMode, model: Model, known: Known) -> bool:
+def _confirmed(mode: BoundMode, model: Model, known: ProofResult) -> bool:
     """Whether a sync that is taken for known is confirmed."""
     model.syncs = Syncs()
     model.syncs._known["run"] = known
-    return model.syncs.confirmed("run", mode.run_to_prove()) is not None
+    return model.syncs.confirm("run", mode.run_to_prove()) is not None
 
 
-def _still_waits(mode: BoundMode, _model: Model, known: Known) -> bool:
+def _still_waits(mode: BoundMode, _model: Model, known: ProofResult) -> bool:
     """Whether a sync that is taken for proved passes as one that waits when it is tried again."""
     work = mode.run_to_prove()
     wait = work.token if known.kind == READBACK else dict(work.candidates)[known.kind]
-    return not work.trial(known.work_ns).returns_early(wait)
+    return not work.make_trial(known.work_ns).returns_early(wait)
 
 
 if __name__ == "__main__":

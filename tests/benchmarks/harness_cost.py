@@ -144,7 +144,7 @@ import time
 from types import SimpleNamespace
 from ortbench.worker import timing
 
-mode = SimpleNamespace(name="device", bytes_in=0, bytes_out=0, per_call=1, whole="latency", parts=("step",), phases=lambda: {"latency": (lambda a, b: None, None, None)})
+mode = SimpleNamespace(name="device", bytes_in=0, bytes_out=0, per_call=1, call_name="latency", part_names=("step",), phases=lambda: {"latency": (lambda a, b: None, None, None)})
 ranges = timing.Ranges(mode)
 best = float("inf")
 for _ in range(50):

@@ -150,7 +150,7 @@ def _named_mode(name: str, model: session.Model, data: first_run.Data, request: 
         mode = make_mode(name, model, data)
         outputs.check_outputs(mode, request.rtol, request.atol)
         samples = timing.time_block(mode, timing.Ranges(mode), LATENCY, 50, 10)
-        wrong = outputs.differences(mode, request.rtol, request.atol)
+        wrong = outputs.find_difference(mode, request.rtol, request.atol)
     except Unsupported as error:
         return {"median_ns": None, "sync": None, "wrong": None, "reason": str(error)}
     except OrtbenchError as error:
@@ -294,12 +294,12 @@ def _in_turns(pair: CopyPair, way: str, plain: Callable[[], None], seconds: floa
     ours: list[int] = []
     theirs: list[int] = []
     plain()
-    n = max(1, min(50, round(2e7 / max(timing.took(plain), 1))))
+    n = max(1, min(50, round(2e7 / max(timing.time_call(plain), 1))))
     end = time.perf_counter() + seconds
     while not ours or time.perf_counter() < end:
         ours += timing.time_block(pair, ranges, way, n, 1)
         plain()
-        theirs += [timing.took(plain) for _ in range(n)]
+        theirs += [timing.time_call(plain) for _ in range(n)]
     return median(ours), median(theirs)
 
 

@@ -329,7 +329,7 @@ def test_of_a_model_in_ort_format_the_placement_is_not_known(tmp_path: Path) -> 
 
 
 def test_nodes_without_a_name_get_the_one_that_a_profile_has_for_them(folder: Path) -> None:
-    content = looks_graph.with_names(str(folder / "branch.onnx"))
+    content = looks_graph.name_nodes(str(folder / "branch.onnx"))
     assert content is not None
     graph = onnx.load_from_string(content).graph
     assert [node.name for node in graph.node] == ["Relu_0", "If_1", "Sigmoid_2"]
@@ -345,11 +345,11 @@ def test_names_that_several_nodes_have_are_told_apart_and_others_are_left_alone(
     for index, node in enumerate(model.graph.node):
         node.name = ("same", "same", "Relu_1", "c", "", "e", "f", "g", "h")[index]
     onnx.save(model, tmp_path / "m.onnx")
-    content = looks_graph.with_names(str(tmp_path / "m.onnx"))
+    content = looks_graph.name_nodes(str(tmp_path / "m.onnx"))
     assert content is not None
     assert [node.name for node in onnx.load_from_string(content).graph.node] == [
         "same", "Add_1", "Relu_1", "c", "Reshape_3", "e", "f", "g", "h",
     ]  # fmt: skip
     (tmp_path / "named.onnx").write_bytes(content)
-    assert looks_graph.with_names(str(tmp_path / "named.onnx")) is None
-    assert looks_graph.with_names(str(MODELS / "README.md")) is None
+    assert looks_graph.name_nodes(str(tmp_path / "named.onnx")) is None
+    assert looks_graph.name_nodes(str(MODELS / "README.md")) is None

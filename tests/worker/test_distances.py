@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from ortbench.worker.proofs import outputs
-from ortbench.worker.proofs.outputs import compared, moved
+from ortbench.worker.proofs.outputs import compare_outputs, error_metrics
 
 NOTHING = {"max_error": None, "mean_error": None, "sqnr": None, "cosine": None, "top1": None}
 
 
 def figures(got: Any, reference: Any, name: str = "y") -> dict[str, Any]:
-    found: dict[str, Any] = {**moved(name, got, reference)}
+    found: dict[str, Any] = {**error_metrics(name, got, reference)}
     assert found.pop("name") == name
     return found
 
@@ -110,15 +110,15 @@ def test_top1_agreement_of_scores(got: Any, reference: Any, name: str, share: fl
 def test_all_outputs_count() -> None:
     near, far = array(1, 2.02), array(1, 4)
     base = array(1, 2)
-    found = compared([("a", base, base), ("b", near, base), ("c", base, base)], None, None)
+    found = compare_outputs([("a", base, base), ("b", near, base), ("c", base, base)], None, None)
     assert found["differs"] is not None
     assert found["differs"].startswith("1 of 2 values of output b differ")
     assert found["relative"] == pytest.approx(0.01, rel=1e-3)
     assert (found["accepts"] or "").startswith("--rtol 0.0")
     assert [it["name"] for it in found["distances"]] == ["a", "b", "c"]
-    assert compared([("b", near, base), ("c", far, base)], None, None)["relative"] == pytest.approx(1.0)
+    assert compare_outputs([("b", near, base), ("c", far, base)], None, None)["relative"] == pytest.approx(1.0)
     whole = [("b", near, base), ("n", array(1, dtype=np.int64), array(2, dtype=np.int64))]
-    assert compared(whole, None, None)["relative"] is None  # of integers nobody can tell
-    assert compared([("b", near, base)], 0.02, None) == {
-        "differs": None, "relative": 0.0, "accepts": None, "distances": [moved("b", near, base)],
+    assert compare_outputs(whole, None, None)["relative"] is None  # of integers nobody can tell
+    assert compare_outputs([("b", near, base)], 0.02, None) == {
+        "differs": None, "relative": 0.0, "accepts": None, "distances": [error_metrics("b", near, base)],
     }  # fmt: skip

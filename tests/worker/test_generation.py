@@ -22,7 +22,7 @@ from ortbench.worker.loops import data, generation
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.loops.modes import make_loop
-from ortbench.worker.proofs.outputs import check_outputs, differences
+from ortbench.worker.proofs.outputs import check_outputs, find_difference
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model
 from tests.decoders import (
@@ -94,7 +94,7 @@ def check_loop(mode: LoopMode, model: Model, loop: LoopData, count: int, wanted:
         np.testing.assert_allclose(got, logits[:, -got.shape[1] :], rtol=1e-4, atol=1e-5)
     call, a, b = mode.phases()[LATENCY]
     call(a, b)
-    assert differences(mode, None, None) is None
+    assert find_difference(mode, None, None) is None
     assert mode._chosen is not None
     assert mode._chosen.tolist() == wanted.tokens.tolist()
     for pair, state in zip(loop.pairs, mode.state(count - 1), strict=True):

@@ -17,8 +17,8 @@ from onnx import numpy_helper
 
 from ortbench.core.errors import BadInput, Unsupported
 from ortbench.plan.target import Inputs
-from ortbench.worker.inputs.arrays import default_range, expected, make, random_array, resolve_shapes
-from ortbench.worker.inputs.files import load
+from ortbench.worker.inputs.arrays import default_range, load_expected, make_arrays, random_array, resolve_shapes
+from ortbench.worker.inputs.files import load_arrays
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.session.tensors import Array, TensorSpec
 from tests.conftest import MODELS
@@ -294,7 +294,7 @@ def test_strings_are_short_texts() -> None:
 
 def test_make_follows_the_request() -> None:
     request = Inputs(dims={"batch": 2}, ranges={"mask": (1.0, 1.0)}, seed=3)
-    arrays, guessed, ranges = make(IDS, request, {"ids": 40})
+    arrays, guessed, ranges = make_arrays(IDS, request, {"ids": 40})
     assert {name: array.shape for name, array in arrays.items()} == {"ids": (2, 1), "mask": (2, 1)}
     assert guessed == ["length"]
     assert ranges == {"ids": (0, 39), "mask": (1.0, 1.0)}
@@ -303,7 +303,7 @@ def test_make_follows_the_request() -> None:
 
 def test_make_is_the_same_for_the_same_seed() -> None:
     inputs = [spec("a", 50), spec("b", 50)]
-    first, second, other = (make(inputs, Inputs(seed=seed), {})[0] for seed in (5, 5, 6))
+    first, second, other = (make_arrays(inputs, Inputs(seed=seed), {})[0] for seed in (5, 5, 6))
     assert all(np.array_equal(first[name], second[name]) for name in first)
     assert not any(np.array_equal(first[name], other[name]) for name in first)
     assert not np.array_equal(first["a"], first["b"])
@@ -311,7 +311,7 @@ def test_make_is_the_same_for_the_same_seed() -> None:
 
 def test_a_range_for_no_input() -> None:
     with refused("--range x: the model has no such input"):
-        make(IDS, Inputs(ranges={"x": (0, 1)}), {})
+        make_arrays(IDS, Inputs(ranges={"x": (0, 1)}), {})
 
 
 @pytest.mark.parametrize(
@@ -324,12 +324,12 @@ def test_a_range_for_no_input() -> None:
 )
 def test_files_say_it_all(option: str, request_: Inputs) -> None:
     with refused(f"{option} cannot be combined with --input: the files say it all"):
-        make(IDS, request_, {})
+        make_arrays(IDS, request_, {})
 
 
 def test_inputs_that_are_not_tensors() -> None:
     with pytest.raises(Unsupported, match="only tensors, and sequences and optionals of them, can be run"):
-        make([TensorSpec("x", "map(int64,tensor(float))", ())], Inputs(), {})
+        make_arrays([TensorSpec("x", "map(int64,tensor(float))", ())], Inputs(), {})
 
 
 # Files
@@ -343,7 +343,7 @@ def test_npz(tmp_path: Path) -> None:
     path = tmp_path / "in.npz"
     x = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
     np.savez(path, y=np.array(7), x=x)
-    arrays = load(path, [X, Y], "input")
+    arrays = load_arrays(path, [X, Y], "input")
     assert list(arrays) == ["x", "y"]
     assert np.array_equal(arrays["x"], x)
     assert arrays["x"].flags.c_contiguous
@@ -352,13 +352,13 @@ def test_npz(tmp_path: Path) -> None:
 
 def test_npz_as_request(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=np.ones((2, 3), np.float32))
-    arrays, guessed, ranges = make([X], Inputs(path=str(tmp_path / "in.npz")), {})
+    arrays, guessed, ranges = make_arrays([X], Inputs(path=str(tmp_path / "in.npz")), {})
     assert (arrays["x"].tolist(), guessed, ranges) == ([[1, 1, 1], [1, 1, 1]], [], {})
 
 
 def test_npz_of_a_model_in_the_repository() -> None:
     wanted = [spec(name, "batch", "sequence", element="int64") for name in IDS_AND_TYPES]
-    arrays = load(MODELS / "transformer_ids.inputs.npz", wanted, "input")
+    arrays = load_arrays(MODELS / "transformer_ids.inputs.npz", wanted, "input")
     assert {name: array.shape for name, array in arrays.items()} == dict.fromkeys(IDS_AND_TYPES, (2, 16))
 
 
@@ -368,7 +368,7 @@ IDS_AND_TYPES = ("input_ids", "token_type_ids", "attention_mask")
 @pytest.mark.parametrize("array", [np.array(["a", "ü"]), np.array(["a", "ü"], dtype="U9")])
 def test_npz_of_strings(tmp_path: Path, array: Array) -> None:
     np.savez(tmp_path / "in.npz", s=array)
-    loaded = load(tmp_path / "in.npz", [spec("s", 2, element="string")], "input")["s"]
+    loaded = load_arrays(tmp_path / "in.npz", [spec("s", 2, element="string")], "input")["s"]
     assert (loaded.dtype, loaded.tolist()) == (np.dtype(object), ["a", "ü"])
 
 
@@ -390,7 +390,7 @@ def test_npz_with_other_names(tmp_path: Path, arrays: dict[str, Array], message:
     path = tmp_path / "in.npz"
     np.savez(path, **arrays)  # type: ignore[arg-type]
     with refused(f"{path} {message}"):
-        load(path, [X, Y], "input")
+        load_arrays(path, [X, Y], "input")
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_npz_that_does_not_fit(tmp_path: Path, array: Array, message: str) -> No
     path = tmp_path / "in.npz"
     np.savez(path, x=array)
     with pytest.raises(BadInput, match=f"^{re.escape(str(path))}:? {re.escape(message)}$"):
-        load(path, [X], "input")
+        load_arrays(path, [X], "input")
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", pickle.dumps({"x": 1})], ids=["empty", "text", "pickle"])
@@ -416,7 +416,7 @@ def test_not_an_npz(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "in.npz"
     path.write_bytes(content)
     with pytest.raises(BadInput, match=f"^{re.escape(str(path))} is not an .npz file"):
-        load(path, [X], "input")
+        load_arrays(path, [X], "input")
 
 
 class Trap:
@@ -432,7 +432,7 @@ def test_pickled_arrays_are_not_loaded(tmp_path: Path) -> None:
     path = tmp_path / "in.npz"
     np.savez(path, x=np.array([Trap()], dtype=object))
     with pytest.raises(BadInput, match=f"^{re.escape(str(path))} is not an .npz file"):
-        load(path, [spec("x", 1, element="string")], "input")
+        load_arrays(path, [spec("x", 1, element="string")], "input")
     assert not Trap.sprung
 
 
@@ -443,7 +443,7 @@ def write_folder(folder: Path, kind: str, arrays: Sequence[Array]) -> None:
 
 def test_folder_of_protobufs(tmp_path: Path) -> None:
     write_folder(tmp_path, "input", [np.ones((2, 3), np.float32), np.array(7)])
-    arrays = load(tmp_path, [X, Y], "input")
+    arrays = load_arrays(tmp_path, [X, Y], "input")
     assert arrays["x"].tolist() == [[1, 1, 1], [1, 1, 1]]
     assert (arrays["y"].shape, arrays["y"].tolist()) == ((), 7)
 
@@ -452,7 +452,7 @@ def test_folder_of_protobufs(tmp_path: Path) -> None:
 def test_folder_of_every_dtype(tmp_path: Path, element: str) -> None:
     array = random(element, (2, 3), 0, 1)
     write_folder(tmp_path, "input", [array])
-    loaded = load(tmp_path, [spec("x", 2, 3, element=element)], "input")["x"]
+    loaded = load_arrays(tmp_path, [spec("x", 2, 3, element=element)], "input")["x"]
     assert loaded.dtype == array.dtype
     assert loaded.tolist() == array.tolist()
 
@@ -460,35 +460,35 @@ def test_folder_of_every_dtype(tmp_path: Path, element: str) -> None:
 def test_folder_that_misses_files(tmp_path: Path) -> None:
     write_folder(tmp_path, "input", [np.ones((2, 3), np.float32)])
     with refused(f"{tmp_path} has no input_1.pb; the model has 2 input(s)"):
-        load(tmp_path, [X, Y], "input")
+        load_arrays(tmp_path, [X, Y], "input")
     with refused(f"{tmp_path} has no output_0.pb; the model has 1 output(s)"):
-        load(tmp_path, [X], "output")
+        load_arrays(tmp_path, [X], "output")
 
 
 def test_folders_that_do_not_fit(tmp_path: Path) -> None:
     write_folder(tmp_path, "input", [np.ones((2, 3)), np.array(7)])
     with pytest.raises(BadInput, match=r"x is float64, the model wants float32$"):
-        load(tmp_path, [X, Y], "input")
+        load_arrays(tmp_path, [X, Y], "input")
     with pytest.raises(BadInput, match=r"has one file too many, input_1\.pb; the model has 1 input\(s\)$"):
-        load(tmp_path, [X], "input")
+        load_arrays(tmp_path, [X], "input")
     path = tmp_path / "input_0.pb"
     path.write_bytes(b"\xff\xff\xff not a tensor")
     with pytest.raises(BadInput, match=f"^{re.escape(str(path))} is not a tensor in ONNX format: "):
-        load(tmp_path, [X, Y], "input")
+        load_arrays(tmp_path, [X, Y], "input")
 
 
 def test_expected_outputs(tmp_path: Path) -> None:
     folder, other = tmp_path / "set", tmp_path / "other.npz"
     folder.mkdir()
     write_folder(folder, "input", [np.zeros((1, 3), np.float32)])
-    assert expected(Inputs(), [X]) is None
-    assert expected(Inputs(path=str(folder)), [X]) is None
+    assert load_expected(Inputs(), [X]) is None
+    assert load_expected(Inputs(path=str(folder)), [X]) is None
     write_folder(folder, "output", [np.ones((1, 3), np.float32)])
     np.savez(other, x=np.full((1, 3), 2, np.float32))
-    beside = expected(Inputs(path=str(folder)), [X])
+    beside = load_expected(Inputs(path=str(folder)), [X])
     assert beside is not None
     assert beside["x"].tolist() == [[1, 1, 1]]
-    named = expected(Inputs(path=str(folder), expect=str(other)), [X])
+    named = load_expected(Inputs(path=str(folder), expect=str(other)), [X])
     assert named is not None
     assert named["x"].tolist() == [[2, 2, 2]]
 
@@ -574,7 +574,7 @@ def test_index_sizes_need_integer_inputs_and_a_model(tmp_path: Path) -> None:
 def test_indices_of_random_inputs_are_valid() -> None:
     inputs = [spec(name, "batch", "sequence", element="int64") for name in IDS_AND_TYPES]
     path = str(MODELS / "transformer_ids.onnx")
-    arrays, _, _ = make(inputs, Inputs(dims={"batch": 20, "sequence": 128}), index_sizes(path, inputs))
+    arrays, _, _ = make_arrays(inputs, Inputs(dims={"batch": 20, "sequence": 128}), index_sizes(path, inputs))
     limits = {name: (int(array.min()), int(array.max())) for name, array in arrays.items()}
     assert limits == {"input_ids": (0, 499), "token_type_ids": (0, 1), "attention_mask": (0, 1)}
     assert math.prod(arrays["input_ids"].shape) == 2560
@@ -585,7 +585,7 @@ def test_files_that_are_nearly_npz(tmp_path: Path) -> None:
     one = tmp_path / "one.npy"
     np.save(one, np.zeros(1000, np.float32))
     with pytest.raises(BadInput, match="holds one array"):
-        load(one, spec, "input")
+        load_arrays(one, spec, "input")
     whole = tmp_path / "whole.npz"
     np.savez_compressed(whole, x=np.random.default_rng(0).random(1000).astype(np.float32))
     content = bytearray(whole.read_bytes())
@@ -594,14 +594,14 @@ def test_files_that_are_nearly_npz(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.npz"
         path.write_bytes(data)
         with pytest.raises(BadInput, match=r"is not an \.npz file"):
-            load(path, spec, "input")
+            load_arrays(path, spec, "input")
 
 
 def test_an_npz_holds_dtypes_that_numpy_has_not(tmp_path: Path) -> None:
     spec = TensorSpec("x", "tensor(bfloat16)", (3,))
     array = np.array([1.0, -2.5, 0.125]).astype(spec.dtype)
     np.savez(tmp_path / "x.npz", x=array)
-    read = load(tmp_path / "x.npz", [spec], "input")["x"]
+    read = load_arrays(tmp_path / "x.npz", [spec], "input")["x"]
     assert read.dtype == spec.dtype
     assert read.tolist() == array.tolist()
 

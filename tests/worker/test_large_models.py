@@ -52,8 +52,8 @@ def cpu_time(graph: onnx.GraphProto) -> float:
     gc.collect()
     gc.disable()  # what it takes depends on what other tests left
     start = time.process_time()
-    nodes, _ = looks_graph.nodes_of(model, ())
-    looks_graph.content(model)
+    nodes, _ = looks_graph.flatten_nodes(model, ())
+    looks_graph.model_content(model)
     placed = [replace(it, ep="Other" if at % 3 else "CPUExecutionProvider") for at, it in enumerate(nodes)]
     layout(placed)
     timed = [Timed(it.name, it.op, "EP", at, it.inside, (1,), 4, (), ()) for at, it in enumerate(nodes)]

@@ -266,7 +266,7 @@ def test_workers_that_were_paused_end_in_order_too(trace: Tracer, real_library: 
 _LISTENING = """
 from types import SimpleNamespace
 from ortbench.worker.timing import Ranges
-print(Ranges(SimpleNamespace(name="device", bytes_in=1, bytes_out=2, per_call=1, whole="latency", parts=())).listening)
+print(Ranges(SimpleNamespace(name="device", bytes_in=1, bytes_out=2, per_call=1, call_name="latency", part_names=())).listening)
 """
 
 

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-from ortbench.worker.inputs.model_file import random_nodes, sentence
+from ortbench.worker.inputs.model_file import random_nodes, random_nodes_note
 from tests.conftest import MODELS, ortbench
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "f" : 1, "com.microsoft" : 1]>'
@@ -59,9 +59,9 @@ def test_inside_subgraphs_and_functions() -> None:
 
 
 def test_what_is_no_model_has_none(tmp_path: Path) -> None:
-    assert sentence(str(MODELS / "tiny.onnx")) == ""
-    assert sentence(str(tmp_path / "m.ort")) == ""
-    assert sentence(str(tmp_path / "missing.onnx")) == ""
+    assert random_nodes_note(str(MODELS / "tiny.onnx")) == ""
+    assert random_nodes_note(str(tmp_path / "m.ort")) == ""
+    assert random_nodes_note(str(tmp_path / "missing.onnx")) == ""
 
 
 def test_many_are_counted(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_many_are_counted(tmp_path: Path) -> None:
     onnx.save(
         model(f"(float[4] x) => (float[4] y) {{ {many} y = Sum(n0, n1, n2, n3, n4, n5, n6) }}"), tmp_path / "m.onnx"
     )
-    assert "'n4' and 2 more (" in sentence(str(tmp_path / "m.onnx"))
+    assert "'n4' and 2 more (" in random_nodes_note(str(tmp_path / "m.onnx"))
 
 
 def test_a_seed_makes_sessions_begin_alike_and_not_their_runs() -> None:

@@ -346,13 +346,13 @@ def test_a_run_that_waits_is_taken_though_what_its_outputs_take_to_read_varies_b
             )
             self.is_cold = False
 
-        def steadier(self) -> Callable[[], None]:
+        def make_steadier_readback(self) -> Callable[[], None]:
             self.to_pageable = False
             return self.readback
 
     device = Large(194 * US, run_leaves=0, launch_cost=30 * US, token_cost=14 * US, cold=30 * US)
-    for steadier in (None, device.steadier):
-        found = prove(device.to_prove()._replace(steadier=steadier))
+    for steadier in (None, device.make_steadier_readback):
+        found = prove(device.to_prove()._replace(make_steadier_readback=steadier))
         assert found.wait != device.readback, found.how
     assert found.kind == RUN
 
@@ -408,7 +408,7 @@ def test_a_known_sync_is_confirmed_with_a_part_of_the_runs(kind: str, work: int)
 def test_what_returned_early_elsewhere_is_not_taken_here() -> None:
     syncs, device = Syncs(), waiting(RUN, MS)
     assert syncs.prove("run", device.to_prove()).kind == RUN
-    with syncs.without("run", [RUN]):
+    with syncs.excluding("run", [RUN]):
         assert syncs.prove("run", device.to_prove()).kind == SYNCHRONIZE
     assert syncs.prove("run", device.to_prove()).kind == RUN
 
@@ -417,10 +417,10 @@ def test_a_device_that_now_and_then_keeps_up_with_the_host_leaves_work_in_most_t
     """In the fastest trial nothing is left, in the others most of it."""
     idle, launched = [[20 * US] * 5], [MS] * 5
     left = [0, 2 * MS, 2 * MS, 2 * MS, 2 * MS]
-    assert Readings(idle, [launched, [MS + it + 20 * US for it in left]]).is_usually_left()
-    assert Readings(idle, [launched, [MS + it + 20 * US for it in left]]).left() <= 0
+    assert Readings(idle, [launched, [MS + it + 20 * US for it in left]]).is_usually_unfinished()
+    assert Readings(idle, [launched, [MS + it + 20 * US for it in left]]).rest_ns() <= 0
     held_up = [2 * MS, 0, 0, 0, 2 * MS]  # a host behind a sync that waits
-    assert not Readings(idle, [launched, [MS + it + 20 * US for it in held_up]]).is_usually_left()
+    assert not Readings(idle, [launched, [MS + it + 20 * US for it in held_up]]).is_usually_unfinished()
 
 
 @pytest.mark.parametrize("work", [5 * US, 50 * US, MS, 30 * MS, 2_000 * MS])

@@ -23,7 +23,7 @@ from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import BoundTensor
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
-from ortbench.worker.timing import COLORS, HostTime, Ranges, Split, TimedCall, time_block
+from ortbench.worker.timing import COLORS, HostTime, Ranges, SplitCall, TimedCall, time_block
 
 INFERENCE_NS, RANGE_NS = 10_000, 7
 TIMES_NS = {"latency": INFERENCE_NS, "h2d": 100, "inference": INFERENCE_NS, "d2h": 1_000}
@@ -311,7 +311,7 @@ class SplitMode(ScriptedMode):
 
         return {**super().phases(), "inference": (synced, BINDING, OPTIONS)}
 
-    def enqueues(self) -> dict[str, Split]:
+    def enqueues(self) -> dict[str, SplitCall]:
         launch, wait = self._parts()
         return {"inference": ((launch, BINDING, OPTIONS), wait)}
 

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from ortbench.worker.modes.make import HostAccessibleMode, ResidentMode
-from ortbench.worker.proofs.in_place import ZeroCopy, all_of, alone, prove_alone, prove_zero_copy, verdict
+from ortbench.worker.proofs.in_place import (
+    ZeroCopy,
+    combine_verdicts,
+    judge_difference,
+    judge_run_time,
+    prove_by_copy_times,
+    prove_zero_copy,
+)
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.timing import TimedCall
 
@@ -32,11 +39,11 @@ US = 1_000
     ],
 )
 def test_thresholds(extra: float, copies: float, noise: float, proved: bool) -> None:
-    assert verdict(extra, copies, noise).verified is proved
+    assert judge_difference(extra, copies, noise).verified is proved
 
 
 def test_what_is_said_of_a_proof() -> None:
-    assert verdict(-1_234.0, 150_000.0, 2_000.0) == ZeroCopy(
+    assert judge_difference(-1_234.0, 150_000.0, 2_000.0) == ZeroCopy(
         True,
         "the outputs are at the bound addresses; in a short check before the measurement an inference took 1.23 µs less than with device-resident; "
         "copies in and out would take 150 µs",
@@ -44,7 +51,7 @@ def test_what_is_said_of_a_proof() -> None:
 
 
 def test_what_is_said_of_a_copy_inside_the_run() -> None:
-    assert verdict(140_000.0, 150_000.0, 2_000.0) == ZeroCopy(
+    assert judge_difference(140_000.0, 150_000.0, 2_000.0) == ZeroCopy(
         False,
         "the outputs are at the bound addresses, but in a short check before the measurement an inference took 140 µs longer than with device-resident; "
         "copies in and out would take 150 µs",
@@ -52,7 +59,7 @@ def test_what_is_said_of_a_copy_inside_the_run() -> None:
 
 
 def test_what_is_said_when_noise_hides_a_copy() -> None:
-    assert verdict(100.0, 3_000.0, 2_000.0) == ZeroCopy(
+    assert judge_difference(100.0, 3_000.0, 2_000.0) == ZeroCopy(
         False,
         "the outputs are at the bound addresses, but a copy would not show in noise of 2.00 µs; "
         "in a short check before the measurement an inference took 100 ns longer than with device-resident; copies in and out would take 3.00 µs",
@@ -60,8 +67,8 @@ def test_what_is_said_when_noise_hides_a_copy() -> None:
 
 
 def test_a_copy_is_named_before_the_noise_where_it_stands_out_of_it() -> None:
-    assert "noise" not in verdict(9_000.0, 3_000.0, 9_000.0).how
-    assert "noise" in verdict(8_999.0, 3_000.0, 9_000.0).how
+    assert "noise" not in judge_difference(9_000.0, 3_000.0, 9_000.0).how
+    assert "noise" in judge_difference(8_999.0, 3_000.0, 9_000.0).how
 
 
 def test_as_data() -> None:
@@ -194,15 +201,15 @@ def test_in_host_memory_the_addresses_are_proof() -> None:
     ],
 )
 def test_a_run_that_is_shorter_than_a_copy_has_none(run: int, h2d: int, d2h: int, proved: bool) -> None:
-    assert alone(run, h2d, d2h, "used").verified is proved
+    assert judge_run_time(run, h2d, d2h, "used").verified is proved
 
 
 def test_what_is_said_of_a_run_without_room_for_copies() -> None:
-    assert alone(1_250_000, 1_700_000, 1_690_000, "used") == ZeroCopy(
+    assert judge_run_time(1_250_000, 1_700_000, 1_690_000, "used") == ZeroCopy(
         True,
         "used; in a short check before the measurement an inference took 1.25 ms, copying in 1.70 ms, copying out 1.69 ms",
     )
-    assert alone(9_000, 500, 500, "used") == ZeroCopy(
+    assert judge_run_time(9_000, 500, 500, "used") == ZeroCopy(
         False,
         "used, but a copy inside the EP cannot be excluded; in a short check before the measurement an inference took 9.00 µs, copying in 500 ns, copying out 500 ns, and "
         "there is no other memory to compare it with",
@@ -212,14 +219,14 @@ def test_what_is_said_of_a_run_without_room_for_copies() -> None:
 def test_the_least_of_each_time_counts() -> None:
     clock = Clock()
     copies = clock.taking(300 * US, 100 * US, 300 * US), clock.taking(100 * US)
-    found = prove_alone(ScriptedShared(clock.taking(500 * US, 90 * US, 500 * US)), copies, "seen", clock)
+    found = prove_by_copy_times(ScriptedShared(clock.taking(500 * US, 90 * US, 500 * US)), copies, "seen", clock)
     assert found.how.startswith("the outputs are at the bound addresses and seen")
     assert "copying in 100 µs, copying out 100 µs" in found.how
     other = ScriptedShared(clock.taking(1), same=False)
-    assert not prove_alone(other, copies, "seen", clock).addresses
+    assert not prove_by_copy_times(other, copies, "seen", clock).addresses
 
 
 def test_one_part_that_is_not_proved_counts_for_all() -> None:
     yes, no = ZeroCopy(True, "yes"), ZeroCopy(False, "no", addresses=False)
-    assert all_of([yes, yes]) == ZeroCopy(True, "yes; yes")
-    assert all_of([yes, no]) == no
+    assert combine_verdicts([yes, yes]) == ZeroCopy(True, "yes; yes")
+    assert combine_verdicts([yes, no]) == no

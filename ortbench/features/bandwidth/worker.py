@@ -54,8 +54,8 @@ class CopyPair:
 
     name = "bandwidth"
     per_call = 1
-    whole = LATENCY
-    parts: tuple[str, ...] = ()
+    call_name = LATENCY
+    part_names: tuple[str, ...] = ()
     sync = Sync(RUN, None, 0, "the data are in host memory when the copy returns, which is checked")
 
     def __init__(self, size: int, memory: Memory, shared: EpDeviceMemory | None, seed: int) -> None:

@@ -69,7 +69,9 @@ def program(state: State, mode: str) -> protocol.Program:
                 for name in loop.feeds[0]
             },
             "gives": [[list(array.shape) for array in step] for step in loop.outputs],
-            "given": [] if opened.request.path is None else [*files.load_some(Path(opened.request.path), model.inputs)],
+            "given": []
+            if opened.request.path is None
+            else [*files.load_some_arrays(Path(opened.request.path), model.inputs)],
             "left_to_ort": isinstance(made, BoundLoop) and made.left_to_ort,
         }
     return found
@@ -168,7 +170,7 @@ def _memory(place: Place, mode: str) -> str:
 
 
 def _wait(sync: Sync) -> protocol.ProgramWait:
-    return {"kind": sync.kind, "by_token": sync.known is not None and sync.known.by_token}
+    return {"kind": sync.kind, "by_token": sync.proof is not None and sync.proof.is_token_ordered}
 
 
 def _step_input(array: Array, filled: str | None) -> protocol.StepInput:

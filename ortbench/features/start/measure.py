@@ -32,7 +32,7 @@ from ortbench.measure.noise import Meter
 from ortbench.measure.process import own_folder
 from ortbench.measure.schedule import Block, OneByOne, Series
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_MEMORY, START_PARTS
-from ortbench.model.protocol import HeldOutputs, Opened, Prepared, Program, Samples, Saved
+from ortbench.model.protocol import Opened, OutputComparison, Prepared, Program, Samples, Saved
 from ortbench.model.schema import Machine
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
@@ -222,7 +222,7 @@ class StartConfiguration(Configuration):
         self.result.part["program"] = source
         with temporary_folder() as folder:
             self.last = self._start(Path(folder))
-            held: HeldOutputs = self.ask("hold_outputs", folder=folder)
+            held: OutputComparison = self.ask("compare_saved_outputs", folder=folder)
         if held["differs"] is not None:
             raise Unsupported(f"a fresh process gives other outputs than the worker: {held['differs']}")
 

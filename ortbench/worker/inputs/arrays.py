@@ -13,7 +13,7 @@ import numpy as np
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import STEP, names_in, value_of
 from ortbench.plan.target import Inputs
-from ortbench.worker.inputs.files import load
+from ortbench.worker.inputs.files import load_arrays
 from ortbench.worker.session.tensors import TO_FREE, Array, TensorSpec, Value
 
 _LARGEST = 2**63 - 1  # that a dimension's size can be
@@ -38,27 +38,27 @@ def resolve_shapes(
         if name not in names:
             raise BadInput(f"--shape {name}: the model has no such input; it has {', '.join(names)}")
     symbols = {dim for spec in inputs for dim in spec.dims if isinstance(dim, str)}
-    places = {place_of(spec, axis): dim for spec in inputs for axis, dim in enumerate(spec.dims) if dim in symbols}
+    labels = {axis_label(spec, axis): dim for spec in inputs for axis, dim in enumerate(spec.dims) if dim in symbols}
     for name in dims:
-        if name not in symbols and name not in places:
-            lacks = (
+        if name not in symbols and name not in labels:
+            reason = (
                 f"no such symbolic dimension; it has {', '.join(sorted(symbols))}"
                 if symbols
                 else "no symbolic dimension"
             )
             has_fixed = any(isinstance(dim, int) for spec in inputs for dim in spec.shape)
-            raise BadInput(f"--dim {name}: the model has {lacks}{f'; {TO_FREE}' if has_fixed else ''}")
+            raise BadInput(f"--dim {name}: the model has {reason}{f'; {TO_FREE}' if has_fixed else ''}")
     sizes = {name: size for name, size in dims.items() if isinstance(size, int)} | dict(known or {})
-    of_shapes: dict[str, set[int]] = {}
+    sizes_in_shapes: dict[str, set[int]] = {}
     for spec in inputs:  # what --shape says of a dimension holds for every input that uses the name
         for dim, size in zip(spec.dims, shapes.get(spec.name, ()), strict=False):
             if isinstance(dim, str):
-                of_shapes.setdefault(dim, set()).add(size)
-    for name in sizes.keys() & places.keys() - symbols:
-        of_shapes.setdefault(str(places[name]), set()).add(sizes[name])
-    sizes = {name: found.pop() for name, found in of_shapes.items() if len(found) == 1} | sizes
+                sizes_in_shapes.setdefault(dim, set()).add(size)
+    for name in sizes.keys() & labels.keys() - symbols:
+        sizes_in_shapes.setdefault(str(labels[name]), set()).add(sizes[name])
+    sizes = {name: found.pop() for name, found in sizes_in_shapes.items() if len(found) == 1} | sizes
     sums = {name: text for name, text in dims.items() if isinstance(text, str) and name not in sizes}
-    guessed = _sum_up(sizes, sums, symbols, least=1 if known is None else 0)
+    guessed = _resolve_sums(sizes, sums, symbols, least=1 if known is None else 0)
     resolved: dict[str, tuple[int, ...]] = {}
     for spec in inputs:
         given = shapes.get(spec.name)
@@ -67,21 +67,21 @@ def resolve_shapes(
             resolved[spec.name] = given
             continue
         resolved[spec.name] = tuple(
-            dim if isinstance(dim, int) else sizes.get(place_of(spec, axis), sizes.get(dim, 1))
+            dim if isinstance(dim, int) else sizes.get(axis_label(spec, axis), sizes.get(dim, 1))
             for axis, dim in enumerate(spec.dims)
         )
         for axis, dim in enumerate(spec.dims):
-            if isinstance(dim, str) and not {dim, place_of(spec, axis)} & {*sizes, *guessed}:
+            if isinstance(dim, str) and not {dim, axis_label(spec, axis)} & {*sizes, *guessed}:
                 guessed.append(dim)
     return resolved, guessed
 
 
-def place_of(spec: TensorSpec, axis: int) -> str:
+def axis_label(spec: TensorSpec, axis: int) -> str:
     """What an axis is called by its place."""
     return f"{spec.name}[{axis}]"
 
 
-def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str], least: int) -> list[str]:
+def _resolve_sums(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str], least: int) -> list[str]:
     """Put the size of every dimension that is a sum of others into `sizes`; gives those of them that were set to 1.
 
     Exporters name a dimension by the sum that it is, such as "past_sequence_length + 1": such a name is a sum too where
@@ -89,17 +89,17 @@ def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str], l
     """
     guessed: list[str] = []
 
-    def size_of(name: str, above: tuple[str, ...]) -> int:
+    def size_of(name: str, parents: tuple[str, ...]) -> int:
         if name in sizes:
             return sizes[name]
-        if name in above:
+        if name in parents:
             raise BadInput(f"--dim {name}={sums[name]}: is a sum of itself")
         text = sums.get(name, "" if name.isidentifier() or names_in(name) == {name} else name)
         where, names, size = f"--dim {name}={text}", names_in(text) or set(), -1.0
         if name in sums:
-            _check_known(where, names - symbols - set(sizes), symbols - {name})
+            _check_names(where, names - symbols - set(sizes), symbols - {name})
         if names and names <= symbols | set(sizes):
-            size = value_of(text, {other: size_of(other, (*above, name)) for other in sorted(names)}, where)
+            size = value_of(text, {other: size_of(other, (*parents, name)) for other in sorted(names)}, where)
         if least <= size <= _LARGEST and size == int(size):
             sizes[name] = int(size)
         elif name in sums:
@@ -109,13 +109,13 @@ def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str], l
             sizes[name] = 1
         return sizes[name]
 
-    own = (name for name in sorted(symbols - set(sums)) if not name.isidentifier() and names_in(name))
-    for name in (*sums, *own):
+    named_sums = (name for name in sorted(symbols - set(sums)) if not name.isidentifier() and names_in(name))
+    for name in (*sums, *named_sums):
         size_of(name, ())
     return guessed
 
 
-def _check_known(where: str, unknown: set[str], symbols: set[str]) -> None:
+def _check_names(where: str, unknown: set[str], symbols: set[str]) -> None:
     for other in sorted(unknown):
         if other == STEP:
             raise BadInput(f"{where}: only a loop has steps")
@@ -128,7 +128,7 @@ _FLOAT_RANGE = (0.0, 1.0)
 _WIDE_INTEGER_RANGE = (0, 1)  # int32 and int64 are mostly ids, masks and flags: 0 and 1 are valid for nearly all
 
 
-def make(
+def make_arrays(
     inputs: Sequence[TensorSpec], request: Inputs, index_sizes: Mapping[str, int]
 ) -> tuple[dict[str, Value], list[str], dict[str, tuple[float, float]]]:
     """The arrays of a run (C-contiguous) or lists of them, the dimensions that were set to 1, and the ranges of
@@ -142,16 +142,16 @@ def make(
         if spec.element == "string":
             raise BadInput(f"--range {name}: the input holds strings")
     if request.path is not None:
-        made_up = {
+        synthetic_options = {
             "--shape": request.shapes,
             "--dim": request.dims,
             "--sequence-tensors": request.lengths,
             "--range": request.ranges,
         }
-        for option, given in made_up.items():
+        for option, given in synthetic_options.items():
             if given:
                 raise BadInput(f"{option} cannot be combined with --input: the files say it all")
-        return load(Path(request.path), inputs, "input"), [], {}
+        return load_arrays(Path(request.path), inputs, "input"), [], {}
     shapes, guessed = resolve_shapes(inputs, request.shapes, request.dims)
     ranges = {
         spec.name: request.ranges.get(spec.name) or default_range(spec, index_sizes.get(spec.name))
@@ -160,11 +160,11 @@ def make(
     }
     generator = np.random.default_rng(request.seed)
 
-    def random(spec: TensorSpec) -> Array:
+    def make(spec: TensorSpec) -> Array:
         return random_array(spec, shapes[spec.name], ranges.get(spec.name, _FLOAT_RANGE), generator)
 
     arrays: dict[str, Value] = {
-        spec.name: [random(spec) for _ in range(request.lengths[spec.name])] if spec.is_sequence else random(spec)
+        spec.name: [make(spec) for _ in range(request.lengths[spec.name])] if spec.is_sequence else make(spec)
         for spec in inputs
     }
     return arrays, guessed, ranges
@@ -175,8 +175,8 @@ def _check_lengths(inputs: Sequence[TensorSpec], request: Inputs) -> None:
     sequences = [spec.name for spec in inputs if spec.is_sequence]
     for name in request.lengths:
         if name not in sequences:
-            has = f"it has {', '.join(sequences)}" if sequences else "it has none"
-            raise BadInput(f"--sequence-tensors {name}: the model has no such input that is a sequence; {has}")
+            note = f"it has {', '.join(sequences)}" if sequences else "it has none"
+            raise BadInput(f"--sequence-tensors {name}: the model has no such input that is a sequence; {note}")
     missing = [name for name in sequences if name not in request.lengths]
     if missing and request.path is None:
         options = " ".join(f"--sequence-tensors {name}=N" for name in missing)
@@ -189,7 +189,7 @@ def default_range(spec: TensorSpec, index_size: int | None) -> tuple[float, floa
     """The range of random values for an input, inclusive for integers."""
     dtype = spec.dtype
     if dtype.kind == "b" or spec.is_packed:
-        return _limits(spec)
+        return _integer_limits(spec)
     if dtype.kind not in "iu":
         return _FLOAT_RANGE
     if index_size is not None:
@@ -211,12 +211,12 @@ def random_array(
         return np.array(texts, dtype=object).reshape(shape)
     refusal = f"--range {spec.name}:{low:g},{high:g} does not fit {dtype}"
     if dtype.kind in "biu" or spec.is_packed:
-        least, most = _limits(spec)
+        least, most = _integer_limits(spec)
         if not (low == int(low) and high == int(high) and least <= low and high <= most):
             raise BadInput(refusal)
         drawn = np.uint8 if dtype.kind == "b" else np.int8 if spec.is_packed else dtype
         return generator.integers(int(low), int(high), shape, dtype=drawn, endpoint=True).astype(dtype, copy=False)
-    if max(abs(low), abs(high), high - low) > _largest(dtype):
+    if max(abs(low), abs(high), high - low) > _largest_float(dtype):
         raise BadInput(refusal)
     working = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
     array = np.empty(shape, dtype=working)
@@ -227,7 +227,7 @@ def random_array(
     return array if working == dtype else array.astype(dtype)
 
 
-def _limits(spec: TensorSpec) -> tuple[int, int]:
+def _integer_limits(spec: TensorSpec) -> tuple[int, int]:
     """The least and the largest value of a dtype of integers or bools, also of those that numpy has not."""
     if spec.dtype.kind == "b":
         return (0, 1)
@@ -237,7 +237,7 @@ def _limits(spec: TensorSpec) -> tuple[int, int]:
     return (int(info.min), int(info.max))
 
 
-def _largest(dtype: np.dtype[Any]) -> float:
+def _largest_float(dtype: np.dtype[Any]) -> float:
     """The largest finite number of a floating-point dtype, also of those that numpy has not."""
     if dtype in (np.float16, np.float32, np.float64):
         return float(np.finfo(dtype).max)
@@ -246,11 +246,11 @@ def _largest(dtype: np.dtype[Any]) -> float:
     return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 
-def expected(request: Inputs, outputs: Sequence[TensorSpec]) -> dict[str, Value] | None:
+def load_expected(request: Inputs, outputs: Sequence[TensorSpec]) -> dict[str, Value] | None:
     """The outputs to hold the modes against: of ``--expect``, or those beside the inputs of an ONNX test set. Raises
     `BadInput`: they do not fit the model."""
     if request.expect is not None:
-        return load(Path(request.expect), outputs, "output")
+        return load_arrays(Path(request.expect), outputs, "output")
     if request.path is not None and (Path(request.path) / "output_0.pb").is_file():
-        return load(Path(request.path), outputs, "output")
+        return load_arrays(Path(request.path), outputs, "output")
     return None

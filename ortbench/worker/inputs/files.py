@@ -16,9 +16,9 @@ from ortbench.worker.session.tensors import NO_ONNX, Array, TensorSpec, Value
 Header = tuple[tuple[int, ...], np.dtype[Any]]  # shape and dtype of an array
 
 
-def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
+def load_arrays(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
     """Arrays by name from an .npz file (keys are names) or from a folder with ``input_0.pb`` … in the model's order, of
-    which `save` writes some as ``.npy``; `kind` is ``input`` or ``output``. Raises `BadInput`: it cannot be read, or
+    which `save_arrays` writes some as ``.npy``; `kind` is ``input`` or ``output``. Raises `BadInput`: it cannot be read, or
     names, dtypes or shapes are not the model's."""
     if kind == "output":  # of which a model may give others than it declares
         wanted = [spec._replace(shape=()) for spec in wanted]
@@ -26,10 +26,10 @@ def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value
     return {spec.name: _fit_value(spec, arrays[spec.name], str(path)) for spec in wanted}
 
 
-def load_some(path: Path, wanted: Sequence[TensorSpec]) -> dict[str, Value]:
-    """The same of a model's inputs, of which an .npz file need not have all. Raises `BadInput`: as in `load`."""
+def load_some_arrays(path: Path, wanted: Sequence[TensorSpec]) -> dict[str, Value]:
+    """The same of a model's inputs, of which an .npz file need not have all. Raises `BadInput`: as in `load_arrays`."""
     if path.is_dir():
-        return load(path, wanted, "input")
+        return load_arrays(path, wanted, "input")
     known = {spec.name: spec for spec in wanted}
     arrays = _load_keys(path, known, f"the model's inputs are {', '.join(known)}")
     return {name: _fit_value(known[name], array, str(path)) for name, array in arrays.items()}
@@ -48,7 +48,7 @@ def load_outputs(path: Path, known: Collection[str], keys: str, owner: str) -> d
 def _load_keys(
     path: Path, known: Collection[str], reason: str, ignored: re.Pattern[str] | None = None
 ) -> dict[str, Array]:
-    with _npz(path, "an .npz") as archive:
+    with _open_npz(path, "an .npz") as archive:
         names = [name for name in archive.headers if ignored is None or not ignored.fullmatch(name)]
         extra = [name for name in names if name not in known]
         if extra:
@@ -71,7 +71,7 @@ class _Archive:
             try:
                 if not member.endswith(".npy"):
                     raise ValueError
-                return _header_of(file)
+                return _read_header(file)
             except ValueError:
                 message = f"{self._path} is not an .npz file of plain arrays: {member} is no .npy file, or is pickled"
                 raise BadInput(message) from None
@@ -83,7 +83,7 @@ class _Archive:
         return array
 
 
-def _header_of(file: IO[bytes]) -> Header:
+def _read_header(file: IO[bytes]) -> Header:
     """The shape and dtype of a .npy file; `ValueError`: it is none, or holds objects."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -94,7 +94,7 @@ def _header_of(file: IO[bytes]) -> Header:
 
 
 @contextmanager
-def _npz(path: Path, wanted: str) -> Iterator[_Archive]:
+def _open_npz(path: Path, wanted: str) -> Iterator[_Archive]:
     """An .npz file that is open inside the block. Raises `BadInput`: it cannot be read, or is none."""
     import zipfile  # seldom needed, and every worker would wait for them
     import zlib
@@ -118,7 +118,7 @@ def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, 
         if not spec.is_tensor:
             raise BadInput(f"{path}: {spec.name} is {spec.type}, which no .npz holds: take a folder of {kind}_0.pb …")
     names = [spec.name for spec in wanted]
-    with _npz(path, f"an .npz whose keys are the {kind} names") as archive:
+    with _open_npz(path, f"an .npz whose keys are the {kind} names") as archive:
         missing = [name for name in names if name not in archive.headers]
         extra = [name for name in archive.headers if name not in names]
         if missing or extra:
@@ -129,7 +129,7 @@ def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, 
 
 
 def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
-    files = [_file(path, kind, index) for index in range(len(wanted))]
+    files = [_file_path(path, kind, index) for index in range(len(wanted))]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
         raise BadInput(f"{path} has no {', '.join(missing)}; the model has {len(wanted)} {kind}(s)")
@@ -140,7 +140,7 @@ def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[st
         try:
             if file.suffix == ".npy":
                 with file.open("rb") as opened:
-                    _check_fit(spec, *_header_of(opened), str(path))
+                    _check_fit(spec, *_read_header(opened), str(path))
             arrays[spec.name] = _read(spec, file)
         except BadInput:
             raise
@@ -152,12 +152,12 @@ def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[st
     return arrays
 
 
-def _file(folder: Path, kind: str, index: int) -> Path:
+def _file_path(folder: Path, kind: str, index: int) -> Path:
     array = folder / f"{kind}_{index}.npy"
     return array if array.is_file() else array.with_suffix(".pb")
 
 
-def _parsed(spec: TensorSpec, content: bytes) -> Value:
+def _parse(spec: TensorSpec, content: bytes) -> Value:
     import onnx  # the reader of its own test sets
     from onnx import numpy_helper
 
@@ -168,7 +168,7 @@ def _parsed(spec: TensorSpec, content: bytes) -> Value:
     return numpy_helper.to_array(onnx.TensorProto.FromString(content))
 
 
-def _proto(spec: TensorSpec, value: Value) -> Any:
+def _make_proto(spec: TensorSpec, value: Value) -> Any:
     from onnx import numpy_helper
 
     if spec.is_optional:
@@ -176,8 +176,8 @@ def _proto(spec: TensorSpec, value: Value) -> Any:
     return numpy_helper.from_list(value) if spec.is_sequence else numpy_helper.from_array(value)
 
 
-def save(path: Path, specs: Sequence[TensorSpec], values: Sequence[Value], kind: str) -> bool:
-    """Write values as `load` reads them from a folder, tensors as numpy has them, which needs no other package."""
+def save_arrays(path: Path, specs: Sequence[TensorSpec], values: Sequence[Value], kind: str) -> bool:
+    """Write values as `load_arrays` reads them from a folder, tensors as numpy has them, which needs no other package."""
     for index, (spec, value) in enumerate(zip(specs, values, strict=True)):
         file = path / f"{kind}_{index}.npy"
         if spec.is_tensor:
@@ -187,31 +187,31 @@ def save(path: Path, specs: Sequence[TensorSpec], values: Sequence[Value], kind:
     return True
 
 
-def load_saved(path: Path, specs: Sequence[TensorSpec], kind: str) -> list[Value]:
-    """What `save` wrote, by another worker perhaps: of the dtypes and shapes that it has. Raises `BadInput`: it is of another number."""
-    files = [_file(path, kind, index) for index in range(len(specs))]
+def load_saved_arrays(path: Path, specs: Sequence[TensorSpec], kind: str) -> list[Value]:
+    """What `save_arrays` wrote, by another worker perhaps: of the dtypes and shapes that it has. Raises `BadInput`: it is of another number."""
+    files = [_file_path(path, kind, index) for index in range(len(specs))]
     if len(files) != len(list(path.glob(f"{kind}_*"))) or not all(file.is_file() for file in files):
         raise BadInput(f"{len(files)} {kind}(s) are not as many as there are to compare with")
-    return [_as_saved(spec, _read(spec, file)) for spec, file in zip(specs, files, strict=True)]
+    return [_restore_dtype(spec, _read(spec, file)) for spec, file in zip(specs, files, strict=True)]
 
 
-def _as_saved(spec: TensorSpec, value: Value) -> Value:
+def _restore_dtype(spec: TensorSpec, value: Value) -> Value:
     if isinstance(value, list):
-        return [_as_saved(spec, array) for array in value]
+        return [_restore_dtype(spec, array) for array in value]
     if value is not None and value.dtype.kind == "V" and value.dtype.itemsize == spec.dtype.itemsize:
         return value.view(spec.dtype)  # how numpy stores dtypes that it has not
     return value.astype(object) if value is not None and value.dtype.kind == "U" else value
 
 
 def _read(spec: TensorSpec, file: Path) -> Value:
-    return np.load(file, allow_pickle=False) if file.suffix == ".npy" else _parsed(spec, file.read_bytes())
+    return np.load(file, allow_pickle=False) if file.suffix == ".npy" else _parse(spec, file.read_bytes())
 
 
 def _save_proto(file: Path, spec: TensorSpec, value: Value) -> bool:
     try:
         from google.protobuf.message import EncodeError
 
-        content = _proto(spec, value)
+        content = _make_proto(spec, value)
     except ImportError:
         return False
     try:
@@ -234,7 +234,7 @@ def _fit(spec: TensorSpec, array: Array, source: str) -> Array:
     _check_fit(spec, array.shape, array.dtype, source)
     if spec.element == "string" and array.dtype.kind in "USO":
         return array.astype(object)
-    if _stands_for(spec, array.dtype):
+    if _is_stored_as(spec, array.dtype):
         array = array.view(spec.dtype)
     return np.asarray(array, order="C")
 
@@ -243,11 +243,11 @@ def _check_fit(spec: TensorSpec, shape: Sequence[int], dtype: np.dtype[Any], sou
     """Raises `BadInput`: an array of this shape and dtype is none for the model."""
     if spec.element == "string" and dtype.kind in "USO":
         return
-    if dtype != spec.dtype and not _stands_for(spec, dtype):
+    if dtype != spec.dtype and not _is_stored_as(spec, dtype):
         raise BadInput(f"{source}: {spec.name} is {dtype}, the model wants {spec.dtype}")
     spec.check_fit(shape, source)
 
 
-def _stands_for(spec: TensorSpec, dtype: np.dtype[Any]) -> bool:
+def _is_stored_as(spec: TensorSpec, dtype: np.dtype[Any]) -> bool:
     """Whether that is how numpy stores a dtype that it has not."""
     return dtype.kind == "V" and not spec.is_native and dtype.itemsize == spec.dtype.itemsize

@@ -21,16 +21,16 @@ def index_sizes(model_path: str, inputs: Sequence[TensorSpec]) -> dict[str, int]
         integers = {spec.name for spec in inputs if spec.is_tensor and spec.dtype.kind in "iu"}
     except Unsupported:
         return {}
-    return of_model(model_path, integers) if integers else {}
+    return model_index_sizes(model_path, integers) if integers else {}
 
 
-def of_model(model_path: str, integers: set[str] | None = None) -> dict[str, int]:
+def model_index_sizes(model_path: str, integers: set[str] | None = None) -> dict[str, int]:
     """The same of a file: of the inputs with these names, or of all that are integers."""
-    model = read(model_path)
-    return {} if model is None else _index_sizes(model, _integers(model) if integers is None else integers)
+    model = read_model(model_path)
+    return {} if model is None else _index_sizes(model, _integer_inputs(model) if integers is None else integers)
 
 
-def read(path: str) -> Any:
+def read_model(path: str) -> Any:
     """An onnx ModelProto without weights that lie in files of their own; None where it cannot be read: without the package
     onnx, of ORT's own format, and of what is no model, which the session says if nobody has opened it yet."""
     if Path(path).suffix == ".ort":
@@ -48,7 +48,7 @@ def inner_graphs(node: Any) -> list[tuple[str, Any]]:
     return [(it.name, graph) for it in node.attribute for graph in (*([it.g] if it.HasField("g") else ()), *it.graphs)]
 
 
-def _integers(model: Any) -> set[str]:
+def _integer_inputs(model: Any) -> set[str]:
     from onnx import helper
 
     kinds = {it.name: it.type.tensor_type.elem_type for it in model.graph.input if it.type.HasField("tensor_type")}
@@ -114,9 +114,9 @@ _COUNTING = {
 }  # whose outputs are as large as their inputs' values say
 
 
-def behind_counts(path: str) -> set[str]:
+def value_sized_outputs(path: str) -> set[str]:
     """The values of a model's graph that come of operators whose outputs are as large as the values of their inputs say."""
-    model, found = read(path), set[str]()
+    model, found = read_model(path), set[str]()
     for node in () if model is None else model.graph.node:
         if node.op_type in _COUNTING or found.intersection(node.input):
             found.update(node.output)
@@ -136,9 +136,9 @@ _TRAINING_INPUT = {
 _MOST = 5  # that are named
 
 
-def sentence(path: str) -> str:
+def random_nodes_note(path: str) -> str:
     """The end of an error about outputs that differ: which nodes of the model are random; empty if none is known to be."""
-    model = read(path)
+    model = read_model(path)
     found = [] if model is None else list(random_nodes(model))
     if not found:
         return ""
@@ -150,19 +150,19 @@ def sentence(path: str) -> str:
 
 def random_nodes(model: Any) -> Iterator[str]:
     """The random nodes of an onnx ModelProto, in words: those of subgraphs and of functions that it has included."""
-    yield from _of_graph(model.graph, {})
+    yield from _random_in_graph(model.graph, {})
     for function in model.functions:
-        yield from _of_nodes(function.node, {}, f"in function {function.name}")
+        yield from _random_in_nodes(function.node, {}, f"in function {function.name}")
 
 
-def _of_graph(graph: Any, outer: Mapping[str, bool | None]) -> Iterator[str]:
+def _random_in_graph(graph: Any, outer: Mapping[str, bool | None]) -> Iterator[str]:
     """Those of a graph, which sees the constants around it."""
     known = {**outer, **dict.fromkeys((value.name for value in graph.input), None)}
     known |= {tensor.name: _is_true(tensor) for tensor in graph.initializer}
-    yield from _of_nodes(graph.node, known, "")
+    yield from _random_in_nodes(graph.node, known, "")
 
 
-def _of_nodes(nodes: Any, known: Mapping[str, bool | None], where: str) -> Iterator[str]:
+def _random_in_nodes(nodes: Any, known: Mapping[str, bool | None], where: str) -> Iterator[str]:
     seen = dict(known)
     for node in nodes:
         if node.op_type == "Constant":
@@ -170,7 +170,7 @@ def _of_nodes(nodes: Any, known: Mapping[str, bool | None], where: str) -> Itera
         if node.op_type in _RANDOM.get(node.domain, ()) or _is_training(node, seen):
             yield " ".join(filter(None, (node.op_type, repr(node.name or node.output[0]), where)))
         for _, graph in inner_graphs(node):
-            yield from _of_graph(graph, seen)
+            yield from _random_in_graph(graph, seen)
 
 
 def _is_training(node: Any, known: Mapping[str, bool | None]) -> bool:

@@ -70,7 +70,7 @@ class Seat:
                 outputs.difference(name, got, reference, rtol, atol, mode.source) for got, (name, reference) in pairs
             )
             return next(filter(None, wrongs), None)
-        wrong = outputs.differences(mode, rtol, atol)
+        wrong = outputs.find_difference(mode, rtol, atol)
         mode.poison()
         return wrong
 
@@ -103,7 +103,7 @@ class Clients:
             modes = [it.make(mode, depth=1) for it in client.opened]
             for made in modes:
                 outputs.check_outputs(made, request.rtol, request.atol)
-                made.whole = WHOLE
+                made.call_name = WHOLE
             ranges = Ranges(modes[0])
             for made in modes:
                 made.listen(ranges)
@@ -130,7 +130,7 @@ class Clients:
             model.syncs = opened.model.syncs  # what was proved of this EP need only be confirmed
         # Inputs that were given are the same for all; those that are made up differ, so that mixed-up buffers show.
         if place or self._own or len(self._requests) > 1:
-            own = [opened.again(model, replace(it, seed=opened.request.seed + place)) for it in self._requests]
+            own = [opened.reopen(model, replace(it, seed=opened.request.seed + place)) for it in self._requests]
         else:
             own = [opened]
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"client-{place}")

@@ -358,7 +358,7 @@ def _differs(state: State, seats: Sequence[Seat]) -> str | None:
     for seat in seats:
         wrong = seat.differs(request.rtol, request.atol)
         if wrong is not None:
-            return f"client {seat.number + 1}: {wrong}{model_file.sentence(state.opened.path)}"
+            return f"client {seat.number + 1}: {wrong}{model_file.random_nodes_note(state.opened.path)}"
     return None
 
 

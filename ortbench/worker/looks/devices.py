@@ -269,7 +269,7 @@ def _inside(memory: EpDeviceMemory) -> None:
 
 
 def _tried(part: str, what: str, call: Callable[[EpDeviceMemory], None], memory: EpDeviceMemory) -> Check:
-    with messages.about(f"checking: {part}: {what}"):
+    with messages.announce(f"checking: {part}: {what}"):
         try:
             call(memory)
         except Exception as error:

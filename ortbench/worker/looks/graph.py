@@ -18,7 +18,7 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.files import temporary_folder
 from ortbench.core.safe_text import listed
 from ortbench.plan.target import Target
-from ortbench.worker.inputs.model_file import inner_graphs, read
+from ortbench.worker.inputs.model_file import inner_graphs, read_model
 from ortbench.worker.session import session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import NO_ONNX
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 Placed = Sequence[tuple[str, str, str]]  # EP, name and operator of each node
 
 
-def with_names(path: str) -> bytes | None:
+def name_nodes(path: str) -> bytes | None:
     """A model whose every node has a name of its own, so that placement, profile and graph can be told to be of one node;
     None where the file will do as it is, or cannot be changed: it is in ORT's own format or too large for protobuf."""
-    model = read(path)
+    model = read_model(path)
     if model is None or not _name_nodes(model.graph, "", set()):
         return None
     try:
@@ -42,9 +42,9 @@ def with_names(path: str) -> bytes | None:
     return content
 
 
-def named(path: str) -> Any:
-    """The model of a file, whose every node has the name that `with_names` gives it; None where it cannot be read."""
-    model = read(path)
+def read_named(path: str) -> Any:
+    """The model of a file, whose every node has the name that `name_nodes` gives it; None where it cannot be read."""
+    model = read_model(path)
     if model is not None:
         _name_nodes(model.graph, "", set())
     return model
@@ -69,7 +69,7 @@ def _name_nodes(graph: Any, prefix: str, taken: set[str]) -> bool:
     return changed
 
 
-def content(model: Any) -> ModelContent:
+def model_content(model: Any) -> ModelContent:
     """What an onnx ModelProto has: operators, opsets, weights by type."""
     operators: Counter[str] = Counter()
     counts: Counter[str] = Counter()
@@ -110,7 +110,7 @@ def _type_and_size(tensor: Any) -> tuple[str, int]:
     return str(dtype), int(dtype.itemsize) * math.prod(tensor.dims)
 
 
-def nodes_of(model: Any, placed: Placed) -> tuple[list[Node], list[str]]:
+def flatten_nodes(model: Any, placed: Placed) -> tuple[list[Node], list[str]]:
     """The nodes of an onnx ModelProto, a node before those inside it, and the names of its inputs; one whose name and
     operator do not decide where it is has no EP."""
     eps: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -163,7 +163,7 @@ class NotKnown(Exception):
     """Why the graph cannot be had, in words."""
 
 
-def find(
+def find_graph(
     path: str, target: Target, provider: Provider, content: bytes | None, placed: Placed | None, timed: Sequence[Timed]
 ) -> list[Node]:
     """The graph that ran, or that would run, with its Memcpy nodes.
@@ -176,16 +176,16 @@ def find(
         raise NotKnown("the model is in ORT format, whose graph is not read")
     if not any(node.is_compiled for node in timed):
         try:
-            graph, _ = nodes_of(_written(path, target, provider, content), placed or ())
+            graph, _ = flatten_nodes(_written_graph(path, target, provider, content), placed or ())
             return as_run(graph, timed) if timed else graph
         except session.HoldsCompiledNodes:
             pass
         except OrtbenchError as error:
             raise NotKnown(f"ONNX Runtime does not write its graph out: {error}") from None
-    return _predicted(path, target, content, placed, timed)
+    return _predict_graph(path, target, content, placed, timed)
 
 
-def _written(path: str, target: Target, provider: Provider, content: bytes | None) -> Any:
+def _written_graph(path: str, target: Target, provider: Provider, content: bytes | None) -> Any:
     """The graph as ONNX Runtime will run it, as an onnx ModelProto. Raises `BadInput` or `BenchmarkFailed`: it is
     refused."""
     try:
@@ -202,7 +202,7 @@ def _written(path: str, target: Target, provider: Provider, content: bytes | Non
             raise BenchmarkFailed(f"the graph cannot be read: {error}") from None
 
 
-def _predicted(
+def _predict_graph(
     path: str, target: Target, content: bytes | None, placed: Placed | None, timed: Sequence[Timed]
 ) -> list[Node]:
     if placed is None:
@@ -210,7 +210,7 @@ def _predicted(
     level = "disable" if target.opt_level == "disable" else "basic"  # what it does before it asks the EPs
     plain = Target(ep="cpu", session_config=target.session_config, custom_ops=target.custom_ops, opt_level=level)
     try:
-        graph, inputs = nodes_of(_written(path, plain, Provider(CPU_EP), content), placed)
+        graph, inputs = flatten_nodes(_written_graph(path, plain, Provider(CPU_EP), content), placed)
     except OrtbenchError as error:
         raise NotKnown(f"ONNX Runtime does not write the graph out: {error}") from None
     if Counter((node.name, node.op) for node in graph) != Counter((name, op) for _, name, op in placed):
@@ -229,33 +229,33 @@ def _predicted(
 _MOST = 3  # operators that are named
 
 
-def reasons(path: str, placed: Placed | None, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
+def host_reasons(path: str, placed: Placed | None, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
     """What makes an output, or reads an input, in host memory, in words."""
-    model = None if placed is None else read(path)
+    model = None if placed is None else read_model(path)
     if placed is None or model is None:
         return {}
-    nodes, _ = nodes_of(model, placed)
+    nodes, _ = flatten_nodes(model, placed)
     reading, making = ({name: list[Node]() for name in names} for names in (inputs, outputs))
     for node in nodes:
         for name in reading.keys() & node.inputs:
             reading[name].append(node)
         for name in making.keys() & node.outputs:
             making[name].append(node)
-    said = {name: _said(of, "read", "taken") for name, of in reading.items()}
-    said |= {name: _said(of, "made", "left") for name, of in making.items()}
+    said = {name: _describe_nodes(of, "read", "taken") for name, of in reading.items()}
+    said |= {name: _describe_nodes(of, "made", "left") for name, of in making.items()}
     return {name: why for name, why in said.items() if why is not None}
 
 
-def _said(having: Sequence[Node], does: str, keeps: str) -> str | None:
+def _describe_nodes(having: Sequence[Node], does: str, keeps: str) -> str | None:
     """Which of the nodes that have a tensor does so on the CPU or, where none does, keeps it there by itself."""
     on_cpu = list(dict.fromkeys(node.op for node in having if node.on_cpu))
     if on_cpu:
-        return f"{does} by {_listed(on_cpu)} on the CPU"
+        return f"{does} by {_list_names(on_cpu)} on the CPU"
     others = list(dict.fromkeys(node.op for node in having if node.ep is not None))
-    return f"{keeps} there by {_listed(others)}" if others else None
+    return f"{keeps} there by {_list_names(others)}" if others else None
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST
     shown = [*names[:_MOST], *([f"{more} more"] if more > 0 else [])]
     return listed(shown)

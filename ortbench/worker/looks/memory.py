@@ -24,7 +24,7 @@ from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.target import inputs_from, target_from, with_own
 from ortbench.worker.looks.profile import KERNEL_TIME, NO_RUN, events
 from ortbench.worker.modes.base import Mode
-from ortbench.worker.opened import opened_of
+from ortbench.worker.opened import make_opened
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.memory import DEVICE, PINNED, count_allocations
 from ortbench.worker.session.runtime import set_up_onnxruntime
@@ -134,10 +134,10 @@ def _open_model(asked: dict[str, Any], known: Sequence[Forms], prefix: str | Non
     target = providers.with_ep_of_folder(target_from(asked["target"]), steps)
     provider = providers.find(target)
     model = session.open_model(path, with_own(target, provider.name), provider, profile_prefix=prefix)
-    model.known = known_outputs(known[0])
+    model.known_outputs = known_outputs(known[0])
 
     def make(name: str, depth: int) -> tuple[Mode, list[dict[str, Value]]]:
-        one = opened_of(path, target, request, model, steps)
+        one = make_opened(path, target, request, model, steps)
         one.run_first()
         return one.make(name, depth), [one.data.arrays]
 
@@ -150,7 +150,7 @@ def _open_chain(asked: dict[str, Any], known: Sequence[Forms], prefix: str | Non
     chain = chain_from(asked["chain"])
     stages = list(open_stages(chain, prefix))
     for stage, runs in zip(stages, known, strict=True):
-        stage.model.known = known_outputs(runs)
+        stage.model.known_outputs = known_outputs(runs)
 
     def make(name: str, depth: int) -> tuple[Mode, list[dict[str, Value]]]:
         data = ChainData(stages, join(chain, stages))
@@ -163,7 +163,7 @@ def _open_chain(asked: dict[str, Any], known: Sequence[Forms], prefix: str | Non
 
 def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any]) -> protocol.Weighed:
     """Set a mode up as the first thing that this process does, run it, and say what memory it takes. `asked` is what `open` is asked
-    for, `known` what `forms` gave. Raises `OrtbenchError`: it cannot be set up or run."""
+    for, `known_outputs` what `forms` gave. Raises `OrtbenchError`: it cannot be set up or run."""
     set_up_onnxruntime()
     counted = count_allocations()
     before = now()
@@ -219,7 +219,7 @@ def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[held.Event], l
     Of an allocator that nothing was asked of, ONNX Runtime records as little as of one that does not tell. A plain run asks it
     for room for its inputs, and so shows which it is.
     """
-    model.known, is_plain = None, False
+    model.known_outputs, is_plain = None, False
     with suppress(Exception):
         first_run.run_once(model, arrays)
         is_plain = True

@@ -9,7 +9,7 @@ from ortbench.analysis.nodes.node_times import Timed
 from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs.arrays import resolve_shapes
-from ortbench.worker.inputs.model_file import read
+from ortbench.worker.inputs.model_file import read_model
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes
 from ortbench.worker.modes.make import unsupported_modes
@@ -38,7 +38,7 @@ def inspect(
     asked = target_from(target)
     provider = providers.find(asked)
     asked = with_own(asked, provider.name)
-    content = looks_graph.with_names(model)
+    content = looks_graph.name_nodes(model)
     with nodes.recording(model, asked, provider, content) as recorder:
         where = placement.describe_placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
@@ -82,8 +82,8 @@ def _describe(
         for spec in model.inputs
     ]
     outputs = [_output(spec, index, data) for index, spec in enumerate(model.outputs)]
-    file = read(path)
-    content = None if file is None else looks_graph.content(file)
+    file = read_model(path)
+    content = None if file is None else looks_graph.model_content(file)
     found: Inspected = {
         "path": path,
         "inputs": inputs,

@@ -20,7 +20,7 @@ from ortbench.worker.proofs.outputs import PLAIN, difference
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, Value
-from ortbench.worker.timing import Ranges, TimedCall, took
+from ortbench.worker.timing import Ranges, TimedCall, time_call
 
 _COMPARED = 16  # steps whose state is compared, before it becomes rarer
 
@@ -50,7 +50,7 @@ class PartsMode(Mode):
         """All parts, in order."""
 
     def _run_parts(self) -> None:
-        if self._ranges is not None and (self._ranges.shows_steps or self.notes_starts):
+        if self._ranges is not None and (self._ranges.is_in_block or self.notes_starts):
             self._run_watched(self._ranges)
             return
         clock, add = time.perf_counter_ns, self._times.append
@@ -85,7 +85,7 @@ def _last(noted: list[int], count: int) -> list[int]:
 
 
 class LoopMode(PartsMode):
-    whole = WHOLE_LOOP
+    call_name = WHOLE_LOOP
     bytes_in: int | None = None
     bytes_out: int | None = None
 
@@ -144,7 +144,7 @@ class LoopMode(PartsMode):
             return {}
         copy, choose = self.read_logits(), partial(self._choose, self._loop.count - 1)
         choice = choose if copy is None else then(copy, choose)
-        return {"next_token_ns": sorted(took(choice) for _ in range(repeats))[repeats // 2]}
+        return {"next_token_ns": sorted(time_call(choice) for _ in range(repeats))[repeats // 2]}
 
     def _agreed(self) -> int:
         """How many tokens must be those of the plain loop: all, but behind one of two that are as good as each other."""

@@ -243,7 +243,7 @@ class BoundLoop(LoopMode):
         back = self.unshaped.copy(read)
         wait: Copy | None = synchronize if self.sync.kind == SYNCHRONIZE else None
         if self.sync.kind == READBACK and not self._is_read_back(read):
-            by_token = self.sync.known is not None and self.sync.known.by_token
+            by_token = self.sync.proof is not None and self.sync.proof.is_token_ordered
             wait = self._single.read_token if by_token else partial(self._read_back, number)
         return self._up(moved), back if wait is None else then(wait, back)
 

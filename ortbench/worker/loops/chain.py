@@ -36,7 +36,7 @@ from ortbench.worker.session.memory import BoundTensor, Copy, Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model, open_model
 from ortbench.worker.session.tensors import Array, TensorSpec, Value
-from ortbench.worker.timing import took
+from ortbench.worker.timing import time_call
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
@@ -210,7 +210,7 @@ def run(stage: OpenStage, joints: Sequence[Joint]) -> None:
         stage.loop = loops.make(asked.model, stage.model, asked.inputs, steps, linked, states_kept=True)
 
 
-def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> protocol.HeldOutputs | None:
+def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> protocol.OutputComparison | None:
     """What plain runs gave beside expected outputs; None where there are none. Raises `BadInput`: they are of other stages or
     outputs; `BenchmarkFailed`: they differ."""
     if inputs.expect is None:
@@ -264,12 +264,12 @@ class ChainMode(PartsMode):
     The sync of the `main` stage stands for the chain's.
     """
 
-    whole = WHOLE_CHAIN
+    call_name = WHOLE_CHAIN
 
     def __init__(self, name: str, data: ChainData, stages: Sequence[LoopMode], main: int) -> None:
         super().__init__()
         self.name = name
-        self.parts = tuple(stage.name for stage in data.stages)
+        self.part_names = tuple(stage.name for stage in data.stages)
         self._chain, self._stages = data, stages
         self._calls: list[Copy] = [stage.run_whole for stage in stages]
         self.sync: Sync = stages[main].sync
@@ -283,7 +283,7 @@ class ChainMode(PartsMode):
         try:
             self._run_parts()
         except OrtbenchError as error:
-            raise of_stage(self.parts[len(self._times) - done], error) from None
+            raise of_stage(self.part_names[len(self._times) - done], error) from None
 
     def take_times(self, calls: int) -> list[int]:
         for stage in self._stages:
@@ -291,14 +291,14 @@ class ChainMode(PartsMode):
         return super().take_times(calls)
 
     def steps(self) -> list[Step]:
-        return list(zip(self.parts, self._calls, strict=True))
+        return list(zip(self.part_names, self._calls, strict=True))
 
     def syncs(self) -> dict[str, Sync]:
-        return {f"stage {name}": stage.sync for name, stage in zip(self.parts, self._stages, strict=True)}
+        return {f"stage {name}": stage.sync for name, stage in zip(self.part_names, self._stages, strict=True)}
 
     def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         found: tuple[list[BoundTensor], list[BoundTensor]] = ([], [])
-        for name, stage in zip(self.parts, self._stages, strict=True):
+        for name, stage in zip(self.part_names, self._stages, strict=True):
             for side, bound in zip(found, stage.bound(), strict=True):
                 side += [BoundTensor(f"{name}.{it.name}", it.memory, it.why or _WANTED, it.usual) for it in bound]
         return found
@@ -311,7 +311,7 @@ class ChainMode(PartsMode):
         return [array for stage in self._stages for array in stage.outputs()]
 
     def expected(self) -> list[tuple[str, Value]]:
-        named = zip(self.parts, self._stages, strict=True)
+        named = zip(self.part_names, self._stages, strict=True)
         return [(f"{name}.{output}", array) for name, stage in named for output, array in stage.expected()]
 
     @property
@@ -354,7 +354,7 @@ def _compare(name: str, stage: LoopMode, rtol: float | None, atol: float | None)
 def _time(copy: Copy) -> int:
     times: list[int] = []
     while len(times) < _LEAST or (sum(times) < _LINK_NS and len(times) < _MOST):
-        times.append(took(copy))
+        times.append(time_call(copy))
     return round(median(times))
 
 

@@ -22,7 +22,7 @@ from ortbench.worker.loops.chain import (
     run,
 )
 from ortbench.worker.opened import OpenedChain
-from ortbench.worker.opening import answered, described_ep, output, tensor, with_copies
+from ortbench.worker.opening import count_copies, describe_input, describe_loaded_ep, describe_opened, describe_output
 from ortbench.worker.session import memory, placement
 from ortbench.worker.session.runtime import set_up_onnxruntime
 from ortbench.worker.session.tensors import nbytes
@@ -37,11 +37,11 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
     parts = Stages()
     set_up_onnxruntime()
     asked, request = chain_from(chain), inputs_from(inputs)
-    parts.done("loading")
+    parts.end("loading")
     stages = []
     for stage in open_stages(asked):
         stages.append(stage)
-        parts.done(f"creating the session of {stage.name}")
+        parts.end(f"creating the session of {stage.name}")
     data = ChainData(stages, join(asked, stages))
     main = main_of(stages)
     first = stages[main]
@@ -52,23 +52,23 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
     try:
         for it in stages:
             run(it, data.taken_by(it))
-            parts.done(f"inputs and first run of {it.name}")
+            parts.end(f"inputs and first run of {it.name}")
         expected = hold_expected(stages, request)
         opened.data = first.loop.single
     except Unsupported as error:
         unsupported = str(error)
     where = [_placement(it, unsupported is None) for it in stages]
     placed = _together(where)
-    described = [described_ep(it.asked.target, it.model.provider, parts) for it in stages]
+    described = [describe_loaded_ep(it.asked.target, it.model.provider, parts) for it in stages]
     notes = [note for ep in described for note in ep["notes"]]
-    parts.done("where nodes are")
+    parts.end("where nodes are")
     loops = [] if unsupported else [it.loop for it in stages]
     described_main: protocol.LoadedEp = {
         **described[main],
         "notes": [note for number, note in enumerate(notes) if note not in notes[:number]],
     }
     return {
-        **answered(opened, described_main, placed, unsupported, parts, _eps(stages, where)),
+        **describe_opened(opened, described_main, placed, unsupported, parts, _eps(stages, where)),
         "ep_options": dict(first.model.target.options),
         "inputs": [] if unsupported else _inputs(data),
         "outputs": [] if unsupported else _outputs(data),
@@ -97,7 +97,7 @@ def _placement(stage: OpenStage, has_run: bool) -> schema.Placement:
         with blaming(asked):
             listed = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operators.items())
             raise BenchmarkFailed(f"--no-cpu-fallback: {nodes_stay(sum(operators.values()))} on the CPU: {listed}")
-    return with_copies(found, asked.model, model, stage.loop.single.arrays) if has_run else found
+    return count_copies(found, asked.model, model, stage.loop.single.arrays) if has_run else found
 
 
 def _together(placed: Sequence[schema.Placement]) -> schema.Placement:
@@ -171,7 +171,9 @@ def _inputs(data: ChainData) -> list[schema.Tensor]:
         found += [
             _named(
                 stage,
-                tensor(spec, first[place] if place in first else stage.loop.feeds[0][spec.name], stage.loop.single),
+                describe_input(
+                    spec, first[place] if place in first else stage.loop.feeds[0][spec.name], stage.loop.single
+                ),
             )
             for place, spec in enumerate(stage.model.inputs)
             if place not in taken
@@ -185,7 +187,7 @@ def _outputs(data: ChainData) -> list[schema.Tensor]:
     for stage in data.stages:
         given = {joint.out for joint in data.given_by(stage)}
         found += [
-            _named(stage, output(spec, stage.last(place), stage.loop.single))
+            _named(stage, describe_output(spec, stage.last(place), stage.loop.single))
             for place, spec in enumerate(stage.model.outputs)
             if place not in given and spec.name not in stage.asked.steps.keep
         ]

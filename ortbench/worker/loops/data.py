@@ -181,10 +181,10 @@ def _first_that_runs(
     assert steps.decoder is not None
     if steps.decoder.shared:
         made = PromptedInputs(path, model, request, steps, pairs, told, told.depth(steps.count + 1))
-        told.fixed = model.known is not None or _keeps_its_shape(model, pairs, made, told)
+        told.fixed = model.known_outputs is not None or _keeps_its_shape(model, pairs, made, told)
         if told.fixed:
             return made
-    cache = told.context if model.known is not None else 0
+    cache = told.context if model.known_outputs is not None else 0
     return PromptedInputs(path, model, request, steps, pairs, told, cache)
 
 
@@ -284,7 +284,7 @@ def _check_state(model: Model, pairs: Sequence[Pair], state: Sequence[Array], nu
 
 def _expected(model: Model, request: Inputs, count: int) -> dict[tuple[int, int], Array]:
     """Expected outputs by step and place: what the plain loop must give, and which then take its place."""
-    if request.expect is None or model.known is not None:  # known in shape alone
+    if request.expect is None or model.known_outputs is not None:  # known in shape alone
         return {}
     names = [spec.name for spec in model.outputs]
     keys = "its keys are step0/NAME and so on, as many steps as there are"

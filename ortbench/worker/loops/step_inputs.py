@@ -14,7 +14,7 @@ from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import files
-from ortbench.worker.inputs.arrays import place_of, resolve_shapes
+from ortbench.worker.inputs.arrays import axis_label, resolve_shapes
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.loops import generation
 from ortbench.worker.session.first_run import run_timed
@@ -45,7 +45,7 @@ class StepInputs:
         self._outs = [model.outputs[pair.out] for pair in pairs]
         names = {spec.name for spec in self._state}
         self.others = {spec.name for spec in model.inputs} - names  # the inputs that are no state
-        self._given = {} if request.path is None else files.load_some(Path(request.path), model.inputs)
+        self._given = {} if request.path is None else files.load_some_arrays(Path(request.path), model.inputs)
         for name in self._given:
             if name in steps.fill:
                 raise BadInput(f"--fill {name}: --input has it already", "--fill")
@@ -84,7 +84,7 @@ class StepInputs:
         What is larger behind a step, and larger still where it was larger before, grows, and begins with 0 as a KV cache does; what
         has the same size whatever it had before keeps that. Raises `BadInput` or `BenchmarkFailed`: no step runs.
         """
-        if self._model.known is not None:  # what it found in the session that ran
+        if self._model.known_outputs is not None:  # what it found in the session that ran
             shapes = [array.shape for array in self._behind(pairs, self.first)]
             self.first = [
                 array if array.shape == shape else np.zeros(shape, array.dtype)
@@ -152,7 +152,7 @@ class StepInputs:
         for spec in self._state:  # the state says how large it is by now
             for axis, dim in enumerate(spec.dims):
                 dims.pop(str(dim), None)
-                dims.pop(place_of(spec, axis), None)
+                dims.pop(axis_label(spec, axis), None)
         now = {spec.name: array.shape for spec, array in zip(self._state, state, strict=True)}
         shapes, _ = resolve_shapes(self._model.inputs, {**self._shapes(), **now}, dims, {STEP: number})
         known = {STEP: number}
@@ -239,7 +239,7 @@ class PromptedInputs(StepInputs):
         told, model, length = self._told, self._model, self._told.roles.ids.shape[1]
         # GroupQueryAttention takes several tokens behind others of one sequence alone.
         part = length if isinstance(length, int) else generation.PART if told.batch == 1 else max(told.context, 1)
-        for at in range(0, told.context if model.known is None else 0, part):
+        for at in range(0, told.context if model.known_outputs is None else 0, part):
             arrays = {
                 **self._of_run(at, self._context[:, at : at + part], 0, self.first),
                 **named(model, pairs, self.first),

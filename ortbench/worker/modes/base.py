@@ -15,7 +15,7 @@ from ortbench.worker.session.memory import BoundTensor, Copy
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value
-from ortbench.worker.timing import Ranges, Split, TimedCall
+from ortbench.worker.timing import Ranges, SplitCall, TimedCall
 
 if TYPE_CHECKING:
     from typing import Self
@@ -51,11 +51,11 @@ class Mode(ABC):
     once_bytes: tuple[int, int] = (0, 0)
     per_call: int = 1  # how many inferences one call of ``latency`` makes
     trials: tuple[int, ...] = (1,)  # how many calls of ``latency`` each check of the outputs rests on
-    whole: str = LATENCY  # what ranges call a call of ``latency``
+    call_name: str = LATENCY  # what ranges call a call of ``latency``
     notes_starts = False  # whether it notes when the parts of its calls begin; see `take_starts`
     # what ORT said to outputs bound as they are, where they had to be bound by address instead; else None
     refused: str | None = None
-    parts: tuple[str, ...] = (STEP,)  # what they call the parts of one whose times it takes
+    part_names: tuple[str, ...] = (STEP,)  # what they call the parts of one whose times it takes
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
@@ -73,7 +73,7 @@ class Mode(ABC):
         """What can be timed, each synced at its end: ``latency``, whole inferences, and its parts where it has any. A copy
         of no bytes is none."""
 
-    def enqueues(self) -> dict[str, Split]:
+    def enqueues(self) -> dict[str, SplitCall]:
         """Of the phases whose runs end with a sync that waits behind the call: the two apart. None where the run waits."""
         return {}
 

@@ -47,7 +47,7 @@ from ortbench.worker.session.tensors import (
     host_view,
     roll,
 )
-from ortbench.worker.timing import Split, TimedCall
+from ortbench.worker.timing import SplitCall, TimedCall
 
 if TYPE_CHECKING:
     from ortbench.model import schema
@@ -242,7 +242,7 @@ class BoundMode(SingleMode):
     def phases(self) -> dict[str, TimedCall]:
         return {LATENCY: self._synced_run()}
 
-    def enqueues(self) -> dict[str, Split]:
+    def enqueues(self) -> dict[str, SplitCall]:
         wait, mode = self.sync.wait, MODES[self.name]
         call = self._run, self._binding, self._options
         return {} if wait is None else {mode.timed_as("inference"): (call, wait)}

@@ -37,7 +37,7 @@ from ortbench.worker.modes.pipelined import PipelinedMode
 from ortbench.worker.modes.slots import apart, copied_bytes, download, refuse_strings, shared_memory
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
-from ortbench.worker.proofs.in_place import all_of, prove_alone, prove_zero_copy
+from ortbench.worker.proofs.in_place import combine_verdicts, prove_by_copy_times, prove_zero_copy
 from ortbench.worker.proofs.sync import Sync, Work
 from ortbench.worker.session.first_run import Data, cpu_call, to_arrays
 from ortbench.worker.session.memory import (
@@ -56,7 +56,7 @@ from ortbench.worker.session.memory import (
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, Value, host_view, nbytes
-from ortbench.worker.timing import Split, TimedCall, took
+from ortbench.worker.timing import SplitCall, TimedCall, time_call
 
 if TYPE_CHECKING:
     from ortbench.model.schema import ZeroCopy
@@ -234,7 +234,7 @@ class AsyncMode(BoundMode):
         self.per_call = 1
         super()._prepare()
         # As many runs as fill a block, so that the sync weighs little, and not so many that a queue overflows.
-        shortest = min(took(*self._synced_run()) for _ in range(3))
+        shortest = min(time_call(*self._synced_run()) for _ in range(3))
         self.per_call = max(_LEAST_BURST, min(_MOST_BURST, _BURST_NS // shortest))
 
     def phases(self) -> dict[str, TimedCall]:
@@ -247,7 +247,7 @@ class AsyncMode(BoundMode):
 
         return {LATENCY: (burst, self._binding, self._options)}
 
-    def enqueues(self) -> dict[str, Split]:
+    def enqueues(self) -> dict[str, SplitCall]:
         call, wait = (self._launches(), self._binding, self._options), self.sync.wait
         return {} if wait is None else {LATENCY: (call, wait)}
 
@@ -360,7 +360,7 @@ class HostAccessibleMode(BoundMode):
         if not all(place.is_shared or place.on_host for place in places):
             copies = resident.copies_of(lambda place: not place.is_shared)
             found.append(prove_zero_copy(self, resident, on_host=False, copies=copies))
-        return all_of(found).to_dict()
+        return combine_verdicts(found).to_dict()
 
     def _prove_alone(self, resident: ResidentMode, rtol: float | None, atol: float | None) -> Verdict:
         """The proof for what its EP has no other memory for. Raises `WrongOutputs`: runs do not see what is written in
@@ -368,7 +368,7 @@ class HostAccessibleMode(BoundMode):
         seen = self.follows(self.write_inputs, rtol, atol)
         if seen.wrong is not None:
             raise WrongOutputs(f"{seen.wrong} (after inputs were written in place)")
-        return prove_alone(self, resident.copies_of(lambda place: place.is_shared), seen.how)
+        return prove_by_copy_times(self, resident.copies_of(lambda place: place.is_shared), seen.how)
 
 
 _KINDS: tuple[type[SingleMode], ...] = (

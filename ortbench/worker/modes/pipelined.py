@@ -45,7 +45,7 @@ from ortbench.worker.session.memory import (
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, roll
-from ortbench.worker.timing import Split, TimedCall, took
+from ortbench.worker.timing import SplitCall, TimedCall, time_call
 
 if TYPE_CHECKING:
     from typing import Self
@@ -319,7 +319,7 @@ class PipelinedMode(SingleMode):
             found["d2h"] = (download, None, None)
         return {phase: found[phase] for phase in PHASE_NAMES if phase in found}
 
-    def enqueues(self) -> dict[str, Split]:
+    def enqueues(self) -> dict[str, SplitCall]:
         first = self._buffers[0]
         return {} if first.wait is None else {"inference": ((lambda _a, _b: first.launch(), None, None), first.wait)}
 
@@ -366,6 +366,6 @@ class PipelinedMode(SingleMode):
 
 def _stream_sync(arrival: streams.Arrival) -> Sync:
     """How copies on a stream are waited for, with what that costs when nothing else is to be done."""
-    times = [took(then(arrival.follow, arrival.wait)) for _ in range(_COST_REPEATS)]
+    times = [time_call(then(arrival.follow, arrival.wait)) for _ in range(_COST_REPEATS)]
     how = "a stream keeps order, and a word copied behind the copies has arrived"
     return Sync(STREAM, arrival.wait, round(median(times)), how)

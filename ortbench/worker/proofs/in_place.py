@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from ortbench.model import schema
 
 
-class Timed(Protocol):
+class TimedMode(Protocol):
     """A mode whose runs are timed; see `ortbench.worker.modes.base.Mode`."""
 
     def phases(self) -> dict[str, TimedCall]: ...
     def once(self) -> tuple[Call, Call] | None: ...
 
 
-class InPlace(Timed, Protocol):
+class InPlaceMode(TimedMode, Protocol):
     """A mode in memory that host and device reach; see `ortbench.worker.modes.make.HostAccessibleMode`."""
 
     refused: str | None
@@ -58,8 +58,8 @@ class ZeroCopy(NamedTuple):
 
 
 def prove_zero_copy(
-    mode: InPlace,
-    resident: Timed | None,
+    mode: InPlaceMode,
+    resident: TimedMode | None,
     on_host: bool,
     clock: Callable[[], int] = time.perf_counter_ns,
     copies: tuple[Call, Call] | None = None,
@@ -74,35 +74,35 @@ def prove_zero_copy(
     if on_host:
         return ZeroCopy(True, "the EP computes in host memory, at the addresses that were bound")
     assert resident is not None
-    took = sum(_copies_ns(copies or resident.once(), clock))
-    extra, noise = _compared(mode, resident, took, clock)
-    return verdict(extra, took, noise, _used(mode))
+    copies_ns = sum(_copies_ns(copies or resident.once(), clock))
+    extra, noise = _compare_runs(mode, resident, copies_ns, clock)
+    return judge_difference(extra, copies_ns, noise, _describe_addresses(mode))
 
 
-def _used(mode: InPlace) -> str:
+def _describe_addresses(mode: InPlaceMode) -> str:
     if mode.refused is None:
         return _USED
-    said = mode.refused.removesuffix(".")
-    return f"{_USED}, bound as device memory since HOST_ACCESSIBLE outputs fail here: {said}"
+    reason = mode.refused.removesuffix(".")
+    return f"{_USED}, bound as device memory since HOST_ACCESSIBLE outputs fail here: {reason}"
 
 
-def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USED) -> ZeroCopy:
+def judge_difference(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USED) -> ZeroCopy:
     """What the times say: how much longer a run takes than with device-resident tensors (`extra_ns`), what one upload and one
     download take, and how far apart repeated runs are."""
     resident = MODES[CPU].without_copies
     longer = f"{duration(extra_ns)} longer than with {resident}"
     less = f"{duration(-extra_ns)} less than with {resident}"
-    compared = f"in a short check before the measurement an inference took {longer if extra_ns > 0 else less}; copies in and out would take {duration(copies_ns)}"
-    hidden = copies_ns < 2 * noise_ns
-    if extra_ns >= copies_ns / 4 and not (hidden and extra_ns < noise_ns):
-        return ZeroCopy(False, f"{used}, but {compared}")
-    if hidden:
-        return ZeroCopy(False, f"{used}, but a copy would not show in noise of {duration(noise_ns)}; {compared}")
-    return ZeroCopy(True, f"{used}; {compared}")
+    comparison = f"in a short check before the measurement an inference took {longer if extra_ns > 0 else less}; copies in and out would take {duration(copies_ns)}"
+    is_hidden = copies_ns < 2 * noise_ns
+    if extra_ns >= copies_ns / 4 and not (is_hidden and extra_ns < noise_ns):
+        return ZeroCopy(False, f"{used}, but {comparison}")
+    if is_hidden:
+        return ZeroCopy(False, f"{used}, but a copy would not show in noise of {duration(noise_ns)}; {comparison}")
+    return ZeroCopy(True, f"{used}; {comparison}")
 
 
-def prove_alone(
-    mode: InPlace, copies: tuple[Call, Call], seen: str, clock: Callable[[], int] = time.perf_counter_ns
+def prove_by_copy_times(
+    mode: InPlaceMode, copies: tuple[Call, Call], evidence: str, clock: Callable[[], int] = time.perf_counter_ns
 ) -> ZeroCopy:
     """Prove, or fail to prove, the same where the EP has no other memory that a run's time could be compared with.
 
@@ -116,16 +116,16 @@ def prove_alone(
     run = _shortest_ns(mode, clock)
     after = _copies_ns(copies, clock)
     upload, download = (min(pair) for pair in zip(before, after, strict=True))
-    return alone(run, upload, download, f"{_used(mode)} and {seen}")
+    return judge_run_time(run, upload, download, f"{_describe_addresses(mode)} and {evidence}")
 
 
-def alone(run_ns: float, h2d_ns: float, d2h_ns: float, used: str) -> ZeroCopy:
+def judge_run_time(run_ns: float, h2d_ns: float, d2h_ns: float, used: str) -> ZeroCopy:
     """What the time of a run says that nothing can be compared with, beside those of copies of all inputs and of all outputs."""
-    both = h2d_ns + d2h_ns
+    both_ns = h2d_ns + d2h_ns
     # What takes next to nothing beside the other copy is none that would matter.
-    least = min((ns for ns in (h2d_ns, d2h_ns) if ns >= both / 4), default=0.0)
+    least_ns = min((ns for ns in (h2d_ns, d2h_ns) if ns >= both_ns / 4), default=0.0)
     times = f"in a short check before the measurement an inference took {duration(run_ns)}, copying in {duration(h2d_ns)}, copying out {duration(d2h_ns)}"
-    if run_ns < least:
+    if run_ns < least_ns:
         return ZeroCopy(True, f"{used}; {times}")
     return ZeroCopy(
         False,
@@ -133,11 +133,11 @@ def alone(run_ns: float, h2d_ns: float, d2h_ns: float, used: str) -> ZeroCopy:
     )
 
 
-def all_of(found: Sequence[ZeroCopy]) -> ZeroCopy:
+def combine_verdicts(verdicts: Sequence[ZeroCopy]) -> ZeroCopy:
     """The verdict on several parts of a session: one that is not proved counts for all."""
-    decisive = [part for part in found if not part.verified] or found
+    decisive = [part for part in verdicts if not part.verified] or verdicts
     how = "; ".join(part.how for part in decisive)
-    return ZeroCopy(all(part.verified for part in found), how, all(part.addresses for part in found))
+    return ZeroCopy(all(part.verified for part in verdicts), how, all(part.addresses for part in verdicts))
 
 
 def _copies_ns(copies: tuple[Call, Call] | None, clock: Callable[[], int]) -> tuple[int, int]:
@@ -152,51 +152,51 @@ def _copies_ns(copies: tuple[Call, Call] | None, clock: Callable[[], int]) -> tu
     return min(up for up, _ in times), min(down for _, down in times)
 
 
-def _shortest_ns(mode: Timed, clock: Callable[[], int]) -> float:
+def _shortest_ns(mode: TimedMode, clock: Callable[[], int]) -> float:
     """The least that a run takes, ns, of as many as there is patience for."""
     call, a, b = mode.phases()[LATENCY]
-    begun = clock()
-    found = math.inf
+    begin = clock()
+    shortest = math.inf
     for number in range(_ROUNDS * 100):
         start = clock()
         call(a, b)
-        found = min(found, clock() - start)
-        if number >= _FEWEST and clock() - begun > _ROUNDS * 2 * _BURST_NS:
+        shortest = min(shortest, clock() - start)
+        if number >= _FEWEST and clock() - begin > _ROUNDS * 2 * _BURST_NS:
             break
-    return found
+    return shortest
 
 
-def _compared(mode: InPlace, resident: Timed, copies: int, clock: Callable[[], int]) -> tuple[float, float]:
+def _compare_runs(mode: InPlaceMode, resident: TimedMode, copies: int, clock: Callable[[], int]) -> tuple[float, float]:
     """How much longer a run of `mode` takes, and how far apart repeated runs are, ns: from as few as it takes.
 
     Where noise leaves it open for too long, it is at least what the copies take.
     """
     calls = [mode.phases()[LATENCY], resident.phases()[LATENCY]]
-    begun = clock()
-    sides: list[list[float]] = [[], []]
-    for side, (call, a, b) in zip(sides, calls, strict=True):
+    begin = clock()
+    times: list[list[float]] = [[], []]
+    for mode_times, (call, a, b) in zip(times, calls, strict=True):
         start = clock()
         call(a, b)
-        side.append(clock() - start)
-    run = min(map(min, sides))
+        mode_times.append(clock() - start)
+    run = min(map(min, times))
     burst = max(1, min(100, int(_BURST_NS / max(run, 1))))
     if run < _LONG_NS:
-        sides = [[], []]
+        times = [[], []]
     fewest = _FEWEST if run < _SLOW_NS else _FEWEST_SLOW
     while True:
-        rounds = len(sides[0])
+        rounds = len(times[0])
         if rounds >= fewest:
-            extra = min(sides[0]) - min(sides[1])
-            noise = sum(median(side) - min(side) for side in sides)
-            clear = noise <= copies * _CLEAR and not copies * _CLEAR < extra < copies * (1 - _CLEAR)
-            if clear or rounds == _ROUNDS:
+            extra = min(times[0]) - min(times[1])
+            noise = sum(median(mode_times) - min(mode_times) for mode_times in times)
+            is_clear = noise <= copies * _CLEAR and not copies * _CLEAR < extra < copies * (1 - _CLEAR)
+            if is_clear or rounds == _ROUNDS:
                 return extra, noise
-            if clock() - begun > max(_PATIENCE_NS, 2 * _PATIENCE_RUNS * run):
+            if clock() - begin > max(_PATIENCE_NS, 2 * _PATIENCE_RUNS * run):
                 return extra, max(noise, copies)
-        for side, (call, a, b) in zip(sides, calls, strict=True):
+        for mode_times, (call, a, b) in zip(times, calls, strict=True):
             if run < _LONG_NS:
                 call(a, b)  # the first after a switch is not counted
             start = clock()
             for _ in range(burst):
                 call(a, b)
-            side.append((clock() - start) / burst)
+            mode_times.append((clock() - start) / burst)

@@ -14,7 +14,7 @@ from ortbench.analysis import precision
 from ortbench.core.errors import NotWritten, WrongOutputs
 from ortbench.model.modes import LATENCY
 from ortbench.worker.session.tensors import Array, Value
-from ortbench.worker.timing import TimedCall, took
+from ortbench.worker.timing import TimedCall, time_call
 
 if TYPE_CHECKING:
     from ortbench.model import protocol, schema
@@ -46,10 +46,11 @@ def difference(
     what the reference is, where the sentence around it does not."""
     as_in = "" if source is None else f" as in {source}"
     if got is None or reference is None or isinstance(got, list) != isinstance(reference, list):
-        return None if got is reference else f"output {name} holds {_held(got)} instead of {_held(reference)}{as_in}"
+        held = f"output {name} holds {_count_tensors(got)} instead of {_count_tensors(reference)}{as_in}"
+        return None if got is reference else held
     if isinstance(got, list):
         if len(got) != len(reference):
-            return f"output {name} holds {_held(got)} instead of {_held(reference)}{as_in}"
+            return f"output {name} holds {_count_tensors(got)} instead of {_count_tensors(reference)}{as_in}"
         pairs = enumerate(zip(got, reference, strict=True))
         found = (difference(f"{name}, tensor {number}", *pair, rtol, atol, source) for number, pair in pairs)
         return next(filter(None, found), None)
@@ -58,37 +59,37 @@ def difference(
     if got.dtype != reference.dtype:
         return f"output {name} is {got.dtype} instead of {reference.dtype}{as_in}"
     if got.dtype.kind in "Oiub" or got.dtype.name in _SMALL_INTEGERS:
-        wrong, told = _exact(got, reference), _as_they_are
+        wrong, format_pair = _find_unequal(got, reference), _format_as_text
     else:
         limits = TOLERANCES.get(got.dtype.name, FLOAT8)
-        told = _apart
-        wrong = _close(got, reference, limits[0] if rtol is None else rtol, limits[1] if atol is None else atol)
+        format_pair = _format_different
+        wrong = _find_distant(got, reference, limits[0] if rtol is None else rtol, limits[1] if atol is None else atol)
     if wrong is None:
         return None
     count, at = wrong
-    place = "[" + ", ".join(str(int(index)) for index in at) + "]"
-    from_it = "" if source is None else f" from {source}"
-    one, other = told(got[at], reference[at])
-    return f"{count} of {got.size} values of output {name} differ{from_it}, first at {place}: {one} instead of {other}"
+    index = "[" + ", ".join(str(int(index)) for index in at) + "]"
+    from_source = "" if source is None else f" from {source}"
+    got_text, wanted_text = format_pair(got[at], reference[at])
+    return f"{count} of {got.size} values of output {name} differ{from_source}, first at {index}: {got_text} instead of {wanted_text}"
 
 
-def _held(value: Value) -> str:
+def _count_tensors(value: Value) -> str:
     if value is None:
         return "nothing"
     return f"{len(value)} tensor(s)" if isinstance(value, list) else "a tensor"
 
 
-def _apart(one: float, other: float) -> tuple[str, str]:
+def _format_different(one: float, other: float) -> tuple[str, str]:
     """Two floats that differ, with 4 significant digits or as many as it takes to tell them apart."""
-    told = ((f"{float(one):.{digits}g}", f"{float(other):.{digits}g}") for digits in range(4, 18))
-    return next((it for it in told if it[0] != it[1]), (str(one), str(other)))
+    texts = ((f"{float(one):.{digits}g}", f"{float(other):.{digits}g}") for digits in range(4, 18))
+    return next((it for it in texts if it[0] != it[1]), (str(one), str(other)))
 
 
-def _as_they_are(one: Any, other: Any) -> tuple[str, str]:
+def _format_as_text(one: Any, other: Any) -> tuple[str, str]:
     return str(one), str(other)
 
 
-def _exact(got: Array, reference: Array) -> tuple[int, tuple[Any, ...]] | None:
+def _find_unequal(got: Array, reference: Array) -> tuple[int, tuple[Any, ...]] | None:
     """How many values differ and where the first one does; None where none do."""
     wrong = np.asarray(got != reference)
     if not wrong.any():
@@ -96,22 +97,22 @@ def _exact(got: Array, reference: Array) -> tuple[int, tuple[Any, ...]] | None:
     return int(wrong.sum()), np.unravel_index(int(np.argmax(wrong)), wrong.shape)
 
 
-def _close(got: Array, reference: Array, rtol: float, atol: float) -> tuple[int, tuple[Any, ...]] | None:
+def _find_distant(got: Array, reference: Array, rtol: float, atol: float) -> tuple[int, tuple[Any, ...]] | None:
     """The same of floats, to a tolerance."""
     a, b = got.reshape(-1), reference.reshape(-1)
     count, first = 0, -1
     wide = np.float64 if got.dtype == np.float64 else np.float32
     for start in range(0, a.size, _CHUNK):
-        one, other = a[start : start + _CHUNK], b[start : start + _CHUNK]
-        if np.array_equal(one.view(np.uint8), other.view(np.uint8)):  # as most are, and many times sooner told
-            continue
-        x, y = one.astype(wide), other.astype(wide)
+        got_chunk, reference_chunk = a[start : start + _CHUNK], b[start : start + _CHUNK]
+        if np.array_equal(got_chunk.view(np.uint8), reference_chunk.view(np.uint8)):
+            continue  # as with most, and found many times sooner
+        x, y = got_chunk.astype(wide), reference_chunk.astype(wide)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows here is not close, and found so
             wrong = ~np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
-        found = int(wrong.sum())
-        if found and first < 0:
+        wrong_count = int(wrong.sum())
+        if wrong_count and first < 0:
             first = start + int(np.argmax(wrong))
-        count += found
+        count += wrong_count
     return (count, np.unravel_index(first, got.shape)) if count else None
 
 
@@ -142,27 +143,27 @@ def distance(got: Value, reference: Value, rtol: float | None = None, atol: floa
     return Distance(float(off.max() / size.max()), float(needed.max()), float(max(0.0, beside.max())))
 
 
-def compared(
+def compare_outputs(
     outputs: Iterable[tuple[str, Value, Value]], rtol: float | None, atol: float | None
-) -> protocol.HeldOutputs:
+) -> protocol.OutputComparison:
     """What differs, of outputs by name, between what there is and what it is compared with, beyond the tolerances in words, and by how
     much all of them do."""
-    found: protocol.HeldOutputs = {"differs": None, "relative": 0.0, "accepts": None, "distances": []}
+    comparison: protocol.OutputComparison = {"differs": None, "relative": 0.0, "accepts": None, "distances": []}
     for name, got, reference in outputs:
-        found["distances"].append(moved(name, got, reference))
+        comparison["distances"].append(error_metrics(name, got, reference))
         wrong = difference(name, got, reference, rtol, atol)
         if wrong is None:
             continue
-        far = distance(got, reference, rtol, atol)
-        if found["differs"] is None:
-            found["differs"] = wrong if far is None else f"{wrong}; {precision.how_far(*far)}"
-            found["accepts"] = None if far is None else precision.accepting(*far)
-        known = found["relative"]
-        found["relative"] = None if far is None or known is None else max(known, far.relative)
-    return found
+        gap = distance(got, reference, rtol, atol)
+        if comparison["differs"] is None:
+            comparison["differs"] = wrong if gap is None else f"{wrong}; {precision.how_far(*gap)}"
+            comparison["accepts"] = None if gap is None else precision.accepting(*gap)
+        relative = comparison["relative"]
+        comparison["relative"] = None if gap is None or relative is None else max(relative, gap.relative)
+    return comparison
 
 
-def moved(name: str, got: Value, reference: Value) -> schema.OutputDistance:
+def error_metrics(name: str, got: Value, reference: Value) -> schema.OutputDistance:
     """How far an output is from its reference; all None where nobody can tell: no numbers, another shape, or not finite in the
     same places.
 
@@ -171,13 +172,13 @@ def moved(name: str, got: Value, reference: Value) -> schema.OutputDistance:
     Top-1 agreement is the share of rows whose largest value is at the same place, of outputs that look like scores: those called
     so, those of two dimensions, and rows of probabilities. Of several largest values any will do.
     """
-    found: schema.OutputDistance = {
+    metrics: schema.OutputDistance = {
         "name": name, "max_error": None, "mean_error": None, "sqnr": None, "cosine": None, "top1": None,
     }  # fmt: skip
     if not isinstance(got, np.ndarray) or not isinstance(reference, np.ndarray):
-        return found
+        return metrics
     if got.shape != reference.shape or got.dtype.kind in "Ob" or reference.dtype.kind in "Ob" or not got.size:
-        return found
+        return metrics
     most = total = noise = signal = power = product = 0.0
     a, b = got.reshape(-1), reference.reshape(-1)
     for start in range(0, a.size, _CHUNK):
@@ -185,23 +186,23 @@ def moved(name: str, got: Value, reference: Value) -> schema.OutputDistance:
         finite = np.isfinite(x) & np.isfinite(y)
         if not finite.all():
             if not np.array_equal(x[~finite], y[~finite], equal_nan=True):
-                return found
+                return metrics
             x, y = x[finite], y[finite]
         with np.errstate(over="ignore"):
             off = np.abs(x - y)
             most, total = max(most, float(off.max(initial=0.0))), total + float(off.sum())
             noise, signal, power = noise + float(off @ off), signal + float(y @ y), power + float(x @ x)
             product += float(x @ y)
-    found["max_error"], found["mean_error"] = _finite(most), _finite(total / a.size)
+    metrics["max_error"], metrics["mean_error"] = _finite(most), _finite(total / a.size)
     if noise > 0 and signal > 0 and math.isfinite(noise + signal):
-        found["sqnr"] = 10 * (math.log10(signal) - math.log10(noise))
+        metrics["sqnr"] = 10 * (math.log10(signal) - math.log10(noise))
     if most == 0:
-        found["cosine"] = 1.0
+        metrics["cosine"] = 1.0
     elif power > 0 and signal > 0 and math.isfinite(power + signal):
-        found["cosine"] = max(-1.0, min(1.0, product / math.sqrt(power) / math.sqrt(signal)))
+        metrics["cosine"] = max(-1.0, min(1.0, product / math.sqrt(power) / math.sqrt(signal)))
     if _are_scores(name, reference):
-        found["top1"] = _top1(got, reference)
-    return found
+        metrics["top1"] = _top1(got, reference)
+    return metrics
 
 
 def _finite(value: float) -> float | None:
@@ -220,8 +221,8 @@ def _are_scores(name: str, array: Array) -> bool:
 def _top1(got: Array, reference: Array) -> float:
     """The share of rows in which the place of the largest value has the largest value of the reference too."""
     x, y = (it.reshape(-1, it.shape[-1]) for it in (got, reference))
-    there = np.take_along_axis(y, x.argmax(axis=1)[:, None], axis=1)[:, 0]
-    return float(np.mean(there == y.max(axis=1)))
+    best = np.take_along_axis(y, x.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return float(np.mean(best == y.max(axis=1)))
 
 
 def poison(reference: Array) -> Array:
@@ -234,7 +235,7 @@ def poison(reference: Array) -> Array:
     return flipped.view(reference.dtype).reshape(reference.shape)
 
 
-class Checked(Protocol):
+class CheckedMode(Protocol):
     """What is asked of a mode whose outputs are compared; see `ortbench.worker.modes.base.Mode`."""
 
     trials: tuple[int, ...]
@@ -247,7 +248,7 @@ class Checked(Protocol):
     def expected(self) -> list[tuple[str, Value]]: ...
 
 
-def check_outputs(mode: Checked, rtol: float | None, atol: float | None) -> list[int]:
+def check_outputs(mode: CheckedMode, rtol: float | None, atol: float | None) -> list[int]:
     """Run over poisoned outputs and compare what is there the moment the call returns: what each call took, ns. Raises
     `NotWritten`: nothing was written to one; `WrongOutputs`: they differ from the reference."""
     call, a, b = mode.phases()[LATENCY]
@@ -255,18 +256,18 @@ def check_outputs(mode: Checked, rtol: float | None, atol: float | None) -> list
     for calls in mode.trials:
         mode.poison()
         for _ in range(calls):
-            times.append(took(call, a, b))
+            times.append(time_call(call, a, b))
         for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
             # A user's wide tolerance must not let an output pass that nothing was written to.
             if isinstance(got, np.ndarray) and got.size and np.array_equal(got, poison(reference)):
                 raise NotWritten(f"output {name} was not written")
-        wrong = differences(mode, rtol, atol)
+        wrong = find_difference(mode, rtol, atol)
         if wrong is not None:
             raise WrongOutputs(wrong)
     return times
 
 
-def differences(mode: Checked, rtol: float | None, atol: float | None) -> str | None:
+def find_difference(mode: CheckedMode, rtol: float | None, atol: float | None) -> str | None:
     """What differs between the mode's outputs as they are now and the reference, in words; None if nothing does."""
     for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
         wrong = difference(name, got, reference, rtol, atol, mode.source)

@@ -33,11 +33,11 @@ Clock = Callable[[], int]
 Candidates = Sequence[tuple[str, Call | None]]
 
 
-class Known(NamedTuple):
+class ProofResult(NamedTuple):
     """What a full proof has found out."""
 
     kind: str  # of the sync
-    by_token: bool  # the token is ordered behind the work
+    is_token_ordered: bool  # the token is ordered behind the work
     work_ns: int  # what one launch takes
 
 
@@ -48,50 +48,53 @@ class Sync:
     wait: Call | None  # the call to make, or None where the work's own call waits
     cost_ns: int  # its median on an idle device; it is part of every sample that it ends
     how: str  # the evidence, for the report
-    known: Known | None = None  # what the proof has found out; None where there was nothing to prove
+    proof: ProofResult | None = None  # what the proof has found out; None where there was nothing to prove
     spent_ns: int = 0  # what the proof took, nearly all of it in runs
-    again: Callable[[], bool] | None = field(default=None, compare=False, repr=False)  # whether it returns early now
+    # whether it returns early now
+    check_again: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> schema.Sync:
         return {"kind": self.kind, "cost_ns": self.cost_ns, "how": self.how}
 
     def returns_early(self) -> bool:
         """Whether it has come to return before the work is done; see `Trial.returns_early`."""
-        return self.again is not None and self.again()
+        return self.check_again is not None and self.check_again()
 
 
 def prove(work: Work) -> Sync:
     """The cheapest sync that is proved for some work, in full."""
-    begun = work.clock()
+    start_ns = work.clock()
     for attempt in range(_PROOFS):
-        if attempt == 1 and work.steadier is not None:
-            work = work._replace(readback=work.steadier())
-        found = _proved(work, begun)
-        if found.wait != work.readback or work.clock() - begun > _PROOFS_NS:
+        if attempt == 1 and work.make_steadier_readback is not None:
+            work = work._replace(readback=work.make_steadier_readback())
+        sync = _find_sync(work, start_ns)
+        if sync.wait != work.readback or work.clock() - start_ns > _PROOFS_NS:
             break
-    return found
+    return sync
 
 
-def _proved(work: Work, begun: int) -> Sync:
-    trial = work.trial()
-    bursts = None if work.token is None else trial.behind_bursts(work.token)
-    by_token = bursts is not None and bursts.ordered(trial.burst)
-    witness = work.token if by_token and work.token is not None else work.readback
+def _find_sync(work: Work, start_ns: int) -> Sync:
+    trial = work.make_trial()
+    bursts = None if work.token is None else trial.read_behind_bursts(work.token)
+    is_ordered = bursts is not None and bursts.is_ordered(trial.burst)
+    witness = work.token if is_ordered and work.token is not None else work.readback
     for kind, wait in work.candidates:
-        left = trial.most_left(wait, witness, bursts if by_token and wait is None else None)
-        if left is not None:
+        rest_ns = trial.most_remaining(wait, witness, bursts if is_ordered and wait is None else None)
+        if rest_ns is not None:
             cost = 0 if wait is None else trial.cost(wait)
-            return work.sync(Known(kind, by_token, trial.work_ns), wait, cost, _left(trial, left), begun)
-    how = f"{_reading(by_token)}, which waits for all {trial.burst} queued run(s)"
-    return work.sync(Known(READBACK, by_token, trial.work_ns), witness, trial.cost(witness), how, begun)
+            proof = ProofResult(kind, is_ordered, trial.work_ns)
+            return work.make_sync(proof, wait, cost, _describe_rest(trial, rest_ns), start_ns)
+    how = f"{_describe_readback(is_ordered)}, which waits for all {trial.burst} queued run(s)"
+    proof = ProofResult(READBACK, is_ordered, trial.work_ns)
+    return work.make_sync(proof, witness, trial.cost(witness), how, start_ns)
 
 
-def _left(trial: Trial, left: int) -> str:
-    return f"{left / 1000:.1f} µs of work were left after {trial.burst} calls and this synchronization"
+def _describe_rest(trial: Trial, rest_ns: int) -> str:
+    return f"{rest_ns / 1000:.1f} µs of work were left after {trial.burst} calls and this synchronization"
 
 
-def _reading(by_token: bool) -> str:
-    return "reading 4 bytes back" if by_token else "reading the outputs back"
+def _describe_readback(by_token_alone: bool) -> str:
+    return "reading 4 bytes back" if by_token_alone else "reading the outputs back"
 
 
 class Work(NamedTuple):
@@ -107,61 +110,63 @@ class Work(NamedTuple):
     token: Call | None = None
     # makes a readback whose time varies less. 100 MB to pageable memory take 6 ms on an H200, now 100 µs more, now less, in which a
     # run of 200 µs is lost: then nothing seems to wait but the readback itself
-    steadier: Callable[[], Call] | None = None
+    make_steadier_readback: Callable[[], Call] | None = None
     clock: Clock = time.perf_counter_ns
     pause: Pause | None = None  # see `Trial`
 
-    def trial(self, work_ns: int | None = None) -> Trial:
+    def make_trial(self, work_ns: int | None = None) -> Trial:
         return Trial(self.launch, self.readback, self.clock, work_ns, self.pause)
 
-    def sync(self, known: Known, wait: Call | None, cost: int, how: str, begun: int) -> Sync:
-        return Sync(known.kind, wait, cost, how, known, self.clock() - begun, lambda: self.returns_early(known, wait))
+    def make_sync(self, proof: ProofResult, wait: Call | None, cost: int, how: str, start_ns: int) -> Sync:
+        return Sync(
+            proof.kind, wait, cost, how, proof, self.clock() - start_ns, lambda: self.returns_early(proof, wait)
+        )
 
-    def returns_early(self, known: Known, wait: Call | None) -> bool:
+    def returns_early(self, known: ProofResult, wait: Call | None) -> bool:
         """Whether a sync of such work does not wait any more."""
         # Reading the outputs back cannot return before they are there.
-        return wait != self.readback and self.trial(known.work_ns).returns_early(wait)
+        return wait != self.readback and self.make_trial(known.work_ns).returns_early(wait)
 
-    def confirm(self, known: Known) -> Sync | None:
-        """The sync that is known for such work, if a few trials do not refuse it here; see `Trial.still_left`."""
-        begun = self.clock()
-        token = self.token if known.by_token else None
-        if known.by_token and token is None:
+    def confirm(self, known: ProofResult) -> Sync | None:
+        """The sync that is known for such work, if a few trials do not refuse it here; see `Trial.confirm_wait`."""
+        start_ns = self.clock()
+        token = self.token if known.is_token_ordered else None
+        if known.is_token_ordered and token is None:
             return None
-        trial = self.trial(known.work_ns)
+        trial = self.make_trial(known.work_ns)
         if not trial.is_long:
             self.launch()  # the first with these buffers may take longer
         if known.kind == READBACK:
             wait: Call | None = token or self.readback
-            left = 0 if token is None or trial.still_ordered(token) else None
-            how = f"{_reading(known.by_token)}, verified before and confirmed here"
+            rest_ns = 0 if token is None or trial.confirm_order(token) else None
+            how = f"{_describe_readback(known.is_token_ordered)}, verified before and confirmed here"
         else:
             wait = dict(self.candidates)[known.kind]
-            left = trial.still_left(wait, token)
-            how = "" if left is None else f"verified before; confirmed here: {_left(trial, left)}"
-        if left is None:
+            rest_ns = trial.confirm_wait(wait, token)
+            how = "" if rest_ns is None else f"verified before; confirmed here: {_describe_rest(trial, rest_ns)}"
+        if rest_ns is None:
             return None
         cost = 0 if wait is None else trial.cost(wait)
-        return self.sync(known, wait, cost, how, begun)
+        return self.make_sync(known, wait, cost, how, start_ns)
 
 
 class Syncs:
     """The syncs of one session: for each kind of work one is proved in full, and confirmed from then on."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Known] = {}  # what full proofs have found out, by kind of work
+        self._known: dict[str, ProofResult] = {}  # what full proofs have found out, by kind of work
         self._refused: set[tuple[str, str]] = set()
 
     def prove(self, kind: str, work: Work) -> Sync:
         """The cheapest sync for some work. What is known of other work of its kind need only be confirmed. Where that is refused,
         as this one has other memory, say, it is proved in full as well."""
-        confirmed = self.confirmed(kind, work)
+        confirmed = self.confirm(kind, work)
         if confirmed is not None:
             return confirmed
-        left = [(sync, wait) for sync, wait in work.candidates if (kind, sync) not in self._refused]
-        proved = prove(work._replace(candidates=left))
-        assert proved.known is not None
-        self._known.setdefault(kind, proved.known)
+        candidates = [(sync, wait) for sync, wait in work.candidates if (kind, sync) not in self._refused]
+        proved = prove(work._replace(candidates=candidates))
+        assert proved.proof is not None
+        self._known.setdefault(kind, proved.proof)
         return proved
 
     def refuse(self, kind: str, sync: str) -> bool:
@@ -173,21 +178,21 @@ class Syncs:
         return True
 
     @contextmanager
-    def without(self, kind: str, syncs: Sequence[str]) -> Iterator[None]:
+    def excluding(self, kind: str, syncs: Sequence[str]) -> Iterator[None]:
         """Inside, some syncs are not taken for work of a kind."""
-        known, added = self._known.get(kind), {(kind, sync) for sync in syncs} - self._refused
+        known, newly_refused = self._known.get(kind), {(kind, sync) for sync in syncs} - self._refused
         if known is not None and known.kind in syncs:
             del self._known[kind]
-        self._refused |= added
+        self._refused |= newly_refused
         try:
             yield
         finally:
-            self._refused -= added
+            self._refused -= newly_refused
             if known is not None:
                 self._known[kind] = known
 
-    def confirmed(self, kind: str, work: Work) -> Sync | None:
+    def confirm(self, kind: str, work: Work) -> Sync | None:
         """The sync that is known for such work; None where there is none, or it is refused here."""
         known = self._known.get(kind)
-        tried = (work.confirm(known) for _ in range(_ATTEMPTS) if known is not None)
-        return next(filter(None, tried), None)
+        attempts = (work.confirm(known) for _ in range(_ATTEMPTS) if known is not None)
+        return next(filter(None, attempts), None)

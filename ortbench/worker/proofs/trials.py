@@ -56,28 +56,28 @@ class Readings:
         """What the launches and their work took, by one of the witnesses."""
         return min(self.ends[witness + 1]) - min(self.idle[witness])
 
-    def left(self, witness: int = 0) -> int:
+    def rest_ns(self, witness: int = 0) -> int:
         """How much of that was still to be done when what comes before the witness returned; below 0 by noise alone."""
         return self.work(witness) - min(self.ends[witness])
 
-    def is_usually_left(self) -> bool:
+    def is_usually_unfinished(self) -> bool:
         """Whether in most trials a good part of the work was still to be done: a device that now and then keeps up with the host, as a
         GPU whose kernels the CPU computes, leaves nothing in the fastest of them."""
-        alone = median(self.idle[0])
-        left = median([all_ - some for some, all_ in zip(*self.ends[:2], strict=True)]) - alone
-        return bool(left > max(TOLERANCE_NS, (median(self.ends[1]) - alone) / _USUAL_PART))
+        idle_ns = median(self.idle[0])
+        rest_ns = median([all_ - some for some, all_ in zip(*self.ends[:2], strict=True)]) - idle_ns
+        return bool(rest_ns > max(TOLERANCE_NS, (median(self.ends[1]) - idle_ns) / _USUAL_PART))
 
     def noise(self, witness: int = 0) -> int:
         return round(median(self.idle[witness])) - min(self.idle[witness])
 
-    def ordered(self, burst: int, least: int = 0) -> bool:
+    def is_ordered(self, burst: int, least: int = 0) -> bool:
         """Whether what comes before the last witness waited for all work.
 
         To within a quarter of one run, or the noise; or `least` ns, however short the work is.
         """
         last = len(self.idle) - 1
         work = self.work(last)
-        return self.left(last) <= max(least, min(max(work // burst // 4, self.noise(last)), work // 4))
+        return self.rest_ns(last) <= max(least, min(max(work // burst // 4, self.noise(last)), work // 4))
 
 
 class Trial:
@@ -96,7 +96,7 @@ class Trial:
         self.is_long = self.work_ns >= _LONG_NS  # so long that noise hides nothing that a burst would show
         # How many launches are queued before a sync is tried: a short run that is not waited for shows in many.
         self.burst = (
-            1 if self.is_long else _burst_of(self.work_ns, _BURST_NS if work_ns is None else _CONFIRMED_BURST_NS)
+            1 if self.is_long else _burst_size(self.work_ns, _BURST_NS if work_ns is None else _CONFIRMED_BURST_NS)
         )
         shorts = _BURSTS_NS // max(1, self.burst * self.work_ns)
         self._burst_repeats = max(_BURST_REPEATS, min(_MOST_REPEATS, shorts))
@@ -119,48 +119,49 @@ class Trial:
                 break
         work, count = min(whole[1:]) - min(idle), 1
         while count < _MAX_BURST and work * count < 0.9 * _BURST_NS:
-            count = min(_MAX_BURST, max(2 * count, _burst_of(work, _BURST_NS)))
+            count = min(_MAX_BURST, max(2 * count, _burst_size(work, _BURST_NS)))
             work = min(work, (self._time(self._readback, count) - min(idle)) // count)
         return work
 
-    def behind_bursts(self, token: Call) -> Readings:
+    def read_behind_bursts(self, token: Call) -> Readings:
         """Whether the run itself waits, by the token, and whether the token does, by the readback: both of one burst."""
         return self._read(None, (token, self._readback), self.burst, min(self._repeats, self._burst_repeats))
 
-    def most_left(self, wait: Call | None, witness: Call, bursts: Readings | None = None) -> int | None:
+    def most_remaining(self, wait: Call | None, witness: Call, bursts: Readings | None = None) -> int | None:
         """What a sync (`wait`; None for the launch itself) leaves of one launch or of a burst, in ns, whichever is more; None where
         that is too much. The witness waits for all work; `bursts` are of both, if they were taken before."""
-        one = bursts if self.burst == 1 else None
-        one = self._tried_alone(wait, (witness,), self._repeats, one)
-        if one.left() > _limit(one):
+        single = bursts if self.burst == 1 else None
+        single = self._read_single(wait, (witness,), self._repeats, single)
+        if single.rest_ns() > _limit(single):
             return None
         if self.burst == 1:
-            return max(one.left(), 0)
+            return max(single.rest_ns(), 0)
         # What noise hides in one run shows in a burst that is not waited for.
-        many = bursts
-        if many is None or _too_much(many, self.work_ns):
-            many = self._read(wait, (witness,), self.burst, self._burst_repeats)
-        return None if _too_much(many, self.work_ns) else max(one.left(), many.left(), 0)
+        burst = bursts
+        if burst is None or _leaves_too_much(burst, self.work_ns):
+            burst = self._read(wait, (witness,), self.burst, self._burst_repeats)
+        return None if _leaves_too_much(burst, self.work_ns) else max(single.rest_ns(), burst.rest_ns(), 0)
 
-    def still_left(self, wait: Call | None, token: Call | None) -> int | None:
+    def confirm_wait(self, wait: Call | None, token: Call | None) -> int | None:
         """The same in a few trials, for a sync that was proved with other buffers, or at another time.
 
         The readback is a witness in each of them, so that the token, which waited for all work if there is one, is none that has come
         to overtake it."""
         witnesses = (self._readback,) if token is None else (token, self._readback)
         few = _LONG_CONFIRMATIONS if self.is_long else _CONFIRMATIONS
-        one = self._tried_alone(wait, witnesses, few)
-        if one.left() > _limit(one):
+        single = self._read_single(wait, witnesses, few)
+        if single.rest_ns() > _limit(single):
             return None
-        many = one if self.is_long else self._read(wait, witnesses, self.burst, _BURST_CONFIRMATIONS)
-        if not self.is_long and _too_much(many, self.work_ns):
+        burst = single if self.is_long else self._read(wait, witnesses, self.burst, _BURST_CONFIRMATIONS)
+        if not self.is_long and _leaves_too_much(burst, self.work_ns):
             return None
-        return max(one.left(), many.left(), 0) if token is None or many.ordered(self.burst, TOLERANCE_NS) else None
+        is_ordered = token is None or burst.is_ordered(self.burst, TOLERANCE_NS)
+        return max(single.rest_ns(), burst.rest_ns(), 0) if is_ordered else None
 
-    def still_ordered(self, token: Call) -> bool:
+    def confirm_order(self, token: Call) -> bool:
         """Whether the token waits for all work, in a few trials, where that was proved before."""
         few = _LONG_CONFIRMATIONS if self.is_long else _BURST_CONFIRMATIONS
-        return self._read(token, (self._readback,), self.burst, few).ordered(self.burst, TOLERANCE_NS)
+        return self._read(token, (self._readback,), self.burst, few).is_ordered(self.burst, TOLERANCE_NS)
 
     def returns_early(self, wait: Call | None) -> bool:
         """Whether a sync that was proved does not wait any more, for certain.
@@ -171,13 +172,13 @@ class Trial:
         clearly. Runs of a few µs are done when the host has queued the next one, whether or not they are waited for:
         nothing is left of them.
         """
-        burst = _burst_of(self.work_ns, _CONFIRMED_BURST_NS, _MOST_LAUNCHES)
+        burst = _burst_size(self.work_ns, _CONFIRMED_BURST_NS, _MOST_LAUNCHES)
         sure = 1 if self.work_ns >= _SLOW_NS else _SURELY_WAITS
         waits = early = 0
         while waits - early < sure and early + waits < _MOST_TRIALS:
             trial = self._read(wait, (self._readback,), burst, 1)
             part = burst * self.work_ns // _EARLY_PART
-            if trial.left() > max(_EARLY_NS, part) and trial.ends[0][0] < burst * self.work_ns - part:
+            if trial.rest_ns() > max(_EARLY_NS, part) and trial.ends[0][0] < burst * self.work_ns - part:
                 early += 1
             else:
                 waits += 1
@@ -185,23 +186,23 @@ class Trial:
                 return True
         return False
 
-    def _tried_alone(
-        self, wait: Call | None, witnesses: Sequence[Call], repeats: int, found: Readings | None = None
+    def _read_single(
+        self, wait: Call | None, witnesses: Sequence[Call], repeats: int, earlier: Readings | None = None
     ) -> Readings:
         """Trials behind one launch: no more of them than it takes to refuse a sync that does not wait."""
         few = _SLOW_REPEATS if self.is_long else _REPEATS
-        one = found or self._read(wait, witnesses, 1, min(few, repeats))
-        if _in_vain(one):
-            return one
-        if len(one.ends[0]) < repeats:
-            self._read(wait, witnesses, 1, repeats - len(one.ends[0]), one)
+        readings = earlier or self._read(wait, witnesses, 1, min(few, repeats))
+        if _is_hopeless(readings):
+            return readings
+        if len(readings.ends[0]) < repeats:
+            self._read(wait, witnesses, 1, repeats - len(readings.ends[0]), readings)
         for _ in range(_DOUBTS):
-            if one.left() <= _limit(one) or _in_vain(one):
+            if readings.rest_ns() <= _limit(readings) or _is_hopeless(readings):
                 break
-            self._read(wait, witnesses, 1, repeats, one)  # it may be noise, of which more trials leave less
-        if one.left() > _limit(one) and not _in_vain(one):
-            one.idle = self._long_after_work(witnesses, repeats)
-        return one
+            self._read(wait, witnesses, 1, repeats, readings)  # it may be noise, of which more trials leave less
+        if readings.rest_ns() > _limit(readings) and not _is_hopeless(readings):
+            readings.idle = self._long_after_work(witnesses, repeats)
+        return readings
 
     def _long_after_work(self, witnesses: Sequence[Call], repeats: int) -> list[list[int]]:
         """What witnesses take behind a launch whose work is done for certain, since nobody asks before it must be.
@@ -218,30 +219,30 @@ class Trial:
         return idle
 
     def _read(
-        self, wait: Call | None, witnesses: Sequence[Call], count: int, repeats: int, found: Readings | None = None
+        self, wait: Call | None, witnesses: Sequence[Call], count: int, repeats: int, readings: Readings | None = None
     ) -> Readings:
         """Trials of a sync behind `count` launches, in turns with the witnesses on an idle device; added to `found`.
 
         Both follow a launch and a readback, so that the host's caches are in the same state; what that changes is nothing
         beside long work.
         """
-        found = found or Readings([[] for _ in witnesses], [[] for _ in range(len(witnesses) + 1)])
+        readings = readings or Readings([[] for _ in witnesses], [[] for _ in range(len(witnesses) + 1)])
         for _ in range(repeats):
             if not self.is_long:
                 self._launch()
                 self._readback()
-            for idle, witness in zip(found.idle, witnesses, strict=False):
+            for idle, witness in zip(readings.idle, witnesses, strict=False):
                 idle.append(self._time(witness))
             start = self._clock()
             for _ in range(count):
                 self._launch()
             if wait is not None:
                 wait()
-            found.ends[0].append(self._clock() - start)
-            for ends, witness in zip(found.ends[1:], witnesses, strict=False):
+            readings.ends[0].append(self._clock() - start)
+            for ends, witness in zip(readings.ends[1:], witnesses, strict=False):
                 witness()
                 ends.append(self._clock() - start)
-        return found
+        return readings
 
     def _time(self, call: Call, launches: int = 0) -> int:
         """A call behind some launches, in ns."""
@@ -256,24 +257,24 @@ class Trial:
         return round(float(median([self._time(wait) for _ in range(min(self._repeats, _REPEATS))])))
 
 
-def _limit(one: Readings) -> float:
+def _limit(single: Readings) -> float:
     """What a sync may leave of one launch, in ns: a share of the work; a quarter where it is short, and never more than the
     tolerance. More would pass a run that is not waited for where the device nearly keeps up with the host."""
-    return max(one.work() * TOLERANCE_SHARE, min(TOLERANCE_NS, one.work() // 4))
+    return max(single.work() * TOLERANCE_SHARE, min(TOLERANCE_NS, single.work() // 4))
 
 
-def _too_much(many: Readings, work_ns: int) -> bool:
+def _leaves_too_much(burst: Readings, work_ns: int) -> bool:
     """Whether too much of a burst is left. After so long the host's own caches are cold, so the limit is a share of all
     that could be left; of short runs, with which a device nearly keeps up, that would hide several: so it is two at most."""
-    return many.left() > max(TOLERANCE_NS, min(many.work() // 8, 2 * work_ns)) or many.is_usually_left()
+    return burst.rest_ns() > max(TOLERANCE_NS, min(burst.work() // 8, 2 * work_ns)) or burst.is_usually_unfinished()
 
 
-def _in_vain(one: Readings) -> bool:
+def _is_hopeless(single: Readings) -> bool:
     """Whether more trials would not help a sync: it leaves far more than noise."""
-    return one.left() > _limit(one) and one.left() > one.work() // 4
+    return single.rest_ns() > _limit(single) and single.rest_ns() > single.work() // 4
 
 
-def _burst_of(work: int, whole: int, most: int = _MAX_BURST) -> int:
+def _burst_size(work: int, whole: int, most: int = _MAX_BURST) -> int:
     """How many runs are tried at once, of which each takes `work` ns and all of them `whole`."""
     return max(1, min(most, whole // max(1, work)))
 

@@ -14,7 +14,7 @@ from ortbench.core.ep_packages import key
 from ortbench.core.errors import BadInput
 from ortbench.plan.option_types import is_library
 from ortbench.worker import messages
-from ortbench.worker.messages import in_its_words
+from ortbench.worker.messages import with_its_pip
 from ortbench.worker.session.libraries import load_problem
 from ortbench.worker.session.plugins import WrongPackage, call_package, library_path
 
@@ -57,7 +57,7 @@ def _module_name(name: str) -> str:
                 return module
         except (ImportError, ValueError):  # of a module in a package that is not there, or no name of a module
             pass
-    install = in_its_words(f", or pip install {name}") if key(name).isidentifier() else ""
+    install = with_its_pip(f", or pip install {name}") if key(name).isidentifier() else ""
     raise BadInput(f"{_OPTION} {name}: no such package: name a library by its path{install}", _OPTION)
 
 
@@ -65,7 +65,7 @@ def register(options: Any, names: Sequence[str]) -> None:
     """Register libraries with session options, each once. Raises `BadInput`: one is not there, or brings no custom operators."""
     for path, name in {os.path.realpath(find_library(name).path): name for name in names}.items():
         try:
-            with messages.about(f"registering {Path(path).name}"):
+            with messages.announce(f"registering {Path(path).name}"):
                 options.register_custom_ops_library(path)
         except Exception as error:
             problem = load_problem(error).text

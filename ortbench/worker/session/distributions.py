@@ -35,10 +35,10 @@ def warnings() -> list[Warned]:
     if len(found) < 2:
         return []
     from ortbench.analysis.packages import OVERWRITTEN, overwritten  # seldom needed, and every run would wait for it
-    from ortbench.worker.messages import in_its_words
+    from ortbench.worker.messages import with_its_pip
 
     clash = overwritten(found)
-    return [] if clash is None else [{"code": OVERWRITTEN, "message": in_its_words(clash.message)}]
+    return [] if clash is None else [{"code": OVERWRITTEN, "message": with_its_pip(clash.message)}]
 
 
 def module_folder() -> str | None:

@@ -19,8 +19,8 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import model_file
 from ortbench.worker.inputs.model_file import index_sizes
-from ortbench.worker.messages import in_its_words
-from ortbench.worker.proofs.outputs import EXPECTED, FIRST, compared
+from ortbench.worker.messages import with_its_pip
+from ortbench.worker.proofs.outputs import EXPECTED, FIRST, compare_outputs
 from ortbench.worker.session import trial
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, Value, get_form, host_array, host_value
@@ -40,7 +40,7 @@ class Data:
     guessed_dims: dict[str, int] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)  # of the random values, by input
     first_inference_ns: int = 0  # how long the first run took (with what EPs do once: kernel search, compilation)
-    expected: protocol.HeldOutputs | None = None  # what was given beside expected outputs, where there are some
+    expected: protocol.OutputComparison | None = None  # what was given beside expected outputs, where there are some
     # the outputs that are to be bound without a shape, and why; see `ortbench.worker.session.trial`
     unshaped: dict[str, str] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ def make_inputs(
     sizes = request.index_sizes
     if sizes is None:
         sizes = index_sizes(path, model.inputs) if request.path is None else {}
-    return input_arrays.make(model.inputs, request, sizes)
+    return input_arrays.make_arrays(model.inputs, request, sizes)
 
 
 _WAYS_OUT = "--shape, --dim, --sequence-tensors, --range change them, --input gives real ones"
@@ -74,9 +74,9 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     arrays, guessed_names, ranges = make_inputs(path, model, request)
     guessed = dict.fromkeys(guessed_names, 1)
     # Outputs that are known are known in shape alone: there is nothing to hold against anything.
-    expected = None if model.known is not None else input_arrays.expected(request, model.outputs)
+    expected = None if model.known_outputs is not None else input_arrays.load_expected(request, model.outputs)
     reference, took_ns = run_timed(model, arrays, request, ways_out, guessed)
-    if model.known is None and (sizes := sizes_of_outputs(model.outputs, reference, guessed)):
+    if model.known_outputs is None and (sizes := sizes_of_outputs(model.outputs, reference, guessed)):
         sized = run_with_sizes(path, model, request, sizes)
         arrays, ranges, reference, guessed = sized or (arrays, ranges, reference, guessed)
     unshaped = find_unshaped(path, model, arrays, ranges, reference)
@@ -124,22 +124,22 @@ def find_unshaped(
     known: Collection[str] = (),
 ) -> dict[str, str]:
     """`Data.unshaped` of a model that gave `first` for `arrays`; by one more run where that is needed, for other outputs than those
-    whose sizes are `known`."""
-    run = None if model.known is not None else partial(run_once, model)
+    whose sizes are `known_outputs`."""
+    run = None if model.known_outputs is not None else partial(run_once, model)
     return trial.find_unshaped(
-        model.inputs, model.outputs, arrays, ranges, first, run, partial(model_file.behind_counts, path), known
+        model.inputs, model.outputs, arrays, ranges, first, run, partial(model_file.value_sized_outputs, path), known
     )
 
 
 def compare_with_expected(
     outputs: Iterable[tuple[str, Value, Value]], request: Inputs, models: Sequence[Model], path: str | None = None
-) -> protocol.HeldOutputs:
-    """Outputs of models beside expected ones, as `compared` has them; `path`: of the model's file, where there is one. Raises
+) -> protocol.OutputComparison:
+    """Outputs of models beside expected ones, as `compare_outputs` has them; `path`: of the model's file, where there is one. Raises
     `BenchmarkFailed`: they differ, and by more than a lower precision of an EP explains, or strictly."""
-    comparison = compared(outputs, request.rtol, request.atol)
+    comparison = compare_outputs(outputs, request.rtol, request.atol)
     eps = list(dict.fromkeys(model.provider.name for model in models))
     if comparison["differs"] is not None and (request.strict_outputs or lowered(eps, comparison["relative"]) is None):
-        cause = (path and model_file.sentence(path)) or likely_cause(eps, comparison["relative"])
+        cause = (path and model_file.random_nodes_note(path)) or likely_cause(eps, comparison["relative"])
         raise BenchmarkFailed(f"the outputs are not the expected ones: {comparison['differs']}{cause}")
     return comparison
 
@@ -185,7 +185,7 @@ def _describe_run_error(
     if type(error).__name__ == "InvalidArgument":
         return BadInput(f"the model refuses to run{hint}: {ort_text(error)}")
     if "cuDNN is unavailable" in str(error):
-        hint = in_its_words(f", as cuDNN is missing (it comes with: pip install '{PACKAGES[CUDA_EP]}')")
+        hint = with_its_pip(f", as cuDNN is missing (it comes with: pip install '{PACKAGES[CUDA_EP]}')")
     if _NO_MEMORY.search(text := ort_text(error)):
         return BenchmarkFailed(f"the first run ran out of memory: {text}")
     return BenchmarkFailed(f"the first run failed{hint}: {text}")
@@ -193,8 +193,8 @@ def _describe_run_error(
 
 def run_once(model: Model, arrays: dict[str, Value]) -> list[Value]:
     """One plain run with inputs in host memory; outputs in the model's order, in arrays of their own."""
-    if model.known is not None:
-        return model.known(model.outputs)
+    if model.known_outputs is not None:
+        return model.known_outputs(model.outputs)
     call, feeds, options = cpu_call(model, arrays)
     return to_arrays(model, call(feeds, options))
 

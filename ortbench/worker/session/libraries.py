@@ -17,7 +17,7 @@ import onnxruntime as ort
 from ortbench.core.ep_names import CUDA_EP, NO_DEVICE, NVIDIA_EPS, is_nvidia, origin
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.worker import messages
-from ortbench.worker.messages import in_its_words
+from ortbench.worker.messages import with_its_pip
 
 # EPs inside an onnxruntime wheel whose library can be registered like a plugin's, which gives them an EP device.
 _BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt", "MIGraphXExecutionProvider": "migraphx"}
@@ -92,7 +92,7 @@ def register(name: str, library: str, called: str | None = None) -> None:
     called = called or name
     called = f"{called} of {place}" if called in _registered.values() else called  # ORT takes a name once
     try:
-        with messages.about(f"registering {Path(library).name}"):
+        with messages.announce(f"registering {Path(library).name}"):
             ort.register_execution_provider_library(called, library)
     except Exception as error:
         if "already registered" not in str(error).lower():
@@ -136,7 +136,7 @@ def load_problem(error: BaseException) -> LoadProblem:
 
 def _hint(library: str) -> str:
     found = origin(library)
-    return "" if found is None else f" ({in_its_words(found.sentence)})"
+    return "" if found is None else f" ({with_its_pip(found.sentence)})"
 
 
 def bundled_library(ep_name: str) -> str | None:

@@ -57,7 +57,7 @@ def try_once(ep_device: Any, what: str, trial: Callable[[], TrialResult]) -> Tri
     number = next((info.device_id for info in memory_infos(ep_device) if info is not None), 0)
     key = f"{library_of(ep_device)} {ep_device.ep_name} {number} {what}"
     if key not in _results:
-        with messages.about(f"trying {what} of {ep_device.ep_name}", LIMIT_S, key):
+        with messages.announce(f"trying {what} of {ep_device.ep_name}", LIMIT_S, key):
             _results[key] = trial()
     return _results[key]
 

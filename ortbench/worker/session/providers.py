@@ -18,7 +18,7 @@ from ortbench.core.ep_names import CPU_EP, NO_DEVICE, NVIDIA_EPS, OPENVINO_EP, P
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.safe_text import listed
 from ortbench.plan.target import POLICIES, Target, own
-from ortbench.worker.messages import in_its_words
+from ortbench.worker.messages import with_its_pip
 from ortbench.worker.session import distributions, memory_trial
 from ortbench.worker.session.ep_by_name import find_ep, registered_name, shared_name_note, wrong_name_note
 from ortbench.worker.session.libraries import (
@@ -169,7 +169,7 @@ def _find_by_name(target: Target) -> Provider:
         package = PACKAGES.get(name)
         quoted = " ".join(f"'{it}'" for it in (package or "").split())
         advice = (
-            in_its_words(f"install it with: pip install {quoted}") if package else "install the package that brings it"
+            with_its_pip(f"install it with: pip install {quoted}") if package else "install the package that brings it"
         )
         raise BenchmarkFailed(f"{name} is not installed; {advice}, or name its library with --ep-library")
     return _with_note(provider, note)

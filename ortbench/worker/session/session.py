@@ -83,7 +83,7 @@ class Model:
     graph_ids: Iterator[int] = field(default_factory=lambda: count(1))
     syncs: Syncs = field(default_factory=Syncs)  # what is known of them on this session
     # gives the outputs of the next plain run, which then is not made; None where it is
-    known: Callable[[Sequence[TensorSpec]], list[Value]] | None = None
+    known_outputs: Callable[[Sequence[TensorSpec]], list[Value]] | None = None
 
     def run_options(self, graph_id: int | None) -> Any:
         """Run options for a mode alone, which may add to them; see `run_options`."""
@@ -134,7 +134,7 @@ def open_model(
     source = path if content is None else content
     start = time.perf_counter_ns()
     try:
-        with messages.about("creating the session"):
+        with messages.announce("creating the session"):
             session = ort.InferenceSession(source, options, providers=names, enable_fallback=0)
     except Exception as error:
         raise _session_error(error, path, provider, target, optimized_path) from None

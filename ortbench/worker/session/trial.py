@@ -23,13 +23,13 @@ def find_unshaped(
     ranges: Mapping[str, tuple[float, float]],
     first: Sequence[Value],
     run: Callable[[dict[str, Value]], Sequence[Value]] | None,
-    behind_counts: Callable[[], Collection[str]],
+    value_sized_outputs: Callable[[], Collection[str]],
     known: Collection[str] = (),
 ) -> dict[str, str]:
     """The outputs that are to be bound without a shape, and why, as `ortbench.analysis.unshaped` has it.
 
     `first` is what a run with `arrays` gave. `run` is called once, and only where an output's size may depend on values; where that
-    tells nothing, `behind_counts` says which outputs come of operators that make sizes of values. Of
+    tells nothing, `value_sized_outputs` says which outputs come of operators that make sizes of values. Of
     `known` outputs only what is declared is looked at.
     """
     tensors = [
@@ -42,7 +42,7 @@ def find_unshaped(
         second = _try_run(lambda: run(change_values(inputs, arrays, ranges)))
         # What is empty, or could not be compared, says nothing by itself.
         is_unknown = [second is None or not array.size for _, _, array in unexplained]
-        counts = behind_counts() if any(is_unknown) else ()
+        counts = value_sized_outputs() if any(is_unknown) else ()
         found |= {
             spec.name: VALUES
             for (number, spec, array), unknown in zip(unexplained, is_unknown, strict=True)
