@@ -25,7 +25,9 @@ def parameter(option: Option) -> str:
 
 def options_for(command: str) -> dict[str, Option]:
     """The options of a call, by their names in Python: those of the command, which take one value for one result."""
-    return {parameter(it): it.of(command, one_result=True) for it in registry.options_for(command) if it.python}
+    return {
+        parameter(it): it.of(command, one_result=True) for it in registry.options_for(command) if it.rules.is_in_python
+    }
 
 
 def lend_files(options: Mapping[str, Option], values: Mapping[str, Any], lent: Lent) -> dict[str, Any]:

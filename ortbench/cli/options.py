@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -20,9 +20,9 @@ from ortbench.cli import HELP_ALL, commands
 from ortbench.core import features
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import may
-from ortbench.model.modes import ALL_MODES, CHAIN_MODES, EVERY, LOAD_MODES, LOOP_MODES, MODES, USUAL
-from ortbench.plan.option_types import FLAG, SWITCH
-from ortbench.plan.options import BASELINE_SET, OTHERS, PANELS, Option, RawOptions, given_by
+from ortbench.model.modes import EVERY, USUAL
+from ortbench.plan.option_types import FLAG, MODE_NAMES, SWITCH
+from ortbench.plan.options import OTHERS, PANELS, Option, RawOptions, given_by
 from ortbench.plan.registry import options_for
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def function_of(name: str) -> Callable[..., None]:
         for it in inspect.signature(function).parameters.values()
         if it.name != GIVEN
     ]
-    parameters = [*own, *(_parameter(parameter, it, name) for parameter, it in options.items()), _HELP_ALL]
+    parameters = [*own, *(_parameter(parameter, it) for parameter, it in options.items()), _HELP_ALL]
     command.__name__, command.__doc__ = name, f"{commands()[name].sentence}\n\n{inspect.getdoc(function)}"
     command.__annotations__ = {it.name: it.annotation for it in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -89,7 +89,7 @@ def _is_nothing(option: Option, value: Any) -> bool:
     return value is None or value == [] or (value is False and option.kind is not SWITCH)
 
 
-def _parameter(parameter: str, option: Option, command: str) -> inspect.Parameter:
+def _parameter(parameter: str, option: Option) -> inspect.Parameter:
     default_text = option.default_text
     info = typer.Option(
         *option.names,
@@ -97,7 +97,7 @@ def _parameter(parameter: str, option: Option, command: str) -> inspect.Paramete
         help=option.sentence + (f"  [default: {default_text}]" if default_text else ""),
         show_default=False,
         rich_help_panel=option.panel,
-        autocompletion=_completed(option.flag, command),
+        autocompletion=_completed(option),
     )
     kind = option.kind
     nothing: Any = [] if kind.repeatable else False if kind is FLAG else None
@@ -120,7 +120,6 @@ _HELP_ALL = inspect.Parameter(
     default=False,
     annotation=Annotated[bool, typer.Option(HELP_ALL, is_eager=True, callback=_show_all, hidden=True)],
 )
-_TO_READ = object()  # what in_full has to read
 
 
 def _path(word: str) -> Path:
@@ -131,83 +130,81 @@ def _path(word: str) -> Path:
 
 
 _WORDS: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, Path: _path}
-_PLAIN = {kind: read for word, read in _WORDS.items() for kind in (word, word | None)}
-_PLAIN_LISTS = {list[word]: read for word, read in _WORDS.items()}  # type: ignore[valid-type]
+_READERS = {kind: read for word, read in _WORDS.items() for kind in (word, word | None, list[word])}  # type: ignore[valid-type]
 
 
-def _read_plainly(param: Any) -> Any:
-    """The same parameter, which reads texts, numbers and paths itself, and takes it as it is that it was not typed.
+class _PlainWords:
+    """Reads texts, numbers and paths for a parameter of Typer (0.29), which hands every value to pydantic: its import and adapters
+    take longer than all else before a run begins. What is wrong still goes there, for its message."""
 
-    Typer (0.29) hands every value to pydantic, whose import and adapters take longer than all else before a run begins.
-    What is wrong still goes there, for its message.
-    """
-    kind, in_full = getattr(param, "type_descriptor", None), param.process_value
-    if kind is None or "process_value" in vars(param):
-        return param
-
-    def plain(value: Any) -> Any:
-        if value is None and not param.required:
+    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
+        read = _READERS.get(param.type_descriptor.annotation)
+        if value is None:
             return () if param.multiple or param.nargs == -1 else None
         with suppress(ValueError):
-            if isinstance(value, str) and kind.annotation in _PLAIN:
-                return _PLAIN[kind.annotation](value)
-            if isinstance(value, list | tuple) and kind.annotation in _PLAIN_LISTS and (value or not param.required):
-                return [_PLAIN_LISTS[kind.annotation](word) for word in value]
-        return _TO_READ
-
-    def process_value(ctx: Any, value: Any) -> Any:
-        read = plain(value)
-        if read is _TO_READ:
-            return in_full(ctx, value)
-        return read if param.callback is None else param.callback(ctx, param, read)
-
-    param.process_value = process_value
-    return param
+            if read is not None:
+                return read(value) if isinstance(value, str) else [read(word) for word in value]
+        param._runtime_param = None  # Typer makes its own then
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 
 
-class _HelpReadPlainly:
+class _PlainHelp:
     """What Typer's own ``--help`` needs for that, of a program or a command."""
 
     def get_help_option(self, ctx: Any) -> Any:
         """``--help``; None where there is none."""
         option = super().get_help_option(ctx)  # type: ignore[misc]
-        return option and _read_plainly(option)
+        if option is not None:
+            option._runtime_param = _PlainWords()
+        return option
 
 
-class Program(_HelpReadPlainly, TyperGroup):
+class Program(_PlainHelp, TyperGroup):
     """All commands."""
 
 
-class Command(_HelpReadPlainly, TyperCommand):
+class Command(_PlainHelp, TyperCommand):
     """A command that takes no option twice, whose help shows its options panel by panel, as plain text, and which knows
     where JUnit XML is awaited."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         for param in self.params:
-            _read_plainly(param)
+            param._runtime_param = _PlainWords()  # type: ignore[attr-defined]
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of a command line; what is wrong in it is written for CI too, where an option says so; `BadInput`: an option is
-        there twice that can be given once; the parser itself would take the last one."""
-        if ctx.resilient_parsing:  # a shell asks what could follow, and nothing can be wrong yet
-            return super().parse_args(ctx, args)
-        of_errors = {flag.replace("-", "_"): flag for flag, it in features.writers().items() if it.of_errors}
-        if any(param.name in of_errors for param in self.params):
+    def make_parser(self, ctx: Any) -> Any:
+        """Typer's parser, which also refuses (`BadInput`) an option that is there twice and can be given once: it takes the last one."""
+        parser = super().make_parser(ctx)
+        parse: Callable[..., Any] = parser.parse_args
+
+        def parse_args(args: list[str]) -> Any:
+            if ctx.resilient_parsing:  # a shell asks what could follow, and nothing can be wrong yet
+                return parse(args=args)
+            try:
+                values, rest, order = parse(args=[*args])
+            except Exception:  # only files for CI matter now, which are named beside what cannot be read
+                parser.ignore_unknown_options = True
+                with suppress(Exception):
+                    self._await_error_files(parse(args=[*args])[0])
+                raise
+            self._await_error_files(values)
+            for param, times in Counter(order).items():
+                if times > 1 and param.param_type_name == "option" and not param.multiple:
+                    name = max(param.opts, key=len)
+                    count = "twice" if times == 2 else f"{times} times"
+                    raise BadInput(f"{name}: was given {count}; give it once", name)
+            return values, rest, order
+
+        parser.parse_args = parse_args  # type: ignore[method-assign]
+        return parser
+
+    def _await_error_files(self, values: Mapping[str, Any]) -> None:
+        """Note the files that CI looks into for errors too."""
+        flags = {flag.replace("-", "_"): flag for flag, it in features.writers().items() if it.of_errors}
+        if any(param.name in flags for param in self.params):
             from ortbench.jobs.publishing import await_error_files
 
-            await_error_files({})
-            parser = self.make_parser(ctx)
-            parser.ignore_unknown_options = True
-            with suppress(Exception):  # what cannot be read at all is said below
-                values = parser.parse_args(args=list(args))[0]
-                await_error_files({flag: values[name] for name, flag in of_errors.items() if values.get(name)})
-        _, _, order = self.make_parser(ctx).parse_args(args=[*args])
-        for param, times in Counter(order).items():
-            if times > 1 and param.param_type_name == "option" and not param.multiple:
-                name = max(param.opts, key=len)
-                raise BadInput(f"{name}: was given {'twice' if times == 2 else f'{times} times'}; give it once", name)
-        return super().parse_args(ctx, args)
+            await_error_files({flag: values[name] for name, flag in flags.items() if values.get(name)})
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and the options that most people need, or with ``--help-all`` every panel."""
@@ -235,38 +232,12 @@ class Command(_HelpReadPlainly, TyperCommand):
         return {name for name in names if name in options and not options[name].is_common(self.name)}
 
 
-# What a shell completes the value of an option by
+def _completed(option: Option) -> Callable[[str], list[str]] | None:
+    """What gives a shell the values of an option that begin with a text; None where it is left to files, or nothing is known."""
 
-_COMPLETED = ("mode", "ep", "opt-level", "execution-mode", "input-memory", "stream", "sessions", BASELINE_SET)
-# Of the commands that know other modes than most.
-_MODES = {
-    "loop": LOOP_MODES, "chain": CHAIN_MODES, "load": LOAD_MODES, **dict.fromkeys(("code", "compare"), ALL_MODES)
-}  # fmt: skip
+    def complete(incomplete: str) -> list[str]:
+        known = option.choices() if callable(option.choices) else option.choices
+        several = (EVERY, USUAL) if option.kind is MODE_NAMES else ()
+        return [word for word in (*known, *several) if word.startswith(incomplete)]
 
-
-def _completed(flag: str, command: str) -> Callable[[str], list[str]] | None:
-    """What gives the values of an option that begin with a text; None where a shell is left to files, or nothing is known."""
-    if flag not in _COMPLETED:
-        return None
-    return lambda incomplete: [word for word in _values(flag, command) if word.startswith(incomplete)]
-
-
-def _values(flag: str, command: str) -> Iterable[str]:
-    if flag == "mode":
-        known = _MODES.get(command, MODES)
-        return known if command == "code" else [*known, EVERY, USUAL]
-    if flag == BASELINE_SET:
-        from ortbench.gates.baseline import SETTABLE
-
-        return [f"{key}=" for key in SETTABLE]
-    from ortbench.plan import load_plan, target
-
-    if flag == "ep":  # EPs whose libraries or packages are installed, and what ONNX Runtime can choose by
-        from ortbench.core.ep_packages import installed_eps
-
-        return ["auto", *installed_eps(), *target.POLICIES]
-    words = {
-        "opt-level": target.OPT_LEVELS, "execution-mode": target.EXECUTION_MODES, "input-memory": target.EXTERNAL_LIBRARIES,
-        "stream": target.STREAMS, "sessions": load_plan.SESSIONS,
-    }  # fmt: skip
-    return words[flag]
+    return complete if option.choices else None

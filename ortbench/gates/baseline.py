@@ -15,7 +15,19 @@ from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.model_folder import found_in
 from ortbench.plan.option_types import FLAG, MODEL, PATH, OptionType, or_default
-from ortbench.plan.options import BASELINE, COMPARED, LIMIT, LOAD, RUNS, Option, RawOptions, declared, options_of, twin
+from ortbench.plan.options import (
+    BASELINE,
+    COMPARED,
+    LIMIT,
+    LOAD,
+    RUNS,
+    Option,
+    RawOptions,
+    declared,
+    new_option,
+    options_of,
+    twin,
+)
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
 from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop
@@ -23,7 +35,7 @@ from ortbench.plan.registry import plans_of_features
 from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
-    Option(
+    new_option(
         "model",
         "MODEL",
         "Measure this model live, as the candidate.",
@@ -32,13 +44,13 @@ CANDIDATE = (
         commands=("gate",),
         common=("gate",),
     ),
-    Option("chain", "FILE", "Measure this chain live, as the candidate.", RUNS, PATH, commands=("gate",)),
+    new_option("chain", "FILE", "Measure this chain live, as the candidate.", RUNS, PATH, commands=("gate",)),
 )
-UNDER_LOAD = Option(
-    "load", "", "Measure under load, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), only_live=True
+UNDER_LOAD = new_option(
+    "load", "", "Measure under load, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), is_live_only=True
 )
 _EARLIER = PATH._replace(example='"folder of an earlier suite"', python="Result | StoredResult | Place")
-_live = partial(Option, panel=BASELINE, kind=PATH, commands=("gate",))
+_live = partial(new_option, panel=BASELINE, kind=PATH, commands=("gate",))
 BASELINE_MODEL = _live(
     "baseline-model", "MODEL", "Measure this model live, as the baseline.", kind=MODEL, common=("gate",)
 )
@@ -49,7 +61,11 @@ BASELINE_PYTHON = _live(
     kind=or_default(_PYTHON.kind, None),
 )  # fmt: skip
 # What else a baseline can have its own of: by its long name the option, and as the baseline has it.
-SETTABLE = {it.flag: it for it in options_of(Target, Steps, Inputs, Loop, Plan) if it.twin and it is not _PYTHON}
+SETTABLE = {
+    it.flag: it
+    for it in options_of(Target, Steps, Inputs, Loop, Plan)
+    if it.rules.is_in_baselines and it is not _PYTHON
+}
 _TWINS = {flag: twin(it) for flag, it in SETTABLE.items()}
 LIVE_BASELINE = (BASELINE_MODEL, BASELINE_CHAIN, BASELINE_PYTHON, *_TWINS.values())
 
@@ -89,14 +105,15 @@ def _no_words(value: Any, option: str) -> Any:
     raise BadInput("must be a table")
 
 
-BASELINE_SET = Option(
+BASELINE_SET = new_option(
     SET, "KEY=VALUE", "Give the baseline its own value of an option, such as ep-option=K=V.", BASELINE,
     OptionType("{intra-op-threads = 1}", _no_words, _set, repeatable=True, of_options=True, python="Baseline"),
+    choices=lambda: [f"{key}=" for key in SETTABLE],
     commands=("gate",), common=("gate",),
 )  # fmt: skip
 TYPED_BASELINE = (BASELINE_MODEL, BASELINE_CHAIN, BASELINE_PYTHON, BASELINE_SET)
 STORED_BASELINE = (
-    Option(
+    new_option(
         "baseline",
         "BASE.json",
         "Compare with this stored result.",
@@ -105,7 +122,7 @@ STORED_BASELINE = (
         commands=("gate",),
         common=("gate",),
     ),
-    Option(
+    new_option(
         "force",
         "",
         "Compare results that are not comparable, and say why not.",
@@ -144,7 +161,7 @@ def baseline_of(plan: Plan, given: RawOptions) -> Plan:
     given = library_apart(given, f"{SET}.")
     target: dict[str, Any] = {"optimized_model": None}  # which would be written by both
     if not {f"{SET}.ep", f"{SET}.ep-library"}.isdisjoint(given):
-        target |= {name: it.default for name, it in declared(Target).items() if it.of_ep or name == "ep"}
+        target |= {name: it.default for name, it in declared(Target).items() if it.rules.is_of_one_ep or name == "ep"}
     target |= _changes(Target, given)
     target["python"] = baseline_python(plan, given)
     loop = _changes(Loop, given)

@@ -90,7 +90,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
         if is_live or is_contest:
             raise BadInput("a result file and a live gate (--model, --chain, --baseline-set …) exclude each other")
         for it in options_for("gate"):
-            if it.only_live and it.flag in given:
+            if it.rules.is_live_only and it.flag in given:
                 raise BadInput(f"{it.name} applies to a live gate (--model), not to a stored result", it.name)
         return AskedGate(limits, force, baseline=Path(given["baseline"]) if "baseline" in given else None, why=why)
     if "baseline" in given and is_live:

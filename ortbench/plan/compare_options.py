@@ -13,7 +13,7 @@ from ortbench.model.metrics import Group
 from ortbench.model.modes import ALL_MODES, EVERY, named_modes, no_such
 from ortbench.plan.option_types import SHARE, SWITCH, TEXTS, Entries, OptionType, finite, parse_share, table_of
 from ortbench.plan.options import COMPARED as PANEL
-from ortbench.plan.options import LIMIT, Option, RawOptions
+from ortbench.plan.options import LIMIT, RawOptions, new_option
 from ortbench.plan.plan import SAME
 
 
@@ -44,17 +44,17 @@ def _figure_text(name: str, value: Any, option: str) -> str:
 _TOP1 = "outputs.top1"
 _OF_OUTPUTS = tuple(it.key for it in METRICS_KNOWN.values() if it.group is Group.OUTPUTS)
 FIGURES = table_of(Entries("METRIC=X", _figure, _figure_text), '{"outputs.sqnr" = 30}', "float | str")
-_SAME = Option(
+_SAME = new_option(
     "equivalence-margin",
     "P",
     "Call differences up to this the same.",
     PANEL,
     SHARE,
-    SAME,
+    default=SAME,
     commands=("compare",),
-    suite=False,
+    is_in_suites=False,
 )
-WHY = Option(
+WHY = new_option(
     "why",
     "",
     "Explain the difference by the nodes that changed.",
@@ -65,7 +65,7 @@ WHY = Option(
     per={"compare": {"panel": PANEL}},
 )
 COMPARED = (
-    Option(
+    new_option(
         "metric",
         "M",
         "Compare a metric: h2d, latency.p99, throughput@concurrency=4.",
@@ -73,7 +73,7 @@ COMPARED = (
         METRICS,
         shown="those that matter",
         commands=("compare",),
-        suite=False,
+        is_in_suites=False,
     ),
     _SAME,
 )

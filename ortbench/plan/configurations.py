@@ -42,7 +42,7 @@ def side_plans(given: RawOptions, command: str, plan_of: Callable[[RawOptions], 
     """A plan for each side of a command, as `plan_of` makes it of what was given for the side; `BadInput`: an option that cannot be
     read, or that is for one EP where there are several."""
     mixed = "shape-order" in given  # lists of shapes are of one configuration then
-    options = [it.of(command) for it in options_for(command) if not (mixed and it.of_shapes)]
+    options = [it.of(command) for it in options_for(command) if not (mixed and it.rules.is_of_shapes)]
     sides = []
     for side in sides_of(given, options):
         if isinstance(given.get("execution-mode"), Several) and side["execution-mode"] != PARALLEL:
@@ -146,7 +146,7 @@ def _settings(plan: Plan, ep: str, several_eps: bool) -> Iterator[tuple[str, Any
     for values in (plan.target, plan.inputs, plan.part, plan.loop, plan):
         for field, it in declared(type(values)).items():
             value = getattr(values, field)
-            if it.flag in ("ep", "ep-library") or (several_eps and it.of_ep):
+            if it.flag in ("ep", "ep-library") or (several_eps and it.rules.is_of_one_ep):
                 continue
             if isinstance(value, Mapping):
                 yield from value.items()

@@ -18,7 +18,7 @@ from ortbench.model.modes import CPU, LOAD_MODES
 from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import LATENCY, parse_limits
 from ortbench.plan.option_types import TEXT, TIME, WHOLE, check_seconds, finite
-from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, one_of, option
+from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, option
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
 from ortbench.plan.plan_builder import live_duration_s, plan_of, streamed
@@ -108,7 +108,7 @@ def _listed(value: Any, option: str) -> str:
     return ",".join(map(str, values))
 
 
-_put = partial(option, panel=LOAD, commands=("load", "gate"), only_live=True)
+_put = partial(option, panel=LOAD, commands=("load", "gate"), is_live_only=True)
 
 
 @dataclass(frozen=True)
@@ -136,18 +136,18 @@ class LoadPlan:
     )  # fmt: skip
     sessions: str = _put(
         "sessions", "KIND", "Give clients a shared session, their own, or a process each.",
-        default=SHARED, check=one_of(SESSIONS),
+        default=SHARED, choices=SESSIONS,
     )  # fmt: skip
     slo: Mapping[str, int] | None = _put(
         "slo", "STAT=TIME", "Set the limit on latency: p99=20ms; of latency (p50), mean, p95, p99, max.",
-        kind=TEXT._replace(parse=parse_slo), only_live=False, common=("load",),
+        kind=TEXT._replace(parse=parse_slo), is_live_only=False, common=("load",),
         per={"gate": {"help": "Require a latency at every rate, or of one shape: p99=20ms."}},
     )  # fmt: skip
     workers: int = _put(
         "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_workers
     )
     duration_s: float | None = option(
-        "duration", "TIME", "Measure each load point for TIME.", MEASURED, kind=TIME, commands=("load",), suite=False, check=check_seconds,
+        "duration", "TIME", "Measure each load point for TIME.", MEASURED, kind=TIME, commands=("load",), is_in_suites=False, check=check_seconds,
         shown="2s, of a file of arrivals without --rate all of it", common=("load",),
     )  # fmt: skip
 

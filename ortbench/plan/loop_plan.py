@@ -17,7 +17,7 @@ from ortbench.plan.options import LOOP, RawOptions, at_least, declared, exists, 
 
 LOOPS = ("loop", "gate", "loops")  # the commands that can measure one
 _MOST_STEPS, _MOST_TOKENS = 1_000_000, 100_000_000  # each step has samples of its own
-_steps = partial(option, panel=LOOP, commands=LOOPS, only_live=True)
+_steps = partial(option, panel=LOOP, commands=LOOPS, is_live_only=True)
 
 
 def _fill(entries: dict[str, str], option: str) -> None:
@@ -27,7 +27,7 @@ def _fill(entries: dict[str, str], option: str) -> None:
             raise BadInput(f"{option} {name}={text}: {reason}", option)
 
 
-_generating = partial(_steps, commands=("loop", "gate", "loops"), common=("loop",), suite=False)
+_generating = partial(_steps, commands=("loop", "gate", "loops"), common=("loop",), is_in_suites=False)
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,15 @@ class Steps(Part):
         check=_fill,
     )  # fmt: skip
     keep: tuple[str, ...] = _steps(
-        "keep", "OUT", "Leave an output on the device until the last step.", kind=TEXTS, default=(), twin=True
+        "keep",
+        "OUT",
+        "Leave an output on the device until the last step.",
+        kind=TEXTS,
+        default=(),
+        is_in_baselines=True,
     )
     resident: tuple[str, ...] = _steps(
-        "resident", "IN", "Copy an input to the device only once.", kind=TEXTS, default=(), twin=True
+        "resident", "IN", "Copy an input to the device only once.", kind=TEXTS, default=(), is_in_baselines=True
     )
 
     prompt_length: int | None = _generating(

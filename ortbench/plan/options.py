@@ -42,7 +42,19 @@ BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseli
 
 RawOptions = Mapping[str, Any]  # by their long names without dashes the values of what was given, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name
+Choices = Sequence[str] | Callable[[], Sequence[str]]
 Owner = type | Sequence[Any]  # a dataclass whose fields declare options, or owners and options
+
+
+class Rules(NamedTuple):
+    """Where an option is besides commands, and how its values come together there."""
+
+    is_in_suites: bool = True
+    is_in_python: bool = True  # `import ortbench` has it: its calls write and print nothing
+    is_live_only: bool = False  # says how to measure, so that it is nothing for a result that has been measured
+    is_in_baselines: bool = False  # the baseline of a live gate can have another one, by ``--baseline-set``
+    is_of_shapes: bool = False  # says how inputs look, so that a sweep and a soak take several values, each for a shape
+    is_of_one_ep: bool = False  # means something for the EP alone that it was given for
 
 
 class Option(NamedTuple):
@@ -59,13 +71,11 @@ class Option(NamedTuple):
     # the commands whose ``--help`` shows it; where there are many options, ``--help-all`` alone shows the others
     common: tuple[str, ...] = ()
     per: Mapping[str, Mapping[str, Any]] = {}  # by command, what is declared otherwise there
-    suite: bool = True  # whether a suite has it
-    python: bool = True  # whether `import ortbench` has it: its calls write and print nothing
-    only_live: bool = False  # says how to measure, so that it is nothing for a result that has been measured
-    twin: bool = False  # the baseline of a live gate can have another one, by ``--baseline-set``
-    lists: Listed | None = None  # how `ortbench run` takes several values, each for a side of its own; None without
-    of_shapes: bool = False  # says how inputs look, so that a sweep and a soak take several values, each for a shape
-    of_ep: bool = False  # means something for the EP alone that it was given for
+    lists: Listed | None = (
+        None  # how `ortbench run` takes several values, each for a configuration of its own; None without
+    )
+    choices: Choices = ()  # all values that it can have; for completion alone those of which it can have others
+    rules: Rules = Rules()
     short: str | None = None  # a name of one letter
     instead: Mapping[str, str] = {}  # by command that does not take it, what to do in its place
 
@@ -122,18 +132,20 @@ class Option(NamedTuple):
         if here.lists is None:
             return here
         listed, is_side_by_side = here.lists._replace(example=""), not names.isdisjoint(SIDE_BY_SIDE)
-        if here.of_shapes and not names.isdisjoint((*SHAPED, PYTHON) if command == "load" else SHAPED):
+        if here.rules.is_of_shapes and not names.isdisjoint((*SHAPED, PYTHON) if command == "load" else SHAPED):
             return here._replace(help=f"{here.help} Each of a list ({here.lists.example}) is a shape.", lists=listed)
-        if here.of_shapes and command == "suite":  # for its sweeps
+        if here.rules.is_of_shapes and command == "suite":  # for its sweeps
             return here._replace(lists=listed)
         if one_result:
             return here._replace(lists=None)
         if here.lists is REPEATED and here.kind.entries is None and is_side_by_side:
             return here._replace(kind=TEXTS, help=f"{here.help} Several take turns.")
-        if command == TUNED and here.lists is not REPEATED and not here.of_shapes:
+        if command == TUNED and here.lists is not REPEATED and not here.rules.is_of_shapes:
             told = f"{here.help} Each of a list ({here.lists.example}) is tried."
             return here._replace(help=told, kind=here.kind._replace(word=str), lists=listed)
-        several = is_side_by_side or (command == TUNED and here.kind.entries is not None and not here.of_shapes)
+        several = is_side_by_side or (
+            command == TUNED and here.kind.entries is not None and not here.rules.is_of_shapes
+        )
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
     def read(self, given: Any) -> Any:
@@ -185,9 +197,17 @@ def _further(command: str) -> Mapping[str, Mapping[str, Any]]:
     return features.commands().get(command, _OF_CORE).options
 
 
+def new_option(flag: str, metavar: str, help: str, panel: str, kind: OptionType = TEXT, **more: Any) -> Option:
+    """An option; for the arguments see `Option` and `Rules`."""
+    rules = Rules(**{name: more.pop(name) for name in Rules._fields if name in more})
+    if (choices := more.get("choices")) and not callable(choices):
+        more.setdefault("check", one_of(choices))
+    return Option(flag, metavar, help, panel, kind, rules=rules, **more)
+
+
 def option(flag: str, metavar: str, help: str, panel: str, **more: Any) -> Any:
-    """A dataclass's field that an option sets; for the arguments see `Option`."""
-    declared = Option(flag, metavar, help, panel, **more)
+    """A dataclass's field that an option sets."""
+    declared = new_option(flag, metavar, help, panel, **more)
     if isinstance(declared.default, dict):
         return field(default_factory=dict, metadata={"option": declared})
     return field(default=declared.default, metadata={"option": declared})
@@ -218,9 +238,8 @@ def _options_in(owner: type) -> Iterator[Option]:
 def twin(one: Option) -> Option:
     """The option as the baseline of a live gate has it; an empty one gives it the default."""
     kind = one.kind if one.kind.entries else or_default(one.kind, one.default)
-    return one._replace(
-        flag=f"{BASELINE_SET}.{one.flag}", kind=kind, panel=BASELINE, default=None, shown=None, commands=("gate",), common=(),
-        per={}, suite=True, only_live=False, twin=False, lists=None,
+    return Option(
+        f"{BASELINE_SET}.{one.flag}", one.metavar, one.help, BASELINE, kind, check=one.check, most=one.most, commands=("gate",)
     )  # fmt: skip
 
 

@@ -9,16 +9,24 @@ from pathlib import Path
 
 from ortbench.core import features
 from ortbench.plan.option_types import FLAG, PATH, PLACE, TEXT
-from ortbench.plan.options import OFTEN, PYTHON, RUNS, WRITTEN, Option, is_file, option
+from ortbench.plan.options import OFTEN, PYTHON, RUNS, WRITTEN, is_file, new_option, option
 
 REPORTS = Path("reports")
 
 _MEASURES = ("run", "loop", "chain", "load", "sweep", "gate", "tune", "measures")
 _OUT_IN_PYTHON = "The folder in which a folder of its own is made for what is measured; by default nothing is written."
-_written = partial(option, panel=WRITTEN, kind=TEXT, suite=False, python=False)
+_written = partial(option, panel=WRITTEN, kind=TEXT, is_in_suites=False, is_in_python=False)
 _FILES = tuple(
-    Option(
-        flag, "PATH", it.help, WRITTEN, commands=it.commands, common=it.common, per=it.per, suite=False, python=False
+    new_option(
+        flag,
+        "PATH",
+        it.help,
+        WRITTEN,
+        commands=it.commands,
+        common=it.common,
+        per=it.per,
+        is_in_suites=False,
+        is_in_python=False,
     )
     for flag, it in features.writers().items()
 )
@@ -30,11 +38,11 @@ class OutputOptions:
 
     out: Path = _written(
         "out", "DIR", "Write the result's folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,
-        python=True, only_live=True, common=OFTEN, per={PYTHON: {"help": _OUT_IN_PYTHON, "default": None}},
+        is_in_python=True, is_live_only=True, common=OFTEN, per={PYTHON: {"help": _OUT_IN_PYTHON, "default": None}},
     )  # fmt: skip
     check: str | None = option(
         "check", "LIBRARY", "Check whether a plugin EP's library keeps the EP contract.", RUNS,
-        kind=PATH, check=is_file, commands=("devices",), suite=False,
+        kind=PATH, check=is_file, commands=("devices",), is_in_suites=False,
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write the result as JSON; '-' is standard output.",

@@ -57,7 +57,7 @@ LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
 PROCESSES = 5  # that a run is measured in, unless told otherwise
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
 _OF_ONE_SHAPE = {"sweep": "looks into runs of one shape: 'ortbench run' with that shape takes it"}
-_measured = partial(option, panel=MEASURED, only_live=True)
+_measured = partial(option, panel=MEASURED, is_live_only=True)
 
 
 def _depth(value: int, option: str) -> None:
@@ -81,8 +81,13 @@ def _modes(names: tuple[str, ...], option: str) -> None:
             raise BadInput(f"{option} {io_modes.no_such(name)}", option)
 
 
-def _measure(known: Collection[str]) -> str:
-    return f"Measure these I/O modes: {', '.join(known)}, {io_modes.EVERY} or {io_modes.USUAL}."
+def _measure(known: Collection[str], shown: str) -> dict[str, Any]:
+    """The option --mode of a command that knows these modes."""
+    text = f"Measure these I/O modes: {', '.join(known)}, {io_modes.EVERY} or {io_modes.USUAL}."
+    return {"help": text, "shown": shown, "choices": [*known]}
+
+
+_FIRST = f"the first {len(io_modes.USUAL_MODES)}"
 
 
 def _processes(value: int, option: str) -> None:
@@ -157,8 +162,8 @@ class Loop:
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
-        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(io_modes.IN_FLIGHT)}.", MODE, kind=WHOLE, default=io_modes.DEPTH, only_live=True,
-        check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep"),
+        "depth", "N", f"Keep N inferences in flight in mode {' and '.join(io_modes.IN_FLIGHT)}.", MODE, kind=WHOLE, default=io_modes.DEPTH, is_live_only=True,
+        check=_depth, is_in_baselines=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep"),
     )  # fmt: skip
     in_order: bool = False
     until_agreed: bool = False
@@ -178,14 +183,13 @@ class Plan:
     target: Target = field(default_factory=Target)
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
-        "mode", "NAME", _measure(io_modes.MODES), MODE, kind=MODE_NAMES, default=io_modes.USUAL_MODES, check=_modes,
-        shown=f"the first {len(io_modes.USUAL_MODES)}", commands=(*IN_MODES, "compare", "code"),
+        "mode", "NAME", panel=MODE, kind=MODE_NAMES, default=io_modes.USUAL_MODES, check=_modes, **_measure(io_modes.MODES, _FIRST), commands=(*IN_MODES, "compare", "code"),
         common=(*OFTEN, "gate"),
         per={
-            "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY},
-            "load": {"help": _measure(io_modes.LOAD_MODES), "shown": f"the first {len(io_modes.USUAL_MODES)}, on the CPU EP {io_modes.CPU}"},
-            "chain": {"help": _measure(io_modes.CHAIN_MODES), "shown": "both"},
-            "loop": {"help": _measure(io_modes.LOOP_MODES), "shown": "all but shared"},
+            "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY, "choices": io_modes.ALL_MODES},
+            "load": _measure(io_modes.LOAD_MODES, f"{_FIRST}, on the CPU EP {io_modes.CPU}"),
+            "chain": _measure(io_modes.CHAIN_MODES, "both"),
+            "loop": _measure(io_modes.LOOP_MODES, "all but shared"),
             "in one mode": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
             "tune": {"help": f"Tune for this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
             "code": {"help": f"Write the program of this I/O mode: {', '.join(io_modes.ALL_MODES)}.", "shown": f"{io_modes.HOST_ACCESSIBLE}, else {io_modes.DEVICE}", "kind": ONE_MODE},
@@ -203,15 +207,15 @@ class Plan:
     on_host: tuple[str, ...] = ()  # the modes that are measured in place of those where the EP computes in host memory
     nodes: bool = _measured(
         "measure-nodes", "", "Measure the time of each node, in extra inferences.", kind=FLAG, default=False,
-        commands=("run",), common=("run",), suite=False, instead=_OF_ONE_SHAPE,
+        commands=("run",), common=("run",), is_in_suites=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     measure_copies: bool = _measured(
         "measure-copies", "", "Measure copies with NVIDIA's CUPTI, in extra inferences.", kind=FLAG, default=False,
-        commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
+        commands=("run",), is_in_suites=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     spin: bool = _measured(
         "measure-spin", "", "Measure the CPU time that threads spend spinning.", kind=FLAG,
-        default=False, commands=("run", "loop", "sweep"), suite=False,
+        default=False, commands=("run", "loop", "sweep"), is_in_suites=False,
     )  # fmt: skip
     memory: bool = _measured(
         "measure-memory", "", "Measure the device and host memory of each mode.", kind=FLAG, default=False,
@@ -228,18 +232,18 @@ class Plan:
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
-        default=(), only_live=True, commands=CHAINED,
+        default=(), is_live_only=True, commands=CHAINED,
     )  # fmt: skip
     name: str | None = option(
         "name", "TEXT", "Name the result, in its folder and in every report.", WRITTEN, check=_name,
-        only_live=True, commands=CHAINED, suite=False,
+        is_live_only=True, commands=CHAINED, is_in_suites=False,
     )  # fmt: skip
     note: str | None = option(
-        "note", "TEXT", "Keep a note in the result and its heading.", WRITTEN, only_live=True, commands=CHAINED
+        "note", "TEXT", "Keep a note in the result and its heading.", WRITTEN, is_live_only=True, commands=CHAINED
     )
     items: int | str | None = option(
         "items", "N/DIM", "Set the items of an inference: a number, or a dimension.", INPUT, kind=ITEMS,
-        shown="the dimension batch, batch_size or N", commands=("run", "gate", "sweep"), common=("sweep",), only_live=True, twin=True,
+        shown="the dimension batch, batch_size or N", commands=("run", "gate", "sweep"), common=("sweep",), is_live_only=True, is_in_baselines=True,
     )  # fmt: skip
 
     @property

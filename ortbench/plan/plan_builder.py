@@ -82,7 +82,7 @@ def loop_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed
 def streamed(command: str, given: RawOptions, planned: Callable[[RawOptions], Plan], most: int) -> Plan:
     """The plan, in one mode unless told otherwise, of a command whose lists of at most so many shapes are a stream; `BadInput`: too many
     shapes, or one, or a mode that cannot have several."""
-    options = [it.of(command) for it in options_of(Inputs) if it.of_shapes and it.is_of(command)]
+    options = [it.of(command) for it in options_of(Inputs) if it.rules.is_of_shapes and it.is_of(command)]
     plans = [planned({"mode": (CPU,), **side}) for side in sides_of(given, options, most, "shapes")]
     plan = plans[0]
     if len(plans) == 1:

@@ -9,7 +9,7 @@ from itertools import cycle
 from typing import Final, NamedTuple
 
 from ortbench.model.schema import Order
-from ortbench.plan.options import INPUT, one_of, option
+from ortbench.plan.options import INPUT, option
 from ortbench.plan.target import Inputs
 
 RANDOM: Final = "random"
@@ -29,7 +29,7 @@ class Stream:
 
     order: Order = option(
         "shape-order", "ORDER", f"Run the shapes in this order: {' or '.join(ORDERS)}.", INPUT, default=RANDOM,
-        check=one_of(ORDERS), commands=("load",), suite=False,
+        choices=ORDERS, commands=("load",), is_in_suites=False,
         per={"load": {"help": f"Mix the shapes of lists in one load, in this order: {' or '.join(ORDERS)}.", "default": None}},
     )  # fmt: skip
     shapes: tuple[Shape, ...] = ()

@@ -13,13 +13,23 @@ from ortbench.model.slo import Slo, parse_slo
 from ortbench.plan.configurations import ends, side_names, sides_of
 from ortbench.plan.list_syntax import alone
 from ortbench.plan.option_types import ARRAY_SETS, FLAG, OptionType, text_of
-from ortbench.plan.options import INPUT, MEASURED, SWEPT, Option, RawOptions, declared, make, option, options_of
+from ortbench.plan.options import (
+    INPUT,
+    MEASURED,
+    SWEPT,
+    RawOptions,
+    declared,
+    make,
+    new_option,
+    option,
+    options_of,
+)
 from ortbench.plan.plan import PLAN, Loop, Plan, check
 from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.registry import options_for
 
 MAX_SHAPES = 64  # each has buffers of its own in every mode
-OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.of_shapes or it.flag == "range")
+OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.rules.is_of_shapes or it.flag == "range")
 _swept = partial(option, commands=(SWEPT,))
 
 
@@ -34,13 +44,13 @@ class Swept:
     )  # fmt: skip
     slo: Slo | None = _swept(
         "slo", "STAT=TIME", "Set the limit for the best shape: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
-        suite=False, common=(SWEPT,),
+        is_in_suites=False, common=(SWEPT,),
     )  # fmt: skip
 
 
 # What makes a bench of a suite a sweep, and what only such a one has; its SLO has the key of that of a load.
 IN_SUITES = (
-    Option(
+    new_option(
         SWEPT,
         "",
         "A sweep over the lists in dim, shape and sequence-tensors, in one session.",

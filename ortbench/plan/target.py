@@ -32,7 +32,6 @@ from ortbench.plan.options import (
     is_file,
     is_text,
     not_negative,
-    one_of,
     option,
 )
 
@@ -57,9 +56,18 @@ _EP = "Run on this EP: auto, cpu, cuda, webgpu, ..., a package or a library."
 _PYTHON = "Measure the ONNX Runtime of this interpreter, or environment."
 _COMMA = "V may contain commas."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
-_runs = partial(option, panel=RUNS, only_live=True, twin=True)
-_input = partial(option, panel=INPUT, only_live=True, twin=True)
-_tolerance = partial(_input, kind=types.NUMBER, check=not_negative, shown="by dtype", twin=False, commands=CHAINED)
+_runs = partial(option, panel=RUNS, is_live_only=True, is_in_baselines=True)
+_input = partial(option, panel=INPUT, is_live_only=True, is_in_baselines=True)
+_tolerance = partial(
+    _input, kind=types.NUMBER, check=not_negative, shown="by dtype", is_in_baselines=False, commands=CHAINED
+)
+
+
+def _known_eps() -> list[str]:
+    """EPs whose libraries or packages are installed, and what ONNX Runtime can choose by."""
+    from ortbench.core.ep_packages import installed_eps  # for completion alone
+
+    return ["auto", *installed_eps(), *POLICIES]
 
 
 def _written(value: str, option: str) -> None:
@@ -113,22 +121,22 @@ class Target:
     """
 
     ep: str = _runs(
-        "ep", "NAME", _EP, default="auto", suite=False, lists=REPEATED,
+        "ep", "NAME", _EP, default="auto", choices=_known_eps, is_in_suites=False, lists=REPEATED,
         commands=_PLACED, common=(*OFTEN, "gate"),
         per={
             "inspect": {"default": None, "help": "Also show on which EP each node would run."},
         },
     )  # fmt: skip
     library: str | None = _runs(
-        "ep-library", "PATH", "Load a plugin EP from this library.", kind=types.PATH, check=_library, of_ep=True,
+        "ep-library", "PATH", "Load a plugin EP from this library.", kind=types.PATH, check=_library, is_of_one_ep=True,
         commands=(*_PLACED, "devices"),
     )  # fmt: skip
     device: int | None = _runs(
         "device", "N", "Use this device of the EP.", kind=types.WHOLE, check=not_negative,
-        of_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=_PLACED,
+        is_of_one_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=_PLACED,
     )  # fmt: skip
     options: dict[str, str] = _runs(
-        "ep-option", "K=V", f"Set an option of the EP. {_COMMA}", kind=types.PAIRS, default={}, check=is_text, of_ep=True,
+        "ep-option", "K=V", f"Set an option of the EP. {_COMMA}", kind=types.PAIRS, default={}, check=is_text, is_of_one_ep=True,
         lists=REPEATED, commands=_PLACED, common=OFTEN,
     )  # fmt: skip
     session_config: dict[str, str] = _runs(
@@ -145,7 +153,7 @@ class Target:
     )  # fmt: skip
     execution_mode: str = _runs(
         "execution-mode", "MODE", f"Run operators one after the other or in parallel: {', '.join(EXECUTION_MODES)}.", default=SEQUENTIAL,
-        check=one_of(EXECUTION_MODES), lists=CHOICES._replace(example=",".join(EXECUTION_MODES)), commands=OPENED,
+        choices=EXECUTION_MODES, lists=CHOICES._replace(example=",".join(EXECUTION_MODES)), commands=OPENED,
     )  # fmt: skip
     cpu_mem_arena: bool = _runs(
         "cpu-mem-arena", "", "Keep freed memory of the CPU EP in an arena.", kind=types.SWITCH, default=True, commands=OPENED,
@@ -161,7 +169,7 @@ class Target:
         default=(), check=_custom_ops, commands=_PLACED,
     )  # fmt: skip
     opt_level: str = _runs(
-        "opt-level", "LEVEL", f"Optimise the graph up to a level: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS), lists=CHOICES, commands=_PLACED,
+        "opt-level", "LEVEL", f"Optimise the graph up to a level: {', '.join(OPT_LEVELS)}.", default="all", choices=OPT_LEVELS, lists=CHOICES, commands=_PLACED,
     )  # fmt: skip
     no_cpu_fallback: bool = _runs(
         "no-cpu-fallback", "", "Fail if nodes fall back to the CPU.", kind=types.FLAG, default=False
@@ -172,19 +180,19 @@ class Target:
     )  # fmt: skip
     input_memory: str | None = _runs(
         "input-memory", "LIB", f"Bind inputs in memory of a library: {', '.join(EXTERNAL_LIBRARIES)}.",
-        check=one_of(EXTERNAL_LIBRARIES), commands=(*SINGLE, "sweep"), lists=CHOICES._replace(example="numpy,torch"),
+        choices=EXTERNAL_LIBRARIES, commands=(*SINGLE, "sweep"), lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
         "cuda-graph", "", "Capture inferences as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=types.FLAG, default=False, commands=(*SINGLE, "sweep"),
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
-        check=one_of(STREAMS), lists=CHOICES._replace(example="ort,cuda-python"),
+        choices=STREAMS, lists=CHOICES._replace(example="ort,cuda-python"),
         commands=OPENED,
     )  # fmt: skip
     engine_cache: str | None = _runs(
         "engine-cache", "DIR", "Keep the engines of TensorRT EPs in this folder.", kind=types.PATH, check=_folder,
-        of_ep=True, commands=_PLACED,
+        is_of_one_ep=True, commands=_PLACED,
     )  # fmt: skip
     run_config: dict[str, str] = _runs(
         "run-config", "K=V", f"Set an entry of ONNX Runtime's run options. {_COMMA}", kind=types.PAIRS, default={},
@@ -227,7 +235,7 @@ class Inputs:
         kind=types.SHAPES,
         default={},
         lists=SHAPE_LISTS,
-        of_shapes=True,
+        is_of_shapes=True,
         commands=_PLACED,
         common=OFTEN,
     )
@@ -238,7 +246,7 @@ class Inputs:
         kind=types.DIMS,
         default={},
         lists=SIZES,
-        of_shapes=True,
+        is_of_shapes=True,
         commands=_PLACED,
         common=(*OFTEN, "gate"),
     )
@@ -249,7 +257,7 @@ class Inputs:
         kind=types.LENGTHS,
         default={},
         lists=SIZES,
-        of_shapes=True,
+        is_of_shapes=True,
         commands=(*SINGLE, "load", "sweep", "inspect"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
@@ -263,14 +271,14 @@ class Inputs:
         default=0,
         check=not_negative,
         most=MOST_SEED,
-        twin=False,
+        is_in_baselines=False,
         commands=CHAINED,
         per={},
     )
     rtol: float | None = _tolerance("rtol", "X", "Set the relative tolerance of the comparison of outputs.")
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
     strict_outputs: bool = _input(
-        "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=types.FLAG, default=False, twin=False,
+        "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=types.FLAG, default=False, is_in_baselines=False,
         commands=(*SINGLE, "loop", "load", "chain", "sweep"),
     )  # fmt: skip
     index_sizes: dict[str, int] | None = None

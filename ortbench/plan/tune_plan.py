@@ -32,11 +32,11 @@ _SPINS = (NO_SPIN, {"session.force_spinning_stop": "1"})
 class TuneOptions:
     max_time_s: float = option(
         "max-time", "TIME", "Search for at most TIME.", MEASURED, kind=TIME, default=300.0, shown="5min", commands=(TUNED,),
-        common=(TUNED,), suite=False,
+        common=(TUNED,), is_in_suites=False,
     )  # fmt: skip
     resume: Any = option(
         "resume", "DIR", "Continue the interrupted search in this folder.", WRITTEN, kind=PLACE, commands=(TUNED,),
-        common=(TUNED,), suite=False,
+        common=(TUNED,), is_in_suites=False,
     )  # fmt: skip
 
 

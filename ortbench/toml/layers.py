@@ -227,16 +227,16 @@ class Value:
 Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 
 # The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
-LOADS = tuple(it for it in options_of(LoadPlan) if it.suite)
+LOADS = tuple(it for it in options_of(LoadPlan) if it.rules.is_in_suites)
 OPTIONS = {
     it.flag: it.of("suite")
     for it in options_of(*PLAN, LOADS, IN_SUITES, *owners_in_features())
-    if it.suite and it.panel != LIMIT
+    if it.rules.is_in_suites and it.panel != LIMIT
 }
 # An SLO stays text until it is known whether it is that of a load or of a sweep.
 OPTIONS["slo"] = OPTIONS["slo"]._replace(kind=TEXT)
 _LIMITS = [it for _, it in limits_of_kinds().values()]
-GATE = {it.flag: it for it in options_of(Limits, _LIMITS, STORED_BASELINE, TYPED_BASELINE) if it.suite}
+GATE = {it.flag: it for it in options_of(Limits, _LIMITS, STORED_BASELINE, TYPED_BASELINE) if it.rules.is_in_suites}
 # A key of the table ``baseline-set`` is a layer's ``baseline-set.KEY``.
 _LIVE = {it.flag: it for it in LIVE_BASELINE}
 ALL = {**GATE, **_LIVE, **OPTIONS, **NEEDS}

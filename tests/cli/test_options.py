@@ -74,6 +74,7 @@ from ortbench.plan.options import (
     declared,
     given_by,
     make,
+    new_option,
     options_of,
     settings,
     twin,
@@ -148,11 +149,11 @@ BESIDES_IN_TOML = {
 
 
 COMMAND_NAMES = [*commands()]
-OF_SESSIONS = [it for it in COMMAND_NAMES if Option("any", "", "", "", commands=SESSIONS).is_of(it)]
+OF_SESSIONS = [it for it in COMMAND_NAMES if new_option("any", "", "", "", commands=SESSIONS).is_of(it)]
 
 # What makes a loop of it, which the options of a loop want.
 LOOPED = ["--feedback", "y=x"]
-OF_LOOPS = {twin(it).flag for it in options_of(Steps) if it.twin}
+OF_LOOPS = {twin(it).flag for it in options_of(Steps) if it.rules.is_in_baselines}
 
 
 def looped(command: str, option: Option) -> list[str]:
@@ -273,7 +274,7 @@ def unnamed(job: Job) -> list[Plan]:
     return [replace(plan, name=None) for plan in job.plans]
 
 
-@pytest.mark.parametrize("option", [it for it in options_of(*PLAN) if it.suite], ids=lambda it: it.flag)
+@pytest.mark.parametrize("option", [it for it in options_of(*PLAN) if it.rules.is_in_suites], ids=lambda it: it.flag)
 def test_a_suite_makes_the_plan_that_the_command_line_makes(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,7 +366,7 @@ def test_what_is_written_is_what_was_asked_for(option: Option, folder: Path, mon
 
 
 def test_what_says_how_to_measure_is_for_live_gates_alone(folder: Path) -> None:
-    refused = [it for it in options_of(*PLAN, OutputOptions) if "gate" in it.commands and it.only_live]
+    refused = [it for it in options_of(*PLAN, OutputOptions) if "gate" in it.commands and it.rules.is_live_only]
     assert {it.flag for it in options_of(*PLAN) if "gate" in it.commands} - {it.flag for it in refused} == {"mode"}
     for option in refused:
         ran = ortbench_here("gate", "result.json", "--max-cpu-nodes", 0, *words(option), cwd=folder)

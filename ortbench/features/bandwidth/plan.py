@@ -11,7 +11,7 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
 from ortbench.plan.option_types import PLACE, TEXT, TIME, WHOLE, check_seconds
-from ortbench.plan.options import MEASURED, PYTHON, Option, at_least, check_values, not_negative, option
+from ortbench.plan.options import MEASURED, PYTHON, at_least, check_values, new_option, not_negative, option
 from ortbench.plan.plan import require_quiet, timeout, wait_quiet
 from ortbench.plan.target import MOST_SEED, POLICIES, Target
 
@@ -42,19 +42,19 @@ def _curve(path: str, option: str) -> Path:
 
 _SIZE = TEXT._replace(parse=parse_size)
 OF_RUNS = (
-    Option(
+    new_option(
         "bandwidth",
         "PATH",
         "Compare the copies with this result of 'ortbench bandwidth'.",
         MEASURED,
         PLACE._replace(parse=_curve),
         commands=("run",),
-        suite=False,
+        is_in_suites=False,
         shown="the newest in --out that fits",
         per={PYTHON: {"shown": "the newest in --out that fits; none without --out"}},
     ),
 )
-_swept = partial(option, panel=MEASURED, commands=("bandwidth",), suite=False)
+_swept = partial(option, panel=MEASURED, commands=("bandwidth",), is_in_suites=False)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
-from ortbench.plan.options import OTHERS, Option
+from ortbench.plan.options import OTHERS, new_option
 
 OPTIONS = (
-    Option(
+    new_option(
         "ray",
         "ADDRESS",
         "Spread the cases over a Ray cluster: auto, or its address.",
         OTHERS,
         commands=("suite",),
-        suite=False,
+        is_in_suites=False,
     ),
 )

@@ -11,7 +11,7 @@ from ortbench.features.soak.feature import FEATURE
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.unit_of_work import Part
 from ortbench.plan.option_types import FLAG, SIZE, WHOLE
-from ortbench.plan.options import LIMIT, MEASURED, Option, RawOptions, at_least, make, one_of, option
+from ortbench.plan.options import LIMIT, MEASURED, RawOptions, at_least, make, new_option, option
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan_builder import plan_of, streamed
 
@@ -19,9 +19,9 @@ ARENA = "arena"  # what --try can be
 _DURATION_S = FEATURE.commands["soak"].options["duration"]["default"]
 _MAX_SHAPES = 1024
 # What makes a bench of a suite a soak.
-IN_SUITES = (Option("soak", "", "Inferences for long, while memory is read.", MEASURED, FLAG, commands=()),)
+IN_SUITES = (new_option("soak", "", "Inferences for long, while memory is read.", MEASURED, FLAG, commands=()),)
 LIMITS = (
-    Option(
+    new_option(
         "max-growth",
         "SIZE",
         "Allow a soak at most this growth per 1,000 inferences: 1MB.",
@@ -39,13 +39,13 @@ class Soak(Part):
     folder = "soak"
 
     tried: str | None = option(
-        "try", "WHAT", f"Compare with configurations that may need less memory: {ARENA}.", MEASURED, check=one_of((ARENA,)),
-        commands=("soak",), suite=False, python=False, only_live=True,
+        "try", "WHAT", f"Compare with configurations that may need less memory: {ARENA}.", MEASURED, choices=(ARENA,),
+        commands=("soak",), is_in_suites=False, is_in_python=False, is_live_only=True,
     )  # fmt: skip
 
     reopen: int | None = option(
         "reopen", "N", "Close the session after every N inferences and open it again.", MEASURED, kind=WHOLE,
-        check=at_least(1, "at least one inference lies between"), commands=("soak", "gate"), common=("soak",), only_live=True,
+        check=at_least(1, "at least one inference lies between"), commands=("soak", "gate"), common=("soak",), is_live_only=True,
     )  # fmt: skip
 
 

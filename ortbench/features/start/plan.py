@@ -12,18 +12,18 @@ from ortbench.model.modes import CPU
 from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.list_syntax import CHOICES
 from ortbench.plan.option_types import FLAG
-from ortbench.plan.options import MEASURED, Option, RawOptions, make, one_of, option
+from ortbench.plan.options import MEASURED, RawOptions, make, new_option, option
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan_builder import plan_of
 
 WARM, COLD = "warm", "cold"
 _DURATION_S = FEATURE.commands["start"].options["duration"]["default"]
 _cache = partial(
-    option, panel=MEASURED, check=one_of((WARM, COLD)), lists=CHOICES._replace(example=f"{WARM},{COLD}"), commands=("start",),
-    common=("start",), only_live=True,
+    option, panel=MEASURED, choices=(WARM, COLD), lists=CHOICES._replace(example=f"{WARM},{COLD}"), commands=("start",),
+    common=("start",), is_live_only=True,
 )  # fmt: skip
 # What makes a bench of a suite one of starts.
-IN_SUITES = (Option("start", "", "Starts of fresh processes.", MEASURED, FLAG, commands=()),)
+IN_SUITES = (new_option("start", "", "Starts of fresh processes.", MEASURED, FLAG, commands=()),)
 
 
 @dataclass(frozen=True)
