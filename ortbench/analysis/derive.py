@@ -12,7 +12,7 @@ from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.link import add_shares, least_ns
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
-from ortbench.analysis.noise import leaves
+from ortbench.analysis.noise import supports_speedup
 from ortbench.analysis.steps_and_stages import summarise_stages, summarise_steps
 from ortbench.analysis.sums import put_remainder
 from ortbench.core.features import part_of
@@ -86,7 +86,7 @@ def _compare_with_cpu(result: Result) -> None:
     for case in result.cases:
         if case.status == OK and case.stats(LATENCY) is not None:
             case.speedup = ratio_of(cpu, case)
-            case.noisy = case is not cpu and not leaves(result, cpu, case, case.speedup)
+            case.noisy = case is not cpu and not supports_speedup(result, cpu, case, case.speedup)
 
 
 def _derive_copies(result: Result) -> None:

@@ -15,24 +15,12 @@ from typing import NamedTuple
 from ortbench.analysis.comparing.pairs import ENDED_BY_TIME, ROUNDS, by_round, duration_s, remedy
 from ortbench.analysis.findings.program import again
 from ortbench.analysis.loads.levels import block_figures
+from ortbench.analysis.noise_policy import POLICY
 from ortbench.core.stats import Value
 from ortbench.core.units import count, share
 from ortbench.model.modes import LATENCY, THROUGHPUT
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import MachineNoise
-
-# Of a block's time, and of time, from which on it waited: less is the system's own work.
-WAITED, WAITED_NS = 0.02, 100_000
-_OTHERS = 0.08  # of the cores, that others use on a busy machine; what the system itself does is some 1 %
-_SOME = 0.02  # below which others cannot be why blocks waited
-_BLOCKS, _FEWEST = 0.1, 2  # of all blocks, and of blocks, that wait on a busy machine
-_WAITS = 0.08  # of the time of all blocks, that they wait on a busy machine; a load waits some 5 % for itself
-_STOLEN, _STOPPED = 0.05, 0.02  # of the cores' time, that the hypervisor takes, and that a limit takes
-_DOUBT = 0.025  # that a claim by quiet rounds is chance
-_LEAST_KEPT = 0.01  # of its time, of what has next to none
-_SLOWED = 1.25  # what others take besides the CPU: caches, memory bandwidth, clocks
-_ALIKE = 1.1  # how far the interval of no difference reaches at most
-_HIT, _CLEAR = 0.4, 1.1  # of a case's samples, that may have waited; how much better beside those is better for certain
 
 WHO = "ps -eo pcpu,pid,comm --sort=-pcpu | head"  # shows who uses the CPU
 
@@ -56,11 +44,11 @@ def summary(noise: MachineNoise) -> Summary:
     used = sum(it["others"] * it["took_ns"] for it in readings)
     stolen = sum(it.get("stolen", 0.0) * it["took_ns"] for it in readings)
     stopped = sum(it.get("throttled_ns", 0) for it in readings)
-    waited = list(filter(waiting(noise), noise["blocks"]))
+    waited = list(filter(wait_predicate(noise), noise["blocks"]))
     time = sum(it[2] for it in noise["blocks"])
     return Summary(
-        _mine(noise),
-        _taken(used / took, noise) if took else None,
+        _usable_cores(noise),
+        _share_of_usable(used / took, noise) if took else None,
         stolen / took / cores if took else 0.0,
         stopped / took / cores if took else 0.0,
         len(noise["blocks"]),
@@ -70,30 +58,30 @@ def summary(noise: MachineNoise) -> Summary:
     )
 
 
-def _mine(noise: MachineNoise) -> float:
+def _usable_cores(noise: MachineNoise) -> float:
     """How many cores' worth of time the worker may take."""
     return min(noise["cores"], noise.get("limit", noise["cores"]))
 
 
-def _taken(others: float, noise: MachineNoise) -> float:
+def _share_of_usable(others: float, noise: MachineNoise) -> float:
     """Which share of what the worker may use others take, who use so many cores: with a limit they have the rest first."""
-    mine = _mine(noise)
+    mine = _usable_cores(noise)
     return min(1.0, max(0.0, others - (noise["cores"] - mine)) / mine)
 
 
-def waiting(noise: MachineNoise) -> Callable[[Sequence[int]], bool]:
+def wait_predicate(noise: MachineNoise) -> Callable[[Sequence[int]], bool]:
     """What says of a block whether it waited for a CPU because of others."""
     starts = [it["at_ns"] for it in noise["readings"]]
 
     def waited(block: Sequence[int]) -> bool:
         _, start_ns, took_ns, waited_ns, _, threads, _ = block
-        if waited_ns < max(WAITED_NS, WAITED * took_ns):
+        if waited_ns < max(POLICY.waited_ns, POLICY.waited * took_ns):
             return False
         if threads <= noise["cores"] or not starts:
             return True
         first = max(0, bisect_right(starts, start_ns) - 1)
         beside = noise["readings"][first : bisect_right(starts, start_ns + took_ns)] or noise["readings"][-1:]
-        return any(_taken(it["others"], noise) >= _SOME for it in beside)
+        return any(_share_of_usable(it["others"], noise) >= POLICY.some for it in beside)
 
     return waited
 
@@ -117,25 +105,25 @@ def busy_reasons(noise: MachineNoise) -> list[str]:
     hypervisor, blocks that ``waited``, the ``gpu`` was used; none of a quiet one."""
     found = summary(noise)
     others = found.others or 0.0
-    is_explained = found.others is None or others + found.stolen >= _SOME
+    is_explained = found.others is None or others + found.stolen >= POLICY.some
     taken = [
         why
         for why, is_so in (
-            ("stopped", found.stopped >= _STOPPED),
-            ("others", found.others is not None and others >= _OTHERS),
-            ("stolen", found.stolen >= _STOLEN),
+            ("stopped", found.stopped >= POLICY.stopped),
+            ("others", found.others is not None and others >= POLICY.others),
+            ("stolen", found.stolen >= POLICY.stolen),
         )
         if is_so
     ]
-    matters = found.waits >= _WAITS or bool(taken)
-    if found.waited >= max(_FEWEST, _BLOCKS * found.blocks) and matters and is_explained:
+    matters = found.waits >= POLICY.waiting_time or bool(taken)
+    if found.waited >= max(POLICY.fewest_blocks, POLICY.waiting_blocks * found.blocks) and matters and is_explained:
         taken.append("waited")
     return [*taken, *(["gpu"] if found.gpu_processes else [])]
 
 
 def largest_difference(noise: MachineNoise, cases: Iterable[Case]) -> float | None:
     """How many times as long noise can have made one case as another at most; None without a bound."""
-    most = max((_most(noise, _own_blocks(noise, case)) for case in cases), default=math.inf)
+    most = max((_largest_ratio(noise, _own_blocks(noise, case)) for case in cases), default=math.inf)
     return most if math.isfinite(most) else None
 
 
@@ -149,7 +137,7 @@ def is_busy(result: Result) -> bool:
     return result.noise is not None and bool(busy_reasons(result.noise))
 
 
-def quieter(result: Result) -> tuple[str, ...]:
+def quiet_options(result: Result) -> tuple[str, ...]:
     """What a command that measures again on a busy machine has besides; nothing where it waited, or the machine was quiet."""
     has_waited = any(word.partition("=")[0] == "--wait-quiet" for word in result.command)
     return ("--wait-quiet", "60s") if is_busy(result) and not has_waited else ()
@@ -163,7 +151,7 @@ def more_rounds(result: Result, number: int, together: int = 1) -> str:
         return again(result, without=["iterations"])
     if reason not in ENDED_BY_TIME:
         return remedy(result, number, together)
-    return again(result, "--duration", f"{duration_s(result, number, together)}s", *quieter(result))
+    return again(result, "--duration", f"{duration_s(result, number, together)}s", *quiet_options(result))
 
 
 # Rounds
@@ -171,7 +159,7 @@ def more_rounds(result: Result, number: int, together: int = 1) -> str:
 
 def rounds(noise: MachineNoise) -> dict[int, bool]:
     """Every round, and whether it was quiet: no block of it waited."""
-    waited = waiting(noise)
+    waited = wait_predicate(noise)
     found: dict[int, bool] = {}
     for block in noise["blocks"]:
         found[block[0]] = found.get(block[0], True) and not waited(block)
@@ -188,20 +176,22 @@ def figures_of(case: Case) -> dict[int, float]:
 # Claims
 
 
-def leaves(result: Result, base: Case, case: Case, speedup: Value | None) -> bool:
+def supports_speedup(result: Result, base: Case, case: Case, speedup: Value | None) -> bool:
     """Whether noise leaves the claim that a speedup's interval makes: that a case is faster than another, slower, or no different;
     on a busy machine none without an interval, and no "no different" of a wide one."""
     if speedup is not None and speedup.ci95 is None:
         return result.noise is None or not busy_reasons(result.noise)
     low, high = (1.0, 1.0) if speedup is None or speedup.ci95 is None else speedup.ci95
     if low > 1:
-        return allows(result, case, base, low)
+        return supports_better(result, case, base, low)
     if 0 < high < 1:
-        return allows(result, base, case, 1 / high)
-    return max(high, 1 / low if low > 0 else math.inf) <= _ALIKE or not is_busy(result)
+        return supports_better(result, base, case, 1 / high)
+    return max(high, 1 / low if low > 0 else math.inf) <= POLICY.alike or not is_busy(result)
 
 
-def allows(result: Result, better: Case, worse: Case, least: float, items: tuple[float, float] = (1, 1)) -> bool:
+def supports_better(
+    result: Result, better: Case, worse: Case, least: float, items: tuple[float, float] = (1, 1)
+) -> bool:
     """Whether noise leaves the claim that one case is better than another, `least` times for certain by all rounds; by the time for
     an item where inferences have so many `items`.
 
@@ -212,12 +202,13 @@ def allows(result: Result, better: Case, worse: Case, least: float, items: tuple
     if noise is None or not busy_reasons(noise):
         return True
     own = _own_blocks(noise, worse)
-    if least / _alone(noise, own) * _undisturbed(worse, own) > _CLEAR or _is_more(noise, own, least):
+    beside = least / _slowdown_of_one_thread(noise, own) * _share_without_waits(worse, own)
+    if beside > POLICY.clear or least > _largest_ratio(noise, own):
         return True
     known = rounds(noise)
     mine, theirs = ({at: it for at, it in figures_of(case).items() if known.get(at)} for case in (better, worse))
     times = [theirs[at] / theirs_of / (mine[at] / mine_of) for at in mine.keys() & theirs.keys() if mine[at]]
-    return _rounds_say([it > 1 if better.load_blocks is None else it < 1 for it in times])
+    return _is_significant([it > 1 if better.load_blocks is None else it < 1 for it in times])
 
 
 def is_beyond_noise(result: Result, cases: Iterable[Case], least: float, of_time: bool) -> bool:
@@ -226,16 +217,18 @@ def is_beyond_noise(result: Result, cases: Iterable[Case], least: float, of_time
     noise = result.noise
     if noise is None or not busy_reasons(noise):
         return True
-    return least > (max(_most(noise, _own_blocks(noise, it)) for it in cases) if of_time else _SLOWED)
+    if not of_time:
+        return least > POLICY.beside_cpu
+    return least > max(_largest_ratio(noise, _own_blocks(noise, it)) for it in cases)
 
 
-def allows_within(result: Result, case: Case, least: float, shown: Mapping[int, bool]) -> bool:
+def supports_within(result: Result, case: Case, least: float, shown: Mapping[int, bool]) -> bool:
     """Whether noise leaves the claim that some samples of a case are longer than others, `least` times for certain by all rounds, which
-    each round by itself shows or not: by the same rule as `allows`."""
+    each round by itself shows or not: by the same rule as `supports_better`."""
     noise = result.noise
-    if noise is None or not busy_reasons(noise) or _is_more(noise, _own_blocks(noise, case), least):
+    if noise is None or not busy_reasons(noise) or least > _largest_ratio(noise, _own_blocks(noise, case)):
         return True
-    return _rounds_say([shown[number] for number, quiet in rounds(noise).items() if quiet and number in shown])
+    return _is_significant([shown[number] for number, quiet in rounds(noise).items() if quiet and number in shown])
 
 
 def slowed_by_waits(result: Result, case: Case, is_median: bool) -> float:
@@ -248,27 +241,22 @@ def slowed_by_waits(result: Result, case: Case, is_median: bool) -> float:
     took = sum(it[2] for it in own)
     kept = 1 - sum(it[3] for it in own) / took if took else 1.0
     if is_median:
-        kept = max(kept, _undisturbed(case, own))
-    return 1 / max(_LEAST_KEPT, kept * (1 - found.stolen - found.stopped))
+        kept = max(kept, _share_without_waits(case, own))
+    return 1 / max(POLICY.least_kept, kept * (1 - found.stolen - found.stopped))
 
 
-def _is_more(noise: MachineNoise, own: Sequence[Sequence[int]], least: float) -> bool:
-    """Whether a difference of so many times is more than all that blocks waited, and others took besides the CPU, can have made."""
-    return least > _most(noise, own)
-
-
-def _most(noise: MachineNoise, own: Sequence[Sequence[int]]) -> float:
+def _largest_ratio(noise: MachineNoise, own: Sequence[Sequence[int]]) -> float:
     """How many times as long noise can have made these blocks at most."""
-    kept = 1 - _lost(noise, own)
-    return _alone(noise, own) * _SLOWED / kept if kept > 0 else math.inf
+    kept = 1 - _lost_share(noise, own)
+    return _slowdown_of_one_thread(noise, own) * POLICY.beside_cpu / kept if kept > 0 else math.inf
 
 
-def _rounds_say(shown: Sequence[bool]) -> bool:
+def _is_significant(shown: Sequence[bool]) -> bool:
     """Whether quiet rounds that each show something or not say by a sign test that it is so."""
-    return len(shown) >= ROUNDS and _by_chance(len(shown), sum(shown)) <= _DOUBT
+    return len(shown) >= ROUNDS and _chance_of_wins(len(shown), sum(shown)) <= POLICY.chance
 
 
-def _by_chance(count: int, wins: int) -> float:
+def _chance_of_wins(count: int, wins: int) -> float:
     """How probable it is that so many or more of all rounds would say so if both were alike."""
     if count > 1000:  # the normal approximation is as good
         return 0.5 * math.erfc((wins - 0.5 - count / 2) / math.sqrt(count / 2))
@@ -281,7 +269,7 @@ def _own_blocks(noise: MachineNoise, case: Case) -> list[list[int]]:
     return [it for it in noise["blocks"] if it[1] in begun] or noise["blocks"]
 
 
-def _lost(noise: MachineNoise, own: Sequence[Sequence[int]]) -> float:
+def _lost_share(noise: MachineNoise, own: Sequence[Sequence[int]]) -> float:
     """Which part of its time a thread can have lost at most to others: what it waited in its blocks, or what others took."""
     found = summary(noise)
     took = sum(it[2] for it in own)
@@ -289,25 +277,27 @@ def _lost(noise: MachineNoise, own: Sequence[Sequence[int]]) -> float:
     return min(1.0, max(waited, (found.others or 0.0) + found.stolen + found.stopped))
 
 
-def _undisturbed(case: Case, own: Sequence[Sequence[int]]) -> float:
+def _share_without_waits(case: Case, own: Sequence[Sequence[int]]) -> float:
     """Which part of a case's median its samples without a wait have at least; 0 where most may have waited.
 
     A wait of the only thread makes one sample longer. Where few have one, the others' median is a quantile of all. Of several threads
-    one may have no CPU for many samples, which the others then do: see `_alone`.
+    one may have no CPU for many samples, which the others then do: see `_slowdown_of_one_thread`.
     """
     samples = sorted(case.samples.get(LATENCY, ()))
     if not samples:
         return 0.0
     hit = sum(max(0, slices - 1) for *_, slices in own) / len(samples)  # with one each block begins
-    return samples[int((len(samples) - 1) * (1 - hit) / 2)] / max(1, samples[len(samples) // 2]) if hit < _HIT else 0.0
+    if hit >= POLICY.most_hit:
+        return 0.0
+    return samples[int((len(samples) - 1) * (1 - hit) / 2)] / max(1, samples[len(samples) // 2])
 
 
-def _alone(noise: MachineNoise, own: Sequence[Sequence[int]]) -> int:
+def _slowdown_of_one_thread(noise: MachineNoise, own: Sequence[Sequence[int]]) -> int:
     """How many times as long an inference takes at most that one thread does alone, while the others wait."""
     return max(1, min(max((threads for *_, threads, _ in own), default=1), noise["cores"]))
 
 
-def joined(several: Iterable[MachineNoise | None]) -> MachineNoise | None:
+def join_noise(several: Iterable[MachineNoise | None]) -> MachineNoise | None:
     """The noise of several results of one measurement, whose readings are the same."""
     known = [it for it in several if it is not None]
     if not known:

@@ -13,7 +13,7 @@ from ortbench.analysis.comparing.verdict import ABOVE, BELOW, OPEN, at_most, ver
 from ortbench.analysis.items import dim_sizes
 from ortbench.analysis.loads.levels import keeps_to
 from ortbench.analysis.loads.queueing import LEAST, QUANTILES, latency_bounds
-from ortbench.analysis.noise import allows, is_busy, joined
+from ortbench.analysis.noise import is_busy, join_noise, supports_better
 from ortbench.analysis.outputs import joined_outputs
 from ortbench.core.resampling import MEAN, Blocks, Rounds, by_few_rounds
 from ortbench.core.stats import Value
@@ -113,7 +113,7 @@ def _noise_allows(result: Result, best: tuple[Point, Case], other: tuple[Point, 
     inferences do not move."""
     (point, case), (point_b, case_b) = best, other
     found = _item_ratio(best, other, 0.5)
-    return found is None or allows(result, case, case_b, found[0], (_count(point), _count(point_b)))
+    return found is None or supports_better(result, case, case_b, found[0], (_count(point), _count(point_b)))
 
 
 def _item_ratio(best: tuple[Point, Case], other: tuple[Point, Case], q: float | None) -> tuple[float, float] | None:
@@ -317,7 +317,7 @@ def merge(
     made.outputs = joined_outputs(
         [(shape.name, result) for shape, result in zip(shapes, results, strict=True) if result is not None]
     )
-    made.noise = joined(result.noise for result in results if result is not None)
+    made.noise = join_noise(result.noise for result in results if result is not None)
     made.sweep = {"slo": None if slo is None else {slo.statistic: slo.limit_ns}}
     _collect_warnings(made, shapes, results)
     made.switching = [summarise_switching(it) for it in switching]

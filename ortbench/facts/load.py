@@ -26,7 +26,7 @@ from ortbench.analysis.loads.levels import (
     tail_of,
 )
 from ortbench.analysis.loads.load_levels import LOCK_MATTERS
-from ortbench.analysis.noise import allows_within, is_busy
+from ortbench.analysis.noise import is_busy, supports_within
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
 from ortbench.facts.shared import condition
@@ -225,7 +225,7 @@ def _stretched(result: Result) -> Iterator[Fact]:
         clocks = alone.value(SM_CLOCK), levels[0].value(SM_CLOCK)
         has_fallen = clocks[0] is not None and clocks[1] is not None and clocks[1] < _FALLEN * clocks[0]
         ends = after.ci95[0] / max(before.ci95[1], 1), after.ci95[1] / max(before.ci95[0], 1)
-        if verdict_of(ends) == ABOVE and (has_fallen or allows_within(result, levels[0], ends[0], {})):
+        if verdict_of(ends) == ABOVE and (has_fallen or supports_within(result, levels[0], ends[0], {})):
             values: Values = {
                 "where": at(levels[0]).phrase, "time": ns(after.median), "back_to_back": ns(before.median),
                 "ratio": times(Value(after.median / max(before.median, 1), ends)),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ortbench.analysis.comparing.claims import claim_between, fastest, over
 from ortbench.analysis.findings.phrases import quickest
 from ortbench.analysis.findings.program import both_steps, lever, step_nodes
-from ortbench.analysis.noise import allows_within, is_busy
+from ortbench.analysis.noise import is_busy, supports_within
 from ortbench.analysis.residency import is_on_host
 from ortbench.analysis.steps_and_stages import Jump, depth_of, growth_ns, is_first_apart, jumps, rounds_that_jump
 from ortbench.core.stats import Value
@@ -133,7 +133,7 @@ def _is_certain(result: Result, case: Case, jump: Jump) -> bool:
         return True
     low, high = jump.size.ci95 or (1.0, 1.0)
     shown = rounds_that_jump(case, is_first_apart(result), jump)
-    return allows_within(result, case, max(low, 1 / high), shown)
+    return supports_within(result, case, max(low, 1 / high), shown)
 
 
 def _shared(result: Result) -> Iterator[Fact]:

@@ -19,7 +19,7 @@ from ortbench.analysis.host import (
 )
 from ortbench.analysis.nodes.gpu_activity import gpu_copies
 from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, fell_back, is_much_inside, share_inside
-from ortbench.analysis.noise import WHO, busy_reasons, largest_difference, more_rounds, quieter, rounds, summary
+from ortbench.analysis.noise import WHO, busy_reasons, largest_difference, more_rounds, quiet_options, rounds, summary
 from ortbench.analysis.outputs import told_of, worst
 from ortbench.analysis.residency import needs
 from ortbench.analysis.tensor_memory import elsewhere
@@ -70,7 +70,7 @@ def _quieter(result: Result, why: str) -> str:
     if why == "stopped":
         assert result.noise is not None
         return again(result, "--intra-op-threads", str(max(1, int(summary(result.noise).cores))))
-    if waits := quieter(result):
+    if waits := quiet_options(result):
         return again(result, *waits)
     return "nvidia-smi" if why == "gpu" else WHO
 

@@ -26,7 +26,7 @@ from ortbench.analysis.loads.levels import (
     too_few,
 )
 from ortbench.analysis.loads.queueing import LEAST
-from ortbench.analysis.noise import is_busy, quieter
+from ortbench.analysis.noise import is_busy, quiet_options
 from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import listed
 from ortbench.facts.fact import Fact, Quantity, Values, ns
@@ -175,7 +175,7 @@ def _with_duration(result: Result, seconds: Sequence[float]) -> str:
     is_replayed = result.part["file"] is not None  # as long as the file is
     if is_replayed or not seconds:
         return ""
-    return again(result, "--duration", f"{math.ceil(max(seconds))}s", *quieter(result))
+    return again(result, "--duration", f"{math.ceil(max(seconds))}s", *quiet_options(result))
 
 
 def keeps(level: Case, asked: Asked) -> bool | None:

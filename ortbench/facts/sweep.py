@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ortbench.analysis.findings.program import again
-from ortbench.analysis.noise import is_busy, quieter
+from ortbench.analysis.noise import is_busy, quiet_options
 from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps, ties
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, times
 from ortbench.facts.shared import condition
@@ -100,7 +100,7 @@ def _larger(result: Result, name: str) -> str:
 def _longer(result: Result) -> str:
     """What tells more: a quiet machine, else more rounds."""
     stopped = result.stopped
-    if waits := quieter(result):
+    if waits := quiet_options(result):
         return again(result, *waits)
     if stopped is None or stopped["reason"] != "duration":
         return ""

@@ -17,17 +17,11 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ortbench.analysis.noise import reasons
+from ortbench.analysis.noise_policy import POLICY
 from ortbench.core import signals
 from ortbench.measure import process
 from ortbench.measure.environment import control_groups, core_limit, read_text
 from ortbench.model.schema import MachineNoise, NoiseReading
-
-EVERY_NS = 1_000_000_000  # between readings of the whole machine: the system counts in ticks of 10 ms
-_SHORTEST = 0.5  # of that, of the last reading
-_MOST_READINGS, _MOST_BLOCKS = 600, 20_000  # that are kept
-_MOST_THREADS = 16  # of all workers of a block, that are read
-_RAN = 0.01  # of a block's time, from which on a thread ran in it
-_CLOCKS = 4  # cores whose frequency is read
 
 
 class Waits(NamedTuple):
@@ -113,7 +107,7 @@ class Linux(Source):
 
     def _open(self, pids: Sequence[int]) -> None:
         """Have the files of the workers' threads open, of many those that have run most."""
-        most = max(2, _MOST_THREADS // len(pids))
+        most = max(2, POLICY.most_threads // len(pids))
         there = read = 0
         for pid in self._files.keys() - {*pids}:
             _close(self._files.pop(pid))
@@ -156,7 +150,9 @@ class Linux(Source):
         return max(found, default=None)
 
     def _mhz(self) -> int | None:
-        files = [f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq" for cpu in self._cpus[:_CLOCKS]]
+        files = [
+            f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq" for cpu in self._cpus[: POLICY.clock_cores]
+        ]
         return max((int(khz) // 1000 for file in files if (khz := self._text(file)).isdigit()), default=None)
 
 
@@ -216,7 +212,7 @@ class Meter:
         self._source = system()
         self.on_gpu: Callable[[], int | None] = lambda: None
         self._read: list[tuple[Counters, int | None]] = []
-        self._period_ns = EVERY_NS
+        self._period_ns = POLICY.reading_ns
         self._blocks: dict[Hashable, list[list[int]]] = {}
         self._counts: dict[Hashable, int] = {}
         self._every: dict[Hashable, int] = {}
@@ -244,7 +240,7 @@ class Meter:
         took = after.at_ns - before.at_ns
         threads = [(it, before.threads[key]) for key, it in after.threads.items() if key in before.threads]
         waited = sum(now[1] - then[1] for now, then in threads) * after.every
-        ran = sum(now[0] - then[0] >= _RAN * took for now, then in threads) * after.every
+        ran = sum(now[0] - then[0] >= POLICY.ran * took for now, then in threads) * after.every
         slices = sum(now[2] - then[2] for now, then in threads) * after.every
         cpu, own = after.cpu_ns - before.cpu_ns, after.own_ns - before.own_ns
         # What ortbench's own threads use cannot be what others took: neither those of this process, nor those of the workers.
@@ -256,7 +252,7 @@ class Meter:
         self._counts[whose] = self._counts.get(whose, 0) + 1
         if block[0] % every == 0:
             blocks.append(block)
-        if len(blocks) > _MOST_BLOCKS:
+        if len(blocks) > POLICY.most_blocks:
             self._every[whose] = every = every * 2
             blocks[:] = [it for it in blocks if it[0] % every == 0]
 
@@ -266,7 +262,7 @@ class Meter:
             return
         counters = self._source.counters(process.running())
         self._read.append((counters._replace(own_ns=counters.own_ns + self._ended_ns), self.on_gpu()))
-        if len(self._read) > _MOST_READINGS:
+        if len(self._read) > POLICY.most_readings:
             self._read, self._period_ns = self._read[::2], 2 * self._period_ns
 
     def found(self, whose: Hashable) -> MachineNoise | None:
@@ -284,7 +280,7 @@ class Meter:
 
     def readings(self) -> list[NoiseReading]:
         read = [*self._read]
-        if len(read) > 2 and read[-1][0].at_ns - read[-2][0].at_ns < _SHORTEST * self._period_ns:
+        if len(read) > 2 and read[-1][0].at_ns - read[-2][0].at_ns < POLICY.shortest_reading * self._period_ns:
             del read[-2]  # a part of a second is counted too coarsely
         return [
             _reading(before, after, gpu) for (before, _), (after, gpu) in pairwise(read) if after.at_ns > before.at_ns
@@ -308,9 +304,6 @@ def _reading(before: Counters, after: Counters, on_gpu: int | None) -> NoiseRead
     return made
 
 
-_QUIET_S = 2  # in a row
-
-
 def noise_for(seconds: float) -> MachineNoise | None:
     meter, source = Meter(), system()
     meter.look(now=True)
@@ -328,7 +321,7 @@ def wait_until_quiet(limit_s: float, tell: Callable[[str], None]) -> str | None:
         found = [] if noise is None else reasons(noise)
         passed += 1
         quiet = 0 if found else quiet + 1
-        if quiet == _QUIET_S:
+        if quiet == POLICY.quiet_s:
             return None
         if found:
             if passed >= limit_s:

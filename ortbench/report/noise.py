@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ortbench.analysis.comparing.comparable import settings_of
 from ortbench.analysis.comparing.ratio import are_one_run
-from ortbench.analysis.noise import is_busy, joined
+from ortbench.analysis.noise import is_busy, join_noise
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import shown
 from ortbench.facts.shared import noise_facts
@@ -24,7 +24,7 @@ def noise_part(results: Sequence[Result], of_gate: bool = False) -> list[Sequenc
     disturbed all."""
     busy = next((it for it in results if is_busy(it)), results[0])
     if all(are_one_run(results[0], it) for it in results):
-        busy = replace(results[0], noise=joined(it.noise for it in results))
+        busy = replace(results[0], noise=join_noise(it.noise for it in results))
     found = list(noise_facts(busy))
     if not found:
         return []

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 
 import pytest
 
 from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, over
 from ortbench.analysis.derive import derive
 from ortbench.analysis.noise import (
-    allows,
-    joined,
-    leaves,
+    join_noise,
     rounds,
     summary,
+    supports_better,
+    supports_speedup,
 )
+from ortbench.analysis.noise_policy import Policy
 from ortbench.analysis.sweep import is_noisy
 from ortbench.core.stats import Value
 from ortbench.facts.findings import facts_of
@@ -24,6 +26,7 @@ from ortbench.facts.shared import busy_fact
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.schema import MachineNoise
+from tests.conftest import ROOT
 from tests.results import (
     MS,
     US,
@@ -177,27 +180,27 @@ def test_claims_that_noise_leaves(noise: MachineNoise | None, quick: float, leas
     result = of_two(noise_of(2), quick, times=40)
     result.noise = noise
     cpu, resident = result.cases
-    assert allows(result, resident, cpu, least) is holds
+    assert supports_better(result, resident, cpu, least) is holds
 
 
 @pytest.mark.parametrize(("low", "high", "holds"), [(0.95, 1.05, True), (0.988, 1.67, False), (0.6, 1.01, False)])
 def test_that_modes_do_not_differ_is_claimed_of_a_narrow_interval_alone(low: float, high: float, holds: bool) -> None:
     result = of_two(noise_of(2, 1.0, ALL, threads=2))
     cpu, resident = result.cases
-    assert leaves(result, cpu, resident, Value(1.0, (low, high))) is holds
+    assert supports_speedup(result, cpu, resident, Value(1.0, (low, high))) is holds
     result.noise = None
-    assert leaves(result, cpu, resident, Value(1.0, (low, high)))
+    assert supports_speedup(result, cpu, resident, Value(1.0, (low, high)))
 
 
 def test_claims_by_the_time_for_an_item_and_by_throughput() -> None:
     result = of_two(noise_of(2, 1.0, MOST, threads=2), quick=4.0, times=40)
     one, eight = result.cases
-    assert allows(result, eight, one, 1.01, items=(8, 1))
-    assert not allows(result, eight, one, 1.01, items=(4, 1))
+    assert supports_better(result, eight, one, 1.01, items=(8, 1))
+    assert not supports_better(result, eight, one, 1.01, items=(4, 1))
     load = serving()
     load.noise = noise_of(2, 1.0, ALL)
     better, worse = load.cases[-1], load.cases[0]
-    assert not allows(load, better, worse, 1.01)
+    assert not supports_better(load, better, worse, 1.01)
 
 
 def test_the_noise_of_several_results_is_that_of_all_their_blocks() -> None:
@@ -205,11 +208,11 @@ def test_the_noise_of_several_results_is_that_of_all_their_blocks() -> None:
     for block in other["blocks"]:
         block[1] += MS
     other["of"] = 9
-    made = joined([one, None, other])
+    made = join_noise([one, None, other])
     assert made is not None
     assert [block[:2] for block in made["blocks"]] == [[0, 0], [0, MS], [1, 10 * MS], [1, 11 * MS]]
     assert (made["of"], made["readings"]) == (11, one["readings"])
-    assert joined([None]) is None
+    assert join_noise([None]) is None
 
 
 # What is said where noise leaves no claim
@@ -287,3 +290,10 @@ def test_which_mode_completes_most_cannot_be_told() -> None:
     assert not any(verdict == "noise" for _, verdict, _ in keys(result))
     result.noise = BUSY
     assert ("peak", "noise", CPU) in keys(result)
+
+
+def test_each_number_of_the_policy_has_a_source_that_is_there() -> None:
+    for number in fields(Policy):
+        source = number.metadata["source"]
+        assert source
+        assert all((ROOT / name).is_file() for name in re.findall(r"(?:docs|reports)/[\w.-]+", source)), number.name

@@ -29,7 +29,7 @@ import onnx
 from ortbench.analysis.comparing.claims import is_faster
 from ortbench.analysis.comparing.verdict import quotient
 from ortbench.analysis.loads.levels import best_level, interval, measured, rate_of
-from ortbench.analysis.noise import allows, busy_reasons
+from ortbench.analysis.noise import busy_reasons, supports_better
 from ortbench.analysis.sweep import is_noisy
 from ortbench.model.modes import CPU, THROUGHPUT
 from ortbench.model.result import LOAD, SWEEP, Result
@@ -152,7 +152,7 @@ def claims(result: Result) -> list[str]:
             return []
         other = max(others, key=rate_of)
         times = quotient(rate_of(best), rate_of(other), interval(best, THROUGHPUT), interval(other, THROUGHPUT))
-        is_told = times.ci95 is not None and times.ci95[0] > 1 and allows(result, best, other, times.ci95[0])
+        is_told = times.ci95 is not None and times.ci95[0] > 1 and supports_better(result, best, other, times.ci95[0])
         return [f"most: {best.mode}"] if is_told else []
     return [f"faster: {case.mode}" for case in result.cases if case.mode != CPU and is_faster(case)]
 

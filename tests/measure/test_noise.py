@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ortbench.analysis.noise_policy import POLICY
 from ortbench.facts.shared import busy_fact
 from ortbench.measure import noise
 from ortbench.measure.noise import Elsewhere, Linux, Meter, wait_until_quiet
@@ -177,8 +179,7 @@ def test_readings_a_second_or_longer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise, "_MOST_BLOCKS", 10)
-    monkeypatch.setattr(noise, "_MOST_READINGS", 4)
+    monkeypatch.setattr(noise, "POLICY", replace(POLICY, most_blocks=10, most_readings=4))
     machine = Machine()
     monkeypatch.setattr(noise, "system", lambda: machine)
     meter = Meter()

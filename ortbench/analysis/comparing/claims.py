@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ortbench.analysis.comparing.pairs import ratio_of
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, Verdict, at_most, verdict_of
-from ortbench.analysis.noise import leaves
+from ortbench.analysis.noise import supports_speedup
 from ortbench.core.stats import Value
 from ortbench.model.modes import CPU, DEVICE, LATENCY, is_rate, mode_of
 from ortbench.model.result import OK
@@ -39,7 +39,7 @@ def claim_of(case: Case) -> Claim:
 
 def claim_between(result: Result, base: Case, case: Case, speedup: Value | None) -> Claim:
     """What the speedup of a case over another one of a result says; `NOISY` where noise of the machine may have made it."""
-    return claim(speedup) if leaves(result, base, case, speedup) else NOISY
+    return claim(speedup) if supports_speedup(result, base, case, speedup) else NOISY
 
 
 def may_be_faster(speedup: Value | None) -> bool:

@@ -21,7 +21,7 @@ from ortbench.analysis.comparing.series import RESAMPLED, Key, Series
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, Interval, Verdict, quotient, reach, verdict_of
 from ortbench.analysis.comparing.verdict import SAME as AS_GREAT
 from ortbench.analysis.loads.levels import is_full, paired_reach
-from ortbench.analysis.noise import allows, is_beyond_noise, joined
+from ortbench.analysis.noise import is_beyond_noise, join_noise, supports_better
 from ortbench.core.resampling import ratio_of
 from ortbench.core.stats import t_quantile
 from ortbench.model.kinds import kind_of
@@ -182,10 +182,10 @@ def _is_beyond_noise(base: Series, other: Series, ends: Interval | None) -> bool
     is_time, timed = base.key.metric.group is Group.TIME, kind_of(other.result.kind).views[0].gated[0]
     if ends is None or ends[0] <= 1 <= ends[1] or not (is_time or base.key.figure.metric in _OF_CPU):
         return True
-    both = replace(other.result, noise=joined([base.result.noise, other.result.noise]))
+    both = replace(other.result, noise=join_noise([base.result.noise, other.result.noise]))
     least = max(ends[0], 1 / ends[1])
     if base.key.figure == timed:
-        return allows(both, *((base.case, other.case) if ends[0] > 1 else (other.case, base.case)), least)
+        return supports_better(both, *((base.case, other.case) if ends[0] > 1 else (other.case, base.case)), least)
     return is_beyond_noise(both, (base.case, other.case), least, is_time)
 
 

@@ -16,7 +16,7 @@ from ortbench.analysis.comparing.verdict import SAME as SAME_AS
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
 from ortbench.analysis.nodes.node_times import COMPILED
-from ortbench.analysis.noise import allows_within
+from ortbench.analysis.noise import supports_within
 from ortbench.analysis.why.changes import REST, SAME, Change, called, changes, operator, whole
 from ortbench.core.errors import BadInput
 from ortbench.core.units import size
@@ -138,7 +138,7 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[
 
     def leaves(least: float) -> bool:
         """Whether noise of the machine leaves the claim that nodes take so many times as long; of them it has no rounds."""
-        return all(allows_within(result, it.case, least, {}) for result, it in ((base, one), (own, other)))
+        return all(supports_within(result, it.case, least, {}) for result, it in ((base, one), (own, other)))
 
     base_ns, own_ns, ci95 = whole(base.nodes, own.nodes)
     return Why(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ortbench.analysis.comparing.pairs import by_round
-from ortbench.analysis.noise import joined
+from ortbench.analysis.noise import join_noise
 from ortbench.analysis.throttling import held_by
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import temporary_folder
@@ -206,7 +206,7 @@ def apart(results: list[Result], seconds: float) -> Noise:
         "median_ns": round(figure_of(one)),
         "ratio": found.ratio,
         "ci95": found.ci95,
-        "machine": joined(result.noise for result in results),
+        "machine": join_noise(result.noise for result in results),
     }
 
 

@@ -20,7 +20,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ortbench.analysis.loads.load_levels import load_blocks
-from ortbench.analysis.noise import waiting
+from ortbench.analysis.noise import wait_predicate
 from ortbench.core import units
 from ortbench.core.safe_text import complain, encoded, visible_lines
 from ortbench.model.modes import LATENCY, mode_of
@@ -202,7 +202,7 @@ def _add_noise(process: Process, noise: MachineNoise | None) -> None:
     """A track of what others did on the machine, reading by reading, and in each the blocks that waited for a CPU."""
     if noise is None:
         return
-    track, waited, spans = process.track("noise of the machine"), waiting(noise), []
+    track, waited, spans = process.track("noise of the machine"), wait_predicate(noise), []
     for it in noise["readings"]:
         args = {key: value for key, value in it.items() if not key.endswith("_ns")}
         name = f"others used {units.share(it['others'] / noise['cores'])} of {units.count(noise['cores'], 'core')}"
