@@ -1,0 +1,1 @@
+"""`ortbench inspect`: what a model takes, gives and consists of."""
