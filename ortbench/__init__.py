@@ -18,8 +18,6 @@ _HOMES = {
         "sweep",
         "gate",
         "compare",
-        "devices",
-        "inspect",
     ),
     "api.results": ("Comparison", "Result", "Verdict", "read"),
     "api.running": ("Interrupted", "NotSaved", "Progress"),

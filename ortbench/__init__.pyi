@@ -398,28 +398,6 @@ def compare(
     why: bool | None = None,
     modes: Texts | None = None,
 ) -> Comparison: ...
-def devices(
-    *,
-    ep_library: Place | None = None,
-    python: Place | None = None,
-    check: Place | None = None,
-) -> Listed: ...
-def inspect(
-    model: Model,
-    *,
-    ep: str | None = None,
-    ep_library: Place | None = None,
-    device: int | None = None,
-    ep_option: Mapping[str, str | float] | None = None,
-    session_config: Mapping[str, str | float] | None = None,
-    custom_ops: Place | Sequence[Place] | None = None,
-    opt_level: str | None = None,
-    engine_cache: Place | None = None,
-    python: Place | None = None,
-    shape: Mapping[str, str | Sequence[int]] | None = None,
-    dim: Mapping[str, int | str] | None = None,
-    sequence_tensors: Mapping[str, int] | None = None,
-) -> Inspected: ...
 def bandwidth(
     *,
     min_size: str | None = None,
@@ -437,6 +415,28 @@ def bandwidth(
     out: Place | None = None,
     progress: Tell | None = None,
 ) -> Bandwidth: ...
+def devices(
+    *,
+    check: Place | None = None,
+    ep_library: Place | None = None,
+    python: Place | None = None,
+) -> Listed: ...
+def inspect(
+    model: Model,
+    *,
+    ep: str | None = None,
+    ep_library: Place | None = None,
+    device: int | None = None,
+    ep_option: Mapping[str, str | float] | None = None,
+    session_config: Mapping[str, str | float] | None = None,
+    custom_ops: Place | Sequence[Place] | None = None,
+    opt_level: str | None = None,
+    engine_cache: Place | None = None,
+    python: Place | None = None,
+    shape: Mapping[str, str | Sequence[int]] | None = None,
+    dim: Mapping[str, int | str] | None = None,
+    sequence_tensors: Mapping[str, int] | None = None,
+) -> Inspected: ...
 def soak(
     model: Model,
     *,

@@ -255,7 +255,7 @@ KINDS = {"RUN", "LOOP", "CHAIN", "LOAD", "SWEEP", "BANDWIDTH"}
 OTHER_PARTS = {
     "options.py",
     "doctor/machine.py",
-    "terminal/listing.py",
+    "inspect/report.py",
     "measure/processor.py",
     "chart_data/times.py",
 }

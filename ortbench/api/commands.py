@@ -20,14 +20,12 @@ from ortbench.api.running import Interrupted, measuring, saved
 from ortbench.api.signatures import takes
 from ortbench.api.values import Model, Place, Tell
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
-from ortbench.model.protocol import Inspected, Listed
 from ortbench.model.result import Result as StoredResult
 from ortbench.plan.compare_options import compared_of
 from ortbench.plan.load_plan import load_of, plan_under_load
-from ortbench.plan.options import RawOptions, check_values, make
-from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.options import RawOptions, make
 from ortbench.plan.plan import Plan, check, check_amount
-from ortbench.plan.plan_builder import inspection_of, loop_of, run_of, target_of
+from ortbench.plan.plan_builder import loop_of, run_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", bound=Saved)
@@ -273,45 +271,3 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
         compared = compare_results(loaded, names, only, "force" in call.given, why)
         refuse_not_shown([loaded], only)
         return Comparison(loaded, names, compared.records, compared.findings, compared.report, why)
-
-
-@takes
-def devices(**options: Any) -> Listed:
-    """List execution providers, their devices, memory and modes.
-
-    Of each its memory, its streams and the modes it can do, or why it does not load.
-
-    Returns:
-        what ``ortbench devices --json`` writes: `eps`, what they run with, what that can do.
-
-    Raises:
-        BadInput, BenchmarkFailed, Interrupted: as their own docstrings say.
-    """
-    from ortbench.jobs.look import listed
-
-    with read_call("devices", options) as call, until_interrupted():
-        target = target_of(call.given)
-        check_values(target)
-        wanted = make(OutputOptions, call.given)
-        check_values(wanted)
-        return listed(target.library, target.python, wanted.check)
-
-
-@takes
-def inspect(model: Model, **options: Any) -> Inspected:
-    """Show what a model takes, gives and consists of.
-
-    With `ep` also where its nodes would run.
-
-    Returns:
-        what ``ortbench inspect --json`` writes; sizes are bytes.
-
-    Raises:
-        BadInput, BenchmarkFailed, Interrupted: as their own docstrings say.
-    """
-    from ortbench.jobs.look import inspected
-
-    with read_call("inspect", options, model=model) as call, until_interrupted():
-        plan, placed = inspection_of(call.model, call.given, call.typed)
-        found = inspected(replace(plan, called=call.lent.called.get(call.model)), placed)
-        return {**found, "path": call.lent.called.get(call.model, call.model)}

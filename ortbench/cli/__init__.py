@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from ortbench.core import features
-from ortbench.core.features import COMPARE, EXPORT, INSPECT, MEASURE, Command
+from ortbench.core.features import COMPARE, EXPORT, MEASURE, Command
 
 COMPLETING = "_ORTBENCH_COMPLETE"  # set by a shell that asks what could be typed
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
@@ -26,10 +26,6 @@ _OF_CORE = {
     "tune": Command(MEASURE, 70, "Search the session settings that are best for a model.", "tune.md", "axes"),
     "compare": Command(COMPARE, 0, "Compare results: which differences are real.", "compare.md", "judge"),
     "gate": Command(COMPARE, 10, "Check a model or a stored result in CI: pass or fail.", "gates.md", "judge"),
-    "devices": Command(
-        INSPECT, 10, "List execution providers, their devices, memory and modes.", "choose-ep.md", "look"
-    ),
-    "inspect": Command(INSPECT, 20, "Show what a model takes, gives and consists of.", "inputs.md", "look"),
     "report": Command(
         EXPORT,
         10,

@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core import printed, signals
-from ortbench.core.errors import BadInput, BenchmarkFailed, from_data
+from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, from_data
 from ortbench.core.interpreters import program, surroundings
 from ortbench.core.processes import startable
 from ortbench.core.profiler import is_profiled
@@ -315,9 +315,13 @@ def own_folder() -> str:
 
 
 def ask_once(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any:
-    """Ask a fresh worker of an interpreter, which ends with its answer; raises as `Client.ask` does."""
-    with Client(timeout_s, python) as client:
-        return client.ask(do, **arguments)
+    """Ask a fresh worker of an interpreter, which ends with its answer; raises as `Client.ask` does, but no `Unsupported`, as there is
+    no mode that it could end."""
+    try:
+        with Client(timeout_s, python) as client:
+            return client.ask(do, **arguments)
+    except Unsupported as error:
+        raise BenchmarkFailed(str(error)) from None
 
 
 def _started(python: str | None) -> WorkerProcess:

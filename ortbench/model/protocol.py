@@ -421,7 +421,7 @@ class Listed(TypedDict):
 
 
 class Inspected(TypedDict):
-    """``inspect``: see `ortbench.worker.looks.model.inspect`; where the model was placed on an EP, also its ``ep``.
+    """``inspect``: see `ortbench.features.inspect.worker.inspect`; where the model was placed on an EP, also its ``ep``.
     ``loop`` is added by the side that asks: what looks like its state, or null."""
 
     path: str

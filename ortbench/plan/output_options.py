@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from ortbench.core import features
-from ortbench.plan.option_types import FLAG, PATH, PLACE, TEXT
-from ortbench.plan.options import OFTEN, PYTHON, RUNS, WRITTEN, is_file, new_option, option
+from ortbench.plan.option_types import FLAG, PLACE, TEXT
+from ortbench.plan.options import OFTEN, PYTHON, WRITTEN, new_option, option
 
 REPORTS = Path("reports")
 
@@ -40,13 +40,9 @@ class OutputOptions:
         "out", "DIR", "Write the result's folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,
         is_in_python=True, is_live_only=True, common=OFTEN, per={PYTHON: {"help": _OUT_IN_PYTHON, "default": None}},
     )  # fmt: skip
-    check: str | None = option(
-        "check", "LIBRARY", "Check whether a plugin EP's library keeps the EP contract.", RUNS,
-        kind=PATH, check=is_file, commands=("devices",), is_in_suites=False,
-    )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write the result as JSON; '-' is standard output.",
-        commands=(*_MEASURES, "compare", "devices", "inspect"), common=(*OFTEN, "gate"),
+        commands=(*_MEASURES, "compare"), common=(*OFTEN, "gate"),
     )  # fmt: skip
     files: Mapping[str, str] = field(default_factory=dict, metadata={"options": _FILES})  # by the options of features
     markdown: str | None = _written(
@@ -58,7 +54,7 @@ class OutputOptions:
     )  # fmt: skip
     verbose: bool = _written(
         "verbose", "", "Print the whole report, not one screen.", kind=FLAG, default=False, short="v",
-        commands=(*_MEASURES, "compare", "devices", "inspect"), common=OFTEN,
+        commands=(*_MEASURES, "compare"), common=OFTEN,
     )  # fmt: skip
 
     @property

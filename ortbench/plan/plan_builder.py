@@ -14,7 +14,7 @@ from ortbench.plan.list_syntax import alone
 from ortbench.plan.loop_plan import GENERATION, Decoder, steps_of
 from ortbench.plan.option_types import is_library
 from ortbench.plan.options import RawOptions, declared, make, options_of
-from ortbench.plan.plan import Loop, Plan, check
+from ortbench.plan.plan import Loop, Plan
 from ortbench.plan.stream_plan import Shape, Stream
 from ortbench.plan.target import Inputs, Target
 
@@ -115,21 +115,6 @@ def check_depth(modes: Collection[str], option: str) -> None:
     if not {*IN_FLIGHT} & {*modes}:
         reason = f"is for mode {' and '.join(IN_FLIGHT)}: add --mode {' or '.join(IN_FLIGHT)}"
         raise BadInput(f"{option}: {reason}", option)
-
-
-_PLACING = ("ep-option", "session-config", "device", "engine-cache")  # what says nothing without an EP
-
-
-def inspection_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> tuple[Plan, bool]:
-    """What of a model is to be looked at, and whether it is to be placed on an EP; `BadInput`: options that cannot be, or that say
-    how to place a model that is not placed."""
-    placed = "ep" in given or "ep-library" in given
-    if not placed and any(flag in given for flag in _PLACING):
-        options = "--ep-option, --session-config, --device and --engine-cache"
-        raise BadInput(f"{options} say how to place a model: give --ep too")
-    plan = plan_of(model, given, command)
-    check(plan)
-    return plan, placed
 
 
 def live(plan: Plan, given: RawOptions, phases: Collection[str]) -> Plan:

@@ -55,7 +55,7 @@ OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 _EP = "Run on this EP: auto, cpu, cuda, webgpu, ..., a package or a library."
 _PYTHON = "Measure the ONNX Runtime of this interpreter, or environment."
 _COMMA = "V may contain commas."
-_PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
+_PLACED = (*OPENED, "placed")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, is_live_only=True, is_in_baselines=True)
 _input = partial(option, panel=INPUT, is_live_only=True, is_in_baselines=True)
 _tolerance = partial(
@@ -123,13 +123,10 @@ class Target:
     ep: str = _runs(
         "ep", "NAME", _EP, default="auto", choices=_known_eps, is_in_suites=False, lists=REPEATED,
         commands=_PLACED, common=(*OFTEN, "gate"),
-        per={
-            "inspect": {"default": None, "help": "Also show on which EP each node would run."},
-        },
     )  # fmt: skip
     library: str | None = _runs(
         "ep-library", "PATH", "Load a plugin EP from this library.", kind=types.PATH, check=_library, is_of_one_ep=True,
-        commands=(*_PLACED, "devices"),
+        commands=_PLACED,
     )  # fmt: skip
     device: int | None = _runs(
         "device", "N", "Use this device of the EP.", kind=types.WHOLE, check=not_negative,
@@ -200,7 +197,7 @@ class Target:
     )  # fmt: skip
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=types.PATH, check=is_interpreter, lists=REPEATED,
-        shown="ortbench's own", commands=(*_PLACED, "chain", "devices"),
+        shown="ortbench's own", commands=(*_PLACED, "chain"),
     )  # fmt: skip
     several_eps: bool = False
 
@@ -258,7 +255,7 @@ class Inputs:
         default={},
         lists=SIZES,
         is_of_shapes=True,
-        commands=(*SINGLE, "load", "sweep", "inspect"),
+        commands=(*SINGLE, "load", "sweep"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
         "range", "NAME:LO,HI", "Draw a synthetic input from this range.", kind=types.RANGES, default={}, commands=OPENED

@@ -32,8 +32,6 @@ _REQUESTS = {
     "reverting": ("revert",),
     "looks.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),
     "looks.memory": ("forms", "memory", "arenas"),
-    "looks.devices": ("devices", "check_device", "check_runs"),
-    "looks.model": ("inspect",),
     "looks.cupti": ("measure_copies",),
     "load.requests": ("load_clients", "load_closed", "load_open"),
 }

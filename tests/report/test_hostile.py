@@ -21,6 +21,7 @@ from rich.cells import cell_len
 
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import LONGEST, plain_name, visible, visible_lines
+from ortbench.features.devices import report as listing
 from ortbench.features.junit.report import ERROR, Outcome, junit_xml
 from ortbench.features.page.report.chart_data.times import latencies, stage_times
 from ortbench.features.page.report.chart_svg.draw import draw
@@ -32,7 +33,6 @@ from ortbench.model.result_file import parse
 from ortbench.report.markdown import escaped, markdown
 from ortbench.report.model import Column, Command, Heading, Kind, Note, Notes, Paragraph, Report, Table, Title
 from ortbench.report.records import csv_text
-from ortbench.report.terminal import listing
 from ortbench.report.terminal.print import print_report
 from ortbench.report.terminal.progress import LiveProgress
 from tests.conftest import MODELS, ROOT, Ran, ortbench, ortbench_here

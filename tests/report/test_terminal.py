@@ -20,6 +20,8 @@ import pytest
 from rich.cells import cell_len
 
 from ortbench.core.errors import DONE, REGRESSION
+from ortbench.features.devices.report import print_devices
+from ortbench.features.inspect.report import print_model
 from ortbench.features.profile import report as profile
 from ortbench.features.profile.analysis import Profile
 from ortbench.features.suite import report as suite
@@ -33,7 +35,6 @@ from ortbench.report import comparison, gate, run
 from ortbench.report.model import Report
 from ortbench.report.screens.screen import screen as default_screen
 from ortbench.report.terminal.console import Screen, shortened, wrapped
-from ortbench.report.terminal.listing import print_devices, print_model
 from ortbench.report.terminal.print import print_report
 from tests.conftest import ROOT, command, lacking
 from tests.report.test_profile import CPU_LATENCY, recording, session

@@ -1,30 +1,20 @@
-"""The lists that `ortbench devices` and `ortbench inspect` print."""
+"""The lists that `ortbench devices` prints."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 
-from ortbench.analysis.findings import node_advice
-from ortbench.analysis.items import dims_of
-from ortbench.analysis.unshaped import DECLARED, INPUT, VALUES
-from ortbench.core import units
 from ortbench.core.ep_names import NO_DEVICE
-from ortbench.core.safe_text import first_of, shortened, visible
+from ortbench.core.safe_text import visible
 from ortbench.model.hardware_names import vendor_name
-from ortbench.model.protocol import EpDevice, Inspected, Listed, ListedEp
-from ortbench.model.schema import Device, Memory, SuggestedLoop, Tensor
-from ortbench.report.phrases import sequence
-from ortbench.report.placement import outline
-from ortbench.report.terminal.console import Screen, padded
-from ortbench.report.terminal.print import print_table
-
-_FIRST = 4  # tensors of a kind, where not all are shown
-_WIDEST = 24  # of what is flush in a list; longer ones are not waited for
+from ortbench.model.protocol import EpDevice, Listed, ListedEp
+from ortbench.model.schema import Device
+from ortbench.report.terminal.console import Screen
+from ortbench.report.terminal.ep_lines import print_memory, print_modes
 
 
 def print_devices(found: Listed, verbose: bool = True) -> None:
-    """Print what `ortbench.worker.looks.devices.list_devices` found: an EP a line, or a paragraph."""
+    """Print what `ortbench.features.devices.worker.devices` found: an EP a line, or a paragraph."""
     screen = Screen()
     runtime = found["runtime"]
     screen.text(f"ONNX Runtime {runtime['onnxruntime']}, Python {runtime['python']}")
@@ -72,7 +62,7 @@ def _print_ep(screen: Screen, ep: ListedEp) -> None:
 
 
 def print_checks(found: Listed) -> None:
-    """Print what `ortbench.jobs.look.checked` found, a device a paragraph."""
+    """Print what `ortbench.features.devices.job.check_library` found, a device a paragraph."""
     screen = Screen()
     devices = [(ep, number) for ep in found["eps"] for number in range(len(ep["devices"]))]
     total: Counter[str] = Counter()
@@ -93,23 +83,9 @@ def print_checks(found: Listed) -> None:
 def _print_device(screen: Screen, index: int, device: EpDevice) -> None:
     hardware, memory, streams = device["hardware"], device["memory"], device["streams"]
     screen.text(_hardware(hardware, memory["kind"] == "host"), label=f"  device {index}  ")
-    _print_memory(screen, memory, "    memory   ")
+    print_memory(screen, memory, "    memory   ")
     screen.text("yes" if streams["offered"] else f"no: {streams['why']}", label="    streams  ")
-    _print_modes(screen, device["modes"], "    modes    ")
-
-
-def _print_memory(screen: Screen, memory: Memory, label: str) -> None:
-    default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
-    in_host = f"{default}: all modes have their tensors in it, so copies are within host memory"
-    screen.text(in_host if memory["kind"] == "host" else f"{default}; {shared}", label=label)
-
-
-def _print_modes(screen: Screen, modes: Mapping[str, str | None], label: str) -> None:
-    """Those that can be measured, and why the others cannot, each reason once."""
-    screen.text(", ".join(mode for mode, why in modes.items() if why is None), label=label)
-    for one in dict.fromkeys(why for why in modes.values() if why is not None):
-        names = ", ".join(mode for mode, why in modes.items() if why == one)
-        screen.text(f"{names} unsupported: {one}", label=" " * len(label))
+    print_modes(screen, device["modes"], "    modes    ")
 
 
 def _hardware(hardware: Device, on_host: bool) -> str:
@@ -120,113 +96,3 @@ def _hardware(hardware: Device, on_host: bool) -> str:
     ids = f"{vendor} 0x{hardware['vendor_id']:04x}, device 0x{hardware['device_id']:04x}"
     details = "".join(f", {key}={value}" for key, value in hardware["metadata"].items())
     return f"{hardware['type']} {ids}{details}"
-
-
-def print_model(found: Inspected, verbose: bool = True) -> None:
-    """Print what `ortbench.worker.looks.model.inspect` found; of much, where it is not `verbose`, the first."""
-    screen = Screen()
-    most = len(found["inputs"]) + len(found["outputs"]) if verbose else _FIRST
-    screen.text(found["path"], style="heading")
-    tensors = [*found["inputs"], *found["outputs"]]
-    widths = [min(_WIDEST, max((len(tensor[key]) for tensor in tensors), default=0)) for key in ("name", "type")]
-    for kind in ("inputs", "outputs"):
-        for number, tensor in enumerate(found[kind][:most]):
-            screen.text(_tensor(tensor, widths, verbose), label=f"  {kind[:-1] if number == 0 else '':8}")
-        if (left := len(found[kind]) - most) > 0:
-            screen.text(f"{units.count(left, f'more {kind[:-1]}')}: -v", label=" " * 10)
-    sizes = ["unknown" if size is None else units.size(size) for size in (found["bytes_in"], found["bytes_out"])]
-    screen.text(f"{sizes[0]} in, {sizes[1]} out per inference", label="  bytes   ")
-    if found["not_run"] is not None:
-        why = f"not possible, so what only a run tells is not known: {found['not_run']}"
-        screen.text(why, label="  run     ", style="unclear")
-    if found["guessed_dims"] and found["not_run"] is None:  # which names them too
-        guessed = ", ".join(found["guessed_dims"])
-        screen.text(f"with {guessed} set to 1 (--dim, --shape)", label=" " * 10, style="unclear")
-    operators, opsets, weights = found["operators"], found["opsets"], found["parameters_bytes"]
-    if operators is not None and opsets is not None and weights is not None:
-        screen.text(f"{sum(operators.values())}: {_counted(operators, verbose)}", label="  nodes   ")
-        screen.text(", ".join(f"{domain} {version}" for domain, version in opsets.items()), label="  opset   ")
-        screen.text(units.size(weights), label="  weights ")
-    _print_loop(screen, found.get("loop"), runs=found["not_run"] is None)
-    if "placement" in found:
-        _print_placement(screen, found, verbose)
-    for warning in found.get("warnings", ()):
-        screen.text(f"warning: {warning['message']}", label="! ", label_style="unclear")
-
-
-def _print_loop(screen: Screen, loop: SuggestedLoop | None, runs: bool) -> None:
-    if loop is None:
-        return
-    fed = ", ".join(f"{shortened(out)} → {shortened(into)}" for out, into in loop["patterns"])
-    why = "by their names" if loop["sure"] else "maybe: the only pair of one type and shape"
-    how = "" if runs else ", with sizes that the model takes (--shape, --dim)"
-    screen.text(visible(f"{fed} ({why}); to measure it{how}:"), label="  loop    ")
-    screen.command(visible(loop["command"]), label=" " * 10)
-
-
-def _print_placement(screen: Screen, found: Inspected, verbose: bool) -> None:
-    where = found["placement"]
-    screen.blank()
-    screen.text(f"on {found['ep']}, after graph optimisation", style="heading")
-    _print_memory(screen, found["memory"], "  memory  ")
-    if verbose:
-        _print_modes(screen, found["modes"], "  modes   ")
-    if where["nodes"] is None:
-        screen.text("placement is not known: this ONNX Runtime or model format does not report it", label="  ")
-        return
-    for name, count in where["nodes"].items():
-        screen.text(f"node{'' if count == 1 else 's'} on {name}", label=f"  {count:5} ")
-    if where["cpu_operators"]:
-        screen.text(_counted(where["cpu_operators"], verbose), label="        on the CPU: ", label_style="unclear")
-    memcpy = where["memcpy_nodes"]
-    if memcpy != 0 or len(where["nodes"]) > 1:
-        screen.text(
-            f"Memcpy node{'' if memcpy == 1 else 's'} between them", label=f"  {'?' if memcpy is None else memcpy:>5} "
-        )
-    copies = found["copies"]
-    assert copies is not None  # where the placement is known
-    for table in outline(copies) if verbose else ():
-        screen.blank()
-        screen.text(table.title, style="heading")
-        print_table(screen, table)
-    for sentence in node_advice.outlook(copies):
-        screen.blank()
-        screen.text(sentence)
-
-
-def _tensor(tensor: Tensor, widths: Sequence[int], verbose: bool) -> str:
-    dims = [str(dim) for dim in dims_of(tensor)]
-    fixed = all(isinstance(dim, int) for dim in tensor["model_shape"])
-    model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"
-    shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
-    with_sizes = f" as {shape}" if shape is not None and shape != model else ""
-    kinds = _kinds_of(tensor["model_shape"]) if verbose else ""
-    said = "; ".join(filter(None, (kinds, _UNSHAPED.get(tensor.get("unshaped", "")))))
-    told = f" ({said})" if said else ""
-    if tensor["type"].startswith(("seq(", "optional(seq(")):
-        with_sizes = " each" + (f", {sequence(tensor['tensors'])}" if "tensors" in tensor else "")
-    size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
-    return f"{padded(visible(shortened(tensor['name'])), widths[0])}  {padded(tensor['type'], widths[1])}  {model}{with_sizes}{size}{told}"
-
-
-def _kinds_of(shape: Sequence[int | str | None]) -> str:
-    """Which dimensions of a tensor a model fixes and which are symbolic, in words; "" of a scalar."""
-    kinds = ["fixed" if isinstance(dim, int) else "symbolic" for dim in shape]
-    if len(set(kinds)) < 2:
-        return f"all {kinds[0]}" if len(kinds) > 1 else "".join(kinds)
-    groups = ((kind, [axis for axis, it in enumerate(kinds) if it == kind]) for kind in dict.fromkeys(kinds))
-    return "; ".join(
-        f"{'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes))} {kind}" for kind, axes in groups
-    )
-
-
-_UNSHAPED = {
-    VALUES: "its size depends on the values of the inputs",
-    INPUT: "an input that the model passes through",
-    DECLARED: "not the shape that the model declares",
-}
-
-
-def _counted(operators: dict[str, int], verbose: bool) -> str:
-    counted = [name if count == 1 else f"{name} ({count})" for name, count in operators.items()]
-    return first_of(counted, len(counted) if verbose else 2 * _FIRST)

@@ -1,6 +1,7 @@
 from ortbench.core.features import INSPECT, Command, Feature
 
 FEATURE = Feature(
+    needs=("devices",),
     commands={
         "doctor": Command(
             group=INSPECT,

@@ -23,8 +23,8 @@ def packages(_: object) -> Packages:
 
 def examine(state: State) -> Installed:
     """Every EP and whether it loads, and the libraries of CUDA that came with them."""
+    from ortbench.features.devices.worker import devices
     from ortbench.features.doctor import cuda  # which loads ONNX Runtime; `packages` says why that cannot be
-    from ortbench.worker.looks.devices import devices
 
     found = devices(state)
     package, built_for = cuda.built()
