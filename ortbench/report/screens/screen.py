@@ -13,6 +13,7 @@ from ortbench.analysis.loads.levels import asked_of, load_point, slo_text
 from ortbench.analysis.noise import is_busy
 from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
+from ortbench.core.features import part_of
 from ortbench.core.safe_text import first_of, listed, shortened
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of, shown
@@ -75,7 +76,7 @@ def heading(result: Result) -> list[str]:
     noise = "" if result.noise is None else "busy machine" if is_busy(result) else "quiet machine"
     ep = " and ".join(eps(result)) or f"{short(target['ep'])} EP on {device_name(result)}"
     said = (ep, where, f"ONNX Runtime {result.environment['onnxruntime']}", noise)
-    of = _OF_KINDS.get(result.kind, _inputs)(result)
+    of = (_OF_KINDS.get(result.kind) or part_of(result.kind, "report", "heading", _inputs))(result)
     return [f"{result.model['path']} ({of}){f': {note}' if note else ''}", ", ".join(filter(None, said))]
 
 

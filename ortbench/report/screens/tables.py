@@ -17,13 +17,6 @@ from ortbench.report.run import mode_table
 from ortbench.report.screens.narrow import narrowed
 
 _PLACES = 1  # of a per cent, of what an interval reaches
-# The columns of a table of modes, by kind; those of a loop that generates are others.
-_COLUMNS = {
-    RUN: ("latency", "p95", "p99", "speedup", "copies", "inf/s"),
-    LOOP: ("loop", "p95", "speedup", "step", "steps/s", "state/step"),
-    CHAIN: ("chain", "p95", "p99", "speedup", "chains/s", "copied/chain"),
-    SWEEP: ("latency", "p95", "speedup", "items/s", "best", "SLO"),
-}
 _OF_TOKENS = ("TTFT", "ITL", "prefill tokens/s", "decode tokens/s", "speedup")
 _OF_CLIENTS = ("inf/s", "sequences/s", "tokens/s", "latency", "p99", "SLO", "CPU cores", "scaling")
 _OF_RATES = ("latency", "p99", "SLO", "CPU cores", "utilisation", "mean queue delay")
@@ -45,13 +38,13 @@ def _speedup(case: Case) -> str:
 
 
 def _of_modes(result: Result) -> list[Table]:
-    names = _OF_TOKENS if result.generation else _COLUMNS.get(result.kind) or kind_of(result.kind).view().screen
+    names = _OF_TOKENS if result.generation else kind_of(result.kind).view().screen
     table = mode_table(result, {"speedup": Own(_speedup)})
     return [_only(table, [it for it in names if it != "copies" or not is_on_host(result)])]
 
 
 def _of_shapes(result: Result) -> list[Table]:
-    return [_only(sweep.mode_table(result, {"speedup": Own(_speedup)}), _COLUMNS[SWEEP])]
+    return [_only(sweep.mode_table(result, {"speedup": Own(_speedup)}), kind_of(result.kind).view().screen)]
 
 
 def _of_load(result: Result) -> list[Table]:
