@@ -21,9 +21,9 @@ def main() -> None:
         os._exit(130)
 
     gc.set_threshold(500_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
-    from ortbench.cli import COMPLETING, HELP, spelled_out, waits_for_a_worker
+    from ortbench.cli import COMPLETING, HELP, needs_worker, with_default_command
 
-    typed = spelled_out(sys.argv[1:])
+    typed = with_default_command(sys.argv[1:])
     if typed[0] in HELP and COMPLETING not in os.environ:
         from ortbench.cli import overview
         from ortbench.core import safe_stdio
@@ -32,7 +32,7 @@ def main() -> None:
     from ortbench.core.interpreters import start_no_threads
 
     start_no_threads()
-    if waits_for_a_worker(typed):
+    if needs_worker(typed):
         from ortbench.core.worker_process import start_early
 
         start_early()

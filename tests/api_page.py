@@ -136,7 +136,7 @@ def _class(name: str) -> Iterator[str]:
         it for it in reversed(found.__mro__) if it is found or it.__name__ == "_Saved"
     ]  # also what two have in common
     for it, member in {name: member for base in own for name, member in vars(base).items()}.items():
-        if it.startswith("_") or it == "of" or not inspect.getdoc(member) or it in getattr(found, "_fields", ()):
+        if it.startswith("_") or it == "wrap" or not inspect.getdoc(member) or it in getattr(found, "_fields", ()):
             continue
         if isinstance(member, property):
             listed.append(f"- `{it}`: {_shown(_first(member))}")

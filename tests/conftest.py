@@ -26,7 +26,7 @@ import pytest
 from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
-from ortbench.cli import program, spelled_out
+from ortbench.cli import program, with_default_command
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from tests import forks, nvtx, openvino, softcuda, virtual
@@ -238,7 +238,7 @@ def ortbench_here(*arguments: object, cwd: Path = ROOT, **environment: str) -> R
         contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as ended,
     ):
-        program.main(spelled_out(sys.argv[1:]))
+        program.main(with_default_command(sys.argv[1:]))
     assert isinstance(ended.value.code, int)
     for stream in (out, err):
         stream.seek(0)

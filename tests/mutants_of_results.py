@@ -225,7 +225,7 @@ def use_bandwidth() -> None:
     from ortbench.model.result_file import load
 
     try:
-        found = ortbench.Bandwidth.of(load(Path(sys.argv[1]), kind="bandwidth"))
+        found = ortbench.Bandwidth.wrap(load(Path(sys.argv[1]), kind="bandwidth"))
         print(repr(found), found.frame(), found.markdown())
         found.json()
     except ortbench.OrtbenchError as error:

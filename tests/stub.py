@@ -14,9 +14,11 @@ import ortbench
 from ortbench.api import values
 from ortbench.api.signatures import type_of
 from ortbench.gates.baseline import SETTABLE
-from ortbench.plan.options import twin
+from ortbench.plan.options import baseline_option
 
-BASELINE = {it.parameter: type_of(twin(it)) for it in SETTABLE.values()}  # what `baseline_set` of a gate takes
+BASELINE = {
+    it.parameter: type_of(baseline_option(it)) for it in SETTABLE.values()
+}  # what `baseline_set` of a gate takes
 
 
 def document() -> str:

@@ -33,7 +33,7 @@ from ortbench.model.modes import (
     mode_of,
 )
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import asked_modes
+from ortbench.plan.plan_builder import modes_to_measure
 from ortbench.plan.target import Inputs, Target
 from ortbench.report.run import mode_table, splits
 from ortbench.worker.modes.make import CLASSES, make_mode
@@ -130,8 +130,8 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
     )
     for known in (MODES, ALL_MODES):
         monkeypatch.setitem(known, made_up.name, made_up)
-    assert asked_modes({"mode": ["all"]}) == (*MODES,)
-    assert asked_modes({"mode": ["made-up", "default"]}) == ("made-up", *USUAL_MODES)
+    assert modes_to_measure({"mode": ["all"]}) == (*MODES,)
+    assert modes_to_measure({"mode": ["made-up", "default"]}) == ("made-up", *USUAL_MODES)
     check(Plan(TINY, modes=("made-up",), measure_copies=True, target=Target(input_memory="numpy")))
     assert parse_metric("made-up.h2d.min") == MetricName("made-up", "h2d", "min")
     limits = Limits(max_regression=0.05, metrics=(parse_metric("h2d"),))

@@ -7,18 +7,28 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.configurations import MAX_SIDES, differ_by_ep, side_names, side_plans, sides_of
+from ortbench.plan.configurations import (
+    MAX_CONFIGURATIONS,
+    differ_by_ep,
+    name_configurations,
+    plan_configurations,
+    split_configurations,
+)
 from ortbench.plan.options import SESSIONS, SHAPED, SIDE_BY_SIDE, TUNED, options_of
 from ortbench.plan.plan import PLAN, Plan, check
 from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.registry import owners_in_features
 from tests.expect import refusal
 from tests.typed import typed
 
-OPTIONS = [it.of("run") for it in options_of(*PLAN)]
+OPTIONS = [it.for_command("run") for it in options_of(*PLAN, *owners_in_features())]
 
 
 def sides(**given: Any) -> list[dict[str, Any]]:
-    return [dict(it) for it in sides_of(typed({flag.replace("_", "-"): it for flag, it in given.items()}), OPTIONS)]
+    return [
+        dict(it)
+        for it in split_configurations(typed({flag.replace("_", "-"): it for flag, it in given.items()}), OPTIONS)
+    ]
 
 
 def plans(**given: Any) -> list[Plan]:
@@ -49,13 +59,13 @@ def test_lists_of_each_kind() -> None:
 
 def test_threads_between_operators_are_of_parallel_sides_alone() -> None:
     given = typed({"execution-mode": "sequential,parallel", "inter-op-threads": "2,4"})
-    found = side_plans(given, "run", lambda side: plan_of("models/tiny.onnx", side))
+    found = plan_configurations(given, "run", lambda side: plan_of("models/tiny.onnx", side))
     assert [(it.target.execution_mode, it.target.inter_op_threads) for it in found] == [
         ("sequential", None), ("parallel", 2), ("parallel", 4),
     ]  # fmt: skip
     with pytest.raises(BadInput, match="operators run one at a time"):
         check(
-            side_plans(
+            plan_configurations(
                 typed({"execution-mode": "sequential", "inter-op-threads": "2"}),
                 "run",
                 lambda side: plan_of("models/tiny.onnx", side),
@@ -64,8 +74,8 @@ def test_threads_between_operators_are_of_parallel_sides_alone() -> None:
 
 
 def test_what_is_no_list_and_too_many_sides() -> None:
-    sizes = ",".join(map(str, range(1, MAX_SIDES + 1)))
-    assert len(sides(dim=[f"b={sizes}"])) == MAX_SIDES
+    sizes = ",".join(map(str, range(1, MAX_CONFIGURATIONS + 1)))
+    assert len(sides(dim=[f"b={sizes}"])) == MAX_CONFIGURATIONS
     with pytest.raises(BadInput) as caught:
         sides(dim=["b=1,2,3,4,5,6,7,8,9"], intra_op_threads="1,2", opt_level="all")
     message = "2 of --intra-op-threads × 9 of --dim: one run takes at most 16 configurations, and 18 were asked for"
@@ -109,7 +119,7 @@ def test_only_a_run_takes_lists() -> None:
         "compile-cache",
     }
     for command in {*SESSIONS} - {*SIDE_BY_SIDE, *SHAPED, TUNED}:  # of a sweep see tests/test_sweep_plan.py
-        listed = {it.flag for it in options_of(*PLAN) if command in it.commands and it.of(command).lists}
+        listed = {it.flag for it in options_of(*PLAN) if command in it.commands and it.for_command(command).lists}
         assert listed == set()
 
 
@@ -132,15 +142,18 @@ def test_sides_are_called_by_what_differs() -> None:
         ({"intra_op_threads": "2"}, ["auto"]),
     ]  # fmt: skip
     for given, names in cases:
-        assert side_names(plans(**given)) == names
+        assert name_configurations(plans(**given)) == names
     made = [
         plan_of("m.onnx", it) for it in ({"cuda-graph": True}, {"intra-op-threads": 1, "session-config": {"a": "1"}})
     ]
-    assert side_names(made) == ["intra-op-threads=default cuda-graph a=default", "intra-op-threads=1 no cuda-graph a=1"]
+    assert name_configurations(made) == [
+        "intra-op-threads=default cuda-graph a=default",
+        "intra-op-threads=1 no cuda-graph a=1",
+    ]
     made = [plan_of("m.onnx", {"session-config": {"a": text}}) for text in ("x y", "x-y")]
-    assert side_names(made) == ["a=x y", "a=x-y-2"]
+    assert name_configurations(made) == ["a=x y", "a=x-y-2"]
     made = [plan_of("m.onnx", it) for it in ({"ep": "cpu"}, {"ep": "cuda", "ep-option": {"a": "1"}})]
-    assert side_names(made) == ["cpu", "cuda"]
+    assert name_configurations(made) == ["cpu", "cuda"]
     assert differ_by_ep(plans(ep=["cpu", "/a/lib.so"]))
     assert differ_by_ep(plans())
     assert not differ_by_ep(plans(ep=["cpu", "cuda"], intra_op_threads="1,2"))

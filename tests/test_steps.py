@@ -13,7 +13,7 @@ from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.plan.loop_plan import Decoder, Steps, steps_from, steps_of
 from ortbench.plan.option_types import parse_pairings
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import asked_modes, loop_of, plan_of
+from ortbench.plan.plan_builder import loop_of, modes_to_measure, plan_of
 from ortbench.plan.target import Inputs, Target
 from tests.conftest import MODELS
 from tests.decoders import genai_folder
@@ -108,10 +108,13 @@ def test_the_options_of_a_loop() -> None:
 
 
 def test_modes_of_a_loop() -> None:
-    assert asked_modes({"feedback": FED}) == ("cpu-tensors", "device-resident", "host-accessible")
-    assert asked_modes({"feedback": FED, "mode": ["all"]}) == (*asked_modes({"feedback": FED}), "shared")
-    assert asked_modes({"feedback": FED, "mode": ["shared", "default"]}) == ("shared", *asked_modes({"feedback": FED}))
-    assert "shared" not in asked_modes({})
+    assert modes_to_measure({"feedback": FED}) == ("cpu-tensors", "device-resident", "host-accessible")
+    assert modes_to_measure({"feedback": FED, "mode": ["all"]}) == (*modes_to_measure({"feedback": FED}), "shared")
+    assert modes_to_measure({"feedback": FED, "mode": ["shared", "default"]}) == (
+        "shared",
+        *modes_to_measure({"feedback": FED}),
+    )
+    assert "shared" not in modes_to_measure({})
     plan = plan_of(TINY, {"feedback": FED, "steps": 3})
     assert plan.steps == Steps(FED, 3)
     assert plan.worker_request()["steps"] == asdict(Steps(FED, 3))

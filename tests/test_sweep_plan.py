@@ -13,7 +13,7 @@ import pytest
 from ortbench.analysis.sweep import keeps
 from ortbench.core.errors import BadInput
 from ortbench.model.slo import Slo, parse_slo
-from ortbench.plan.list_syntax import alone
+from ortbench.plan.list_syntax import split_lists
 from ortbench.plan.options import SWEPT, declared, options_of
 from ortbench.plan.plan import PLAN
 from ortbench.plan.sweep_plan import MAX_SHAPES, Shape, Swept, shapes_of
@@ -38,7 +38,7 @@ def test_a_range_doubles_from_one_end_to_the_other() -> None:
         (" 1 .. 2 , 7", [1, 2, 7]),
         ("5", [5]),
     ]:
-        assert [it["batch"] for it in alone(typed({"dim": [f"batch={text}"]}, SWEPT)["dim"])] == sizes
+        assert [it["batch"] for it in split_lists(typed({"dim": [f"batch={text}"]}, SWEPT)["dim"])] == sizes
     for text, words in [
         ("8..1", "--dim batch=8..1: 8..1 is no range: write the smaller size first, above 0"),
         ("0..4", "0..4 is no range"),
@@ -103,7 +103,7 @@ def test_sets_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
 
 
 def test_what_a_sweep_has_of_its_own() -> None:
-    lists = {it.flag for it in options_of(*PLAN) if SWEPT in it.commands and it.of(SWEPT).lists}
+    lists = {it.flag for it in options_of(*PLAN) if SWEPT in it.commands and it.for_command(SWEPT).lists}
     assert lists == {"dim", "shape", "sequence-tensors"}
     assert {it.flag for it in declared(Swept).values()} == {"data", "slo"}
     assert replace(Swept(), slo=Slo("p99", 1)).slo == Slo("p99", 1)

@@ -23,7 +23,7 @@ from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.model.result import Result as StoredResult
 from ortbench.plan.compare_options import compared_of
 from ortbench.plan.load_plan import load_of, plan_under_load
-from ortbench.plan.options import RawOptions, make
+from ortbench.plan.options import RawOptions, build
 from ortbench.plan.plan import Plan, check, check_amount
 from ortbench.plan.plan_builder import loop_of, run_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
@@ -119,7 +119,7 @@ def _measured(plan: Plan, call: Call, tell: Tell | None) -> Result:
         launched = measured([call.called(plan)], call.out, call.given, observer=observer)
         if launched.not_opened:
             raise launched.not_opened[0][1]
-        result = Result.of(launched.result, launched.folder)
+        result = Result.wrap(launched.result, launched.folder)
         return whole(result, launched.interrupted)
 
 
@@ -139,7 +139,7 @@ def load(model: Model, *, progress: Tell | None = None, **options: Any) -> Resul
         place = new_place(call.out, [plan], "load")
         with measuring(progress) as observer, until_interrupted():
             loaded = measure([call.called(plan)], place, load=put, quiet=True, observer=observer)
-            return whole(Result.of(loaded.result, loaded.folder, arrays(loaded.taken[0])), loaded.interrupted)
+            return whole(Result.wrap(loaded.result, loaded.folder, arrays(loaded.taken[0])), loaded.interrupted)
 
 
 @takes
@@ -160,8 +160,8 @@ def sweep(model: Model, *, progress: Tell | None = None, **options: Any) -> Resu
         shapes = [replace(shape, plan=call.called(shape.plan)) for shape in shapes]
         with measuring(progress) as observer, until_interrupted():
             place = new_place(call.out, [shapes[0].plan], "sweep")
-            swept = measured(shapes, make(Swept, call.given).slo, place, quiet=True, observer=observer)
-            return whole(Result.of(swept.result, swept.folder), swept.interrupted)
+            swept = measured(shapes, build(Swept, call.given).slo, place, quiet=True, observer=observer)
+            return whole(Result.wrap(swept.result, swept.folder), swept.interrupted)
 
 
 def whole(found: Measured, interrupted: bool) -> Measured:
@@ -215,14 +215,14 @@ def gate(
         asked = asked_gate(call.given, stored is not None, call.typed)
         if stored is not None:
             base = there or (None if asked.baseline is None else _result(asked.baseline))
-            return Verdict.of(job.gate_stored(stored, base, asked.limits, asked.force, bool(asked.why)))
+            return Verdict.wrap(job.gate_stored(stored, base, asked.limits, asked.force, bool(asked.why)))
         plans = [call.called(plan) for plan in asked.plans]
         folder = new_place(call.out, plans[:1], "gate")
         with measuring(progress) as observer, until_interrupted():
             found = job.gate_live(replace(asked, plans=tuple(plans)), folder, quiet=True, observer=observer)
             if found is None:
                 raise Interrupted
-            verdict = Verdict.of(found)
+            verdict = Verdict.wrap(found)
             saved(verdict)
             return verdict
 
@@ -259,7 +259,7 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
     loaded: list[Result] = []
     for it in results:
         found = [it] if isinstance(it, StoredResult) else map(read, results_at([Path(it)]))
-        loaded += [one if isinstance(one, Result) else Result.of(one) for one in found]
+        loaded += [one if isinstance(one, Result) else Result.wrap(one) for one in found]
     if len(loaded) < 2:
         raise BadInput(f"compare needs at least two results, and {len(loaded)} was given")
     with read_call("compare", options) as call:

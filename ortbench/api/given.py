@@ -15,7 +15,7 @@ from ortbench.gates.baseline import SETTABLE, setting
 from ortbench.model.settings import words_of
 from ortbench.plan import registry
 from ortbench.plan.option_types import FLAG, MODE_NAMES
-from ortbench.plan.options import BASELINE, Option, RawOptions, given_by
+from ortbench.plan.options import BASELINE, Option, RawOptions, collect_values
 
 
 def parameter(option: Option) -> str:
@@ -26,7 +26,9 @@ def parameter(option: Option) -> str:
 def options_for(command: str) -> dict[str, Option]:
     """The options of a call, by their names in Python: those of the command, which take one value for one result."""
     return {
-        parameter(it): it.of(command, one_result=True) for it in registry.options_for(command) if it.rules.is_in_python
+        parameter(it): it.for_command(command, one_result=True)
+        for it in registry.options_for(command)
+        if it.rules.is_in_python
     }
 
 
@@ -60,7 +62,7 @@ def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[
         except BadInput as error:
             text = str(error) if error.option == it.name else f"{it.name}: {error}"
             raise in_python(BadInput(text, it.name), options) from None
-    return given_by(found), words
+    return collect_values(found), words
 
 
 def _read(option: Option, value: Any) -> tuple[Any, Any]:

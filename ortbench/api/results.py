@@ -38,7 +38,7 @@ class Saved(stored.Result):
     _folder: Path | None
 
     @classmethod
-    def of(cls, result: stored.Result, folder: Path | None = None) -> Self:
+    def wrap(cls, result: stored.Result, folder: Path | None = None) -> Self:
         """The same result, in this form."""
         found = cls.__new__(cls)
         vars(found).update(vars(result))  # with the keys of its file that no type has
@@ -63,9 +63,9 @@ class Result(Saved):
     _taken: Samples | None
 
     @classmethod
-    def of(cls, result: stored.Result, folder: Path | None = None, taken: Samples | None = None) -> Self:
+    def wrap(cls, result: stored.Result, folder: Path | None = None, taken: Samples | None = None) -> Self:
         """The same result, in this form; of a load with what its ``load-samples.npz`` has."""
-        found = super().of(result, folder)
+        found = super().wrap(result, folder)
         found._taken = taken
         return found
 
@@ -165,14 +165,14 @@ class Verdict(stored_verdict.Verdict):
     results: Sequence[Result]
 
     @classmethod
-    def of(cls, found: stored_verdict.Verdict) -> Verdict:
+    def wrap(cls, found: stored_verdict.Verdict) -> Verdict:
         """The same verdict, in this form."""
         folder = found.folder
         places = (
             [None] if folder is None else [folder / name for name in found.names] if found.results[1:] else [folder]
         )
         places = places if len(places) == len(found.results) else [None] * len(found.results)
-        results = [Result.of(result, place) for result, place in zip(found.results, places, strict=True)]
+        results = [Result.wrap(result, place) for result, place in zip(found.results, places, strict=True)]
         return cls(results, found.checks, found.remarks, folder, found.alike, found.why)
 
     @property
@@ -266,7 +266,7 @@ def read(path: str | PathLike[str]) -> Result:
 
     file = result_file(Path(path))
     result = files.load(file)
-    return Result.of(result, file.parent, saved_samples(file.parent) if kind_of(result.kind).samples else None)
+    return Result.wrap(result, file.parent, saved_samples(file.parent) if kind_of(result.kind).samples else None)
 
 
 def _html(view: str, *arguments: Any) -> str:

@@ -16,7 +16,7 @@ from ortbench.core.features import COMPARE, EXPORT, MEASURE, Command
 COMPLETING = "_ORTBENCH_COMPLETE"  # set by a shell that asks what could be typed
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
 # The commands of the core, by the module of this package that has a function of that name. One of two words is one word to Typer, see
-# `spelled_out`.
+# `with_default_command`.
 _OF_CORE = {
     "run": Command(MEASURE, 0, "Measure a model in its I/O modes: what the copies cost.", "modes.md", "measure"),
     "load": Command(MEASURE, 10, "Measure a model under load: clients, or requests at a rate.", "load.md", "axes"),
@@ -50,7 +50,7 @@ _WAIT_FOR_A_WORKER = {"run", "sweep", "start", "soak"}
 _WITHOUT_ONE = {"-h", "--help", "--python"}  # none is needed, or one of another interpreter
 
 
-def spelled_out(typed: Sequence[str]) -> list[str]:
+def with_default_command(typed: Sequence[str]) -> list[str]:
     """The words of a command line, with the command that a model in its place stands for: ``run``."""
     words = [*typed] or [*HELP]
     if words[0] in _WAIT_FOR_A_WORKER:  # whose worker is not to wait for the records of features
@@ -62,6 +62,6 @@ def spelled_out(typed: Sequence[str]) -> list[str]:
     return ["run", *words] if is_model else words
 
 
-def waits_for_a_worker(words: Sequence[str]) -> bool:
+def needs_worker(words: Sequence[str]) -> bool:
     """Whether a command, spelled out, will wait for a worker of this very environment."""
     return words[0] in _WAIT_FOR_A_WORKER and not _WITHOUT_ONE & {word.partition("=")[0] for word in words}

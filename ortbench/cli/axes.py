@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json
-from ortbench.plan.configurations import side_plans
+from ortbench.plan.configurations import plan_configurations
 from ortbench.plan.load_plan import load_of, plan_under_load
-from ortbench.plan.options import RawOptions, make
+from ortbench.plan.options import RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import check_amount
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
@@ -16,8 +16,8 @@ from ortbench.plan.tune_plan import TuneOptions
 
 def load(given: RawOptions, model: ModelOrFolder) -> None:
     """For each load point throughput, latency and queue delay, and the SLO met or violated."""
-    plans = side_plans(given, "load", partial(plan_under_load, model, command=command_line()))
-    put, wanted = load_of(plans, given), make(OutputOptions, given)
+    plans = plan_configurations(given, "load", partial(plan_under_load, model, command=command_line()))
+    put, wanted = load_of(plans, given), build(OutputOptions, given)
     refuse_json(plans, wanted)
     from ortbench.jobs import run as job
 
@@ -31,7 +31,7 @@ def sweep(given: RawOptions, model: Model) -> None:
 
     shapes = shapes_of(model, given, command_line())
     check_shapes(shapes)
-    raise SystemExit(job.sweep(shapes, make(Swept, given).slo, make(OutputOptions, given)))
+    raise SystemExit(job.sweep(shapes, build(Swept, given).slo, build(OutputOptions, given)))
 
 
 def tune(given: RawOptions, model: Model) -> None:
@@ -41,4 +41,4 @@ def tune(given: RawOptions, model: Model) -> None:
     """
     from ortbench.jobs import tune as job
 
-    raise SystemExit(job.tune(model, given, make(TuneOptions, given), command_line(), make(OutputOptions, given)))
+    raise SystemExit(job.tune(model, given, build(TuneOptions, given), command_line(), build(OutputOptions, given)))

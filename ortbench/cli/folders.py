@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ortbench.plan.options import RawOptions, make
+from ortbench.plan.options import RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 
 
@@ -21,4 +21,4 @@ def report(
     """An HTML file with verdict, plots, tables and how they were measured."""
     from ortbench.jobs import compare as job
 
-    job.report(results, make(OutputOptions, given))
+    job.report(results, build(OutputOptions, given))

@@ -9,7 +9,7 @@ import typer
 
 from ortbench.cli.options import command_line
 from ortbench.plan.compare_options import WHY, compared_of
-from ortbench.plan.options import RawOptions, make
+from ortbench.plan.options import RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 
 
@@ -24,7 +24,7 @@ def compare(
     only = compared_of(given)
     from ortbench.jobs import compare as job
 
-    job.compare(results, only, "force" in given, make(OutputOptions, given), why=given.get(WHY.flag, False))
+    job.compare(results, only, "force" in given, build(OutputOptions, given), why=given.get(WHY.flag, False))
 
 
 def gate(
@@ -40,7 +40,7 @@ def gate(
     from ortbench.jobs import gate as job
     from ortbench.jobs.gate import asked_gate
 
-    asked, wanted = asked_gate(given, result is not None, command_line()), make(OutputOptions, given)
+    asked, wanted = asked_gate(given, result is not None, command_line()), build(OutputOptions, given)
     if result is not None:
         raise SystemExit(job.check_stored_result(result, asked, wanted))
     raise SystemExit(job.measure_until_decided(asked, wanted))

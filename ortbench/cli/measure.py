@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json
-from ortbench.plan.configurations import side_plans
-from ortbench.plan.options import RawOptions, make
+from ortbench.plan.configurations import plan_configurations
+from ortbench.plan.options import RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check, check_amount
 from ortbench.plan.plan_builder import loop_of, run_of
@@ -45,9 +45,9 @@ def measure_plans(
     from ortbench.jobs import run as job
     from ortbench.jobs.publishing import check_wanted
 
-    wanted = make(OutputOptions, given)
+    wanted = build(OutputOptions, given)
     check_wanted(wanted)
-    plans = side_plans(given, command, planned) if command else plans_of(planned(given))
+    plans = plan_configurations(given, command, planned) if command else plans_of(planned(given))
     refuse_json(plans, wanted)
     for plan in plans:
         check(plan)

@@ -22,7 +22,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.paths import may
 from ortbench.model.modes import EVERY, USUAL
 from ortbench.plan.option_types import FLAG, MODE_NAMES, SWITCH
-from ortbench.plan.options import OTHERS, PANELS, Option, RawOptions, given_by
+from ortbench.plan.options import OTHERS, PANELS, Option, RawOptions, collect_values
 from ortbench.plan.registry import options_for
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def written(name: str) -> Any:
 
 def declared_for(name: str) -> dict[str, Option]:
     """The declared options of a command, as it has them, by the names of their parameters."""
-    return {it.parameter: it.of(name) for it in options_for(name)}
+    return {it.parameter: it.for_command(name) for it in options_for(name)}
 
 
 def function_of(name: str) -> Callable[..., None]:
@@ -68,7 +68,7 @@ def function_of(name: str) -> Callable[..., None]:
 
     def command(help_all: bool, **values: Any) -> None:
         typed = [(it, values.pop(parameter)) for parameter, it in options.items()]
-        given: RawOptions = given_by((it, it.read(value)) for it, value in typed if not _is_nothing(it, value))
+        given: RawOptions = collect_values((it, it.read(value)) for it, value in typed if not _is_nothing(it, value))
         function(**{GIVEN: given}, **values)
 
     hints = get_type_hints(function, include_extras=True)
@@ -229,7 +229,7 @@ class Command(_PlainHelp, TyperCommand):
         """The parameters that only ``--help-all`` shows; none where there are few options."""
         if self.name not in commands() or len(options := declared_for(self.name)) <= FEW:
             return set()
-        return {name for name in names if name in options and not options[name].is_common(self.name)}
+        return {name for name in names if name in options and not options[name].is_shown_by(self.name)}
 
 
 def _completed(option: Option) -> Callable[[str], list[str]] | None:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ortbench.cli import COMPLETING, HELP, commands, spelled_out
+from ortbench.cli import COMPLETING, HELP, commands, with_default_command
 from ortbench.cli.options import Command, Program, function_of
 from ortbench.cli.overview import ABOUT, BEGIN, OWN, WIDEST
 from ortbench.core import features, printed, safe_stdio, signals
@@ -98,7 +98,7 @@ def _complete() -> int:
     if not begun:
         offer_names()
     else:
-        typed = spelled_out(begun)
+        typed = with_default_command(begun)
         if typed != begun:
             completion.rewrite(typed)
         if typed[0] in commands():

@@ -41,7 +41,7 @@ class Writer(NamedTuple):
     help: str
     commands: tuple[str, ...] = REPORTED
     common: tuple[str, ...] = ()  # of them, those whose ``--help`` shows it
-    per: Mapping[str, Mapping[str, Any]] = {}  # by command, what is declared otherwise there
+    by_command: Mapping[str, Mapping[str, Any]] = {}  # by command, what is declared otherwise there
     after_screen: bool = False  # as it takes a while
     to_stdout: bool = True  # whether it may be written there
     of_errors: bool = False  # whether an error that ends a command is written too

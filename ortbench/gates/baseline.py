@@ -23,10 +23,10 @@ from ortbench.plan.options import (
     RUNS,
     Option,
     RawOptions,
+    baseline_option,
     declared,
     new_option,
     options_of,
-    twin,
 )
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
@@ -66,7 +66,7 @@ SETTABLE = {
     for it in options_of(Target, Steps, Inputs, Loop, Plan)
     if it.rules.is_in_baselines and it is not _PYTHON
 }
-_TWINS = {flag: twin(it) for flag, it in SETTABLE.items()}
+_TWINS = {flag: baseline_option(it) for flag, it in SETTABLE.items()}
 LIVE_BASELINE = (BASELINE_MODEL, BASELINE_CHAIN, BASELINE_PYTHON, *_TWINS.values())
 
 
@@ -129,7 +129,7 @@ STORED_BASELINE = (
         LIMIT,
         FLAG,
         commands=("gate", "compare"),
-        per={
+        by_command={
             "compare": {"panel": COMPARED},
         },
     ),
@@ -176,7 +176,7 @@ def baseline_of(plan: Plan, given: RawOptions) -> Plan:
             steps["decoder"] = replace(own, shared=decoder.shared)
         steps = {"part": replace(plan.steps, **steps)}
     elif steps:
-        name = twin(declared(Steps)[next(iter(steps))]).name
+        name = baseline_option(declared(Steps)[next(iter(steps))]).name
         raise BadInput(f"{name} is for a loop: say what is fed back with --feedback OUT=IN", name)
     else:
         check_sizes(inputs.get("dims", {}), _TWINS["dim"].name)

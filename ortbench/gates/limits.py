@@ -16,7 +16,7 @@ from ortbench.model.modes import ALL_MODES, CPU, LATENCY, MEMORY_SIDES, MODES, c
 from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import MODES_ALONE, SHARE, SIZE, SPEEDUPS, WHOLE
-from ortbench.plan.options import LIMIT, RawOptions, check_values, declared, make, not_negative, option
+from ortbench.plan.options import LIMIT, RawOptions, build, check_values, declared, not_negative, option
 from ortbench.plan.registry import limits_of_kinds
 
 _MEMORY = ("device_memory", "host_memory")
@@ -124,7 +124,7 @@ def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Li
     """
     regression = given.get("max-regression", SHARE.parse(USUAL_REGRESSION, "")) if has_baseline else None
     own = {flag: given[flag] for flag in limits_of_kinds() if flag in given}
-    limits = make(Limits, given, modes=tuple(modes), slo=given.get(SLO.flag, {}), max_regression=regression, own=own)
+    limits = build(Limits, given, modes=tuple(modes), slo=given.get(SLO.flag, {}), max_regression=regression, own=own)
     check_values(limits)
     for name in modes:
         if name not in ALL_MODES:

@@ -42,10 +42,10 @@ from ortbench.model.unit_of_work import INFERENCE
 from ortbench.plan.compare_options import WHY
 from ortbench.plan.load_plan import LoadPlan, live_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
-from ortbench.plan.options import LOAD, RawOptions, declared, make, options_of, twin
+from ortbench.plan.options import LOAD, RawOptions, baseline_option, build, declared, options_of
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Observer, Plan, check
-from ortbench.plan.plan_builder import held_modes, live, weighing
+from ortbench.plan.plan_builder import live, modes_to_compare, with_memory
 from ortbench.plan.registry import flags_of_kinds, limits_of_kinds, options_for, plans_of_features
 from ortbench.plan.target import Inputs
 from ortbench.report.gate import build_gate, gate_screen, verdict_report
@@ -78,7 +78,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     ):
         if name in given and not has_baseline:
             raise BadInput(f"--{name} {reason} --baseline, or live --baseline-model, --baseline-set …", f"--{name}")
-    limits = limits_of(given, has_baseline, held_modes(given))
+    limits = limits_of(given, has_baseline, modes_to_compare(given))
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
     is_live = any(it.flag in given for it in CANDIDATE)
@@ -113,7 +113,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
             if flag in given:
                 reason = f"is of {kind_of(kind).noun}: add {limit.name} {limit.metavar}"
                 raise BadInput(f"--{flag} {reason}", f"--{flag}")
-    plan = weighing(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
+    plan = with_memory(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans: tuple[Plan, ...] = (plan,)
     if is_contest:
         of_chain = "chain" in given
@@ -134,7 +134,7 @@ def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_co
     if "chain" in given:
         raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
     _refuse_others("load", given)
-    put = live_load(make(LoadPlan, {flag: value for flag, value in given.items() if flag != "duration"}), given)
+    put = live_load(build(LoadPlan, {flag: value for flag, value in given.items() if flag != "duration"}), given)
     plan = plan_under_load(given["model"], given, typed, limits.needed())
     plans = (plan, baseline_of(plan, given)) if is_contest else (plan,)
     for side in plans:
@@ -160,8 +160,8 @@ def _of_kind(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_conte
 def _refuse_others(command: str, given: RawOptions) -> None:
     """Refuse (`BadInput`) options that are not for what a command measures; a gate has its own duration."""
     for it in options_of(*PLAN):
-        for one in (it, twin(it)):
-            if one.flag in given and not it.is_of(command) and it.flag != "duration":
+        for one in (it, baseline_option(it)):
+            if one.flag in given and not it.is_taken_by(command) and it.flag != "duration":
                 raise BadInput(
                     f"{one.name} is not for a {command}; 'ortbench {command} --help' lists what is", one.name
                 )

@@ -13,7 +13,7 @@ from ortbench.core.files import write_or_note
 from ortbench.jobs.measuring import Measured, Place, measure, new_place, saves, saving
 from ortbench.jobs.publishing import check_wanted, publish_results
 from ortbench.measure.process import open_session
-from ortbench.plan.configurations import differ_by_ep, side_names
+from ortbench.plan.configurations import differ_by_ep, name_configurations
 from ortbench.plan.option_types import parse_share
 from ortbench.plan.options import RawOptions
 from ortbench.plan.output_options import OutputOptions
@@ -77,7 +77,7 @@ def measured(
         for prepare in features.hooks("when_open"):
             prepare(results, out, given)
 
-    names = side_names(plans) if len(plans) > 1 else ()
+    names = name_configurations(plans) if len(plans) > 1 else ()
     place = new_place(out, plans, plans[0].part.folder)
     return measure(plans, place, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
@@ -110,7 +110,7 @@ def load(plans: Sequence[Plan], put: LoadPlan, wanted: OutputOptions) -> int:
     """Put a load on a model, in turns on several sides, save and show what came of it; the exit code."""
     check_wanted(wanted)
     place, traced = new_place(wanted.out, plans, "load"), wanted.of_timelines
-    names = side_names(plans) if len(plans) > 1 else ()
+    names = name_configurations(plans) if len(plans) > 1 else ()
     found = measure(plans, place, names, load=put, quiet=wanted.quiet, traced=traced)
     return publish_sides(found, plans, wanted)
 

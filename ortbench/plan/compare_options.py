@@ -62,7 +62,7 @@ WHY = new_option(
     SWITCH,
     commands=("gate", "compare"),
     common=("gate", "compare"),
-    per={"compare": {"panel": PANEL}},
+    by_command={"compare": {"panel": PANEL}},
 )
 COMPARED = (
     new_option(

@@ -13,21 +13,21 @@ from typing import Any
 from ortbench.core import interpreters
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import plain_name
-from ortbench.plan.list_syntax import Several, alone
+from ortbench.plan.list_syntax import Several, split_lists
 from ortbench.plan.options import Option, RawOptions, declared
 from ortbench.plan.plan import Plan
 from ortbench.plan.registry import options_for
 from ortbench.plan.target import PARALLEL, Target
 
-MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn in every round
+MAX_CONFIGURATIONS = 16  # each is a process with a session of its own, and gets its turn in every round
 
 
-def sides_of(
-    given: RawOptions, options: Iterable[Option], most: int = MAX_SIDES, called: str = "configurations"
+def split_configurations(
+    given: RawOptions, options: Iterable[Option], most: int = MAX_CONFIGURATIONS, called: str = "configurations"
 ) -> list[RawOptions]:
     """What was given for each side, at least one: every combination of the values of all lists, the first list's slowest, in the order
     of `options`. `BadInput`: more than `most`, which are `called` something."""
-    several = [(it, alone(given[it.flag])) for it in options if it.flag in given]
+    several = [(it, split_lists(given[it.flag])) for it in options if it.flag in given]
     count = prod(len(values) for _, values in several)
     if count > most:
         made = " × ".join(f"{len(values)} of {it.name}" for it, values in several if len(values) > 1)
@@ -38,13 +38,13 @@ def sides_of(
     ]
 
 
-def side_plans(given: RawOptions, command: str, plan_of: Callable[[RawOptions], Plan]) -> list[Plan]:
+def plan_configurations(given: RawOptions, command: str, plan_of: Callable[[RawOptions], Plan]) -> list[Plan]:
     """A plan for each side of a command, as `plan_of` makes it of what was given for the side; `BadInput`: an option that cannot be
     read, or that is for one EP where there are several."""
     mixed = "shape-order" in given  # lists of shapes are of one configuration then
-    options = [it.of(command) for it in options_for(command) if not (mixed and it.rules.is_of_shapes)]
+    options = [it.for_command(command) for it in options_for(command) if not (mixed and it.rules.is_of_shapes)]
     sides = []
-    for side in sides_of(given, options):
+    for side in split_configurations(given, options):
         if isinstance(given.get("execution-mode"), Several) and side["execution-mode"] != PARALLEL:
             side = {
                 flag: value for flag, value in side.items() if flag != "inter-op-threads"
@@ -120,7 +120,7 @@ def differ_by_ep(plans: Sequence[Plan]) -> bool:
     return len({(plan.target.ep, plan.target.library) for plan in plans}) == len(plans)
 
 
-def side_names(plans: Sequence[Plan]) -> list[str]:
+def name_configurations(plans: Sequence[Plan]) -> list[str]:
     """What to call the sides of a run: that in which they differ, such as ``batch=8`` or ``cuda intra-op-threads=2``.
 
     As names of folders (`ortbench.core.safe_text.plain_name`) they are different too.

@@ -14,7 +14,7 @@ class Several(tuple[Any, ...]):
     """What was given as a list: values of an option or of an entry, each for a measurement of its own."""
 
 
-def alone(value: Any) -> list[Any]:
+def split_lists(value: Any) -> list[Any]:
     """An option's value for each measurement: those of a list, or every combination of the lists in a table's entries."""
     if isinstance(value, Several):
         return list(value)

@@ -18,10 +18,10 @@ from ortbench.model.modes import CPU, LOAD_MODES
 from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import LATENCY, parse_limits
 from ortbench.plan.option_types import TEXT, TIME, WHOLE, check_seconds, finite
-from ortbench.plan.options import LOAD, MEASURED, RawOptions, check_values, make, option
+from ortbench.plan.options import LOAD, MEASURED, RawOptions, build, check_values, option
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
-from ortbench.plan.plan_builder import live_duration_s, plan_of, streamed
+from ortbench.plan.plan_builder import live_duration_s, plan_of, plan_stream
 from ortbench.plan.sweep_plan import list_in
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class LoadPlan:
     slo: Mapping[str, int] | None = _put(
         "slo", "STAT=TIME", "Set the limit on latency: p99=20ms; of latency (p50), mean, p95, p99, max.",
         kind=TEXT._replace(parse=parse_slo), is_live_only=False, common=("load",),
-        per={"gate": {"help": "Require a latency at every rate, or of one shape: p99=20ms."}},
+        by_command={"gate": {"help": "Require a latency at every rate, or of one shape: p99=20ms."}},
     )  # fmt: skip
     workers: int = _put(
         "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_workers
@@ -239,13 +239,13 @@ def plan_under_load(model: str, given: RawOptions, command: tuple[str, ...] = ()
         is_known = SHORT_NAMES.get(plan.target.ep, plan.target.ep) == CPU_EP  # where modes hardly differ
         return replace(plan, modes=(CPU,) if is_known else plan.modes, on_host=(CPU,))
 
-    return streamed("load", given, planned, _MAX_SHAPES) if mixing else planned(given)
+    return plan_stream("load", given, planned, _MAX_SHAPES) if mixing else planned(given)
 
 
 def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:
     """The load that is to be put on plans, checked with them; `BadInput`: an option that cannot be read, or a load that cannot be
     put on."""
-    put = make(LoadPlan, given)
+    put = build(LoadPlan, given)
     for plan in plans:
         check_plan(plan)
         check(plan, put)

@@ -13,7 +13,7 @@ from ortbench.core.parts import made
 from ortbench.model.unit_of_work import LoopWork, Part, Work
 from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, PATH, TEXTS, WHOLE
-from ortbench.plan.options import LOOP, RawOptions, at_least, declared, exists, make, option
+from ortbench.plan.options import LOOP, RawOptions, at_least, build, declared, exists, option
 
 LOOPS = ("loop", "gate", "loops")  # the commands that can measure one
 _MOST_STEPS, _MOST_TOKENS = 1_000_000, 100_000_000  # each step has samples of its own
@@ -119,9 +119,9 @@ def steps_of(given: RawOptions, decoder: Decoder | None = None) -> Steps | None:
             if flag in given:
                 instead = "give --feedback OUT=IN too; a model that generates takes --generate and --prompt-length"
                 raise BadInput(f"--{flag}: {instead}", f"--{flag}")
-        return make(Steps, given, decoder=decoder, count=given.get("generate", declared(Steps)["generate"].default))
+        return build(Steps, given, decoder=decoder, count=given.get("generate", declared(Steps)["generate"].default))
     if given.get("feedback"):
-        return make(Steps, given)
+        return build(Steps, given)
     for it in declared(Steps).values():
         if it.flag in given:
             raise BadInput(f"{it.name} is for a loop: say what is fed back with --feedback OUT=IN", it.name)

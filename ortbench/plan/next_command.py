@@ -14,8 +14,8 @@ from ortbench.core.errors import BadInput
 from ortbench.core.expressions import named_dims, names_in
 from ortbench.model.schema import Tensor
 from ortbench.model.settings import OF_SESSION
-from ortbench.plan.configurations import MAX_SIDES
-from ortbench.plan.list_syntax import alone
+from ortbench.plan.configurations import MAX_CONFIGURATIONS
+from ortbench.plan.list_syntax import split_lists
 from ortbench.plan.option_types import finite
 from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option
 from ortbench.plan.registry import options_for
@@ -73,7 +73,7 @@ class _Given(NamedTuple):
         if self.option.lists is None:
             return 1
         try:
-            return len(alone(self.option.read([self.text] if self.option.kind.repeatable else self.text)))
+            return len(split_lists(self.option.read([self.text] if self.option.kind.repeatable else self.text)))
         except BadInput:
             return 1
 
@@ -103,7 +103,7 @@ def next_command(done: CarriedOut, name: str, *changes: str, without: Collection
     lists = prod(it.several for it in changed)
     if not is_same and name not in _FROM_INPUTS:
         return ""  # what else it takes is known from the command alone
-    if not is_same or (lists > 1 and lists * _configurations(given) > MAX_SIDES):
+    if not is_same or (lists > 1 and lists * _configurations(given) > MAX_CONFIGURATIONS):
         given = [*_of_session(done, given), *_of_inputs(done, given, source, name)]
         if not is_known:
             given += _read([*done.loop, *_sizes(done.inputs), *_ranges(done.inputs)], _options("loop"))[1]
@@ -125,7 +125,7 @@ def name_of(command: Sequence[str]) -> str:
 @cache
 def _options(command: str) -> dict[str, Option]:
     """The options of a command by their flags, as it has them."""
-    return {it.flag: it.of(command) for it in options_for(command)}
+    return {it.flag: it.for_command(command) for it in options_for(command)}
 
 
 def _typed(command: Sequence[str]) -> tuple[list[str], str, list[str]]:

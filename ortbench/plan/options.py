@@ -15,7 +15,7 @@ from ortbench.core import features
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
 from ortbench.model.settings import OF_LOOP, OF_SESSION, Setting
-from ortbench.plan.list_syntax import REPEATED, Listed, Several, alone
+from ortbench.plan.list_syntax import REPEATED, Listed, Several, split_lists
 from ortbench.plan.option_types import SWITCH, TEXT, TEXTS, TIME, OptionType, or_default
 
 # The panels, in the order in which help shows them.
@@ -70,7 +70,7 @@ class Option(NamedTuple):
     commands: tuple[str, ...] = LOADED  # that take it
     # the commands whose ``--help`` shows it; where there are many options, ``--help-all`` alone shows the others
     common: tuple[str, ...] = ()
-    per: Mapping[str, Mapping[str, Any]] = {}  # by command, what is declared otherwise there
+    by_command: Mapping[str, Mapping[str, Any]] = {}  # by command, what is declared otherwise there
     lists: Listed | None = (
         None  # how `ortbench run` takes several values, each for a configuration of its own; None without
     )
@@ -115,19 +115,19 @@ class Option(NamedTuple):
             again = "Repeatable; several V of one K are measured in turns."
         return " ".join(filter(None, (self.help, listed, again)))
 
-    def is_of(self, command: str) -> bool:
+    def is_taken_by(self, command: str) -> bool:
         """Whether a command takes it."""
         return not _names(command).isdisjoint(self.commands) or self.flag in _further(command)
 
-    def is_common(self, command: str) -> bool:
+    def is_shown_by(self, command: str) -> bool:
         """Whether a command's ``--help`` shows it, also where there are many."""
         return not _names(command).isdisjoint(self.common)
 
-    def of(self, command: str, one_result: bool = False) -> Option:
+    def for_command(self, command: str, one_result: bool = False) -> Option:
         """As a command has it, or a suite. `SIDE_BY_SIDE` take lists of settings, `SHAPED` those of shapes, and a call from Python, which
         gives `one_result`, the latter alone."""
         names = _names(command) | ({PYTHON} if one_result else set())
-        changes = {key: value for name, it in self.per.items() if name in names for key, value in it.items()}
+        changes = {key: value for name, it in self.by_command.items() if name in names for key, value in it.items()}
         here = self._replace(**{**changes, **_further(command).get(self.flag, {})})
         if here.lists is None:
             return here
@@ -160,9 +160,9 @@ class Option(NamedTuple):
         for word in filter(None, given) if self.panel == BASELINE else given:  # an empty one leaves a baseline none
             name, text = entries.split(word, self.name)
             value = self.entry(name, text)
-            if name in found and (self.lists is not REPEATED or value in alone(found[name])):
+            if name in found and (self.lists is not REPEATED or value in split_lists(found[name])):
                 raise BadInput(f"{self.name} {name}: was given twice; give it once", self.name)
-            found[name] = Several((*alone(found[name]), value)) if name in found else value
+            found[name] = Several((*split_lists(found[name]), value)) if name in found else value
         return found
 
     def entry(self, name: str, text: str) -> Any:
@@ -235,7 +235,7 @@ def _options_in(owner: type) -> Iterator[Option]:
         yield from it.metadata.get("options", (it.metadata["option"],) if "option" in it.metadata else ())
 
 
-def twin(one: Option) -> Option:
+def baseline_option(one: Option) -> Option:
     """The option as the baseline of a live gate has it; an empty one gives it the default."""
     kind = one.kind if one.kind.entries else or_default(one.kind, one.default)
     return Option(
@@ -243,7 +243,7 @@ def twin(one: Option) -> Option:
     )  # fmt: skip
 
 
-def given_by(values: Iterable[tuple[Option, Any]]) -> dict[str, Any]:
+def collect_values(values: Iterable[tuple[Option, Any]]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for it, value in values:
         given |= value if it.kind.of_options else {it.flag: value}
@@ -253,7 +253,7 @@ def given_by(values: Iterable[tuple[Option, Any]]) -> dict[str, Any]:
 T = TypeVar("T")
 
 
-def make(owner: type[T], given: RawOptions, **more: Any) -> T:
+def build(owner: type[T], given: RawOptions, **more: Any) -> T:
     """An object of a dataclass with what was given of its options, and fields by their names; the rest has its defaults."""
     values = {name: given[it.flag] for name, it in declared(owner).items() if it.flag in given}
     for several in (it for it in fields(cast(Any, owner)) if "options" in it.metadata):

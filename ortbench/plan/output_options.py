@@ -24,7 +24,7 @@ _FILES = tuple(
         WRITTEN,
         commands=it.commands,
         common=it.common,
-        per=it.per,
+        by_command=it.by_command,
         is_in_suites=False,
         is_in_python=False,
     )
@@ -38,7 +38,7 @@ class OutputOptions:
 
     out: Path = _written(
         "out", "DIR", "Write the result's folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,
-        is_in_python=True, is_live_only=True, common=OFTEN, per={PYTHON: {"help": _OUT_IN_PYTHON, "default": None}},
+        is_in_python=True, is_live_only=True, common=OFTEN, by_command={PYTHON: {"help": _OUT_IN_PYTHON, "default": None}},
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write the result as JSON; '-' is standard output.",

@@ -134,12 +134,12 @@ class Loop:
 
     warmup: int | None = _measured(
         "warmup", "N", "Warm each mode up with N inferences.", kind=WHOLE, check=not_negative, shown="0.5 s",
-        commands=IN_MODES, per={"chain": {"help": "Warm each mode up with N chains."}},
+        commands=IN_MODES, by_command={"chain": {"help": "Warm each mode up with N chains."}},
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=check_seconds,
         commands=("run", "gate", "loop", "chain", "sweep", "tune", "sessions"), common=(*OFTEN, "gate"),
-        per={
+        by_command={
             "run": {"shown": "until processes agree"},
             "sweep": {"help": "Measure each shape and mode for at most TIME.", "default": 2.0},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most TIME."},
@@ -149,7 +149,7 @@ class Loop:
     iterations: int | None = _measured(
         "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop", "chain", "sweep"),
         check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep"),
-        per={"sweep": {"help": "Measure N inferences of each instead of --duration."}, "loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}},
+        by_command={"sweep": {"help": "Measure N inferences of each instead of --duration."}, "loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when the 95% CI of each median is within P of it; 0: never.", kind=PRECISION, default=0.01, shown="1%",
@@ -158,7 +158,7 @@ class Loop:
     processes: int | None = _measured(
         "processes", "N", "Measure in N worker processes, one after the other.", kind=WHOLE, check=_processes, most=1000,
         shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "loop", "chain", "sweep", "load"),
-        per={"run": {"shown": f"3, {PROCESSES} where these differ"}},
+        by_command={"run": {"shown": f"3, {PROCESSES} where these differ"}},
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
@@ -185,7 +185,7 @@ class Plan:
     modes: tuple[str, ...] = option(
         "mode", "NAME", panel=MODE, kind=MODE_NAMES, default=io_modes.USUAL_MODES, check=_modes, **_measure(io_modes.MODES, _FIRST), commands=(*IN_MODES, "compare", "code"),
         common=(*OFTEN, "gate"),
-        per={
+        by_command={
             "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY, "choices": io_modes.ALL_MODES},
             "load": _measure(io_modes.LOAD_MODES, f"{_FIRST}, on the CPU EP {io_modes.CPU}"),
             "chain": _measure(io_modes.CHAIN_MODES, "both"),

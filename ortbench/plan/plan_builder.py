@@ -9,11 +9,11 @@ from dataclasses import replace
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LOOP_MODES, MODES, SHARED, named_modes
 from ortbench.model.unit_of_work import Part
-from ortbench.plan.configurations import sides_of
-from ortbench.plan.list_syntax import alone
+from ortbench.plan.configurations import split_configurations
+from ortbench.plan.list_syntax import split_lists
 from ortbench.plan.loop_plan import GENERATION, Decoder, steps_of
 from ortbench.plan.option_types import is_library
-from ortbench.plan.options import RawOptions, declared, make, options_of
+from ortbench.plan.options import RawOptions, build, declared, options_of
 from ortbench.plan.plan import Loop, Plan
 from ortbench.plan.stream_plan import Shape, Stream
 from ortbench.plan.target import Inputs, Target
@@ -30,18 +30,18 @@ def plan_of(
     """The plan that options describe, of `known` modes, by default those of single inferences or of loops, and those that are `needed`
     besides what was asked for; for the `decoder` see `loop_of`. `BadInput`: an option that cannot be read, or says nothing."""
     steps = steps_of(given, decoder)
-    modes = asked_modes(given, known)
+    modes = modes_to_measure(given, known)
     modes = (*modes, *(name for name in ALL_MODES if name in needed and name not in modes))
     if "depth" in given:
         check_depth(modes, "--depth")
-    return make(
+    return build(
         Plan,
         given,
         model=model,
         target=target_of(given),
-        inputs=make(Inputs, given),
+        inputs=build(Inputs, given),
         modes=modes,
-        loop=make(Loop, given),
+        loop=build(Loop, given),
         part=steps or Part(),
         command=command,
     )
@@ -71,7 +71,7 @@ def loop_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed
     from ortbench.plan.model_folder import found_in  # for loops alone
 
     file, decoder = found_in(model)
-    asked = asked_modes(given, LOOP_MODES)
+    asked = modes_to_measure(given, LOOP_MODES)
     shared = SHARED.name in asked
     if decoder.shared and "mode" not in given and not shared:
         needed = (*needed, SHARED.name)
@@ -79,21 +79,23 @@ def loop_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed
     return plan_of(file, given, command, needed, LOOP_MODES, decoder)
 
 
-def streamed(command: str, given: RawOptions, planned: Callable[[RawOptions], Plan], most: int) -> Plan:
+def plan_stream(command: str, given: RawOptions, planned: Callable[[RawOptions], Plan], most: int) -> Plan:
     """The plan, in one mode unless told otherwise, of a command whose lists of at most so many shapes are a stream; `BadInput`: too many
     shapes, or one, or a mode that cannot have several."""
-    options = [it.of(command) for it in options_of(Inputs) if it.rules.is_of_shapes and it.is_of(command)]
-    plans = [planned({"mode": (CPU,), **side}) for side in sides_of(given, options, most, "shapes")]
+    options = [
+        it.for_command(command) for it in options_of(Inputs) if it.rules.is_of_shapes and it.is_taken_by(command)
+    ]
+    plans = [planned({"mode": (CPU,), **side}) for side in split_configurations(given, options, most, "shapes")]
     plan = plans[0]
     if len(plans) == 1:
         if "shape-order" in given:
             raise BadInput("--shape-order: there is one shape; --dim NAME=16,64,512 makes several", "--shape-order")
         return plan
     if plan.modes != (CPU,):
-        listed = next(it.name for it in options if len(alone(given.get(it.flag))) > 1)
+        listed = next(it.name for it in options if len(split_lists(given.get(it.flag))) > 1)
         raise BadInput(f"{listed}: several shapes are for mode {CPU}", listed)
     shapes = (Shape(_shape_name(it.inputs, plans), it.inputs) for it in plans)
-    return replace(plan, stream=replace(make(Stream, given), shapes=tuple(shapes)))
+    return replace(plan, stream=replace(build(Stream, given), shapes=tuple(shapes)))
 
 
 def _shape_name(inputs: Inputs, plans: Sequence[Plan]) -> str:
@@ -125,29 +127,29 @@ def live(plan: Plan, given: RawOptions, phases: Collection[str]) -> Plan:
 
 def live_duration_s(given: RawOptions) -> float:
     """How long a live gate may measure a mode or load point, both configurations together."""
-    found: float = given.get("duration", declared(Loop)["duration_s"].of("gate").default)
+    found: float = given.get("duration", declared(Loop)["duration_s"].for_command("gate").default)
     return found
 
 
-def weighing(plan: Plan, needs_memory: bool) -> Plan:
+def with_memory(plan: Plan, needs_memory: bool) -> Plan:
     return replace(plan, memory=plan.memory or needs_memory)
 
 
-def asked_modes(given: RawOptions, known: Collection[str] = ()) -> tuple[str, ...]:
+def modes_to_measure(given: RawOptions, known: Collection[str] = ()) -> tuple[str, ...]:
     """The modes that were asked for, each once, of those that are `known`: without any, of inferences or of loops."""
     return named_modes(given.get("mode", ()), known or (LOOP_MODES if given.get("feedback") else MODES))
 
 
-def held_modes(given: RawOptions) -> tuple[str, ...]:
+def modes_to_compare(given: RawOptions) -> tuple[str, ...]:
     """The modes that were named, to be compared; none for all."""
     names = given.get("mode", ())
-    return () if not names or EVERY in names else asked_modes(given)
+    return () if not names or EVERY in names else modes_to_measure(given)
 
 
 def target_of(given: RawOptions) -> Target:
     """The target that options describe. An EP that is a path is a plugin EP's library; `BadInput`: options that are not K=V, or a
     library named twice."""
-    return make(Target, library_apart(given))
+    return build(Target, library_apart(given))
 
 
 def library_apart(given: RawOptions, prefix: str = "") -> RawOptions:

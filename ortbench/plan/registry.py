@@ -29,12 +29,12 @@ _OF_CORE: dict[str, tuple[str, ...]] = {
 
 @cache
 def options_for(command: str) -> list[Option]:
-    """The options that a command takes, as they are declared; `Option.of` has them as that command does."""
+    """The options that a command takes, as they are declared; `Option.for_command` has them as that command does."""
     of_core = [_named(*name.split(":")) for name, commands in _OF_CORE.items() if command in commands or not commands]
     found: dict[str, Option] = {}
     for owner in (*owners_in_features(command), *of_core):
         for it in options_of(owner):
-            if it.is_of(command):
+            if it.is_taken_by(command):
                 found.setdefault(it.flag, it)
     return list(found.values())
 

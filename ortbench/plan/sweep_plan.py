@@ -10,16 +10,16 @@ from pathlib import Path
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
 from ortbench.model.slo import Slo, parse_slo
-from ortbench.plan.configurations import ends, side_names, sides_of
-from ortbench.plan.list_syntax import alone
+from ortbench.plan.configurations import ends, name_configurations, split_configurations
+from ortbench.plan.list_syntax import split_lists
 from ortbench.plan.option_types import ARRAY_SETS, FLAG, OptionType, text_of
 from ortbench.plan.options import (
     INPUT,
     MEASURED,
     SWEPT,
     RawOptions,
+    build,
     declared,
-    make,
     new_option,
     option,
     options_of,
@@ -82,23 +82,25 @@ class Shape:
 def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: Collection[str] = ()) -> list[Shape]:
     """The shapes that options ask for, the first list's sizes slowest, in modes as `plan_of` has them; `BadInput`: an option that cannot
     be read, fewer than two shapes, or too many."""
-    given = {"duration": declared(Loop)["duration_s"].of(SWEPT).default, **given}
-    if swept := make(Swept, given).data:
+    given = {"duration": declared(Loop)["duration_s"].for_command(SWEPT).default, **given}
+    if swept := build(Swept, given).data:
         for it in OF_SHAPES:
             if it.flag in given:
                 raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
         return _of_data(plan_of(model, given, command, needed), swept)
-    options = [it.of(SWEPT) for it in options_for(SWEPT)]
-    plans = [plan_of(model, side, command, needed) for side in sides_of(given, options, MAX_SHAPES, "shapes")]
+    options = [it.for_command(SWEPT) for it in options_for(SWEPT)]
+    plans = [
+        plan_of(model, side, command, needed) for side in split_configurations(given, options, MAX_SHAPES, "shapes")
+    ]
     if len(plans) < 2:
         reason = "such as --dim batch=1,2,4..64; 'ortbench inspect' lists a model's dimensions"
         raise BadInput(f"a sweep needs several shapes: {reason}, and --data takes real inputs", "--dim")
-    return [Shape(name, plan) for name, plan in zip(side_names(plans), plans, strict=True)]
+    return [Shape(name, plan) for name, plan in zip(name_configurations(plans), plans, strict=True)]
 
 
 def list_in(given: RawOptions) -> str | None:
     """The first option (its flag) that has a list, of which each entry would be a shape of its own; None where there is none."""
-    several = (it.flag for it in OF_SHAPES if len(alone(given.get(it.flag))) > 1)
+    several = (it.flag for it in OF_SHAPES if len(split_lists(given.get(it.flag))) > 1)
     return next(several, None)
 
 

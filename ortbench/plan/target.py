@@ -223,7 +223,7 @@ class Inputs:
     )
     expect: str | None = _input(
         "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.ARRAYS, check=exists,
-        commands=(*SINGLE, "loop", "load", "sessions", "chain"), common=("chain",), per={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
+        commands=(*SINGLE, "loop", "load", "sessions", "chain"), common=("chain",), by_command={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
@@ -270,7 +270,7 @@ class Inputs:
         most=MOST_SEED,
         is_in_baselines=False,
         commands=CHAINED,
-        per={},
+        by_command={},
     )
     rtol: float | None = _tolerance("rtol", "X", "Set the relative tolerance of the comparison of outputs.")
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")

@@ -13,7 +13,7 @@ from ortbench.plan.list_syntax import Several
 from ortbench.plan.option_types import PLACE, TIME
 from ortbench.plan.options import MEASURED, TUNED, WRITTEN, Option, RawOptions, option, options_of
 from ortbench.plan.plan import NO_SPIN, Plan
-from ortbench.plan.plan_builder import asked_modes, plan_of
+from ortbench.plan.plan_builder import modes_to_measure, plan_of
 from ortbench.plan.target import PARALLEL, Target
 
 THREADS, SPINNING, EXECUTION, ARENA, PATTERN, LEVEL = (
@@ -84,7 +84,7 @@ def space_of(given: RawOptions, cores: int) -> Space:
     """The settings to search on a machine of so many cores. An option that is given is fixed; of a list these values are tried, from
     the first on. `BadInput`: several modes, or nothing to search."""
     fixed: dict[str, Any] = {"mode": (CPU,), **given}
-    if len(asked_modes(fixed)) > 1:
+    if len(modes_to_measure(fixed)) > 1:
         raise BadInput("--mode: one mode is tuned at a time, name one", "--mode")
     values: dict[str, dict[str, RawOptions]] = {
         THREADS: {f"{THREADS}={it}": {THREADS: it} for it in _counts(cores)},

@@ -19,7 +19,7 @@ from ortbench.model.modes import ALL_MODES, CHAIN_MODES, named_modes
 from ortbench.plan.chain_plan import Chain, End, Link, Stage, in_order
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import is_library, whole_of
-from ortbench.plan.options import RawOptions, make, options_of
+from ortbench.plan.options import RawOptions, build, options_of
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Loop, Plan, check
 from ortbench.plan.plan_builder import target_of
@@ -31,7 +31,7 @@ _WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "strict-ou
 OPTIONS = {
     it.flag: it._replace(lists=None)
     for it in options_of(Target, Inputs, Steps)
-    if it.is_of("loop") and it.flag not in _WHOLE
+    if it.is_taken_by("loop") and it.flag not in _WHOLE
 }
 REPEAT, FEEDBACK = "repeat", "feedback"
 KEYS = ("name", "model", REPEAT, *OPTIONS)
@@ -43,17 +43,17 @@ def plan_of(path: Path, environ: Mapping[str, str], given: RawOptions, command: 
         raise BadInput(
             f"{path} is a model; name a chain's file, a TOML file that lists models: ortbench explain --more chains"
         )
-    inputs, target = make(Inputs, given), make(Target, given)
+    inputs, target = build(Inputs, given), build(Target, given)
     chain = _Reader(SuiteFile(path, environ), inputs).chain()
     stages = tuple(replace(it, target=replace(it.target, python=target.python)) for it in chain.stages)
-    return make(
+    return build(
         Plan,
         given,
         model=str(path),
         target=stages[0].target,
         inputs=inputs,
         modes=named_modes(given.get("mode", ()), CHAIN_MODES),
-        loop=make(Loop, given),
+        loop=build(Loop, given),
         part=replace(chain, stages=stages),
         command=command,
     )
@@ -102,8 +102,8 @@ class _Reader:
         count = self._repeat(table, where, given)
         options = {flag: self._placed(flag, value) for flag, value in given.items()}
         with self._file.blaming(places_of(given), (*where, "model")):
-            target, inputs = target_of(options), make(Inputs, options)
-            steps = replace(make(Steps, options), count=count)
+            target, inputs = target_of(options), build(Inputs, options)
+            steps = replace(build(Steps, options), count=count)
             inputs = replace(inputs, seed=self._inputs.seed + number, rtol=self._inputs.rtol, atol=self._inputs.atol)
             stage = Stage(name, str(model), target, inputs, steps, self._where(given, table, where))
             # What a loop has not is refused of any stage: one that is none is a loop of one step.
@@ -176,7 +176,7 @@ class _Reader:
 
 # In gates and suites
 
-_OWN = {it.flag for it in options_of(*PLAN, OutputOptions) if it.is_of("chain")}
+_OWN = {it.flag for it in options_of(*PLAN, OutputOptions) if it.is_taken_by("chain")}
 _OF_GATES = {it.flag for it in options_of(Limits, STORED_BASELINE)} | {BASELINE_CHAIN.flag, BASELINE_PYTHON.flag}
 _KNOWN = {it.flag: it for it in options_of(*PLAN, LIVE_BASELINE)}
 

@@ -229,7 +229,7 @@ Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 # The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
 LOADS = tuple(it for it in options_of(LoadPlan) if it.rules.is_in_suites)
 OPTIONS = {
-    it.flag: it.of("suite")
+    it.flag: it.for_command("suite")
     for it in options_of(*PLAN, LOADS, IN_SUITES, *owners_in_features())
     if it.rules.is_in_suites and it.panel != LIMIT
 }

@@ -208,7 +208,7 @@ def with_what_is_to_be_written() -> None:
     )
     assert result.folder == out / "mine"
     assert sorted(path.name for path in (out / "mine").glob("[!.]*")) == ["result.json", "table.csv", "table.md"]
-    assert ortbench.Result.of(load(out / "mine" / "result.json")) == result
+    assert ortbench.Result.wrap(load(out / "mine" / "result.json")) == result
     assert result.model["path"] == "model.onnx"
     verdict = ortbench.gate(model=TINY, max_cpu_nodes=0, modes="cpu-tensors", duration=0.01, warmup=1, out=out)
     assert verdict.passed

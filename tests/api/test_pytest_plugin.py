@@ -42,7 +42,7 @@ def scripted(monkeypatch):
             raise ortbench.BenchmarkFailed("the EP does not load")
         word = {"slow": FAILED, "noisy": UNCLEAR}.get(model, PASSED)
         result = ortbench.read(os.environ["RESULT"])
-        return Verdict.of(Stored([result, result], [Check("cpu-tensors latency median", word, f"{model} is {word}", 1.2)]))
+        return Verdict.wrap(Stored([result, result], [Check("cpu-tensors latency median", word, f"{model} is {word}", 1.2)]))
 
     monkeypatch.setattr(ortbench, "gate", gate)
 """

@@ -41,18 +41,18 @@ from tests.results import (
 def two() -> list[Result]:
     """Two results of one mode, of which the second takes twice as long."""
     return [
-        Result.of(result_of(measured("cpu-tensors", latency=steady([scale * MS] * 12)), run_id="one"))
+        Result.wrap(result_of(measured("cpu-tensors", latency=steady([scale * MS] * 12)), run_id="one"))
         for scale in (1, 2)
     ]
 
 
 def test_a_result_is_the_stored_one() -> None:
     stored = published()
-    result = Result.of(stored, Path("here"))
+    result = Result.wrap(stored, Path("here"))
     assert isinstance(result, type(stored))
     assert result.json() == result_json(stored)
     assert result.folder == Path("here")
-    assert Result.of(stored).folder is None
+    assert Result.wrap(stored).folder is None
     for again in (copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
         assert again == result
         assert again.folder == Path("here")
@@ -60,12 +60,12 @@ def test_a_result_is_the_stored_one() -> None:
 
 def test_a_result_in_a_line() -> None:
     assert repr(two()[1]) == "<ortbench.Result m.onnx on SomeExecutionProvider: cpu-tensors 2.00 ms>"
-    assert "failed" in repr(Result.of(with_failures()))
-    assert len(repr(Result.of(published()))) < 300
+    assert "failed" in repr(Result.wrap(with_failures()))
+    assert len(repr(Result.wrap(published()))) < 300
 
 
 def test_the_frame_of_a_result_has_a_row_for_each_mode_and_units() -> None:
-    frame = Result.of(published()).frame()
+    frame = Result.wrap(published()).frame()
     assert list(frame["mode"]) == [case.mode for case in published().cases]
     units = frame.attrs["units"]
     assert units["latency_median_ns"] == "ns"
@@ -88,7 +88,7 @@ def test_the_runs_of_the_levels_of_a_load() -> None:
         f"0/{name}": np.array(values) for name, values in zip(names, ([5, 6, 7], [0, 0, 1], [0, 1, 0]), strict=True)
     }
     taken |= {"2/due_ns": np.array([1, 2, 3]), "2/start_ns": np.array([2, 4]), "2/end_ns": np.array([3, 6])}
-    frame = Result.of(put, None, taken).samples()
+    frame = Result.wrap(put, None, taken).samples()
     assert list(frame) == [
         "mode",
         "concurrency",
@@ -106,14 +106,14 @@ def test_the_runs_of_the_levels_of_a_load() -> None:
     assert str(frame["rate"].dtype) == "Float64"
     assert frame.attrs["units"]["due_ns"] == "ns"
     taken["2/requests"] = np.array([[2, 1], [1, 1]])  # two stretches, the first of which was cut off
-    assert Result.of(put, None, taken).samples()["start_ns"].fillna(0).tolist() == [0, 0, 0, 2, 0, 4]
-    assert list(Result.of(put, None, {}).samples()) == []
+    assert Result.wrap(put, None, taken).samples()["start_ns"].fillna(0).tolist() == [0, 0, 0, 2, 0, 4]
+    assert list(Result.wrap(put, None, {}).samples()) == []
     with pytest.raises(ortbench.BadInput, match=r"they are in load-samples\.npz"):
-        Result.of(put).samples()
+        Result.wrap(put).samples()
 
 
 def test_the_samples_of_a_sweep_name_their_shapes() -> None:
-    result = Result.of(sweep_result())
+    result = Result.wrap(sweep_result())
     frame = result.samples()
     assert list(frame)[:3] == ["shape", "mode", "phase"]
     found = frame.query("phase == 'latency'").groupby(["mode", "shape"])["time_ns"].median()
@@ -124,24 +124,24 @@ def test_the_samples_of_a_sweep_name_their_shapes() -> None:
 def test_the_samples_of_a_result_have_their_block() -> None:
     case = measured("cpu-tensors", latency={3: [10, 11], 7: [12]})
     case.blocks["latency"] = [[3, 2, 500], [7, 1, 900]]
-    frame = Result.of(result_of(case)).samples()
+    frame = Result.wrap(result_of(case)).samples()
     assert frame.to_dict("list") == {
         "mode": ["cpu-tensors"] * 3, "phase": ["latency"] * 3, "round": [3, 3, 7], "block_start_ns": [500, 500, 900],
         "time_ns": [10, 11, 12],
     }  # fmt: skip
     assert frame.attrs["units"] == {"block_start_ns": "ns", "time_ns": "ns"}
-    assert Result.of(result_of(Case("cpu-tensors"))).samples().empty
+    assert Result.wrap(result_of(Case("cpu-tensors"))).samples().empty
 
 
 def test_the_samples_of_a_loop_have_their_step() -> None:
-    result = Result.of(loop_result(loop_case("cpu-tensors", [1, 2, 3, 4], rounds=1, loops=2)))
+    result = Result.wrap(loop_result(loop_case("cpu-tensors", [1, 2, 3, 4], rounds=1, loops=2)))
     steps = result.samples().query("phase == 'step'")
     assert list(steps["step"]) == [0, 1, 2, 3] * (len(steps) // 4)
     assert len(steps) >= 8
 
 
 def test_the_pictures_of_a_result_are_those_of_its_page() -> None:
-    result = Result.of(published())
+    result = Result.wrap(published())
     first = result.plot()
     assert first.get_facecolor() == (1.0, 1.0, 1.0, 1.0)
     width, height = first.get_size_inches() * 72
@@ -150,11 +150,11 @@ def test_the_pictures_of_a_result_are_those_of_its_page() -> None:
     with pytest.raises(ortbench.BadInput, match="picture 'nothing': there is no such one; there are '"):
         result.plot("nothing")
     with pytest.raises(ortbench.BadInput, match="there is no picture of it: nothing was measured"):
-        Result.of(result_of(Case("cpu-tensors"))).plot()
+        Result.wrap(result_of(Case("cpu-tensors"))).plot()
 
 
 def test_a_notebook_shows_the_first_part_of_the_page() -> None:
-    result = Result.of(published())
+    result = Result.wrap(published())
     shown, page = result._repr_html_(), result.html()
     assert shown.startswith('<div class="ortbench">')
     assert shown.count("<svg") == 1
@@ -171,7 +171,7 @@ def test_a_notebook_shows_the_first_part_of_the_page() -> None:
 def test_texts_from_outside_are_escaped_in_a_notebook() -> None:
     result = published()
     result.model["path"] = "<b>&x.onnx"
-    shown = Result.of(result)._repr_html_()
+    shown = Result.wrap(result)._repr_html_()
     assert "&lt;b&gt;&amp;x.onnx" in shown
     assert "<b>&x" not in shown
 
@@ -219,7 +219,7 @@ def test_stored_results_are_compared_and_gated_by_their_paths(tmp_path: Path) ->
 
 def test_a_verdict() -> None:
     checks = [Check("a", PASSED, "a is well", 1.0, 0.9, 1.1, 1.05, 9), Check("b", UNCLEAR, "b is open")]
-    found = Verdict.of(Stored([*two()], checks, ["a remark"], Path("there")))
+    found = Verdict.wrap(Stored([*two()], checks, ["a remark"], Path("there")))
     assert (found.word, found.code, found.passed) == ("cannot tell", 4, False)
     assert [result.folder for result in found.results] == [Path("there/candidate"), Path("there/baseline")]
     frame = found.frame()
@@ -228,13 +228,13 @@ def test_a_verdict() -> None:
     assert "passed: a is well" in found._repr_html_()
     assert "✓ passed: a is well" in found.markdown()
     assert repr(found) == "<ortbench.Verdict cannot tell: a is well; b is open>"
-    assert Verdict.of(Stored(two()[:1], [Check("a", PASSED, "well")])).passed
-    assert Verdict.of(Stored(two()[:1], [Check("a", FAILED, "bad")])).code == 3
+    assert Verdict.wrap(Stored(two()[:1], [Check("a", PASSED, "well")])).passed
+    assert Verdict.wrap(Stored(two()[:1], [Check("a", FAILED, "bad")])).code == 3
 
 
 def test_a_sweep_of_copies() -> None:
     curve = curve_of(Copied(H2D, ORDINARY, 4000, 1000), Copied(D2H, ORDINARY, 4000, 2000))
-    found = Bandwidth.of(curve, Path("there"))
+    found = Bandwidth.wrap(curve, Path("there"))
     assert found.peak("d2h") is found.cases[0]
     frame = found.frame()
     assert list(frame["size"]) == [4000]

@@ -70,14 +70,14 @@ from ortbench.plan.options import (
     PANELS,
     SESSIONS,
     Option,
+    baseline_option,
+    build,
     check_values,
+    collect_values,
     declared,
-    given_by,
-    make,
     new_option,
     options_of,
     settings,
-    twin,
 )
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Loop, Plan
@@ -132,7 +132,7 @@ OTHERS |= {
     "shape-order": "cycle",
 }
 # What a baseline can have its own of, by what stands for it among what was given.
-TWINS = {twin(it).flag: it for it in SETTABLE.values()}
+TWINS = {baseline_option(it).flag: it for it in SETTABLE.values()}
 # What must be typed besides, so that an option says something.
 BESIDES = {
     "shape-order": ["--dim", "s=1,2"],
@@ -149,11 +149,11 @@ BESIDES_IN_TOML = {
 
 
 COMMAND_NAMES = [*commands()]
-OF_SESSIONS = [it for it in COMMAND_NAMES if new_option("any", "", "", "", commands=SESSIONS).is_of(it)]
+OF_SESSIONS = [it for it in COMMAND_NAMES if new_option("any", "", "", "", commands=SESSIONS).is_taken_by(it)]
 
 # What makes a loop of it, which the options of a loop want.
 LOOPED = ["--feedback", "y=x"]
-OF_LOOPS = {twin(it).flag for it in options_of(Steps) if it.rules.is_in_baselines}
+OF_LOOPS = {baseline_option(it).flag for it in options_of(Steps) if it.rules.is_in_baselines}
 
 
 def looped(command: str, option: Option) -> list[str]:
@@ -237,10 +237,10 @@ def holds(values: Any, name: str, option: Option) -> bool:
 
 # As a command has it, but one value of what may be a list.
 COMMANDS = [
-    (command, it._replace(**it.per.get(command, {})))
+    (command, it._replace(**it.by_command.get(command, {})))
     for it in options_of(*PLAN)
     for command in OF_SESSIONS
-    if it.is_of(command)
+    if it.is_taken_by(command)
     and (command, it.flag) not in [("tune", "mode"), ("soak", "mode")]  # whose default is what is typed of it
     and it.flag != "try"  # which makes plans beside it
 ]
@@ -357,7 +357,7 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
 
 @pytest.mark.parametrize("option", options_of(OutputOptions), ids=lambda it: it.flag)
 def test_what_is_written_is_what_was_asked_for(option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for command in filter(option.is_of, OF_SESSIONS):
+    for command in filter(option.is_taken_by, OF_SESSIONS):
         typed = [option.name] if option.kind is FLAG else [option.name, "it"]
         (folder / "it").touch()
         _, _, wanted = asked(folder, monkeypatch, command, [*looped(command, option), *typed])
@@ -382,7 +382,7 @@ def test_settings_are_recorded_and_a_difference_in_one_is_told() -> None:
     for name, option in declared(Target).items():
         if option.flag not in titles:
             continue
-        target = make(Target, {option.flag: read(option)})
+        target = build(Target, {option.flag: read(option)})
         other = result_of(**{f"target__{key}": value for key, value in settings(target).items()})
         (change,) = changes(plain, other)
         assert change.startswith(f"{titles[option.flag]}: "), name
@@ -416,7 +416,7 @@ def test_whatever_says_what_runs_can_be_another_for_the_baseline() -> None:
 def base(*own: str) -> Plan:
     """The baseline of a live gate that has these options of its own."""
     plan = plan_of("m.onnx", {"intra-op-threads": 4, "dim": {"batch": 8}, "cuda-graph": True, "run-config": {"a": "b"}})
-    return baseline_of(plan, given_by([(BASELINE_SET, BASELINE_SET.read(own))]))
+    return baseline_of(plan, collect_values([(BASELINE_SET, BASELINE_SET.read(own))]))
 
 
 @pytest.mark.parametrize(
@@ -537,7 +537,7 @@ def test_help_shows_what_most_people_need_and_how_to_see_the_rest(command: str) 
     rest = len(every) - len(few)
     assert (rest > 0) is (len(every) - 1 > FEW)
     assert text.endswith(f"\n--help-all shows {rest} more.\n" if rest else "Show this message and exit.\n")
-    common = {it.flag for it in declared_for(command).values() if it.is_common(command)}
+    common = {it.flag for it in declared_for(command).values() if it.is_shown_by(command)}
     assert not rest or common == {*few} & {it.flag for it in declared_for(command).values()}
     assert len(text.splitlines()) <= (40 if command == "run" else 45)
 

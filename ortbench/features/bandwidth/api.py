@@ -21,7 +21,7 @@ from ortbench.model import result_file as files
 from ortbench.model.modes import DIRECTIONS
 from ortbench.model.result import FAILED
 from ortbench.model.schema import Direction
-from ortbench.plan.options import make
+from ortbench.plan.options import build
 from ortbench.plan.plan_builder import target_of
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def bandwidth(*, progress: Tell | None = None, **options: Any) -> Bandwidth:
     from ortbench.features.bandwidth.job import measure_curve
 
     with read_call("bandwidth", options) as call:
-        plan = make(CopyPlan, call.given, target=target_of(call.given), command=call.typed)
+        plan = build(CopyPlan, call.given, target=target_of(call.given), command=call.typed)
         check(plan)
         with measuring(progress) as observer, until_interrupted():
             found = measure_curve(plan, call.out, quiet=True, observer=observer)
-            return whole(Bandwidth.of(found.result, found.folder), found.interrupted)
+            return whole(Bandwidth.wrap(found.result, found.folder), found.interrupted)

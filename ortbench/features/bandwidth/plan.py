@@ -51,7 +51,7 @@ OF_RUNS = (
         commands=("run",),
         is_in_suites=False,
         shown="the newest in --out that fits",
-        per={PYTHON: {"shown": "the newest in --out that fits; none without --out"}},
+        by_command={PYTHON: {"shown": "the newest in --out that fits; none without --out"}},
     ),
 )
 _swept = partial(option, panel=MEASURED, commands=("bandwidth",), is_in_suites=False)

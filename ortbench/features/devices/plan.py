@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ortbench.plan.option_types import PATH
-from ortbench.plan.options import RUNS, RawOptions, check_values, is_file, make, option
+from ortbench.plan.options import RUNS, RawOptions, build, check_values, is_file, option
 from ortbench.plan.plan_builder import target_of
 from ortbench.plan.target import Target
 
@@ -18,7 +18,7 @@ class Checked:
 
 def listing_of(given: RawOptions) -> tuple[Target, str | None]:
     """Where EPs are listed, and the library that is to be checked; `BadInput`: options that cannot be."""
-    target, checked = target_of(given), make(Checked, given)
+    target, checked = target_of(given), build(Checked, given)
     check_values(target)
     check_values(checked)
     return target, checked.library

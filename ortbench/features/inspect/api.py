@@ -7,7 +7,7 @@ from ortbench.api.commands import read_call, until_interrupted
 from ortbench.api.signatures import takes
 from ortbench.api.values import Model
 from ortbench.features.inspect.job import inspect_model
-from ortbench.features.inspect.plan import inspection_of
+from ortbench.features.inspect.plan import plan_inspection
 from ortbench.model.protocol import Inspected
 
 
@@ -24,6 +24,6 @@ def inspect(model: Model, **options: Any) -> Inspected:
         BadInput, BenchmarkFailed, Interrupted: as their own docstrings say.
     """
     with read_call("inspect", options, model=model) as call, until_interrupted():
-        plan, placed = inspection_of(call.model, call.given, call.typed)
+        plan, placed = plan_inspection(call.model, call.given, call.typed)
         found = inspect_model(replace(plan, called=call.lent.called.get(call.model)), placed)
         return {**found, "path": call.lent.called.get(call.model, call.model)}

@@ -8,7 +8,7 @@ from ortbench.plan.plan_builder import plan_of
 _PLACING = ("ep-option", "session-config", "device", "engine-cache")  # what says nothing without an EP
 
 
-def inspection_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> tuple[Plan, bool]:
+def plan_inspection(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> tuple[Plan, bool]:
     """What of a model is to be looked at, and whether it is to be placed on an EP; `BadInput`: options that cannot be, or that say
     how to place a model that is not placed."""
     placed = "ep" in given or "ep-library" in given

@@ -8,7 +8,7 @@ FEATURE = Feature(
             help="Write the report as HTML; '-' is standard output.",
             commands=(*REPORTED, "compare", "report", "tune"),
             common=("run", "report", "often"),
-            per={
+            by_command={
                 "report": {
                     "help": "Write the page here; '-' is standard output.",
                     "shown": "report.html, beside the result or in the folder, or for several in the working directory",

@@ -9,7 +9,7 @@ import typer
 
 from ortbench.cli.measure import ModelOrChain
 from ortbench.cli.options import command_line
-from ortbench.plan.options import MEASURED, RawOptions, make
+from ortbench.plan.options import MEASURED, RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import check
 from ortbench.plan.plan_builder import plan_or_loop
@@ -36,4 +36,4 @@ def profile(
     check(plan)
     from ortbench.features.profile import job
 
-    raise SystemExit(job.profile(plan, attach_only, make(OutputOptions, given)))
+    raise SystemExit(job.profile(plan, attach_only, build(OutputOptions, given)))

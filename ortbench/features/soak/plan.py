@@ -11,9 +11,9 @@ from ortbench.features.soak.feature import FEATURE
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.unit_of_work import Part
 from ortbench.plan.option_types import FLAG, SIZE, WHOLE
-from ortbench.plan.options import LIMIT, MEASURED, RawOptions, at_least, make, new_option, option
+from ortbench.plan.options import LIMIT, MEASURED, RawOptions, at_least, build, new_option, option
 from ortbench.plan.plan import Plan
-from ortbench.plan.plan_builder import plan_of, streamed
+from ortbench.plan.plan_builder import plan_of, plan_stream
 
 ARENA = "arena"  # what --try can be
 _DURATION_S = FEATURE.commands["soak"].options["duration"]["default"]
@@ -53,10 +53,10 @@ def soak_of(model: str, given: RawOptions, command: tuple[str, ...] = (), _: Col
     """The plan of a soak that options describe; see `plan_of`. Lists are its shapes. `BadInput`: besides, several modes, too many
     shapes, or what a mode cannot do."""
     given = {"duration": _DURATION_S, **given}
-    plan = streamed("soak", given, lambda side: plan_of(model, side, command), _MAX_SHAPES)
+    plan = plan_stream("soak", given, lambda side: plan_of(model, side, command), _MAX_SHAPES)
     if len(plan.modes) > 1:
         raise BadInput(f"--mode: a soak has one mode, not {' and '.join(plan.modes)}", "--mode")
-    soak = make(Soak, given)
+    soak = build(Soak, given)
     if soak.reopen is not None and plan.modes != (CPU,):
         raise BadInput(f"--reopen: is for mode {CPU}", "--reopen")
     loop = replace(plan.loop, warmup=given.get("warmup", 1), precision=0.0, phases=(LATENCY,))

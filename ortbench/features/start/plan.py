@@ -12,7 +12,7 @@ from ortbench.model.modes import CPU
 from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.list_syntax import CHOICES
 from ortbench.plan.option_types import FLAG
-from ortbench.plan.options import MEASURED, RawOptions, make, new_option, option
+from ortbench.plan.options import MEASURED, RawOptions, build, new_option, option
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan_builder import plan_of
 
@@ -50,4 +50,4 @@ class Starts(Part):
 def start_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
     """The plan of starts that options describe; see `plan_of`. A worker that opens the model first runs it once."""
     plan = plan_of(model, {"duration": _DURATION_S, **given}, command, needed, (CPU,))
-    return replace(plan, part=make(Starts, given), loop=replace(plan.loop, warmup=1))
+    return replace(plan, part=build(Starts, given), loop=replace(plan.loop, warmup=1))

@@ -9,7 +9,7 @@ import typer
 from ortbench.cli.options import command_line
 from ortbench.core.features import hooks
 from ortbench.core.safe_text import plain_name, visible
-from ortbench.plan.options import WRITTEN, RawOptions, make
+from ortbench.plan.options import WRITTEN, RawOptions, build
 from ortbench.plan.output_options import REPORTS, OutputOptions
 
 
@@ -49,7 +49,7 @@ def suite(
             print(visible(it.case.id + (f" (skipped: {it.case.skip})" if it.case.skip else "")))
         return
     place = REPORTS / plain_name(found.name) if out is None else out
-    raise SystemExit(job.suite(found, chosen, place, fresh, make(OutputOptions, given), runner))
+    raise SystemExit(job.suite(found, chosen, place, fresh, build(OutputOptions, given), runner))
 
 
 def suite_merge(
@@ -63,4 +63,4 @@ def suite_merge(
     """The shards are folders of 'ortbench suite --shard'."""
     from ortbench.features.suite.job import commands as job
 
-    raise SystemExit(job.merge(folders, out, make(OutputOptions, given)))
+    raise SystemExit(job.merge(folders, out, build(OutputOptions, given)))

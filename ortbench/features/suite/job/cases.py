@@ -26,7 +26,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.paths import Kind, kind_of
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.option_types import text_of, texts_of
-from ortbench.plan.options import check_values, make
+from ortbench.plan.options import build, check_values
 from ortbench.toml.layers import (
     ALL,
     KEYS,
@@ -184,7 +184,7 @@ class _Reader:
         )
 
     def _needs(self, given: Mapping[str, Value]) -> Needs:
-        needs = make(Needs, {key: value.given for key, value in given.items()})
+        needs = build(Needs, {key: value.given for key, value in given.items()})
         with self._file.blaming(places_of(given), ()):
             check_values(needs)
         return needs
@@ -244,12 +244,12 @@ class _Reader:
             found += matches
         return list(dict.fromkeys(found))
 
-    def _choices(self, value: Any, where: Where, make: Callable[[Any, Where], _Choice]) -> list[_Choice]:
+    def _choices(self, value: Any, where: Where, read: Callable[[Any, Where], _Choice]) -> list[_Choice]:
         if not isinstance(value, list):
-            return [make(value, where)]
+            return [read(value, where)]
         if not value:
             raise self._file.mistake(where, "must not be empty")
-        return [make(item, (*where, number)) for number, item in enumerate(value)]
+        return [read(item, (*where, number)) for number, item in enumerate(value)]
 
     def _ep(self, value: Any, where: Where) -> _Choice:
         if not isinstance(value, dict):

@@ -23,9 +23,9 @@ from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load, plan_under_lo
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import is_library
-from ortbench.plan.options import BASELINE_SET, SWEPT, declared, make
+from ortbench.plan.options import BASELINE_SET, SWEPT, build, declared
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import asked_modes, held_modes, live, weighing
+from ortbench.plan.plan_builder import live, modes_to_compare, modes_to_measure, with_memory
 from ortbench.plan.registry import flags_of_kinds, limits_of_kinds
 from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.toml import chain_file
@@ -43,7 +43,7 @@ _BESIDES = {"load": {"duration"}, SWEPT: {SLO.flag, *ONLY_SWEEPS}, **{kind: {kin
 
 
 def _is_for(kind: str, flag: str) -> bool:
-    return flag == "ep" or flag in _BESIDES[kind] or OPTIONS[flag].is_of(kind)
+    return flag == "ep" or flag in _BESIDES[kind] or OPTIONS[flag].is_taken_by(kind)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class _Maker:
         if self._is_load and flag in OPTIONS and not _is_for("load", flag):
             return False
         if flag == "depth":
-            return bool({*IN_FLIGHT} & {*asked_modes(self._given)})
+            return bool({*IN_FLIGHT} & {*modes_to_measure(self._given)})
         return flag != BASELINE_CHAIN.flag and ("feedback" in self._given or flag not in _OF_LOOPS)
 
     def job(self) -> Job:
@@ -137,8 +137,8 @@ class _Maker:
         of_chain = self._case.of_chain
         named = (*self._case.where, "chain" if of_chain else "model")
         with self._blaming(named if of_chain else self._case.where):
-            limits = limits_of(given, is_live or "baseline" in given, held_modes(given))
-            plan = weighing(self._plan(limits), limits.of_memory)
+            limits = limits_of(given, is_live or "baseline" in given, modes_to_compare(given))
+            plan = with_memory(self._plan(limits), limits.of_memory)
         if is_live and not self._is_load:
             plan = live(plan, given, limits.phases())
         for key, flags in _OF_KINDS.items():
@@ -150,7 +150,7 @@ class _Maker:
         load = None
         if self._is_load:
             with self._blaming(named):
-                load = live_load(make(LoadPlan, given), given) if is_live else make(LoadPlan, given)
+                load = live_load(build(LoadPlan, given), given) if is_live else build(LoadPlan, given)
                 check_load(plan, load)
         else:
             with self._blaming(self._case.where):
@@ -180,13 +180,13 @@ class _Maker:
         self._why(can_be=False)
         case, given = self._case, self._given
         with self._blaming(case.where):
-            slo = make(Swept, given).slo
+            slo = build(Swept, given).slo
             own = {flag: value for flag, value in given.items() if flag != SLO.flag}
-            limits = limits_of(own, "baseline" in given, held_modes(given))
+            limits = limits_of(own, "baseline" in given, modes_to_compare(given))
             limits = limits if slo is None else replace(limits, slo={slo.statistic: slo.limit_ns})
             own_contests(limits)
             found = shapes_of(case.model, given, self._command, limits.needed())
-            shapes = [replace(it, plan=weighing(replace(it.plan, name=case.id), limits.of_memory)) for it in found]
+            shapes = [replace(it, plan=with_memory(replace(it.plan, name=case.id), limits.of_memory)) for it in found]
         with self._blaming((*case.where, "model")):
             check_shapes(shapes)
         plans, force = (shapes[0].plan,), "force" in given
