@@ -22,15 +22,15 @@ SYNCS = {"sync": RUN, "async": SYNCHRONIZE}
 class WithoutSync(PipelinedMode):
     """Hands the outputs on when the run has returned, and not when it is done."""
 
-    def _step(self, buffers: Buffers) -> None:
+    def _run_item(self, buffers: Buffers) -> None:
         buffers.wait = None
-        super()._step(buffers)
+        super()._run_item(buffers)
 
 
 class BeforeTheUpload(PipelinedMode):
     """Runs before the inputs have arrived."""
 
-    def _step(self, buffers: Buffers) -> None:
+    def _run_item(self, buffers: Buffers) -> None:
         buffers.downloaded.wait()
         buffers.run()
         self._hand_out(buffers)
@@ -44,7 +44,7 @@ class BeforeTheUpload(PipelinedMode):
 class BeforeTheDownload(BeforeTheUpload):
     """Runs while the outputs of the item before are still being read."""
 
-    def _step(self, buffers: Buffers) -> None:
+    def _run_item(self, buffers: Buffers) -> None:
         buffers.uploaded.wait()
         buffers.run()
         self._hand_out(buffers)
@@ -53,15 +53,15 @@ class BeforeTheDownload(BeforeTheUpload):
 class UploadTooEarly(PipelinedMode):
     """Uploads the next inputs before the run has read its own."""
 
-    def _step(self, buffers: Buffers) -> None:
+    def _run_item(self, buffers: Buffers) -> None:
         buffers.uploaded.wait()
         buffers.downloaded.wait()
-        item = buffers.loaded
+        item = buffers.input_item
         self._send_in(buffers, self._next + DEPTH)
         buffers.uploaded.wait()
-        following, buffers.loaded = buffers.loaded, item
+        following, buffers.input_item = buffers.input_item, item
         buffers.run()
-        buffers.loaded = following
+        buffers.input_item = following
         self._send_out(buffers)
         self._next += 1
 
@@ -70,8 +70,8 @@ class WrongItem(PipelinedMode):
     """Gives an item the outputs of another one."""
 
     def _send_out(self, buffers: Buffers) -> None:
-        if buffers.holds is not None:
-            buffers.holds = (buffers.holds + 1) % (DEPTH + 1)
+        if buffers.output_item is not None:
+            buffers.output_item = (buffers.output_item + 1) % (DEPTH + 1)
         super()._send_out(buffers)
 
 
@@ -108,7 +108,7 @@ def main() -> None:
             made = kind(model, data, device, host, DEPTH)
             where = "ordinary" if host is None else "shared"
             found[f"{kind.__name__} {honesty} {where}"] = what_is_wrong(made)
-            made.rest()
+            made.wait_idle()
     print(json.dumps(found))
 
 

@@ -69,7 +69,7 @@ class LastForAll(ResidentLoop):
         before, _ = super()._copies(number, synchronize)
         if number < self._loop.count - 1:
             return before, lambda: None
-        backs = [self._down([slot._replace(array=slot.array) for slot in slots]) for slots in self._outs]
+        backs = [self._copy_out([slot._replace(array=slot.array) for slot in slots]) for slots in self._outs]
         return before, lambda: [back() for back in backs]
 
 
@@ -93,8 +93,8 @@ class OldArrays(CpuLoop):
 class GrownOnce(ResidentLoop):
     """What was handed on once is handed on for ever."""
 
-    def _growing(self, number: int) -> Any:
-        step, held = super()._growing(number), self._grown
+    def _growing_step(self, number: int) -> Any:
+        step, held = super()._growing_step(number), self._grown
 
         def stale() -> None:
             before = dict(held)
@@ -167,7 +167,7 @@ def main() -> None:
         model, steps = session.open_model(path, wanted, provider), Steps((("state_out", "state"),), 4)
         first = Path(folder) / "first.npz"  # a state of zeros is its own negative
         np.savez(first, state=np.ones(8, np.float32))
-        loop = data.make(path, model, Inputs(path=str(first)) if name == "late" else Inputs(), steps)
+        loop = data.make_loop_data(path, model, Inputs(path=str(first)) if name == "late" else Inputs(), steps)
         for kind, where in CASES:
             if where == name:
                 found[f"{kind.__name__} {name}"] = found_out(kind, model, loop, steps)

@@ -68,10 +68,10 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
     for phase, call in made.phases().items():
         budget = warmup_ns if phase == LATENCY else warmup_ns // 5
         estimates[phase] = warm_up(call, warmup, budget - spent_ns.get(phase, 0), earlier.get(phase, ()))
-        made.rest()
+        made.wait_idle()
     stages.end("warming up")
     state.modes[mode] = made
-    state.ranges[mode] = made.listen(Ranges(made))
+    state.ranges[mode] = made.set_ranges(Ranges(made))
     return {
         "bytes_in": made.bytes_in,
         "bytes_out": made.bytes_out,
@@ -117,7 +117,7 @@ def _describe_places(state: State, mode: Mode) -> Places:
         why = it.why or state.opened.host_reasons.get(it.name, "the session's memory info")
         return {"name": it.name, "memory": it.memory, "why": why, "usual": it.usual}
 
-    ins, outs = mode.bound()
+    ins, outs = mode.bound_tensors()
     return {"inputs": [*map(describe, ins)], "outputs": [*map(describe, outs)]}
 
 
@@ -129,10 +129,10 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
     made = state.modes[mode]
     host = HostTime(made.enqueues().get(phase))
     starts: list[int] | None = [] if timeline else None
-    made.notes_starts = timeline
+    made.records_starts = timeline
     start = time.perf_counter_ns()
     calls = time_block(made, state.ranges[mode], phase, n, drop, starts=starts, host=host)
-    made.rest()
+    made.wait_idle()
     count = made.per_call if phase == LATENCY else 1
     samples, enqueues = (ns if count == 1 else [round(it / count) for it in ns] for ns in (calls, host.enqueues))
     answer: Samples = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
@@ -156,16 +156,16 @@ def finish(state: State, mode: str) -> Finished:
     wrong = find_difference(made, state.opened.request.rtol, state.opened.request.atol)
     if wrong is not None:
         wrong += model_file.random_nodes_note(state.opened.path)
-    copies = made.once()
+    copies = made.one_time_copies()
     once: Once | None = None
     if copies is not None:
-        pairs = zip(copies, made.once_bytes, strict=True)
+        pairs = zip(copies, made.one_time_bytes, strict=True)
         upload, download = (
             sorted(time_call(copy) for _ in range(_ONCE_REPEATS))[_ONCE_REPEATS // 2] if count else 0
             for copy, count in pairs
         )
         once = {"h2d_ns": upload, "d2h_ns": download}
-    alone = made.times_alone(_ONCE_REPEATS) if wrong is None else {}
+    alone = made.time_separately(_ONCE_REPEATS) if wrong is None else {}
     early = [f"{phase} ({sync.kind})" for phase, sync in made.syncs().items() if sync.returns_early()]
     return {"differs": wrong, "once": once, "early": early, **alone}  # type: ignore[typeddict-item]
 
@@ -198,7 +198,7 @@ def run_stretch(state: State, mode: str, seconds: float) -> StretchTimes:
         made.take_times(0)  # of a loop or a chain: nobody wants the times of its parts
     if ends[-1][0] != count:
         ends.append((count, now))
-    made.rest()
+    made.wait_idle()
     return {"start_ns": start, "ended": ends}
 
 

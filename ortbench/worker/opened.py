@@ -70,7 +70,8 @@ class Opened:
         model = self.model
         sides = (model.inputs, model.places.inputs), (model.outputs, model.places.outputs)
         inputs, outputs = (
-            [spec.name for spec, place in zip(specs, places, strict=True) if place.stays] for specs, places in sides
+            [spec.name for spec, place in zip(specs, places, strict=True) if place.is_host_only]
+            for specs, places in sides
         )
         return graph.host_reasons(self.path, placement.node_placements(model), inputs, outputs)
 
@@ -85,7 +86,7 @@ class OpenedLoop(Opened):
     def run_first(self) -> None:
         from ortbench.worker.loops import data  # most runs have none, and would wait for it
 
-        self.loop = data.make(self.path, self.model, self.request, self.steps)
+        self.loop = data.make_loop_data(self.path, self.model, self.request, self.steps)
         self.data = self.loop.single
 
     def make(self, mode: str, depth: int) -> Mode:
@@ -101,7 +102,9 @@ class OpenedLoop(Opened):
                 "steps": steps.count,
                 "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in loop.pairs],
                 "first": dict(steps.first_dims) or None if told is None else {"prompt": told.prompt},
-                "grows": [model.inputs[pair.into].name for number, pair in enumerate(loop.pairs) if loop.grows(number)],
+                "grows": [
+                    model.inputs[pair.into].name for number, pair in enumerate(loop.pairs) if loop.is_growing(number)
+                ],
                 "state_shapes": [
                     [list(shape) for shape in (loop.shapes[0][n], loop.shapes[-1][n])] for n in range(len(loop.pairs))
                 ],

@@ -342,20 +342,20 @@ def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """A stage that takes memory of its own in place of what the one before it left there."""
     from ortbench.worker import measuring
     from ortbench.worker.loops import chain_opening
-    from ortbench.worker.loops.bound import BoundLoop, Handed
+    from ortbench.worker.loops.bound import BoundLoop, LinkedValue
     from ortbench.worker.state import State
 
-    handed = BoundLoop.handed
+    handed = BoundLoop.link_value
 
-    def other(self: BoundLoop, out: int, stays: bool) -> Handed:
+    def other(self: BoundLoop, out: int, stays: bool) -> LinkedValue:
         found, slot = handed(self, out, stays), self.end(out)
-        return Handed(slot.memory.allocate(slot.spec, slot.array.shape), found.array)
+        return LinkedValue(slot.memory.allocate(slot.spec, slot.array.shape), found.array)
 
     plan = plan_of(write(tmp_path, defaults("cpu") + STAGES + BETWEEN), os.environ, {})
     state = State()
     chain_opening.open_chain(state, **json.loads(json.dumps(plan.worker_request())))
     measuring.prepare(state, "device-resident", 1)
-    monkeypatch.setattr(BoundLoop, "handed", other)
+    monkeypatch.setattr(BoundLoop, "link_value", other)
     with pytest.raises(WrongOutputs, match=r"^96 of 96 values of output middle\.aside of step 1 differ"):
         measuring.prepare(state, "device-resident", 1)
 

@@ -373,7 +373,7 @@ path, ep = sys.argv[1:]
 target, steps, request = Target(ep=ep) if ep == "cpu" else Target(library=ep), Steps((("out", "s"),), 300), Inputs()
 model = session.open_model(path, target, providers.find(target))
 for mode in ("cpu-tensors", "device-resident", "host-accessible"):
-    loop = data.make(path, model, request, steps)
+    loop = data.make_loop_data(path, model, request, steps)
     made = make_loop(mode, model, loop, steps, request)
     call, a, b = made.phases()[LATENCY]
     peaks = [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]

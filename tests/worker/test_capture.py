@@ -35,8 +35,8 @@ for capture in (True, False):
     data = first_run.make_data(path, model, Inputs())
     one, two = (make_mode(name, model, data) for name in (RESIDENT, DEVICE))
     replays = [one.is_replayed(), two.is_replayed()]
-    kept = one.follows(one.write_inputs, None, None)
-    dropped = one.follows(lambda arrays: None, None, None)
+    kept = one.check_inputs(one.write_inputs, None, None)
+    dropped = one.check_inputs(lambda arrays: None, None, None)
     apart = one.graph_id != two.graph_id
     found[str(capture)] = [replays, kept.verified, dropped.wrong is not None, apart]
     check_outputs(one, None, None)

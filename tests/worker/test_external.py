@@ -37,7 +37,7 @@ def test_numpy_is_not_copied(tmp_path: Path) -> None:
     _, data, made = opened(tmp_path / "m.onnx", RELU)
     check_outputs(made, None, None)
     assert made.external.same_addresses()
-    found = made.follows(made.external.write, None, None)
+    found = made.check_inputs(made.external.write, None, None)
     assert (found.verified, found.how) == (True, "the outputs followed inputs that were written in place")
     assert np.array_equal(made.run_as_bound()[0], data.reference[0])
 
@@ -51,14 +51,14 @@ def test_a_copy_is_found_by_address_and_by_outputs(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(external_inputs.ExternalInputs, "wrap", copying)
     *_, made = opened(tmp_path / "m.onnx", RELU.replace("bool[8] b", "float[8] b").replace("Cast<to = 1>", "Abs"))
     assert not made.external.same_addresses()
-    found = made.follows(made.external.write, None, None)
+    found = made.check_inputs(made.external.write, None, None)
     assert not found.verified
     assert found.wrong is not None
 
 
 def test_what_cannot_be_told_is_not_claimed(tmp_path: Path) -> None:
     *_, made = opened(tmp_path / "m.onnx", "g (float[1] x) => (float[1] y) { y = Relu(x) }")
-    found = made.follows(made.external.write, None, None)
+    found = made.check_inputs(made.external.write, None, None)
     assert (found.verified, found.wrong) == (False, None)
     assert "nothing would show" in found.how
 

@@ -54,7 +54,7 @@ def made(
     steps = Steps(prompt_length=PROMPT, count=COUNT, generate=COUNT, decoder=replace(decoder, shared=shared))
     steps = replace(steps, **more)
     model = opened(path)
-    return model, data.make(path, model, Inputs(dims=dims or {"batch": batch}), steps), steps
+    return model, data.make_loop_data(path, model, Inputs(dims=dims or {"batch": batch}), steps), steps
 
 
 def ids(batch: int, count: int) -> Array:
@@ -100,7 +100,7 @@ def check_loop(mode: LoopMode, model: Model, loop: LoopData, count: int, wanted:
     for pair, state in zip(loop.pairs, mode.state(count - 1), strict=True):
         cache = wanted.cache[model.inputs[pair.into].name]
         np.testing.assert_allclose(state[:, :, : cache.shape[2]], cache, rtol=1e-4, atol=1e-5)
-    assert mode.times_alone(3)["next_token_ns"] > 0
+    assert mode.time_separately(3)["next_token_ns"] > 0
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -400,7 +400,7 @@ def test_what_cannot_be_generated(tmp_path: Path) -> None:
     _, _, steps = made(folder)
     path = str(folder / "model.onnx")
     assert (
-        refusal(data.make, path, opened(path), Inputs(dims={"past_length": 3}), steps)
+        refusal(data.make_loop_data, path, opened(path), Inputs(dims={"past_length": 3}), steps)
         == "--dim past_length: the prompt and the tokens generated say how long the cache is"
     )
     assert refusal(made, folder, 3, tokens=tokens) == f"--tokens {tokens}: 4 tokens, and --prompt-length is 5"

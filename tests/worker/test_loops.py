@@ -63,7 +63,7 @@ def opened(path: Path) -> Model:
 
 
 def made_of(path: Path, request: Inputs, steps: Steps) -> LoopData:
-    return data.make(str(path), opened(path), request, steps)
+    return data.make_loop_data(str(path), opened(path), request, steps)
 
 
 def loop_of(name: str) -> tuple[Model, LoopData, Steps, Inputs]:
@@ -370,7 +370,7 @@ def test_a_first_state_that_the_session_wants_on_the_host_is_copied_to_no_device
     """Before a loop, and before a stage of a chain."""
     model, loop, steps, _ = loop_of("recurrent_cell")
     other, (pair,) = replace(model), loop.pairs
-    inputs = [replace(place, stays=number == pair.into) for number, place in enumerate(model.places.inputs)]
+    inputs = [replace(place, is_host_only=number == pair.into) for number, place in enumerate(model.places.inputs)]
     other.places = model.places._replace(inputs=inputs)
     every, less = (ResidentLoop(it, loop, steps, *links).bytes_in for it in (model, other))
     assert (every or 0) - (less or 0) == loop.first[0].nbytes
@@ -487,6 +487,6 @@ def test_what_fills_a_scalar_is_a_scalar(kind: str, expression: str, tmp_path: P
 def test_pairs_and_slots_are_what_they_say() -> None:
     _, loop, _, _ = loop_of("decoder_shared")
     assert loop.pairs == [Pair(1, 2), Pair(2, 3)]
-    assert [loop.grows(number) for number in (0, 1)] == [False, False]
+    assert [loop.is_growing(number) for number in (0, 1)] == [False, False]
     _, grown, _, _ = loop_of("decoder")
-    assert [grown.grows(number) for number in (0, 1)] == [True, True]
+    assert [grown.is_growing(number) for number in (0, 1)] == [True, True]

@@ -190,7 +190,7 @@ def test_what_is_resident_is_copied_once(device: Device) -> None:
     call, a, b = made.phases()["latency"]
     assert done_by(device, lambda: call(a, b))[0] == "run"
     assert "update_inplace" not in [entry[0] for entry in device.calls]
-    upload, download = made.once()
+    upload, download = made.one_time_copies()
     assert done_by(device, upload)[0] == "update_inplace"
     assert done_by(device, download) == ["numpy"]
 

@@ -56,7 +56,7 @@ for name in reversed(MODES):  # what a mode adds for itself would be seen in tho
     check_outputs(made, None, None)
     for call, a, b in made.phases().values():
         call(a, b)
-    made.rest()
+    made.wait_idle()
     found[name] = model.session.seen[:]
 print(json.dumps(found))
 """

@@ -82,7 +82,7 @@ class ScriptedMode(SingleMode):
 
         return call
 
-    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
+    def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         raise AssertionError("not asked for")
 
     def poison(self) -> None:

@@ -54,7 +54,7 @@ def program(state: State, mode: str) -> protocol.Program:
         "wait": _wait(made.sync),
         "wait_upload": None if made.h2d_sync is None else _wait(made.h2d_sync),
         "wait_download": None if made.d2h_sync is None else _wait(made.d2h_sync),
-        "by_address": made.refused is not None,
+        "by_address": made.binding_error is not None,
         "captured": isinstance(made, BoundMode) and made.graph_id is not None,
         "external": made.external.describe() if isinstance(made, BoundMode) and made.external is not None else None,
         "dlpack": hasattr(ort.OrtValue, "from_dlpack"),
@@ -72,7 +72,7 @@ def program(state: State, mode: str) -> protocol.Program:
             "given": []
             if opened.request.path is None
             else [*files.load_some_arrays(Path(opened.request.path), model.inputs)],
-            "left_to_ort": isinstance(made, BoundLoop) and made.left_to_ort,
+            "left_to_ort": isinstance(made, BoundLoop) and made.is_left_to_ort,
         }
     return found
 
@@ -161,7 +161,7 @@ def _shape(value: Value) -> list[int]:
 
 def _memory(place: Place, mode: str) -> str:
     """Where a mode has a tensor: ``stays``, ``array``, ``default``, ``shared`` or ``named``."""
-    if place.stays:
+    if place.is_host_only:
         return "stays"
     own = place.shared if mode == HOST_ACCESSIBLE and not place.on_host else place.own
     if isinstance(own, EpDeviceMemory):

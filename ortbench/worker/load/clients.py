@@ -106,7 +106,7 @@ class Clients:
                 made.call_name = WHOLE
             ranges = Ranges(modes[0])
             for made in modes:
-                made.listen(ranges)
+                made.set_ranges(ranges)
             seat = Seat(self.first + number, modes, client.opened[0].model, ranges)
             client.thread.submit(_warm_up, seat).result()
             seat.poison()

@@ -206,7 +206,7 @@ def _run(made: Mode) -> None:
     try:
         for _ in range(RUNS):
             call(a, b)
-        made.rest()
+        made.wait_idle()
     except OrtbenchError:
         raise
     except Exception as error:

@@ -15,7 +15,7 @@ from ortbench.core.units import duration
 from ortbench.model.modes import LATENCY, WHOLE_LOOP
 from ortbench.worker.loops.data import LoopData, by_step, lockstep
 from ortbench.worker.loops.generation import last_position
-from ortbench.worker.modes.base import Mode, Proof, Step, then
+from ortbench.worker.modes.base import Mode, Proof, Step, call_and_wait
 from ortbench.worker.proofs.outputs import PLAIN, difference
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.session import Model
@@ -38,7 +38,7 @@ class PartsMode(Mode):
         self._starts: list[int] = []
         self._ranges: Ranges | None = None
 
-    def listen(self, ranges: Ranges) -> Ranges:
+    def set_ranges(self, ranges: Ranges) -> Ranges:
         self._ranges = ranges
         return ranges
 
@@ -50,7 +50,7 @@ class PartsMode(Mode):
         """All parts, in order."""
 
     def _run_parts(self) -> None:
-        if self._ranges is not None and (self._ranges.is_in_block or self.notes_starts):
+        if self._ranges is not None and (self._ranges.is_in_block or self.records_starts):
             self._run_watched(self._ranges)
             return
         clock, add = time.perf_counter_ns, self._times.append
@@ -67,21 +67,21 @@ class PartsMode(Mode):
                 start = clock()
                 call()
                 add(clock() - start)
-            if self.notes_starts:
+            if self.records_starts:
                 self._starts.append(start)
 
     def take_times(self, calls: int) -> list[int]:
-        return _last(self._times, calls * len(self._calls))
+        return _take_last(self._times, calls * len(self._calls))
 
     def take_starts(self, calls: int) -> list[int]:
-        return _last(self._starts, calls * len(self._calls))
+        return _take_last(self._starts, calls * len(self._calls))
 
 
-def _last(noted: list[int], count: int) -> list[int]:
+def _take_last(noted: list[int], count: int) -> list[int]:
     """So many of what was noted last; nothing stays noted."""
-    found = noted[len(noted) - count :]
+    last = noted[len(noted) - count :]
     noted.clear()
-    return found
+    return last
 
 
 class LoopMode(PartsMode):
@@ -92,12 +92,12 @@ class LoopMode(PartsMode):
     def __init__(self, model: Model, loop: LoopData) -> None:
         super().__init__()
         self._model, self._loop = model, loop
-        self._held = loop.held
-        self._free = [place for place in range(len(model.outputs)) if place not in self._held]
+        self._state_outputs = loop.state_outputs
+        self._free = [place for place in range(len(model.outputs)) if place not in self._state_outputs]
         self._calls = []
         # Of a loop that generates: its own tokens, and whether it goes on with those of the plain loop.
         self._chosen = None if loop.generated is None else np.zeros_like(loop.generated.tokens)
-        self._follows = False
+        self._is_following = False
         # What is copied in each step, a number where it is the same in all: because of the state, and in all.
         self._by_step: LoopBytes = {"state_h2d": None, "state_d2h": None, "step_h2d": None, "step_d2h": None}
 
@@ -110,7 +110,7 @@ class LoopMode(PartsMode):
         """The state after a step, which must be the last one that was made, in host memory."""
 
     @abstractmethod
-    def left_by(self, number: int) -> list[Array | None]:
+    def step_outputs(self, number: int) -> list[Array | None]:
         """What a step left of the outputs that are no state, in host memory; None where it is not read there."""
 
     @abstractmethod
@@ -127,56 +127,56 @@ class LoopMode(PartsMode):
         """The steps, each of which ends with the choice of its token where the loop generates."""
         if self._loop.generated is None:
             return list(calls)
-        return [then(call, partial(self._choose, number)) for number, call in enumerate(calls)]
+        return [call_and_wait(call, partial(self._choose, number)) for number, call in enumerate(calls)]
 
     def _choose(self, number: int) -> None:
-        told, chosen = self._loop.generated, self._chosen
-        assert told is not None
+        generated, chosen = self._loop.generated, self._chosen
+        assert generated is not None
         assert chosen is not None
-        chosen[:, number] = last_position(self.logits(number), told.batch).argmax(-1)
+        chosen[:, number] = last_position(self.logits(number), generated.batch).argmax(-1)
         if number + 1 < self._loop.count:
-            own = not self._follows and not told.is_forced(number)
-            told.next_ids[:, 0] = chosen[:, number] if own else told.fed(number)
+            own = not self._is_following and not generated.is_forced(number)
+            generated.next_ids[:, 0] = chosen[:, number] if own else generated.fed(number)
 
-    def times_alone(self, repeats: int) -> dict[str, Any]:
+    def time_separately(self, repeats: int) -> dict[str, Any]:
         """What the choice of a token takes, with the copy of its logits, where the loop generates."""
         if self._loop.generated is None:
             return {}
         copy, choose = self.read_logits(), partial(self._choose, self._loop.count - 1)
-        choice = choose if copy is None else then(copy, choose)
+        choice = choose if copy is None else call_and_wait(copy, choose)
         return {"next_token_ns": sorted(time_call(choice) for _ in range(repeats))[repeats // 2]}
 
-    def _agreed(self) -> int:
+    def _count_agreed(self) -> int:
         """How many tokens must be those of the plain loop: all, but behind one of two that are as good as each other."""
-        told, chosen = self._loop.generated, self._chosen
-        assert told is not None
+        generated, chosen = self._loop.generated, self._chosen
+        assert generated is not None
         assert chosen is not None
-        differs = (chosen != told.tokens).any(0)
-        at = int(differs.argmax())
-        rows = chosen[:, at] != told.tokens[:, at]
-        return at if differs.any() and told.near[rows, at].all() else self._loop.count
+        differs = (chosen != generated.tokens).any(0)
+        first = int(differs.argmax())
+        rows = chosen[:, first] != generated.tokens[:, first]
+        return first if differs.any() and generated.near[rows, first].all() else self._loop.count
 
     def run_whole(self, _a: object = None, _b: object = None) -> None:
         done = len(self._times)
-        begun = False
+        has_begun = False
         try:
             self.begin()
-            begun = True
+            has_begun = True
             self._run_parts()
         except Exception as error:
-            raise self._broke(self._times[done:], begun, error) from None
+            raise self._describe_failure(self._times[done:], has_begun, error) from None
 
-    def _broke(self, done: list[int], begun: bool, error: Exception) -> BenchmarkFailed:
-        why = str(error) if isinstance(error, OrtbenchError) else ort_text(error)
-        if not begun:
-            return BenchmarkFailed(f"bringing the first state there failed: {why}")
-        which = f"step {len(done) + 1} of {self._loop.count}" if self._loop.count > 1 else "the run"
-        said = f"{which} failed: {why}"
-        if done:
-            ends = f"from {duration(done[0])} (the first) to {duration(done[-1])} (the last)"
-            several = f"the {len(done)} before it took {ends}"
-            said += f"; {several if len(done) > 1 else f'the one before it took {duration(done[0])}'}"
-        return BenchmarkFailed(said)
+    def _describe_failure(self, times: list[int], has_begun: bool, error: Exception) -> BenchmarkFailed:
+        reason = str(error) if isinstance(error, OrtbenchError) else ort_text(error)
+        if not has_begun:
+            return BenchmarkFailed(f"bringing the first state there failed: {reason}")
+        which = f"step {len(times) + 1} of {self._loop.count}" if self._loop.count > 1 else "the run"
+        message = f"{which} failed: {reason}"
+        if times:
+            ends = f"from {duration(times[0])} (the first) to {duration(times[-1])} (the last)"
+            several = f"the {len(times)} before it took {ends}"
+            message += f"; {several if len(times) > 1 else f'the one before it took {duration(times[0])}'}"
+        return BenchmarkFailed(message)
 
     def steps(self) -> list[Step]:
         return [("the first state", self.begin), *((f"step {number}", call) for number, call in enumerate(self._calls))]
@@ -184,7 +184,8 @@ class LoopMode(PartsMode):
     def outputs(self) -> list[Value]:
         if self._chosen is not None:
             return [value for _, value, _ in self._generated()]
-        found = [array for number in range(self._loop.count) for array in self.left_by(number) if array is not None]
+        steps = range(self._loop.count)
+        found = [array for number in steps for array in self.step_outputs(number) if array is not None]
         return [*found, *self.state(self._loop.count - 1)]
 
     def _generated(self) -> list[tuple[str, Value, Value]]:
@@ -192,11 +193,11 @@ class LoopMode(PartsMode):
         loop, model, chosen = self._loop, self._model, self._chosen
         assert loop.generated is not None
         assert chosen is not None
-        count, last = self._agreed(), loop.count - 1
+        count, last = self._count_agreed(), loop.count - 1
         found: list[tuple[str, Value, Value]] = [("tokens", chosen[:, :count], loop.generated.tokens[:, :count])]
         if count < loop.count:
             return found
-        free = zip(self._free, self.left_by(last), strict=True)
+        free = zip(self._free, self.step_outputs(last), strict=True)
         found += [
             (model.outputs[place].name, got, loop.single.reference[place]) for place, got in free if got is not None
         ]
@@ -209,9 +210,9 @@ class LoopMode(PartsMode):
         loop, specs = self._loop, self._model.outputs
         found: list[tuple[str, Value]] = []
         for number, wanted in enumerate(loop.outputs):
-            for place, array, got in zip(self._free, wanted, self.left_by(number), strict=True):
+            for place, array, got in zip(self._free, wanted, self.step_outputs(number), strict=True):
                 if got is not None:
-                    found.append((self._called(specs[place].name, number), array))
+                    found.append((self._step_label(specs[place].name, number), array))
         last = (f"{specs[pair.out].name} after the last step" for pair in loop.pairs)
         return [*found, *zip(last, loop.last, strict=True)]
 
@@ -219,7 +220,7 @@ class LoopMode(PartsMode):
     def source(self) -> str:
         return self._loop.single.source
 
-    def _called(self, name: str, number: int) -> str:
+    def _step_label(self, name: str, number: int) -> str:
         return f"{name} of step {number}" if self._loop.count > 1 else name
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
@@ -229,24 +230,24 @@ class LoopMode(PartsMode):
         """Go through the loop once more beside the plain one, and compare the outputs of every step with it, and the state
         behind some. Raises `WrongOutputs`: they differ."""
         self.poison()
-        self._follows = True
+        self._is_following = True
         try:
             self._compare_steps(rtol, atol)
         finally:
-            self._follows = False
+            self._is_following = False
 
     def _compare_steps(self, rtol: float | None, atol: float | None) -> None:
         self.begin()
         names = self._model.output_names
         for number, (call, reference) in enumerate(zip(self._calls, lockstep(self._model, self._loop), strict=True)):
             call()
-            found = [*zip(self._free, self.left_by(number), strict=True)]
+            found = [*zip(self._free, self.step_outputs(number), strict=True)]
             if self._compares_state(number):
                 found += zip((pair.out for pair in self._loop.pairs), self.state(number), strict=True)
             for place, got in found:
                 if got is None:
                     continue
-                wrong = difference(self._called(names[place], number), got, reference[place], rtol, atol, PLAIN)
+                wrong = difference(self._step_label(names[place], number), got, reference[place], rtol, atol, PLAIN)
                 if wrong is not None:
                     raise WrongOutputs(wrong)
 

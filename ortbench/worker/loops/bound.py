@@ -22,18 +22,18 @@ from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.loops.step_inputs import Pair
 from ortbench.worker.loops.unshaped import UnshapedOutputs
-from ortbench.worker.modes.base import then
+from ortbench.worker.modes.base import call_and_wait
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import (
     NO_ALLOCATOR,
     Slot,
-    apart,
-    bind,
     copied_bytes,
-    download,
+    copy_to_device,
+    copy_to_host,
+    make_binding,
     overwrite,
     refuse_strings,
-    upload,
+    with_own_arrays,
 )
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import Sync
@@ -56,7 +56,7 @@ class State(NamedTuple):
     buffers: tuple[Any, ...]
 
 
-class Handed(NamedTuple):
+class LinkedValue(NamedTuple):
     """What a link gives: a value that is taken where it is, or, where there is none, an array that it is copied from."""
 
     value: Any
@@ -64,7 +64,7 @@ class Handed(NamedTuple):
 
 
 class Links(NamedTuple):
-    taken: Mapping[str, Handed]  # what they give in every step, by the name of the input
+    taken: Mapping[str, LinkedValue]  # what they give in every step, by the name of the input
     given: Collection[str]  # the outputs that they take
     read: Collection[str]  # those of them that the stage copies to the host behind its last step
 
@@ -90,32 +90,32 @@ class BoundLoop(LoopMode):
         self._steps = steps
         self._single = self.single.make(model, loop.early)
         self.sync: Sync = self._single.sync
-        self.refused = self._single.refused
+        self.binding_error = self._single.binding_error
         self._values: dict[tuple[str, Shape], Any] = {}
         self._shared: dict[tuple[str, Shape], Slot] = {}  # of a loop that generates: outputs of steps of one shape
-        self.unshaped = UnshapedOutputs(self._single, model.output_names, self._down, self.reads_in_place)
-        self._ins = [list(self._in_slots(number)) for number in range(loop.count)]
-        self._outs = [list(self._out_slots(number)) for number in range(loop.count)]
+        self.unshaped = UnshapedOutputs(self._single, model.output_names, self._copy_out, self.reads_in_place)
+        self._ins = [list(self._input_slots(number)) for number in range(loop.count)]
+        self._outs = [list(self._output_slots(number)) for number in range(loop.count)]
         self._states = [self._state_of(number, pair) for number, pair in enumerate(loop.pairs)]
         self._binding = model.session.io_binding()
         self._bindings: dict[tuple[object, ...], Any] = {}
-        self.left_to_ort = True  # ONNX Runtime allocates a state that grows
+        self.is_left_to_ort = True  # ONNX Runtime allocates a state that grows
         self._grown: dict[int, Any] = {}  # by the number of the pair: what the last step gave
         self._allocated: dict[int, tuple[Any, Any]] = {}  # the same, of what is allocated here: past and present
         self._options = model.run_options(None)
         self._finals = self._final_slots()
-        self._first = self._up(self._first_slots())
+        self._first = self._copy_in(self._first_slots())
         firsts = enumerate(zip(self._states, loop.first, strict=True))
         self._first_values = {number: self._first_value(*it) for number, it in firsts if not it[0].buffers}
-        upload([slot for slot in self._ins[0] if slot.spec.name in steps.resident])()
+        copy_to_device([slot for slot in self._ins[0] if slot.spec.name in steps.resident])()
         if any(not state.buffers for state in self._states):
-            self.left_to_ort = self.leaves_to_ort and self._can_leave_to_ort()
-            calls = [self._growing(number) for number in range(loop.count)]
+            self.is_left_to_ort = self.leaves_to_ort and self._can_leave_to_ort()
+            calls = [self._growing_step(number) for number in range(loop.count)]
         else:
-            calls = [self._in_turns(number) for number in range(loop.count)]
+            calls = [self._fixed_step(number) for number in range(loop.count)]
         self._calls = self._with_choice(calls)
         first = self._first_bytes() + copied_bytes(self._taken_slots())
-        self._count_bytes(*self._bytes(), first, copied_bytes(self._finals))
+        self._count_bytes(*self._count_step_bytes(), first, copied_bytes(self._finals))
 
     # What is bound
 
@@ -126,50 +126,50 @@ class BoundLoop(LoopMode):
             self._values[key] = memory.allocate(spec, shape)
         return self._values[key]
 
-    def _in_slots(self, number: int) -> Iterator[Slot]:
+    def _input_slots(self, number: int) -> Iterator[Slot]:
         arrays = self._loop.feeds[number]
         for spec, place in zip(self._model.inputs, self._model.places.inputs, strict=True):
             if spec.name in arrays:
-                yield self._in_slot(spec, place, arrays[spec.name])
+                yield self._input_slot(spec, place, arrays[spec.name])
 
-    def _in_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
+    def _input_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
         """An input that is no state, with its array in a step."""
-        handed = self._links.taken.get(spec.name)
-        if handed is None:
-            return self._slot(spec, place, array)
+        linked = self._links.taken.get(spec.name)
+        if linked is None:
+            return self._make_slot(spec, place, array)
         memory = self._single.memory_for(spec, place)
-        if handed.value is not None:
-            return Slot(spec, handed.array, handed.value, memory, stays=True)
+        if linked.value is not None:
+            return Slot(spec, linked.array, linked.value, memory, is_in_place=True)
         if place.on_host and not spec.is_packed:  # it can be read where it is
-            return Slot(spec, handed.array, host_value(spec, handed.array), memory, stays=True)
-        return Slot(spec, handed.array, self._value(spec, handed.array.shape, memory), memory, stays=False)
+            return Slot(spec, linked.array, host_value(spec, linked.array), memory, is_in_place=True)
+        return Slot(spec, linked.array, self._value(spec, linked.array.shape, memory), memory, is_in_place=False)
 
     def _taken_slots(self) -> list[Slot]:
         return [slot for slot in self._ins[0] if slot.spec.name in self._links.taken]
 
-    def _out_slots(self, number: int) -> Iterator[Slot]:
+    def _output_slots(self, number: int) -> Iterator[Slot]:
         for place, reference in zip(self._free, self._loop.outputs[number], strict=True):
             spec, key = self._model.outputs[place], (self._model.outputs[place].name, reference.shape)
             if key in self._shared:
                 yield self._shared[key]
                 continue
-            slot = self._slot(spec, self._model.places.outputs[place], np.empty(reference.shape, reference.dtype))
+            slot = self._make_slot(spec, self._model.places.outputs[place], np.empty(reference.shape, reference.dtype))
             slot = self.unshaped.slot(slot, spec.name in self._links.given)
             if self._loop.generated is not None:  # each step's are read before the next one runs
                 self._shared[key] = slot
             yield slot
 
-    def _slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
+    def _make_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
         memory = self._single.memory_for(spec, place)
-        value = host_value(spec, array) if place.stays else self._value(spec, array.shape, memory)
-        return Slot(spec, array, value, memory, place.stays)
+        value = host_value(spec, array) if place.is_host_only else self._value(spec, array.shape, memory)
+        return Slot(spec, array, value, memory, place.is_host_only)
 
     def _state_of(self, number: int, pair: Pair) -> State:
         model, shape = self._model, self._loop.shapes[0][number]
         out, into = model.outputs[pair.out], model.inputs[pair.into]
         memory = self._single.memory_for(into, model.places.inputs[pair.into])
         buffers: tuple[Any, ...] = ()
-        if not self._loop.grows(number):
+        if not self._loop.is_growing(number):
             one = memory.allocate(into, shape)
             buffers = (one, one if self.one_buffer else memory.allocate(into, shape))
         return State(pair, out.name, into.name, into, memory, buffers)
@@ -181,12 +181,12 @@ class BoundLoop(LoopMode):
 
     def _first_slot(self, state: State, array: Array) -> Slot | None:
         """One of them; None where a link gives it where it is."""
-        handed = self._links.taken.get(state.name_in)
-        if handed is not None and handed.value is not None:
+        linked = self._links.taken.get(state.name_in)
+        if linked is not None and linked.value is not None:
             return None
-        array = array if handed is None else handed.array
+        array = array if linked is None else linked.array
         value = state.buffers[0] if state.buffers else self._value(state.spec, array.shape, state.memory)
-        return Slot(state.spec, array, value, state.memory, stays=False)
+        return Slot(state.spec, array, value, state.memory, is_in_place=False)
 
     def _final_slots(self) -> list[Slot]:
         """What its last step leaves for others; of a loop alone nothing."""
@@ -199,7 +199,7 @@ class BoundLoop(LoopMode):
                 own, memory = bool(state.buffers), state.memory
                 value = self._next_value(state, end) if own else memory.allocate(state.spec, last.shape)
                 spec = state.spec._replace(name=name)
-                self._ends[number] = Slot(spec, np.empty_like(last), value, memory, stays=False)
+                self._ends[number] = Slot(spec, np.empty_like(last), value, memory, is_in_place=False)
         is_read = {number: self._is_read(slot.spec.name, end) for number, slot in self._ends.items()}
         return [slot for number, slot in self._ends.items() if is_read[number] and slot.array.size]
 
@@ -213,13 +213,13 @@ class BoundLoop(LoopMode):
     def take(self) -> None:
         """Copy what links give and is not taken where it is."""
         if self._take is None:
-            self._take = self._up(self._taken_slots())
+            self._take = self._copy_in(self._taken_slots())
         self._take()
 
     def _first_value(self, state: State, array: Array) -> Any:
-        handed = self._links.taken.get(state.name_in)
-        if handed is not None and handed.value is not None:
-            return handed.value
+        linked = self._links.taken.get(state.name_in)
+        if linked is not None and linked.value is not None:
+            return linked.value
         if array.size:
             return self._value(state.spec, array.shape, state.memory)
         return host_value(state.spec, array)  # empty: there is nothing that would have to be on the device
@@ -245,31 +245,31 @@ class BoundLoop(LoopMode):
         if self.sync.kind == READBACK and not self._is_read_back(read):
             by_token = self.sync.proof is not None and self.sync.proof.is_token_ordered
             wait = self._single.read_token if by_token else partial(self._read_back, number)
-        return self._up(moved), back if wait is None else then(wait, back)
+        return self._copy_in(moved), back if wait is None else call_and_wait(wait, back)
 
     def _is_read_back(self, slots: Sequence[Slot]) -> bool:
         """Whether reading outputs waits for the run: a copy from the device does."""
-        return not all(slot.stays for slot in slots)
+        return not all(slot.is_in_place for slot in slots)
 
     def _read_back(self, number: int) -> None:
         """Copy what a step gave from the device, as a wait for it."""
-        download(apart(self._outs[number]))()
+        copy_to_host(with_own_arrays(self._outs[number]))()
         self.state(number)
 
-    def _up(self, slots: Sequence[Slot]) -> Copy:
-        return upload(slots)
+    def _copy_in(self, slots: Sequence[Slot]) -> Copy:
+        return copy_to_device(slots)
 
-    def _down(self, slots: Sequence[Slot]) -> Copy:
-        return download(slots)
+    def _copy_out(self, slots: Sequence[Slot]) -> Copy:
+        return copy_to_host(slots)
 
-    def _in_turns(self, number: int) -> Copy:
+    def _fixed_step(self, number: int) -> Copy:
         """A step whose tensors all have fixed places: its binding is made once, for all steps that have the same."""
         slots = (*self._ins[number], *self._outs[number])
         states = (id(self._state_value(state, number)) for state in self._states)
         shapes = (*self._loop.shapes[number], *self._loop.shapes[number + 1])
-        key = (*states, *shapes, *(id(slot.array if slot.stays else slot.value) for slot in slots))
+        key = (*states, *shapes, *(id(slot.array if slot.is_in_place else slot.value) for slot in slots))
         if key not in self._bindings:
-            binding = self._bindings[key] = bind(self._model.session, self._ins[number])
+            binding = self._bindings[key] = make_binding(self._model.session, self._ins[number])
             for state in self._states:
                 binding.bind_ortvalue_input(state.name_in, self._state_value(state, number))
             for bind_output in self._outputs_of(binding, number):
@@ -281,8 +281,8 @@ class BoundLoop(LoopMode):
 
     def _state_value(self, state: State, number: int) -> Any:
         """What a step has for the input of a state of fixed shape."""
-        handed = None if number else self._links.taken.get(state.name_in)
-        return state.buffers[number % 2] if handed is None or handed.value is None else handed.value
+        linked = None if number else self._links.taken.get(state.name_in)
+        return state.buffers[number % 2] if linked is None or linked.value is None else linked.value
 
     def _next_value(self, state: State, number: int) -> Any:
         return state.buffers[(number + 1) % 2]
@@ -294,7 +294,7 @@ class BoundLoop(LoopMode):
         calls: list[Copy] = []
         for name in self._model.output_names:
             if (slot := slots.get(name)) is not None:
-                plainly = partial(self._bind_output, binding, name, slot.spec, slot.value, slot.stays)
+                plainly = partial(self._bind_output, binding, name, slot.spec, slot.value, slot.is_in_place)
                 calls += self.unshaped.bind(binding, [slot]) or [plainly]
                 continue
             place, state = states[name]
@@ -307,7 +307,7 @@ class BoundLoop(LoopMode):
     def _bind_output(self, binding: Any, name: str, spec: TensorSpec, value: Any, stays: bool = False) -> None:
         binding.bind_ortvalue_output(name, value)
 
-    def _growing(self, number: int) -> Copy:
+    def _growing_step(self, number: int) -> Copy:
         """A step of a loop whose state grows, at least some of it: what another step left is bound anew."""
         binding, native = self._binding, self._binding._iobinding
         ins = [(slot.spec.name, slot.value._get_c_value()) for slot in self._ins[number]]
@@ -317,10 +317,10 @@ class BoundLoop(LoopMode):
         ]
         bind_outputs = self._outputs_of(binding, number)
         before, behind = self._copies(number, binding.synchronize_outputs)
-        run, options, held = self._model.session.run_with_iobinding, self._options, self._grown
+        run, options, states = self._model.session.run_with_iobinding, self._options, self._grown
         bind = native.bind_ortvalue_input
         places = [(place, state.pair.out) for place, state in grown]
-        found_by_ort, allocated = self.left_to_ort, self._allocated
+        found_by_ort, allocated = self.is_left_to_ort, self._allocated
 
         def step() -> None:
             for name, value in ins:
@@ -328,7 +328,7 @@ class BoundLoop(LoopMode):
             for name, value in fixed:
                 bind(name, value)
             for place, state in grown:
-                bind(state.name_in, held[place])
+                bind(state.name_in, states[place])
             for bind_output in bind_outputs:
                 bind_output()
             before()
@@ -336,10 +336,10 @@ class BoundLoop(LoopMode):
             if found_by_ort:
                 found = native.get_outputs()
                 for place, out in places:
-                    held[place] = found[out]
+                    states[place] = found[out]
             else:
                 for place, _ in places:
-                    held[place] = allocated[place][1]._get_c_value()
+                    states[place] = allocated[place][1]._get_c_value()
             behind()
 
         return step
@@ -348,7 +348,7 @@ class BoundLoop(LoopMode):
         """The output of a state that grows, in memory of its own."""
         if number == self._loop.count - 1 and place in self._ends:  # where others look for it
             self._bind_grown_into(state, place, self._ends[place].value)
-        elif self.left_to_ort:
+        elif self.is_left_to_ort:
             self._binding._iobinding.bind_output(state.name_out, state.memory.ort_device())
         else:
             value = state.memory.allocate(state.spec, self._loop.shapes[number + 1][place])
@@ -364,7 +364,7 @@ class BoundLoop(LoopMode):
         """Whether ONNX Runtime can allocate a state that grows: a step is tried."""
         self.begin()
         try:
-            self._growing(0)()
+            self._growing_step(0)()
         except RuntimeError as error:
             if NO_ALLOCATOR not in str(error):
                 raise
@@ -378,8 +378,8 @@ class BoundLoop(LoopMode):
         for place, state in enumerate(self._states):
             shape = self._loop.shapes[number + 1][place]
             value = state.buffers[(number + 1) % 2] if state.buffers else ort.OrtValue(self._grown[place])
-            slots.append(Slot(state.spec, np.empty(shape, state.spec.dtype), value, state.memory, stays=False))
-        download([slot for slot in slots if slot.array.size])()
+            slots.append(Slot(state.spec, np.empty(shape, state.spec.dtype), value, state.memory, is_in_place=False))
+        copy_to_host([slot for slot in slots if slot.array.size])()
         found = {place: slot.array for place, slot in enumerate(slots)}
         if number == self._loop.count - 1:
             found |= {place: slot.array for place, slot in self._ends.items() if slot in self._finals}
@@ -387,20 +387,21 @@ class BoundLoop(LoopMode):
 
     def end(self, out: int) -> Slot:
         """Where the last step leaves an output, by its place in the model."""
-        number = self._loop.state_of(out)
+        number = self._loop.state_of_output(out)
         return self._outs[-1][self._free.index(out)] if number is None else self._ends[number]
 
-    def handed(self, out: int, stays: bool) -> Handed:
+    def link_value(self, out: int, stays: bool) -> LinkedValue:
         """What links give of an output."""
         slot = self.end(out)
         if stays:
-            return Handed(slot.value, slot.array)
+            return LinkedValue(slot.value, slot.array)
         is_seen = is_on_host(slot) and not slot.spec.is_packed  # the host can read what is bound where it is
-        return Handed(None, host_view(slot.spec, slot.value) if is_seen else slot.array)
+        return LinkedValue(None, host_view(slot.spec, slot.value) if is_seen else slot.array)
 
-    def left_by(self, number: int) -> list[Array | None]:
+    def step_outputs(self, number: int) -> list[Array | None]:
         last = number == self._loop.count - 1
-        kept = [slot for slot in self._outs[number] if not self._is_read(slot.spec.name, number) and not slot.is_seen]
+        slots = [slot for slot in self._outs[number] if not self._is_read(slot.spec.name, number)]
+        kept = [slot for slot in slots if not slot.is_written_in_place]
         if kept and last:
             self.unshaped.copy(kept)()
         return [slot.array if slot not in kept or last else None for slot in self._outs[number]]
@@ -422,29 +423,30 @@ class BoundLoop(LoopMode):
         for state, last in zip(self._states, self._loop.last, strict=True):
             if state.buffers:
                 poisoned = output_arrays.poison(last)
-                upload([Slot(state.spec, poisoned, value, state.memory, stays=False) for value in state.buffers])()
+                slots = [Slot(state.spec, poisoned, value, state.memory, is_in_place=False) for value in state.buffers]
+                copy_to_device(slots)()
         for number, slot in self._ends.items():
             if slot.array.size:
                 overwrite([slot], [output_arrays.poison(self._loop.last[number])])
 
-    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
-        return self._single.bound()
+    def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
+        return self._single.bound_tensors()
 
-    def _bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
+    def _count_step_bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
         there = [copied_bytes([slot for slot in step if self._is_moved(slot.spec.name)]) for step in self._ins]
         back = [
             copied_bytes([slot for slot in step if self._is_read(slot.spec.name, number)])
             for number, step in enumerate(self._outs)
         ]
-        return self._crossing(), (there, back)
+        return self._count_crossing(), (there, back)
 
-    def _crossing(self) -> tuple[list[int], list[int]]:
+    def _count_crossing(self) -> tuple[list[int], list[int]]:
         """By step, the bytes of states that the session gives on the host and takes on the device, and the other way round:
         ONNX Runtime copies these in every run."""
         found: tuple[list[int], list[int]] = ([0] * self._loop.count, [0] * self._loop.count)
         ins, outs = self._model.places.inputs, self._model.places.outputs
         for place, state in enumerate(self._states):
-            on_host = outs[state.pair.out].stays, ins[state.pair.into].stays
+            on_host = outs[state.pair.out].is_host_only, ins[state.pair.into].is_host_only
             if on_host[0] != on_host[1]:
                 for number, shapes in enumerate(self._loop.shapes[1:]):
                     found[on_host.index(True)][number] += state.spec.nbytes(shapes[place])
@@ -452,7 +454,7 @@ class BoundLoop(LoopMode):
 
     def _first_bytes(self) -> int:
         ins = zip(self._model.inputs, self._model.places.inputs, strict=True)
-        stay = {spec.name for spec, place in ins if place.stays}
+        stay = {spec.name for spec, place in ins if place.is_host_only}
         return copied_bytes([slot for slot in self._first_slots() if slot.spec.name not in stay])
 
     # What a link would cost through the host
@@ -460,14 +462,14 @@ class BoundLoop(LoopMode):
     def copy_out(self, out: int) -> Copy | None:
         """The copy of an output to the host; None where it is there."""
         slot = self.end(out)
-        return None if is_on_host(slot) else download(apart([slot]))
+        return None if is_on_host(slot) else copy_to_host(with_own_arrays([slot]))
 
     def copy_in(self, into: int) -> Copy | None:
         """The copy of an input to the device, synced; None where it is read on the host. What it copies is what is there."""
         spec, place = self._model.inputs[into], self._model.places.inputs[into]
         if place.on_host:
             return None
-        number = self._loop.state_in(into)
+        number = self._loop.state_of_input(into)
         if number is not None:
             state = self._states[number]
             array = self._loop.first[number]
@@ -476,8 +478,9 @@ class BoundLoop(LoopMode):
             slot = next(slot for slot in self._ins[0] if slot.spec.name == spec.name)
             array, value = self._loop.feeds[0][spec.name], slot.value
         memory = self._single.memory_for(spec, place)
-        return self._single.until_there(upload([Slot(spec, np.asarray(array, order="C"), value, memory, stays=False)]))
+        slot = Slot(spec, np.asarray(array, order="C"), value, memory, is_in_place=False)
+        return self._single.with_upload_sync(copy_to_device([slot]))
 
 
 def is_on_host(slot: Slot) -> bool:
-    return slot.stays or slot.memory.kind == "host"
+    return slot.is_in_place or slot.memory.kind == "host"

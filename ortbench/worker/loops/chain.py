@@ -26,7 +26,7 @@ from ortbench.worker.loops import data as loops
 from ortbench.worker.loops.base import LoopMode, PartsMode
 from ortbench.worker.loops.bound import BoundLoop, Links
 from ortbench.worker.loops.data import LoopData
-from ortbench.worker.loops.modes import CpuLoop, ResidentLoop, Taken
+from ortbench.worker.loops.modes import CpuLoop, LinkedInput, ResidentLoop
 from ortbench.worker.modes.base import Mode, Proof, Step
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import Sync
@@ -55,7 +55,7 @@ class OpenStage:
 
     def last(self, out: int) -> Array:
         """What the last step of the plain run gave for an output."""
-        number = self.loop.state_of(out)
+        number = self.loop.state_of_output(out)
         if number is not None:
             return self.loop.last[number]
         held = {pair.out for pair in self.loop.pairs}
@@ -65,7 +65,7 @@ class OpenStage:
 
     def place_of_output(self, out: int) -> Place:
         """Where its last step leaves an output: a state where its input is."""
-        number, places = self.loop.state_of(out), self.model.places
+        number, places = self.loop.state_of_output(out), self.model.places
         return places.outputs[out] if number is None else places.inputs[self.loop.pairs[number].into]
 
 
@@ -178,7 +178,7 @@ def _joints(link: Link, source: OpenStage, target: OpenStage) -> Iterator[Joint]
         joint = Joint(link, source, outputs.index(out), target, inputs.index(into))
         one, other = joint.given, joint.taken
         if one.type != other.type or not _may_fit(one.shape, other.shape):
-            what = f"{joint.from_} is {loops.form(one)}, and {joint.to} is {loops.form(other)}"
+            what = f"{joint.from_} is {loops.describe_type(one)}, and {joint.to} is {loops.describe_type(other)}"
             raise BadInput(f"{link.where['to']}: does not fit: {what}")
         yield joint
 
@@ -207,7 +207,7 @@ def run(stage: OpenStage, joints: Sequence[Joint]) -> None:
         steps = asked.steps
         if (twice := next((name for name in steps.resident if name in linked), None)) is not None:
             raise BadInput(f"--resident {twice}: a link gives it", "--resident")
-        stage.loop = loops.make(asked.model, stage.model, asked.inputs, steps, linked, states_kept=True)
+        stage.loop = loops.make_loop_data(asked.model, stage.model, asked.inputs, steps, linked, states_kept=True)
 
 
 def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> protocol.OutputComparison | None:
@@ -296,10 +296,10 @@ class ChainMode(PartsMode):
     def syncs(self) -> dict[str, Sync]:
         return {f"stage {name}": stage.sync for name, stage in zip(self.part_names, self._stages, strict=True)}
 
-    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
+    def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         found: tuple[list[BoundTensor], list[BoundTensor]] = ([], [])
         for name, stage in zip(self.part_names, self._stages, strict=True):
-            for side, bound in zip(found, stage.bound(), strict=True):
+            for side, bound in zip(found, stage.bound_tensors(), strict=True):
                 side += [BoundTensor(f"{name}.{it.name}", it.memory, it.why or _WANTED, it.usual) for it in bound]
         return found
 
@@ -330,7 +330,7 @@ class ChainMode(PartsMode):
         copied: list[StageBytes] = [{"bytes_h2d": it.bytes_in, "bytes_d2h": it.bytes_out} for it in self._stages]
         return {"chain": copied}
 
-    def times_alone(self, repeats: int) -> dict[str, Any]:
+    def time_separately(self, repeats: int) -> dict[str, Any]:
         """What the copies of each link take, where its values are on a device."""
         found: list[LinkTimes] = []
         by_stage = dict(zip((id(it) for it in self._chain.stages), self._stages, strict=True))
@@ -381,7 +381,7 @@ def cpu_stage(stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode]) -
     for joint in data.taken_by(stage):
         source = made[id(joint.source)]
         assert isinstance(source, CpuLoop)
-        taken.append(Taken(joint.into, source, joint.out))
+        taken.append(LinkedInput(joint.into, source, joint.out))
     return CpuLoop(stage.model, stage.loop, taken)
 
 
@@ -392,7 +392,7 @@ def bound_stage(stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode])
     for joint in data.taken_by(stage):
         source = made[id(joint.source)]
         assert isinstance(source, BoundLoop)
-        taken[joint.taken.name] = source.handed(joint.out, stays=joint.why_copied() is None)
+        taken[joint.taken.name] = source.link_value(joint.out, stays=joint.why_copied() is None)
     given = data.collect_values(stage)
     crossing = [joint for joint in given if joint.why_copied() is not None]
     read = {it.given.name for it in crossing if it.given.is_packed or not it.places()[0].on_host}

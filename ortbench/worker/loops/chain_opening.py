@@ -147,7 +147,7 @@ def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> sch
 def _link(joint: Joint) -> schema.ChainLink:
     out, into = joint.places()
     why = joint.why_copied()
-    is_state = joint.target.loop.state_in(joint.into) is not None
+    is_state = joint.target.loop.state_of_input(joint.into) is not None
     return {
         "from": str(joint.from_),
         "to": str(joint.to),

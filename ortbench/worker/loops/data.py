@@ -19,7 +19,7 @@ from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import files
 from ortbench.worker.loops import generation
-from ortbench.worker.loops.step_inputs import WAYS_OUT, Pair, PromptedInputs, Shape, StepInputs, named
+from ortbench.worker.loops.step_inputs import WAYS_OUT, Pair, PromptedInputs, Shape, StepInputs, name_states
 from ortbench.worker.session.first_run import (
     Data,
     check_specs,
@@ -54,7 +54,7 @@ class LoopData:
         return self.single.first_inference_ns
 
     @property
-    def held(self) -> set[int]:
+    def state_outputs(self) -> set[int]:
         """The outputs that are state, by their places in the model."""
         return {pair.out for pair in self.pairs}
 
@@ -64,24 +64,25 @@ class LoopData:
 
     def reference_feeds(self, number: int) -> dict[str, Array]:
         """What the plain loop had in a step: where it generates, the tokens that it fed."""
-        told, feeds = self.generated, self.feeds[number]
-        if told is None or number == 0:
+        generated, feeds = self.generated, self.feeds[number]
+        if generated is None or number == 0:
             return feeds
-        return {**feeds, told.roles.ids.name: told.fed(number - 1).astype(told.next_ids.dtype).reshape(-1, 1)}
+        ids = generated.fed(number - 1).astype(generated.next_ids.dtype).reshape(-1, 1)
+        return {**feeds, generated.roles.ids.name: ids}
 
-    def state_of(self, out: int) -> int | None:
+    def state_of_output(self, out: int) -> int | None:
         """The number of the state that an output is; None for one that is none."""
         return next((number for number, pair in enumerate(self.pairs) if pair.out == out), None)
 
-    def state_in(self, into: int) -> int | None:
+    def state_of_input(self, into: int) -> int | None:
         """The number of the state that an input is; None for one that is none."""
         return next((number for number, pair in enumerate(self.pairs) if pair.into == into), None)
 
-    def grows(self, number: int) -> bool:
+    def is_growing(self, number: int) -> bool:
         return any(shapes[number] != self.shapes[0][number] for shapes in self.shapes)
 
 
-def make(
+def make_loop_data(
     path: str,
     model: Model,
     request: Inputs,
@@ -93,8 +94,8 @@ def make(
     `BenchmarkFailed`: a step fails, or its outputs are not the expected ones; `Unsupported`: inputs or outputs that
     cannot be held."""
     check_specs((*model.inputs, *model.outputs))
-    generated = None if steps.decoder is None else _generation(path, model, request, steps)
-    pairs = _pairs(model, steps if generated is None else replace(steps, feedback=generated.feedback))
+    generated = None if steps.decoder is None else _begin_generation(path, model, request, steps)
+    pairs = _find_pairs(model, steps if generated is None else replace(steps, feedback=generated.feedback))
     _check_names(model, pairs, steps, states_kept)
     if generated is None:
         made = StepInputs(path, model, request, steps, pairs, linked or {})
@@ -102,25 +103,25 @@ def make(
     else:
         made = _first_that_runs(path, model, request, steps, pairs, generated)
         made.fill(pairs)
-    held = {pair.out for pair in pairs}
+    state_outputs = {pair.out for pair in pairs}
     feeds, outputs, shapes = [], [], []
-    state, kept, took = made.first, 0, made.first_ns if generated is None else generated.first_ns
+    state, kept, first_ns = made.first, 0, made.first_ns if generated is None else generated.first_ns
     singles: list[Data] = []  # of the first two steps and the last one
     unshaped: dict[str, str] = {}
-    expected = _expected(model, request, steps.count)
+    expected = _load_expected(model, request, steps.count)
     beside: list[tuple[str, Array, Array]] = []  # what is expected: its name, what there is, and what there should be
     for number in range(steps.count):
         _check_state(model, pairs, state, number)
         shapes.append([array.shape for array in state])
-        arrays = {**made.of_step(number, state), **named(model, pairs, state)}
+        arrays = {**made.make_step(number, state), **name_states(model, pairs, state)}
         which = f"step {number + 1} of {steps.count}: "
         try:
-            found, now = run_timed(model, arrays, request, WAYS_OUT, made.guessed, which)
+            found, took_ns = run_timed(model, arrays, request, WAYS_OUT, made.guessed, which)
         except BadInput as error:
             raise (
                 BadInput(f"{error}; --generate {number} ends before that step") if generated and number else error
             ) from None
-        took = took or now
+        first_ns = first_ns or took_ns
         feeds.append({name: array for name, array in arrays.items() if name in made.others})
         for place, spec in enumerate(model.outputs):
             if (number, place) in expected:
@@ -129,18 +130,18 @@ def make(
             ids = {name: array.copy() for name, array in arrays.items() if name == generated.roles.ids.name}
             arrays = {**arrays, **ids}
             generated.take(number, found, request.rtol, request.atol)
-            outputs.append([form_of(array) for it, array in enumerate(found) if it not in held])
+            outputs.append([make_placeholder(array) for it, array in enumerate(found) if it not in state_outputs])
         else:
-            outputs.append([array for it, array in enumerate(found) if it not in held])
+            outputs.append([array for it, array in enumerate(found) if it not in state_outputs])
             kept += sum(array.nbytes for array in outputs[-1])
         if kept > _MOST_BYTES:
             raise BadInput(
                 f"--steps {steps.count}: the outputs of {number + 1} steps take {kept / 1e9:.1f} GB; fewer steps, please"
             )
         if not number:
-            state_names = [model.outputs[place].name for place in held]
+            state_names = [model.outputs[place].name for place in state_outputs]
             unshaped = find_unshaped(path, model, arrays, made.ranges, found, state_names)
-        singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, unshaped=unshaped)]
+        singles[2:] = [Data(arrays, found, made.guessed, made.ranges, first_ns, unshaped=unshaped)]
         state = [found[pair.out] for pair in pairs]
     shapes.append([array.shape for array in state])
     _check_elements(model, pairs, shapes)
@@ -148,7 +149,7 @@ def make(
     if beside:
         singles[-1].expected = compare_with_expected(beside, request, [model], path)
         if singles[-1].expected["differs"] is None and generated is None:
-            kept_places = [it for it in range(len(model.outputs)) if it not in held]
+            kept_places = [it for it in range(len(model.outputs)) if it not in state_outputs]
             outputs = [
                 [expected.get((number, it), array) for it, array in zip(kept_places, of_step, strict=True)]
                 for number, of_step in enumerate(outputs)
@@ -157,12 +158,12 @@ def make(
     return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, generated)
 
 
-def form_of(array: Array) -> Array:
+def make_placeholder(array: Array) -> Array:
     """An array of the same shape and dtype that takes no memory."""
     return np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
-def _generation(path: str, model: Model, request: Inputs, steps: Steps) -> generation.Generated:
+def _begin_generation(path: str, model: Model, request: Inputs, steps: Steps) -> generation.Generated:
     """A generation before its first step; what it feeds back is what was asked for, else what the folder or the names say."""
     assert steps.decoder is not None
     if steps.feedback:
@@ -175,52 +176,53 @@ def _generation(path: str, model: Model, request: Inputs, steps: Steps) -> gener
 
 
 def _first_that_runs(
-    path: str, model: Model, request: Inputs, steps: Steps, pairs: list[Pair], told: generation.Generated
+    path: str, model: Model, request: Inputs, steps: Steps, pairs: list[Pair], generated: generation.Generated
 ) -> PromptedInputs:
     """The inputs with a cache of fixed length, where that is wanted and the model takes it, else with one that grows."""
     assert steps.decoder is not None
     if steps.decoder.shared:
-        made = PromptedInputs(path, model, request, steps, pairs, told, told.depth(steps.count + 1))
-        told.fixed = model.known_outputs is not None or _keeps_its_shape(model, pairs, made, told)
-        if told.fixed:
+        made = PromptedInputs(path, model, request, steps, pairs, generated, generated.depth(steps.count + 1))
+        generated.fixed = model.known_outputs is not None or _keeps_its_shape(model, pairs, made, generated)
+        if generated.fixed:
             return made
-    cache = told.context if model.known_outputs is not None else 0
-    return PromptedInputs(path, model, request, steps, pairs, told, cache)
+    cache = generated.context if model.known_outputs is not None else 0
+    return PromptedInputs(path, model, request, steps, pairs, generated, cache)
 
 
-def _keeps_its_shape(model: Model, pairs: list[Pair], made: PromptedInputs, told: generation.Generated) -> bool:
+def _keeps_its_shape(model: Model, pairs: list[Pair], made: PromptedInputs, generated: generation.Generated) -> bool:
     """Whether a model gives a cache of fixed length back as long as it was."""
-    begun = time.perf_counter_ns()
+    start = time.perf_counter_ns()
     try:
-        found = run_once(model, {**made.of_step(0, made.first), **named(model, pairs, made.first)})
+        found = run_once(model, {**made.make_step(0, made.first), **name_states(model, pairs, made.first)})
     except Exception:  # a model that adds to its cache may refuse a mask that is shorter
         return False
-    told.first_ns = time.perf_counter_ns() - begun
+    generated.first_ns = time.perf_counter_ns() - start
     return all(found[pair.out].shape == array.shape for pair, array in zip(pairs, made.first, strict=True))
 
 
-def _pairs(model: Model, steps: Steps) -> list[Pair]:
+def _find_pairs(model: Model, steps: Steps) -> list[Pair]:
     """The pairs of outputs and inputs that patterns stand for. Raises `BadInput`: they match nothing, or what cannot be
     fed back."""
     outputs, inputs = ([spec.name for spec in specs] for specs in (model.outputs, model.inputs))
     found = []
     for out, into in matched(steps.feedback, outputs, inputs):
         pair = Pair(outputs.index(out), inputs.index(into))
-        one, other = model.outputs[pair.out], model.inputs[pair.into]
+        source, target = model.outputs[pair.out], model.inputs[pair.into]
         if out in inputs:
             raise BadInput(
                 f"--feedback {out}={into}: {out} is an input that the model passes through; feed back another output",
                 "--feedback",
             )
-        if one.type != other.type or (one.shape and other.shape and len(one.shape) != len(other.shape)):
-            alike = [spec.name for spec in model.inputs if spec.type == one.type and len(spec.shape) == len(one.shape)]
-            what = f"is {form(one)}, and the input {form(other)}{nearest(into, alike)}"
+        ranks = {len(spec.shape) for spec in (source, target) if spec.shape}
+        if source.type != target.type or len(ranks) > 1:
+            alike = [it.name for it in model.inputs if it.type == source.type and len(it.shape) == len(source.shape)]
+            what = f"is {describe_type(source)}, and the input {describe_type(target)}{nearest(into, alike)}"
             raise BadInput(f"--feedback {out}={into}: the output {what}", "--feedback")
         found.append(pair)
     return found
 
 
-def form(spec: TensorSpec) -> str:
+def describe_type(spec: TensorSpec) -> str:
     """The type and shape of an input or output, for messages."""
     return f"{spec.type} [{', '.join(map(str, spec.dims))}]"
 
@@ -229,12 +231,12 @@ def _check_names(model: Model, pairs: Sequence[Pair], steps: Steps, states_kept:
     """Raises `BadInput`: an option names what the model has not, or what is a state."""
     state_in = {model.inputs[pair.into].name for pair in pairs}
     state_out = set() if states_kept else {model.outputs[pair.out].name for pair in pairs}
-    sides = (
+    options = (
         ("--fill", steps.fill, [spec.name for spec in model.inputs], state_in, "input"),
         ("--resident", steps.resident, [spec.name for spec in model.inputs], state_in, "input"),
         ("--keep", steps.keep, [spec.name for spec in model.outputs], state_out, "output"),
     )
-    for option, names, known, state, what in sides:
+    for option, names, known, state, what in options:
         for name in names:
             if name not in known:
                 raise BadInput(f"{option} {name}: the model has no such {what}{nearest(name, known)}", option)
@@ -255,9 +257,9 @@ def _check_elements(model: Model, pairs: Sequence[Pair], shapes: Sequence[Sequen
             dim for axis, dim in enumerate(spec.dims) if isinstance(dim, str) and not any(it[axis] for it in found)
         ]
         if empty:
-            said = f"the state {spec.name} ({'x'.join(map(str, found[0]))}) has no elements in any step"
+            message = f"the state {spec.name} ({'x'.join(map(str, found[0]))}) has no elements in any step"
             where = f"--feedback {model.outputs[pair.out].name}={spec.name}"
-            raise BadInput(f"{where}: {said}; give a size: --dim {empty[0]}=N", "--feedback")
+            raise BadInput(f"{where}: {message}; give a size: --dim {empty[0]}=N", "--feedback")
 
 
 def _check_resident(feeds: Sequence[Mapping[str, Array]], steps: Steps) -> None:
@@ -278,11 +280,11 @@ def _check_state(model: Model, pairs: Sequence[Pair], state: Sequence[Array], nu
             and all(not isinstance(dim, int) or dim == size for dim, size in zip(spec.shape, array.shape, strict=True))
         )
         if not fits:
-            what = f"step {number} gives {list(array.shape)}, and the model takes {form(spec)}"
+            what = f"step {number} gives {list(array.shape)}, and the model takes {describe_type(spec)}"
             raise BadInput(f"--feedback {model.outputs[pair.out].name}={spec.name}: {what}", "--feedback")
 
 
-def _expected(model: Model, request: Inputs, count: int) -> dict[tuple[int, int], Array]:
+def _load_expected(model: Model, request: Inputs, count: int) -> dict[tuple[int, int], Array]:
     """Expected outputs by step and place: what the plain loop must give, and which then take its place."""
     if request.expect is None or model.known_outputs is not None:  # known in shape alone
         return {}
@@ -298,7 +300,7 @@ def lockstep(model: Model, data: LoopData) -> Iterator[list[Array]]:
     """The outputs of one step of the plain loop after the other, state included, in the model's order."""
     state = data.first
     for number in range(data.count):
-        found = run_once(model, {**data.reference_feeds(number), **named(model, data.pairs, state)})
+        found = run_once(model, {**data.reference_feeds(number), **name_states(model, data.pairs, state)})
         state = [found[pair.out] for pair in data.pairs]
         yield found
 

@@ -17,7 +17,7 @@ from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.loops.data import LoopData
 from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.make import CpuMode, HostAccessibleMode, ResidentMode, arrays_of, bind_as_own
+from ortbench.worker.modes.make import CpuMode, HostAccessibleMode, ResidentMode, bind_as_device_memory, describe_arrays
 from ortbench.worker.modes.slots import Slot
 from ortbench.worker.proofs.sync import Sync
 from ortbench.worker.session.first_run import to_arrays
@@ -32,20 +32,20 @@ class CpuLoop(LoopMode):
     name = CPU
     sync: Sync = CpuMode.sync
 
-    def __init__(self, model: Model, loop: LoopData, taken: Sequence[Taken] = ()) -> None:
+    def __init__(self, model: Model, loop: LoopData, taken: Sequence[LinkedInput] = ()) -> None:
         super().__init__(model, loop)
         self._taken = taken
         self._native = all(spec.is_native for spec in (*model.inputs, *model.outputs))
         self._owners: list[Any] = []  # of what ONNX Runtime is given in another form than numpy's
         self._holds: list[Any] = []  # the same of what links give
         names = [model.inputs[pair.into].name for pair in loop.pairs]
-        self._first = [self._given(pair.into, array) for pair, array in zip(loop.pairs, loop.first, strict=True)]
+        self._first = [self._make_feed(pair.into, array) for pair, array in zip(loop.pairs, loop.first, strict=True)]
         self._state: list[Any] = self._first
         self._got: list[Any] = [None] * loop.count
         linked = {it.into for it in taken}  # a link that gives nothing must fail, not find what the plain run had
         self._feeds: list[dict[str, Any]] = [
             {
-                spec.name: self._given(place, step[spec.name])
+                spec.name: self._make_feed(place, step[spec.name])
                 for place, spec in enumerate(model.inputs)
                 if spec.name in step and place not in linked
             }
@@ -55,7 +55,7 @@ class CpuLoop(LoopMode):
         self._calls = self._with_choice(steps)
         self._count()
 
-    def _given(self, place: int, array: Array) -> Any:
+    def _make_feed(self, place: int, array: Array) -> Any:
         if self._native:
             return array
         value = host_value(self._model.inputs[place], array)
@@ -76,28 +76,28 @@ class CpuLoop(LoopMode):
         else:
             found = model.session.run_with_ort_values(model.output_names, given, model.plain_options)
         self._state = [found[pair.out] for pair in self._loop.pairs]
-        self._got[number] = [None if place in self._held else array for place, array in enumerate(found)]
+        self._got[number] = [None if place in self._state_outputs else array for place, array in enumerate(found)]
         if self._chosen is not None and number:
             self._got[number - 1] = None  # those of a long one would not fit
 
     def state(self, number: int) -> list[Array]:
-        left: list[Any] = [None] * len(self._model.outputs)
+        values: list[Any] = [None] * len(self._model.outputs)
         for pair, value in zip(self._loop.pairs, self._state, strict=True):
-            left[pair.out] = value
-        found = to_arrays(self._model, left)
+            values[pair.out] = value
+        found = to_arrays(self._model, values)
         return [found[pair.out] for pair in self._loop.pairs]
 
-    def left_by(self, number: int) -> list[Array | None]:
+    def step_outputs(self, number: int) -> list[Array | None]:
         found = to_arrays(self._model, self._got[number])
         return [found[place] for place in self._free]
 
     def logits(self, number: int) -> Array:
-        told, got = self._loop.generated, self._got[number]
-        assert told is not None
+        generated, got = self._loop.generated, self._got[number]
+        assert generated is not None
         if self._native:
-            found: Array = got[told.out]
+            found: Array = got[generated.out]
             return found
-        return host_array(told.roles.logits, got[told.out])
+        return host_array(generated.roles.logits, got[generated.out])
 
     def read_logits(self) -> Copy | None:
         return None
@@ -105,8 +105,8 @@ class CpuLoop(LoopMode):
     def poison(self) -> None:
         """Nothing to do: every run makes new arrays."""
 
-    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
-        return arrays_of(self._model)
+    def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
+        return describe_arrays(self._model)
 
     def _count(self) -> None:
         model, loop = self._model, self._loop
@@ -135,36 +135,36 @@ class CpuLoop(LoopMode):
     def take(self) -> None:
         """Take what links give."""
         self._holds.clear()
-        for it in self._taken:
-            value = self._as_own(it)
-            number = self._loop.state_in(it.into)
-            name = self._model.inputs[it.into].name
+        for linked in self._taken:
+            value = self._convert_linked(linked)
+            number = self._loop.state_of_input(linked.into)
+            name = self._model.inputs[linked.into].name
             if number is not None:
                 self._state[number] = value
                 continue
             for feed in self._feeds:
                 feed[name] = value
 
-    def given(self, out: int) -> Any:
+    def last_output(self, out: int) -> Any:
         """What the last step gave for an output, as ONNX Runtime gave it."""
-        number = self._loop.state_of(out)
+        number = self._loop.state_of_output(out)
         return self._got[-1][out] if number is None else self._state[number]
 
-    def _as_own(self, taken: Taken) -> Any:
+    def _convert_linked(self, taken: LinkedInput) -> Any:
         """What another stage gave, as this one's runs take it: numpy's arrays, or where it has other types OrtValues."""
-        value = taken.source.given(taken.out)
+        value = taken.source.last_output(taken.out)
         is_array = isinstance(value, (np.ndarray, np.generic))
         if self._native:
             return value if is_array else host_array(taken.source._model.outputs[taken.out], value)
         if not is_array:
             return value
         array = np.asarray(value, order="C")
-        held = host_value(self._model.inputs[taken.into], array)
-        self._holds.append((held, array))
-        return held
+        linked = host_value(self._model.inputs[taken.into], array)
+        self._holds.append((linked, array))
+        return linked
 
 
-class Taken(NamedTuple):
+class LinkedInput(NamedTuple):
     """What a stage takes of another one: its own input, that stage, and the output, by their places in the models."""
 
     into: int
@@ -186,7 +186,7 @@ class SharedLoop(ResidentLoop):
     one_buffer = True
 
     def __init__(self, model: Model, loop: LoopData, steps: Steps, *links: Any) -> None:
-        grown = [number for number in range(len(loop.pairs)) if loop.grows(number)]
+        grown = [number for number in range(len(loop.pairs)) if loop.is_growing(number)]
         if grown:
             name = model.outputs[loop.pairs[grown[0]].out].name
             raise Unsupported(f"the state {name!r} changes its shape, so past and present cannot be one buffer")
@@ -198,8 +198,8 @@ class SharedLoop(ResidentLoop):
             try:
                 self.compare_steps(request.rtol, request.atol)
             except WrongOutputs as error:
-                said = f"with past and present in one buffer, {error}"
-                raise Unsupported(f"{said}; --rtol and --atol set the tolerance") from None
+                message = f"with past and present in one buffer, {error}"
+                raise Unsupported(f"{message}; --rtol and --atol set the tolerance") from None
 
 
 class HostAccessibleLoop(BoundLoop):
@@ -210,24 +210,24 @@ class HostAccessibleLoop(BoundLoop):
     leaves_to_ort = False  # its outputs would be in the device's DEFAULT memory
     reads_in_place = True
 
-    def _up(self, slots: Sequence[Slot]) -> Copy:
-        moved = [slot for slot in slots if not slot.stays]
+    def _copy_in(self, slots: Sequence[Slot]) -> Copy:
+        moved = [slot for slot in slots if not slot.is_in_place]
         return copy_arrays([slot.array for slot in moved], [host_view(slot.spec, slot.value) for slot in moved])
 
-    def _down(self, slots: Sequence[Slot]) -> Copy:
-        moved = [slot for slot in slots if not slot.stays and slot.value is not None]
+    def _copy_out(self, slots: Sequence[Slot]) -> Copy:
+        moved = [slot for slot in slots if not slot.is_in_place and slot.value is not None]
         return copy_arrays([host_view(slot.spec, slot.value) for slot in moved], [slot.array for slot in moved])
 
     def _is_read_back(self, slots: Sequence[Slot]) -> bool:
         return False
 
     def _bind_output(self, binding: Any, name: str, spec: TensorSpec, value: Any, stays: bool = False) -> None:
-        if self.refused is None or stays:
+        if self.binding_error is None or stays:
             super()._bind_output(binding, name, spec, value)
         else:
-            bind_as_own(binding, self._model.provider, name, spec, value)
+            bind_as_device_memory(binding, self._model.provider, name, spec, value)
 
-    def _bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
+    def _count_step_bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
         none = [0] * self._loop.count
         return (none, none), (none, none)
 

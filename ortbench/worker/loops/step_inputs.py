@@ -32,7 +32,7 @@ class Pair(NamedTuple):
     into: int
 
 
-def named(model: Model, pairs: Sequence[Pair], state: Sequence[Array]) -> dict[str, Array]:
+def name_states(model: Model, pairs: Sequence[Pair], state: Sequence[Array]) -> dict[str, Array]:
     return {model.inputs[pair.into].name: array for pair, array in zip(pairs, state, strict=True)}
 
 
@@ -85,7 +85,7 @@ class StepInputs:
         has the same size whatever it had before keeps that. Raises `BadInput` or `BenchmarkFailed`: no step runs.
         """
         if self._model.known_outputs is not None:  # what it found in the session that ran
-            shapes = [array.shape for array in self._behind(pairs, self.first)]
+            shapes = [array.shape for array in self._state_after(pairs, self.first)]
             self.first = [
                 array if array.shape == shape else np.zeros(shape, array.dtype)
                 for array, shape in zip(self.first, shapes, strict=True)
@@ -101,35 +101,35 @@ class StepInputs:
         if not axes:
             return
         try:
-            behind = self._behind(pairs, self.first)
+            behind = self._state_after(pairs, self.first)
         except OrtbenchError as error:
             # A cache that cannot hold anything yet: one whose dimension has another name behind a step may begin with 0.
             renamed = [(n, axis) for n, axis in axes if self._state[n].shape[axis] not in (None, *self._outs[n].shape)]
             self._resize(dict.fromkeys(renamed, 0))
-            if not renamed or self._tried(pairs) is None:
+            if not renamed or self._try_step(pairs) is None:
                 raise error from None
             return
         larger = {(n, axis): size for n, axis in axes if (size := behind[n].shape[axis]) > self.first[n].shape[axis]}
         if not larger:
             return
         self._resize(dict.fromkeys(larger, 0))
-        empty = self._tried(pairs)
+        empty = self._try_step(pairs)
         for n, axis in larger:
             if empty is None or not 0 < empty[n].shape[axis] < larger[n, axis]:
                 self._resize({(n, axis): larger[n, axis]})
 
-    def _behind(self, pairs: Sequence[Pair], state: Sequence[Array]) -> list[Array]:
+    def _state_after(self, pairs: Sequence[Pair], state: Sequence[Array]) -> list[Array]:
         """The state behind a first step. Raises as `run_timed` does."""
-        arrays = {**self.of_step(0, state), **named(self._model, pairs, state)}
+        arrays = {**self.make_step(0, state), **name_states(self._model, pairs, state)}
         which = f"step 1 of {self._steps.count}: "
         found, took = run_timed(self._model, arrays, self._request, WAYS_OUT, self.guessed, which)
         self.first_ns = self.first_ns or took
         return [found[pair.out] for pair in pairs]
 
-    def _tried(self, pairs: Sequence[Pair]) -> list[Array] | None:
+    def _try_step(self, pairs: Sequence[Pair]) -> list[Array] | None:
         """The state behind a first step; None where it does not run."""
         try:
-            return self._behind(pairs, self.first)
+            return self._state_after(pairs, self.first)
         except OrtbenchError:
             return None
 
@@ -145,7 +145,7 @@ class StepInputs:
         """Shapes that are fixed in all steps."""
         return {**self._request.shapes, **{name: array.shape for name, array in self._given.items()}}
 
-    def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
+    def make_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
         dims: dict[str, int | str] = dict(self._request.dims)
         if number == 0:
             dims |= self._steps.first_dims
@@ -166,7 +166,7 @@ class StepInputs:
             given: Array = self._given[spec.name]
             return given
         if spec.name in self._steps.fill:
-            made = self._filled(spec, shape, known)
+            made = self._fill_array(spec, shape, known)
             key: tuple[object, ...] = (spec.name, shape, made.tobytes())
         else:
             key = (spec.name, shape)
@@ -177,7 +177,7 @@ class StepInputs:
             made = input_arrays.random_array(spec, shape, self.ranges.get(spec.name, (0.0, 1.0)), generator)
         return self._made.setdefault(key, made)
 
-    def _filled(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
+    def _fill_array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
         text = self._steps.fill[spec.name]
         where = f"--fill {spec.name}={text}"
         if spec.is_string or not spec.is_tensor:
@@ -186,11 +186,11 @@ class StepInputs:
         with np.errstate(divide="raise", invalid="raise"):
             value = np.asarray(value_of(text, {**known, INDEX: index}, where))
         with np.errstate(all="ignore"):
-            held = value.astype(spec.dtype)
-        if spec.dtype.kind in "iub" and not np.array_equal(held, value):
-            wrong = value.flat[int(np.flatnonzero(np.not_equal(held, value))[0])]
+            values = value.astype(spec.dtype)
+        if spec.dtype.kind in "iub" and not np.array_equal(values, value):
+            wrong = value.flat[int(np.flatnonzero(np.not_equal(values, value))[0])]
             raise BadInput(f"{where}: the input holds {spec.dtype}, and that is {wrong:g}", "--fill")
-        filled: Array = np.array(np.broadcast_to(held, shape), order="C")
+        filled: Array = np.array(np.broadcast_to(values, shape), order="C")
         return filled
 
 
@@ -204,7 +204,7 @@ class PromptedInputs(StepInputs):
         request: Inputs,
         steps: Steps,
         pairs: Sequence[Pair],
-        told: generation.Generated,
+        generated: generation.Generated,
         cache: int,
     ) -> None:
         grown = {
@@ -215,38 +215,40 @@ class PromptedInputs(StepInputs):
             if name in grown:
                 reason = "the prompt and the tokens generated say how long the cache is"
                 raise BadInput(f"--dim {name}: {reason}", "--dim")
-        self._told, self._cache = told, cache
-        ids = told.roles.ids
-        self._own = generation.arrays_of(told, model, 0, np.zeros((told.batch, told.prompt), ids.dtype))  # of a run
+        self._generated, self._cache = generated, cache
+        ids = generated.roles.ids
+        blank = np.zeros((generated.batch, generated.prompt), ids.dtype)
+        self._own = generation.arrays_of(generated, model, 0, blank)  # of a run
         super().__init__(path, model, request, steps, pairs, {})
-        self._context = self._ids(told.context, 0)
-        told.prompt_ids = self._ids(told.prompt, told.context)
+        self._context = self._ids(generated.context, 0)
+        generated.prompt_ids = self._ids(generated.prompt, generated.context)
         for name in self._own:
-            if name != ids.name or told.given is not None:
+            if name != ids.name or generated.given is not None:
                 self.ranges.pop(name, None)
 
     def _ids(self, count: int, at: int) -> Array:
         """Tokens [batch, count]: those of the file from a place on, else random ones."""
-        told, spec = self._told, self._told.roles.ids
-        if told.given is not None:
-            return told.given[:, at : at + count].astype(spec.dtype)
+        generated, spec = self._generated, self._generated.roles.ids
+        if generated.given is not None:
+            return generated.given[:, at : at + count].astype(spec.dtype)
         generator = np.random.default_rng([self._request.seed, count, *([at] if at else [])])
         limits = self.ranges.get(spec.name, (0, 1))
-        return input_arrays.random_array(spec, (told.batch, count), limits, generator)
+        return input_arrays.random_array(spec, (generated.batch, count), limits, generator)
 
     def fill(self, pairs: Sequence[Pair]) -> None:
-        """Have the first state hold the context. Raises as `make` does."""
-        told, model, length = self._told, self._model, self._told.roles.ids.shape[1]
+        """Have the first state hold the context. Raises as `make_loop_data` does."""
+        generated, model, length = self._generated, self._model, self._generated.roles.ids.shape[1]
         # GroupQueryAttention takes several tokens behind others of one sequence alone.
-        part = length if isinstance(length, int) else generation.PART if told.batch == 1 else max(told.context, 1)
-        for at in range(0, told.context if model.known_outputs is None else 0, part):
+        part = generation.PART if generated.batch == 1 else max(generated.context, 1)
+        part = length if isinstance(length, int) else part
+        for at in range(0, generated.context if model.known_outputs is None else 0, part):
             arrays = {
                 **self._of_run(at, self._context[:, at : at + part], 0, self.first),
-                **named(model, pairs, self.first),
+                **name_states(model, pairs, self.first),
             }
-            which = f"filling the cache with --context {told.context}: "
+            which = f"filling the cache with --context {generated.context}: "
             found, took = run_timed(model, arrays, self._request, WAYS_OUT, self.guessed, which)
-            told.first_ns = told.first_ns or took
+            generated.first_ns = generated.first_ns or took
             self.first = [found[pair.out] for pair in pairs]
 
     def _shapes(self) -> dict[str, Shape]:
@@ -267,7 +269,7 @@ class PromptedInputs(StepInputs):
                     continue
                 grows = axis < len(out.shape) and (dim is None or dim != out.shape[axis])
                 if axis == 0:
-                    shape[axis] = self._told.batch
+                    shape[axis] = self._generated.batch
                 elif (grows and (dim is not None or axis == 2)) or (self._cache and len(shape) == 4 and axis == 2):
                     shape[axis] = self._cache
                 elif len(shape) == 4 and (size := sized.get(axis)) is not None:
@@ -275,15 +277,15 @@ class PromptedInputs(StepInputs):
             found.append(array if shape == list(array.shape) else np.zeros(shape, spec.dtype))
         return found
 
-    def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
-        ids = self._told.prompt_ids if number == 0 else self._told.next_ids
-        return self._of_run(self._told.depth(number), ids, number, state)
+    def make_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
+        ids = self._generated.prompt_ids if number == 0 else self._generated.next_ids
+        return self._of_run(self._generated.depth(number), ids, number, state)
 
     def _of_run(self, past: int, ids: Array, number: int, state: Sequence[Array]) -> dict[str, Array]:
-        self._own = generation.arrays_of(self._told, self._model, past, ids)
-        return {**super().of_step(number, state), **self._own}
+        self._own = generation.arrays_of(self._generated, self._model, past, ids)
+        return {**super().make_step(number, state), **self._own}
 
     def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
         if spec.name in self._own:
-            return np.empty(0, spec.dtype)  # what `of_step` has
+            return np.empty(0, spec.dtype)  # what `make_step` has
         return super()._array(spec, shape, known)

@@ -11,7 +11,7 @@ from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.slots import Slot, device_of, is_copied_by_ort, reader_of
+from ortbench.worker.modes.slots import Slot, is_copied_by_ort, make_reader, output_device
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.tensors import host_value
 
@@ -23,7 +23,7 @@ class UnshapedOutputs:
     def __init__(
         self, single: BoundMode, outputs: Sequence[str], down: Callable[[Sequence[Slot]], Copy], reads_in_place: bool
     ) -> None:
-        self._single, self._outputs, self._down, self._reads_in_place = single, outputs, down, reads_in_place
+        self._single, self._outputs, self._copy_out, self._reads_in_place = single, outputs, down, reads_in_place
         self._native: Any = None  # of the binding of the step that was made last
 
     @property
@@ -35,13 +35,13 @@ class UnshapedOutputs:
         if slot.spec.name not in self._single.unshaped:
             return slot
         if is_linked:
-            raise Unsupported(f"{self._single.why_unshaped()}, and a link hands on outputs of a known size")
+            raise Unsupported(f"{self._single.explain_unshaped()}, and a link hands on outputs of a known size")
         return slot._replace(value=None)
 
     def bind(self, binding: Any, slots: Sequence[Slot]) -> list[Copy]:
         """What binds those of a step; what a run leaves in a binding is taken for preallocated by the next one."""
         return [
-            partial(self._bind, binding._iobinding, slot.spec.name, device_of(slot))
+            partial(self._bind, binding._iobinding, slot.spec.name, output_device(slot))
             for slot in slots
             if slot.value is None
         ]
@@ -53,7 +53,7 @@ class UnshapedOutputs:
     def copy(self, slots: Sequence[Slot]) -> Copy:
         """The copy of slots to their arrays behind a run, those of known size too: no more than a program does, as it is timed."""
         unshaped = {self._outputs.index(slot.spec.name): slot for slot in slots if slot.value is None}
-        down = self._down(slots)
+        down = self._copy_out(slots)
         if not unshaped:
             return down
         shapes = [(number, list(slot.array.shape)) for number, slot in unshaped.items()]
@@ -66,7 +66,7 @@ class UnshapedOutputs:
             ([it for it, _ in group], [value._get_c_value() for _, value in group], group) for group in groups.values()
         ]
         read = [
-            (number, slot.array, reader_of(slot, self._reads_in_place))
+            (number, slot.array, make_reader(slot, self._reads_in_place))
             for number, slot in unshaped.items()
             if number not in copied
         ]

@@ -48,24 +48,24 @@ class Mode(ABC):
     # copied to and from the device per inference; None where that is not known
     bytes_in: int | None
     bytes_out: int | None
-    once_bytes: tuple[int, int] = (0, 0)
+    one_time_bytes: tuple[int, int] = (0, 0)
     per_call: int = 1  # how many inferences one call of ``latency`` makes
     trials: tuple[int, ...] = (1,)  # how many calls of ``latency`` each check of the outputs rests on
     call_name: str = LATENCY  # what ranges call a call of ``latency``
-    notes_starts = False  # whether it notes when the parts of its calls begin; see `take_starts`
+    records_starts = False  # whether it notes when the parts of its calls begin; see `take_starts`
     # what ORT said to outputs bound as they are, where they had to be bound by address instead; else None
-    refused: str | None = None
+    binding_error: str | None = None
     part_names: tuple[str, ...] = (STEP,)  # what they call the parts of one whose times it takes
 
     @classmethod
-    def lacks(cls, provider: Provider) -> str | None:
+    def missing_feature(cls, provider: Provider) -> str | None:
         """What an EP lacks for it, whatever the model; None if it can do it."""
         return None
 
     @classmethod
     def refusal(cls, provider: Provider) -> str | None:
         """The same as a sentence."""
-        reason = cls.lacks(provider)
+        reason = cls.missing_feature(provider)
         return None if reason is None else f"{provider.name} offers {reason} on this device"
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Mode(ABC):
         """What one inference consists of, in order, for a look at each on its own; where a sync waits, it is one."""
 
     @abstractmethod
-    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
+    def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         """Where its inputs and its outputs are, in the model's order."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class Mode(ABC):
         """Where the values of `expected` come from."""
         return FIRST
 
-    def rest(self) -> None:  # noqa: B027 - most modes finish one inference before they begin the next
+    def wait_idle(self) -> None:  # noqa: B027 - most modes finish one inference before they begin the next
         """Wait for whatever the last call left in flight, before another mode is measured."""
 
     def syncs(self) -> dict[str, Sync]:
@@ -112,11 +112,11 @@ class Mode(ABC):
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         return ()
 
-    def once(self) -> tuple[Copy, Copy] | None:
+    def one_time_copies(self) -> tuple[Copy, Copy] | None:
         """The upload before, synced, and the download after all runs, where these are made only once."""
         return None
 
-    def listen(self, ranges: Ranges) -> Ranges:
+    def set_ranges(self, ranges: Ranges) -> Ranges:
         """Take the ranges that its calls are to put around parts of theirs; gives them back."""
         return ranges
 
@@ -126,14 +126,14 @@ class Mode(ABC):
         return None
 
     def take_starts(self, calls: int) -> list[int]:
-        """When the parts of the last calls began, as `take_times` has them; none without `notes_starts`."""
+        """When the parts of the last calls began, as `take_times` has them; none without `records_starts`."""
         return []
 
     def details(self) -> dict[str, Any]:
         """What else `ortbench.model.protocol.Prepared` has of it: ``pipeline``, ``loop`` or ``chain``."""
         return {}
 
-    def times_alone(self, repeats: int) -> dict[str, Any]:
+    def time_separately(self, repeats: int) -> dict[str, Any]:
         """The keys of `ortbench.model.protocol.Finished` for what is timed alone. They are asked for last."""
         return {}
 
@@ -172,7 +172,7 @@ class SingleMode(Mode):
                 spec.check_binding()
 
 
-def then(call: Copy, wait: Copy | None) -> Copy:
+def call_and_wait(call: Copy, wait: Copy | None) -> Copy:
     """A call and the wait for its end, where it needs one."""
     if wait is None:
         return call
@@ -184,9 +184,9 @@ def then(call: Copy, wait: Copy | None) -> Copy:
     return synced
 
 
-def sync_step(sync: Sync | None) -> list[Step]:
+def sync_steps(sync: Sync | None) -> list[Step]:
     return [] if sync is None or sync.wait is None else [(f"sync ({sync.kind})", sync.wait)]
 
 
-def timed(call: Copy) -> TimedCall:
+def as_timed_call(call: Copy) -> TimedCall:
     return (lambda _a, _b: call()), None, None

@@ -11,18 +11,18 @@ import numpy as np
 from ortbench.analysis.unshaped import INPUT, reasons
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, MODES, RUN, SYNCHRONIZE
-from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, sync_step, then
+from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, call_and_wait, sync_steps
 from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import (
     DynamicOutputs,
     Slot,
-    apart,
-    bind,
     copied_bytes,
-    download,
+    copy_to_device,
+    copy_to_host,
+    make_binding,
     overwrite,
     refuse_strings,
-    upload,
+    with_own_arrays,
 )
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import Candidates, Sync, Work
@@ -53,7 +53,10 @@ if TYPE_CHECKING:
     from ortbench.model import schema
 
 
-class Followed(NamedTuple):
+Write = Callable[[dict[str, Array]], object]  # writes inputs to where those that are bound are
+
+
+class InputCheck(NamedTuple):
     """Whether outputs followed inputs; what differs where they did not (None where it could not be tried); the evidence."""
 
     verified: bool
@@ -61,11 +64,11 @@ class Followed(NamedTuple):
     how: str
 
 
-def equal(one: Array, other: Array) -> bool:
+def arrays_equal(one: Array, other: Array) -> bool:
     return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
-def tried(model: Model, arrays: dict[str, Array]) -> list[Array] | None:
+def try_run(model: Model, arrays: dict[str, Array]) -> list[Array] | None:
     """The outputs of a plain run; None where the model takes no such inputs (lengths that must fit others, say)."""
     try:
         return run_once(model, arrays)
@@ -73,7 +76,7 @@ def tried(model: Model, arrays: dict[str, Array]) -> list[Array] | None:
         return None
 
 
-def same_form(some: Sequence[Array], others: Sequence[Array]) -> bool:
+def have_same_form(some: Sequence[Array], others: Sequence[Array]) -> bool:
     """Outputs whose shape depends on the data do not fit buffers that were bound before."""
     return all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(some, others, strict=True))
 
@@ -88,12 +91,12 @@ class BoundMode(SingleMode):
         library = model.target.input_memory if MODES[self.name].external_inputs else None
         # The inputs, where they are in another library's memory.
         self.external = None if library is None else ExternalInputs(library, model.provider)
-        self._ins = [self._in_slot(*item) for item in zip(model.inputs, sources, model.places.inputs, strict=True)]
+        self._ins = [self._input_slot(*item) for item in zip(model.inputs, sources, model.places.inputs, strict=True)]
         blank = [np.empty_like(array) for array in data.reference]
-        self._outs = [self._out_slot(*item) for item in zip(model.outputs, blank, model.places.outputs, strict=True)]
+        self._outs = [self._output_slot(*item) for item in zip(model.outputs, blank, model.places.outputs, strict=True)]
         self._out_arrays = [slot.array for slot in self._outs]
-        self._binding = bind(model.session, self._ins, self._outs)
-        self._upload = upload(self._ins)
+        self._binding = make_binding(model.session, self._ins, self._outs)
+        self._upload = copy_to_device(self._ins)
         self._run: Callable[[Any, Any], object] = model.session.run_with_iobinding
         # Of the graph that its runs are captured as, and replay.
         self.graph_id = next(model.graph_ids) if model.target.cuda_graph and MODES[self.name].captured else None
@@ -101,18 +104,18 @@ class BoundMode(SingleMode):
         self._dynamic: DynamicOutputs | None = None
         if any(slot.value is None for slot in self._outs):
             passed = {name for name, why in data.unshaped.items() if why == INPUT}
-            because = f"{self.why_unshaped()}, and " if data.unshaped else ""
+            because = f"{self.explain_unshaped()}, and " if data.unshaped else ""
             self._dynamic = DynamicOutputs(self._binding, self._run, self._outs, passed, because)
             self._run = self._dynamic.run
             self._download: Copy = self._dynamic.download
         else:
-            self._download = download(self._outs)
+            self._download = copy_to_host(self._outs)
         self._token = token_readback(model.places.memories)
         self.h2d_sync: Sync | None = None
         self._prepare()
 
     @classmethod
-    def lacks(cls, provider: Provider) -> str | None:
+    def missing_feature(cls, provider: Provider) -> str | None:
         return missing_device_memory(provider)
 
     def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
@@ -122,33 +125,33 @@ class BoundMode(SingleMode):
             raise Unsupported(f"ONNX Runtime offers no memory of the device that {spec.name!r} is wanted on")
         return place.own
 
-    def _pinned_for(self, spec: TensorSpec, place: Place) -> EpDeviceMemory | None:
+    def _pinned_memory(self, spec: TensorSpec, place: Place) -> EpDeviceMemory | None:
         """The memory of the host's side of its copies; None for ordinary host memory."""
         return None
 
-    def _in_slot(self, spec: TensorSpec, array: Array, place: Place) -> Slot:
-        if self.external is None or place.stays:
-            return self._slot(spec, array, place)
+    def _input_slot(self, spec: TensorSpec, array: Array, place: Place) -> Slot:
+        if self.external is None or place.is_host_only:
+            return self._make_slot(spec, array, place)
         memory = self.memory_for(spec, place)
-        return Slot(spec, array, self.external.wrap(spec, array), memory, stays=False)
+        return Slot(spec, array, self.external.wrap(spec, array), memory, is_in_place=False)
 
-    def _out_slot(self, spec: TensorSpec, array: Array, place: Place) -> Slot:
+    def _output_slot(self, spec: TensorSpec, array: Array, place: Place) -> Slot:
         mode = MODES[self.name]
         if spec.name in self._data.unshaped:
             self._check_unshaped(place)
         elif not (self._model.target.dynamic_outputs and mode.dynamic_outputs):
-            return self._slot(spec, array, place)
-        return self._slot(spec, array, place, allocate=False)._replace(value=None)
+            return self._make_slot(spec, array, place)
+        return self._make_slot(spec, array, place, allocate=False)._replace(value=None)
 
     def _check_unshaped(self, place: Place) -> None:
         """Raises `Unsupported`: outputs there cannot be without a shape in this mode."""
         mode = MODES[self.name]
         if not mode.dynamic_outputs:
-            raise Unsupported(f"{self.why_unshaped()}, and {self.name} binds outputs in memory of a known size")
+            raise Unsupported(f"{self.explain_unshaped()}, and {self.name} binds outputs in memory of a known size")
         if self._model.target.cuda_graph and mode.captured:
-            raise Unsupported(f"{self.why_unshaped()}, and a graph is captured with outputs of a known size")
+            raise Unsupported(f"{self.explain_unshaped()}, and a graph is captured with outputs of a known size")
 
-    def why_unshaped(self) -> str:
+    def explain_unshaped(self) -> str:
         """In words, why outputs are without a shape that nobody asked to be."""
         outputs, data = self._model.outputs, self._data
         pairs = zip(outputs, data.reference, strict=True)
@@ -162,18 +165,18 @@ class BoundMode(SingleMode):
             )
         )
 
-    def _slot(self, spec: TensorSpec, array: Array, place: Place, allocate: bool = True) -> Slot:
+    def _make_slot(self, spec: TensorSpec, array: Array, place: Place, allocate: bool = True) -> Slot:
         memory = self.memory_for(spec, place)
-        if place.stays:
-            return Slot(spec, array, host_value(spec, array), memory, stays=True)
+        if place.is_host_only:
+            return Slot(spec, array, host_value(spec, array), memory, is_in_place=True)
         bound = memory.allocate(spec, array.shape) if allocate else None
-        pinned = self._pinned_for(spec, place)
+        pinned = self._pinned_memory(spec, place)
         if pinned is None:
-            return Slot(spec, array, bound, memory, stays=False)
+            return Slot(spec, array, bound, memory, is_in_place=False)
         value = pinned.allocate(spec, array.shape)
         view = host_view(spec, value)
         np.copyto(view, array)
-        return Slot(spec, view, bound, memory, stays=False, pinned=value)
+        return Slot(spec, view, bound, memory, is_in_place=False, pinned=value)
 
     def _prepare(self) -> None:
         """The first upload and run, and the proofs of what ends them."""
@@ -186,28 +189,27 @@ class BoundMode(SingleMode):
             return Sync(RUN, None, 0, "the EP computes in host memory and its run returns when it is done")
         if self._dynamic is not None:  # the proof reads outputs back, which a run must have made
             self._launch()
-            self._settled(self._download)()
+            self._with_sync(self._download)()
         return self._model.syncs.prove("run", self.run_to_prove())
 
     def run_to_prove(self) -> Work:
         """Its run, on a device."""
-        readback = self._settled(self._download)
-        steadier = (
-            None if self._dynamic is not None else partial(self._steadier, self._outs, self._model.places.outputs)
-        )
-        return Work(self._launch, self._waits(), readback, self.read_token, steadier)
+        readback = self._with_sync(self._download)
+        pinned = partial(self._pinned_readback, self._outs, self._model.places.outputs)
+        steadier = pinned if self._dynamic is None else None
+        return Work(self._launch, self._sync_candidates(), readback, self.read_token, steadier)
 
-    def _steadier(self, slots: Sequence[Slot], places: Sequence[Place]) -> Copy:
+    def _pinned_readback(self, slots: Sequence[Slot], places: Sequence[Place]) -> Copy:
         """A readback apart from the mode's own arrays, into pinned memory where there is any: what it takes varies less."""
         pinned = [
             slot
-            if slot.stays or place.shared is None
+            if slot.is_in_place or place.shared is None
             else slot._replace(pinned=place.shared.allocate(slot.spec, slot.array.shape))
-            for slot, place in zip(apart(slots), places, strict=True)
+            for slot, place in zip(with_own_arrays(slots), places, strict=True)
         ]
-        return self._settled(download(pinned))
+        return self._with_sync(copy_to_host(pinned))
 
-    def _waits(self) -> Candidates:
+    def _sync_candidates(self) -> Candidates:
         return [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
 
     @property
@@ -219,12 +221,12 @@ class BoundMode(SingleMode):
     def read_token(self) -> Copy | None:
         """A readback of a small value of each memory, which waits for the runs before it where it is ordered behind them;
         None where there is nothing to wait for."""
-        return None if self._token is None else self._settled(self._token)
+        return None if self._token is None else self._with_sync(self._token)
 
-    def _settled(self, copy: Copy) -> Copy:
+    def _with_sync(self, copy: Copy) -> Copy:
         """A copy back, and a wait for what it may have overtaken: those of the CUDA EP go by the default stream, which
         its own streams do not wait for (cudaStreamNonBlocking), so that they can pass runs nobody waited for."""
-        return then(copy, self._binding.synchronize_outputs)
+        return call_and_wait(copy, self._binding.synchronize_outputs)
 
     def _prove_upload(self) -> Sync | None:
         if not copied_bytes(self._ins):
@@ -232,8 +234,8 @@ class BoundMode(SingleMode):
         if self._token is None:
             return Sync(RUN, None, 0, "the copy is the host's own")
         candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
-        readback = download(apart(self._ins))
-        steadier = partial(self._steadier, self._ins, self._model.places.inputs)
+        readback = copy_to_host(with_own_arrays(self._ins))
+        steadier = partial(self._pinned_readback, self._ins, self._model.places.inputs)
         return self._model.syncs.prove("h2d", Work(self._upload, candidates, readback, self._token, steadier))
 
     def _launch(self) -> None:
@@ -248,7 +250,7 @@ class BoundMode(SingleMode):
         return {} if wait is None else {mode.timed_as("inference"): (call, wait)}
 
     def steps(self) -> list[Step]:
-        return [("run", self._launch), *sync_step(self.sync)]
+        return [("run", self._launch), *sync_steps(self.sync)]
 
     def _synced_run(self) -> TimedCall:
         wait, run = self.sync.wait, self._run
@@ -262,55 +264,54 @@ class BoundMode(SingleMode):
         return synced, self._binding, self._options
 
     def _synced_upload(self) -> Copy:
-        return self.until_there(self._upload)
+        return self.with_upload_sync(self._upload)
 
-    def until_there(self, upload: Copy) -> Copy:
+    def with_upload_sync(self, upload: Copy) -> Copy:
         """An upload and its sync, where anything is uploaded."""
-        return then(upload, None if self.h2d_sync is None else self.h2d_sync.wait)
+        return call_and_wait(upload, None if self.h2d_sync is None else self.h2d_sync.wait)
 
-    def copies_of(self, chosen: Callable[[Place], bool]) -> tuple[Copy, Copy]:
+    def make_copies(self, chosen: Callable[[Place], bool]) -> tuple[Copy, Copy]:
         """The upload, synced, and the download of some of what is bound."""
         ins, outs = (
             [slot for slot, place in zip(slots, places, strict=True) if chosen(place)]
             for slots, places in ((self._ins, self._model.places.inputs), (self._outs, self._model.places.outputs))
         )
-        return self.until_there(upload(ins)), download(outs)
+        return self.with_upload_sync(copy_to_device(ins)), copy_to_host(outs)
 
-    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
+    def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         places = self._model.places
-        outs = [self._bound(*item) for item in zip(self._outs, places.outputs, strict=True)]
-        outs = [
-            it._replace(why=f"{it.why}; allocated in each inference") if it.why and it.name in self.unshaped else it
-            for it in outs
-        ]
-        ins = [self._bound(*item) for item in zip(self._ins, places.inputs, strict=True)]
+        ins, outs = (
+            [self._describe_slot(*item) for item in zip(slots, of_slots, strict=True)]
+            for slots, of_slots in ((self._ins, places.inputs), (self._outs, places.outputs))
+        )
         if self.external is not None:
             library = self.external.describe()
             memory, why = f"memory of {library['library']} ({library['place']})", "--input-memory"
             ins = [it if it.why is None else it._replace(memory=memory, why=why, usual=True) for it in ins]
         return ins, outs
 
-    def _bound(self, slot: Slot, place: Place) -> BoundTensor:
-        if slot.stays:
+    def _describe_slot(self, slot: Slot, place: Place) -> BoundTensor:
+        if slot.is_in_place:
             return BoundTensor(slot.spec.name, slot.memory.label, None, usual=False)
         own, main = slot.memory is not place.own, self._model.places.main
         why = "the mode's own memory" if own else "the session's memory info"
+        why += "" if slot.value is not None else "; allocated in each inference"
         return BoundTensor(slot.spec.name, slot.memory.label, why, slot.memory is (main.shared if own else main.own))
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
-        found = []
+        proofs = []
         if self.external is not None:
             prove = partial(self._prove_external, self.external, rtol, atol)
-            found.append(Proof("external", "verifying that external memory is not copied", prove))
+            proofs.append(Proof("external", "verifying that external memory is not copied", prove))
         if self.graph_id is not None:
-            found.append(Proof("graph", "verifying that a graph is replayed", partial(self._prove_replay, rtol, atol)))
-        return found
+            proofs.append(Proof("graph", "verifying that a graph is replayed", partial(self._prove_replay, rtol, atol)))
+        return proofs
 
     def _prove_external(self, external: ExternalInputs, rtol: float | None, atol: float | None) -> schema.External:
         """Whether runs read the memory of another library. Raises `WrongOutputs`: they do not."""
         if not external.same_addresses():
             return {**external.describe(), "verified": False, "how": "the bound addresses are not the library's"}
-        found = self.follows(external.write, rtol, atol)
+        found = self.check_inputs(external.write, rtol, atol)
         if found.wrong is not None:
             raise WrongOutputs(f"{found.wrong} (after inputs were written through {self._model.target.input_memory})")
         how = f"the addresses are the library's; {found.how}"
@@ -322,12 +323,12 @@ class BoundMode(SingleMode):
         assert self.graph_id is not None
         if not self.is_replayed():
             raise Unsupported(f"{self._model.provider.name} captured no graph: a run writes to whatever is bound")
-        found = self.follows(self.write_inputs, rtol, atol)
+        found = self.check_inputs(self.write_inputs, rtol, atol)
         if found.wrong is not None:
             raise WrongOutputs(f"{found.wrong} (a replay after its inputs were written in place)")
         return {"id": self.graph_id, "verified": found.verified, "how": found.how}
 
-    def follows(self, write: Callable[[dict[str, Array]], object], rtol: float | None, atol: float | None) -> Followed:
+    def check_inputs(self, write: Write, rtol: float | None, atol: float | None) -> InputCheck:
         """Run on other inputs, written to where those that are bound are, and compare with a plain run; puts the inputs back.
 
         Equal addresses alone do not show that runs read the very memory: ORT may have copied an input when it was bound, and a
@@ -335,21 +336,22 @@ class BoundMode(SingleMode):
         """
         model, data = self._model, self._data
         other = {name: roll(array) for name, array in data.arrays.items()}
-        reference = tried(model, other)
+        reference = try_run(model, other)
         if reference is None:
-            return Followed(False, None, "the model takes no other inputs to try it with")
-        if not same_form(reference, data.reference) or all(map(equal, reference, data.reference)):
-            return Followed(False, None, "other inputs give no other outputs of the same shape, so nothing would show")
+            return InputCheck(False, None, "the model takes no other inputs to try it with")
+        if not have_same_form(reference, data.reference) or all(map(arrays_equal, reference, data.reference)):
+            how = "other inputs give no other outputs of the same shape, so nothing would show"
+            return InputCheck(False, None, how)
         try:
             write(other)
             got = [np.array(array) for array in self.run_as_bound()]
         finally:
             write(data.arrays)
-        for spec, found, wanted in zip(model.outputs, got, reference, strict=True):
-            wrong = output_arrays.difference(spec.name, found, wanted, rtol, atol, output_arrays.PLAIN)
+        for spec, got_array, wanted in zip(model.outputs, got, reference, strict=True):
+            wrong = output_arrays.difference(spec.name, got_array, wanted, rtol, atol, output_arrays.PLAIN)
             if wrong is not None:
-                return Followed(False, wrong, f"a run does not see what was written in place: {wrong}")
-        return Followed(True, None, "the outputs followed inputs that were written in place")
+                return InputCheck(False, wrong, f"a run does not see what was written in place: {wrong}")
+        return InputCheck(True, None, "the outputs followed inputs that were written in place")
 
     def poison(self) -> None:
         if self._dynamic is not None:
@@ -360,43 +362,43 @@ class BoundMode(SingleMode):
 
     def outputs(self) -> list[Array]:
         self._download()
-        return self._left()
+        return self._host_outputs()
 
     def run_as_bound(self) -> list[Array]:
         """The outputs of one run on what is in the bound memory now, in host memory."""
         call, a, b = self._synced_run()
         call(a, b)
         self._download()
-        return self._left()
+        return self._host_outputs()
 
     def write_inputs(self, arrays: dict[str, Array]) -> None:
         """Write inputs to where those that are bound are."""
         for slot in self._ins:
-            if slot.stays:
+            if slot.is_in_place:
                 np.copyto(slot.array, arrays[slot.spec.name])
         others = [slot._replace(array=np.asarray(arrays[slot.spec.name], order="C"), pinned=None) for slot in self._ins]
-        upload(others)()
+        copy_to_device(others)()
 
     def is_replayed(self) -> bool:
         """Whether a run is a replay: it then writes to the outputs of the capture, whichever others are bound."""
         poisons = [output_arrays.poison(array) for array in self._data.reference]
         decoys = [
-            Slot(slot.spec, array, host_value(slot.spec, array), slot.memory, stays=True)
-            if slot.stays
-            else Slot(slot.spec, array, slot.memory.allocate(slot.spec, array.shape), slot.memory, stays=False)
+            Slot(slot.spec, array, host_value(slot.spec, array), slot.memory, is_in_place=True)
+            if slot.is_in_place
+            else Slot(slot.spec, array, slot.memory.allocate(slot.spec, array.shape), slot.memory, is_in_place=False)
             for slot, array in zip(self._outs, poisons, strict=True)
         ]
-        upload(decoys)()
+        copy_to_device(decoys)()
         # Beneath Python's check, which holds a graph to the binding that it was captured with.
         self._model.session._sess.run_with_iobinding(
-            bind(self._model.session, self._ins, decoys)._iobinding, self._options
+            make_binding(self._model.session, self._ins, decoys)._iobinding, self._options
         )
-        moved = [slot for slot in decoys if not slot.stays and slot.array.size]
-        seen = apart(moved)
-        download(seen)()
+        moved = [slot for slot in decoys if not slot.is_in_place and slot.array.size]
+        seen = with_own_arrays(moved)
+        copy_to_host(seen)()
         return bool(moved) and all(
             got.array.tobytes() == slot.array.tobytes() for got, slot in zip(seen, moved, strict=True)
         )
 
-    def _left(self) -> list[Array]:
+    def _host_outputs(self) -> list[Array]:
         return self._out_arrays if self._dynamic is None else self._dynamic.arrays()

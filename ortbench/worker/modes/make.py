@@ -31,10 +31,10 @@ from ortbench.model.modes import (
     RESIDENT,
     RUN,
 )
-from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, sync_step, then, timed
+from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, as_timed_call, call_and_wait, sync_steps
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.pipelined import PipelinedMode
-from ortbench.worker.modes.slots import apart, copied_bytes, download, refuse_strings, shared_memory
+from ortbench.worker.modes.slots import copied_bytes, copy_to_host, refuse_strings, shared_memory, with_own_arrays
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
 from ortbench.worker.proofs.in_place import combine_verdicts, prove_by_copy_times, prove_zero_copy
@@ -74,8 +74,8 @@ class CpuMode(SingleMode):
         super().__init__(model, data)
         self._call = cpu_call(model, data.arrays)
         inputs = [data.arrays[spec.name] for spec in model.inputs]
-        self.bytes_in = _crossing(inputs, model.places.inputs)
-        self.bytes_out = _crossing(data.reference, model.places.outputs)
+        self.bytes_in = _count_copied_bytes(inputs, model.places.inputs)
+        self.bytes_out = _count_copied_bytes(data.reference, model.places.outputs)
 
     def phases(self) -> dict[str, TimedCall]:
         return {LATENCY: self._call}  # ORT copies inside the run
@@ -84,8 +84,8 @@ class CpuMode(SingleMode):
         call, feeds, options = self._call
         return [("run", partial(call, feeds, options))]
 
-    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
-        return arrays_of(self._model)
+    def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
+        return describe_arrays(self._model)
 
     def poison(self) -> None:
         """Nothing to do: every run makes new arrays."""
@@ -95,13 +95,13 @@ class CpuMode(SingleMode):
         return to_arrays(self._model, call(feeds, options))
 
 
-def arrays_of(model: Model) -> tuple[list[BoundTensor], list[BoundTensor]]:
+def describe_arrays(model: Model) -> tuple[list[BoundTensor], list[BoundTensor]]:
     sides = (model.inputs, "NumPy array passed to session.run"), (model.outputs, "NumPy array returned by session.run")
     ins, outs = ([BoundTensor(spec.name, HostMemory.label, why, usual=True) for spec in specs] for specs, why in sides)
     return ins, outs
 
 
-def _crossing(values: list[Value], places: list[Place]) -> int | None:
+def _count_copied_bytes(values: list[Value], places: list[Place]) -> int | None:
     """Bytes that a run moves between host and device: all but what the session wants in host memory anyway; None where it
     wants something in memory that the host reaches too, since ORT may then hand an array on as it is."""
     if any(place.is_shared for place in places):
@@ -129,11 +129,11 @@ class CpuPinnedMode(CpuMode):
         super().__init__(model, replace(data, arrays=arrays))
 
     @classmethod
-    def lacks(cls, provider: Provider) -> str | None:
+    def missing_feature(cls, provider: Provider) -> str | None:
         return missing_pinned_memory(provider)
 
-    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
-        ins, outs = super().bound()
+    def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
+        ins, outs = super().bound_tensors()
         pairs = zip(ins, self._where, strict=True)
         return [it._replace(memory=memory.label, why="the mode's own memory") for it, memory in pairs], outs
 
@@ -161,18 +161,18 @@ class DeviceMode(BoundMode):
 
         found = {LATENCY: (whole, self._binding, self._options), "inference": self._synced_run()}
         if self.bytes_in:
-            found["h2d"] = timed(self._synced_upload())
+            found["h2d"] = as_timed_call(self._synced_upload())
         if self.bytes_out:
-            found["d2h"] = timed(download)
+            found["d2h"] = as_timed_call(download)
         return {phase: found[phase] for phase in PHASE_NAMES if phase in found}  # as one follows the other
 
     def steps(self) -> list[Step]:
-        upload: list[Step] = [("h2d", self._upload), *sync_step(self.h2d_sync)] if self.bytes_in else []
+        upload: list[Step] = [("h2d", self._upload), *sync_steps(self.h2d_sync)] if self.bytes_in else []
         download: list[Step] = [("d2h", self._download)] if self.bytes_out else []
         return [*upload, *super().steps(), *download]
 
     def outputs(self) -> list[Array]:
-        return self._left()  # every run leaves them in host memory; another copy would hide one that was late
+        return self._host_outputs()  # every run leaves them in host memory; another copy would hide one that was late
 
 
 class DevicePinnedMode(DeviceMode):
@@ -181,10 +181,10 @@ class DevicePinnedMode(DeviceMode):
     name = DEVICE_PINNED
 
     @classmethod
-    def lacks(cls, provider: Provider) -> str | None:
-        return missing_pinned_memory(provider) or super().lacks(provider)
+    def missing_feature(cls, provider: Provider) -> str | None:
+        return missing_pinned_memory(provider) or super().missing_feature(provider)
 
-    def _pinned_for(self, spec: TensorSpec, place: Place) -> EpDeviceMemory | None:
+    def _pinned_memory(self, spec: TensorSpec, place: Place) -> EpDeviceMemory | None:
         return shared_memory(spec, place)
 
     def _prepare(self) -> None:
@@ -193,10 +193,11 @@ class DevicePinnedMode(DeviceMode):
             return
         # To ordinary memory a copy is done when it returns; to pinned memory a device may copy on its own time.
         assert self._token is not None
-        back = self._token if self._dynamic is not None else download(apart(self._outs))  # to ordinary memory
+        # To ordinary memory.
+        back = self._token if self._dynamic is not None else copy_to_host(with_own_arrays(self._outs))
         syncs = self._model.syncs
-        self.d2h_sync = syncs.prove("d2h", Work(self._download, self._waits(), back, self._token))
-        self._download = then(self._download, self.d2h_sync.wait)
+        self.d2h_sync = syncs.prove("d2h", Work(self._download, self._sync_candidates(), back, self._token))
+        self._download = call_and_wait(self._download, self.d2h_sync.wait)
 
 
 class ResidentMode(BoundMode):
@@ -207,9 +208,9 @@ class ResidentMode(BoundMode):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self.once_bytes = copied_bytes(self._ins), copied_bytes(self._outs)
+        self.one_time_bytes = copied_bytes(self._ins), copied_bytes(self._outs)
 
-    def once(self) -> tuple[Copy, Copy]:
+    def one_time_copies(self) -> tuple[Copy, Copy]:
         return self._synced_upload(), self._download
 
 
@@ -223,8 +224,8 @@ class AsyncMode(BoundMode):
     bytes_in = bytes_out = 0
 
     @classmethod
-    def lacks(cls, provider: Provider) -> str | None:
-        return "no stream that queues runs" if provider.computes_on_host else super().lacks(provider)
+    def missing_feature(cls, provider: Provider) -> str | None:
+        return "no stream that queues runs" if provider.computes_on_host else super().missing_feature(provider)
 
     def _prepare(self) -> None:
         if self._options is None:
@@ -261,7 +262,7 @@ class AsyncMode(BoundMode):
         return launch
 
 
-def bind_as_own(binding: Any, provider: Provider, name: str, spec: TensorSpec, value: Any) -> None:
+def bind_as_device_memory(binding: Any, provider: Provider, name: str, spec: TensorSpec, value: Any) -> None:
     """Bind an output's buffer as if it were the device's own memory.
 
     After a run ORT copies HOST_ACCESSIBLE outputs to where they are already, and its CUDA EP refuses to (dst_data !=
@@ -282,7 +283,7 @@ class HostAccessibleMode(BoundMode):
     bytes_in = bytes_out = 0
 
     @classmethod
-    def lacks(cls, provider: Provider) -> str | None:
+    def missing_feature(cls, provider: Provider) -> str | None:
         if provider.computes_on_host:  # without a device all memory is accessible to the host
             return None
         return missing_shared_memory(provider)
@@ -307,17 +308,17 @@ class HostAccessibleMode(BoundMode):
         except Exception as error:
             if self._model.provider.name not in NVIDIA_EPS:
                 raise
-            self.refused = ort_text(error)
+            self.binding_error = ort_text(error)
             for slot in self._outs:
-                if not slot.stays:
-                    bind_as_own(self._binding, self._model.provider, slot.spec.name, slot.spec, slot.value)
+                if not slot.is_in_place:
+                    bind_as_device_memory(self._binding, self._model.provider, slot.spec.name, slot.spec, slot.value)
             self._launch()
         self.sync = self._prove_run()
 
     def write_inputs(self, arrays: dict[str, Array]) -> None:
         """Write inputs in place, through the views; nothing is copied to another memory."""
         for slot, view in zip(self._ins, self._in_views, strict=True):
-            if not slot.stays:
+            if not slot.is_in_place:
                 np.copyto(view, arrays[slot.spec.name])
 
     def same_addresses(self) -> bool:
@@ -347,7 +348,7 @@ class HostAccessibleMode(BoundMode):
         places = [*self._model.places.inputs, *self._model.places.outputs]
         if provider.computes_on_host and all(place.on_host for place in places):
             return prove_zero_copy(self, None, on_host=True).to_dict()
-        if all(place.stays for place in places):
+        if all(place.is_host_only for place in places):
             return Verdict(False, "the session wants every input and output in host memory").to_dict()
         resident = others.get(ResidentMode.name)
         plain = replace(target, dynamic_outputs=False, input_memory=None, cuda_graph=False)
@@ -358,17 +359,17 @@ class HostAccessibleMode(BoundMode):
             return prove_zero_copy(self, resident, on_host=False).to_dict()
         found = [self._prove_alone(resident, rtol, atol)]
         if not all(place.is_shared or place.on_host for place in places):
-            copies = resident.copies_of(lambda place: not place.is_shared)
+            copies = resident.make_copies(lambda place: not place.is_shared)
             found.append(prove_zero_copy(self, resident, on_host=False, copies=copies))
         return combine_verdicts(found).to_dict()
 
     def _prove_alone(self, resident: ResidentMode, rtol: float | None, atol: float | None) -> Verdict:
         """The proof for what its EP has no other memory for. Raises `WrongOutputs`: runs do not see what is written in
         place."""
-        seen = self.follows(self.write_inputs, rtol, atol)
+        seen = self.check_inputs(self.write_inputs, rtol, atol)
         if seen.wrong is not None:
             raise WrongOutputs(f"{seen.wrong} (after inputs were written in place)")
-        return prove_by_copy_times(self, resident.copies_of(lambda place: place.is_shared), seen.how)
+        return prove_by_copy_times(self, resident.make_copies(lambda place: place.is_shared), seen.how)
 
 
 _KINDS: tuple[type[SingleMode], ...] = (
@@ -395,7 +396,7 @@ def make_mode(name: str, model: Model, data: Data, depth: int = DEPTH) -> Mode:
 def unsupported_reason(name: str, provider: Provider) -> str | None:
     """What an EP lacks for a mode, whatever the model, or what is wrong with it; None if it can do it."""
     try:
-        return runs_problem(provider) or CLASSES[name].lacks(provider)
+        return runs_problem(provider) or CLASSES[name].missing_feature(provider)
     except BenchmarkFailed as error:
         return str(error)
 

@@ -27,9 +27,9 @@ from numpy import median
 
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import DEPTH, LATENCY, PHASE_NAMES, PIPELINED, RUN, SYNCHRONIZE
-from ortbench.worker.modes.base import SingleMode, Step, then
-from ortbench.worker.modes.bound import BoundMode, equal, same_form, tried
-from ortbench.worker.modes.slots import Slot, by_memory, copied_bytes
+from ortbench.worker.modes.base import SingleMode, Step, call_and_wait
+from ortbench.worker.modes.bound import BoundMode, arrays_equal, have_same_form, try_run
+from ortbench.worker.modes.slots import Slot, copied_bytes, group_by_memory
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import STREAM, Sync
 from ortbench.worker.session import streams
@@ -72,11 +72,9 @@ def make_variants(
     found = [first]
     for number in range(1, count):
         arrays = {name: array if name in kept else roll(array, number) for name, array in data.arrays.items()}
-        reference, is_same = (
-            tried(model, arrays),
-            all(equal(array, data.arrays[name]) for name, array in arrays.items()),
-        )
-        if reference is None or not same_form(reference, data.reference) or is_same:
+        reference = try_run(model, arrays)
+        is_same = all(arrays_equal(array, data.arrays[name]) for name, array in arrays.items())
+        if reference is None or not have_same_form(reference, data.reference) or is_same:
             found.append(first)
         else:
             found.append((arrays, reference))
@@ -91,9 +89,9 @@ def make_item(
     host: EpDeviceMemory | None,
 ) -> Item:
     """An item with inputs in host memory, and room for its outputs beside them."""
-    inputs = [_on_host(slot.spec, arrays[slot.spec.name], host) for slot in ins if not slot.stays]
-    outputs = [_on_host(slot.spec, wanted, host) for slot, wanted in zip(outs, reference, strict=True)]
-    moved = [value for slot, (value, _) in zip(outs, outputs, strict=True) if not slot.stays]
+    inputs = [_make_host_value(slot.spec, arrays[slot.spec.name], host) for slot in ins if not slot.is_in_place]
+    outputs = [_make_host_value(slot.spec, wanted, host) for slot, wanted in zip(outs, reference, strict=True)]
+    moved = [value for slot, (value, _) in zip(outs, outputs, strict=True) if not slot.is_in_place]
     return Item(
         [value._get_c_value() for value, _ in inputs],
         [value._get_c_value() for value in moved],
@@ -103,7 +101,7 @@ def make_item(
     )
 
 
-def _on_host(spec: TensorSpec, array: Array, host: EpDeviceMemory | None) -> tuple[Any, Array]:
+def _make_host_value(spec: TensorSpec, array: Array, host: EpDeviceMemory | None) -> tuple[Any, Array]:
     """A value in host memory with a copy of an array, and the array over that memory."""
     if host is None:
         own = np.array(array, order="C")
@@ -123,11 +121,11 @@ class Buffers(BoundMode):
     downloaded: streams.Arrival
 
     def _prepare(self) -> None:
-        self.loaded = 0  # the number of the item whose inputs it has, or which are on their way
-        self.holds: int | None = 0  # that of the item whose outputs it has; None after they were poisoned
+        self.input_item = 0  # the number of the item whose inputs it has, or which are on their way
+        self.output_item: int | None = 0  # that of the item whose outputs it has; None after they were poisoned
         self.wait: Callable[[], object] | None = None  # ends its run; None where the run itself waits
         self.copied_in, self.copied_out = _natives(self._ins), _natives(self._outs)
-        self.left = [number for number, slot in enumerate(self._outs) if slot.stays]
+        self.host_outputs = [number for number, slot in enumerate(self._outs) if slot.is_in_place]
         self._upload()
         self._launch()
         self._download()
@@ -135,14 +133,14 @@ class Buffers(BoundMode):
     def prove(self) -> Sync:
         return self._prove_run()
 
-    def adopt(self, sync: Sync) -> None:
+    def adopt_sync(self, sync: Sync) -> None:
         """Use a sync that was proved with other buffers of the same session."""
         own = {RUN: None, SYNCHRONIZE: self._binding.synchronize_outputs}
         self.wait = own.get(sync.kind, sync.wait)
 
     def launch(self) -> None:
         self._launch()
-        self.holds = self.loaded
+        self.output_item = self.input_item
 
     def run(self) -> None:
         self.launch()
@@ -151,21 +149,21 @@ class Buffers(BoundMode):
 
     def poison(self) -> None:
         super().poison()
-        self.holds = None
+        self.output_item = None
 
     @property
     def slots(self) -> tuple[list[Slot], list[Slot]]:
         return self._ins, self._outs
 
-    def keep_left(self, arrays: Sequence[Array]) -> None:
+    def copy_host_outputs(self, arrays: Sequence[Array]) -> None:
         """Copy the outputs that the session left in host memory; the next run would overwrite them."""
-        for number in self.left:
+        for number in self.host_outputs:
             np.copyto(arrays[number], self._outs[number].array)
 
 
 def _natives(slots: Sequence[Slot]) -> list[Any]:
     """The values of what is copied, as CopyTensors takes them."""
-    return [slot.value._get_c_value() for slot in slots if not slot.stays]
+    return [slot.value._get_c_value() for slot in slots if not slot.is_in_place]
 
 
 _COST_REPEATS = 7
@@ -184,13 +182,14 @@ class PipelinedMode(SingleMode):
         self.per_call = depth
         self._buffers = [Buffers(model, data) for _ in range(depth)]
         ins, outs = self._buffers[0].slots
-        if len(by_memory((*ins, *outs))) > 1:
+        if len(group_by_memory((*ins, *outs))) > 1:
             raise Unsupported("inputs and outputs are in memories of several EPs, which no stream copies between")
         self.bytes_in, self.bytes_out = copied_bytes(ins), copied_bytes(outs)
         if not self.bytes_in + self.bytes_out:
             raise Unsupported("all inputs and outputs of the session are in host memory: there are no copies to hide")
         # One more than there are buffers, so that each of them gets other data in every round.
-        variants, self._distinct = make_variants(model, data, {slot.spec.name for slot in ins if slot.stays}, depth + 1)
+        in_place = {slot.spec.name for slot in ins if slot.is_in_place}
+        variants, self._distinct = make_variants(model, data, in_place, depth + 1)
         self._items = [make_item(ins, outs, arrays, reference, host) for arrays, reference in variants]
         self._names = model.output_names
         self._host_label = "host memory" if host is None else host.label
@@ -202,7 +201,7 @@ class PipelinedMode(SingleMode):
             buffers.uploaded, buffers.downloaded = up.arrival(), down.arrival()
         self.sync = self._buffers[0].prove()
         for buffers in self._buffers:
-            buffers.adopt(self.sync)
+            buffers.adopt_sync(self.sync)
         stream_sync = _stream_sync(self._buffers[0].uploaded)  # both are copies on a stream
         self.h2d_sync = stream_sync if self.bytes_in else None
         self.d2h_sync = stream_sync if self.bytes_out else None
@@ -217,7 +216,7 @@ class PipelinedMode(SingleMode):
         return {"pipeline": depth}
 
     @classmethod
-    def lacks(cls, provider: Provider) -> str | None:
+    def missing_feature(cls, provider: Provider) -> str | None:
         if provider.computes_on_host:
             return "no copies to a device that inference could overlap"
         if not isinstance(device_memory(provider), EpDeviceMemory):
@@ -240,12 +239,12 @@ class PipelinedMode(SingleMode):
 
     # One item after the other
 
-    def _round(self, _a: object, _b: object) -> None:
+    def _run_round(self, _a: object, _b: object) -> None:
         try:
             if not self._full:
                 self._fill()
             for buffers in self._buffers:
-                self._step(buffers)
+                self._run_item(buffers)
         except BaseException:
             self._abandon()
             raise
@@ -257,7 +256,7 @@ class PipelinedMode(SingleMode):
             self._send_in(buffers, number)
         self._full = True
 
-    def _step(self, buffers: Buffers) -> None:
+    def _run_item(self, buffers: Buffers) -> None:
         buffers.uploaded.wait()
         buffers.downloaded.wait()
         buffers.run()
@@ -268,19 +267,19 @@ class PipelinedMode(SingleMode):
         self._next += 1
 
     def _send_in(self, buffers: Buffers, number: int) -> None:
-        buffers.loaded = number % len(self._items)
-        buffers.uploaded.copy(self._items[buffers.loaded].inputs, buffers.copied_in)
+        buffers.input_item = number % len(self._items)
+        buffers.uploaded.copy(self._items[buffers.input_item].inputs, buffers.copied_in)
 
     def _send_out(self, buffers: Buffers) -> None:
-        if buffers.holds is None:
+        if buffers.output_item is None:
             return
-        item = self._items[buffers.holds]
+        item = self._items[buffers.output_item]
         buffers.downloaded.copy(buffers.copied_out, item.outputs)
-        if buffers.left:
-            buffers.keep_left(item.arrays)
-        self._done.add(buffers.holds)
+        if buffers.host_outputs:
+            buffers.copy_host_outputs(item.arrays)
+        self._done.add(buffers.output_item)
 
-    def rest(self) -> None:
+    def wait_idle(self) -> None:
         for buffers in self._buffers:
             buffers.uploaded.wait()
             buffers.downloaded.wait()
@@ -302,7 +301,7 @@ class PipelinedMode(SingleMode):
         first = self._buffers[0]
 
         def upload(_a: object, _b: object) -> None:
-            self._send_in(first, first.loaded)
+            self._send_in(first, first.input_item)
             first.uploaded.wait()
 
         def inference(_a: object, _b: object) -> None:
@@ -312,7 +311,7 @@ class PipelinedMode(SingleMode):
             self._send_out(first)
             first.downloaded.wait()
 
-        found: dict[str, TimedCall] = {LATENCY: (self._round, None, None), "inference": (inference, None, None)}
+        found: dict[str, TimedCall] = {LATENCY: (self._run_round, None, None), "inference": (inference, None, None)}
         if self.bytes_in:
             found["h2d"] = (upload, None, None)
         if self.bytes_out:
@@ -330,17 +329,17 @@ class PipelinedMode(SingleMode):
         if first.wait is not None:
             found.append((f"sync ({self.sync.kind})", first.wait))
         if self.h2d_sync is not None:
-            upload: Step = ("h2d", lambda: self._send_in(first, first.loaded))
+            upload: Step = ("h2d", lambda: self._send_in(first, first.input_item))
             found = [upload, (f"sync ({STREAM})", first.uploaded.wait), *found]
         if self.d2h_sync is not None:
             found += [("d2h", lambda: self._send_out(first)), (f"sync ({STREAM})", first.downloaded.wait)]
         return found
 
-    def bound(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
-        return self._buffers[0].bound()
+    def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
+        return self._buffers[0].bound_tensors()
 
     def poison(self) -> None:
-        self.rest()
+        self.wait_idle()
         self._done.clear()
         for buffers in self._buffers:
             buffers.poison()
@@ -349,7 +348,7 @@ class PipelinedMode(SingleMode):
                 array[...] = output_arrays.poison(reference)
 
     def outputs(self) -> list[Array]:
-        self.rest()
+        self.wait_idle()
         return [array for number in sorted(self._done) for array in self._items[number].arrays]
 
     def expected(self) -> list[tuple[str, Array]]:
@@ -366,6 +365,6 @@ class PipelinedMode(SingleMode):
 
 def _stream_sync(arrival: streams.Arrival) -> Sync:
     """How copies on a stream are waited for, with what that costs when nothing else is to be done."""
-    times = [time_call(then(arrival.follow, arrival.wait)) for _ in range(_COST_REPEATS)]
+    times = [time_call(call_and_wait(arrival.follow, arrival.wait)) for _ in range(_COST_REPEATS)]
     how = "a stream keeps order, and a word copied behind the copies has arrived"
     return Sync(STREAM, arrival.wait, round(median(times)), how)

@@ -33,29 +33,29 @@ class Slot(NamedTuple):
     memory: Memory
     # the session wants it in ordinary host memory (a shape, say): `value` is then over `array` itself and nothing is
     # copied; on the device it would cost a copy back inside every run
-    stays: bool
+    is_in_place: bool
     # the value in pinned memory that `array` looks into; None where `array` is in ordinary host memory
     pinned: Any = None
 
     @property
-    def is_seen(self) -> bool:
+    def is_written_in_place(self) -> bool:
         """Whether a run writes to `array` itself."""
-        return self.stays and self.value is not None
+        return self.is_in_place and self.value is not None
 
 
-def upload(slots: Sequence[Slot]) -> Copy:
+def copy_to_device(slots: Sequence[Slot]) -> Copy:
     """The copies from the host's sides to what is bound."""
     calls = []
-    for memory, moved in by_memory(_with_value(slots)):
+    for memory, moved in group_by_memory(_with_value(slots)):
         specs, arrays, values, pinned = _columns(moved)
         calls.append(memory.upload(specs, arrays, values) if None in pinned else copy_tensors(pinned, values))
     return join_calls(calls)
 
 
-def download(slots: Sequence[Slot]) -> Copy:
+def copy_to_host(slots: Sequence[Slot]) -> Copy:
     """The copies from what is bound to the host's sides."""
     calls = []
-    for memory, moved in by_memory(_with_value(slots)):
+    for memory, moved in group_by_memory(_with_value(slots)):
         specs, arrays, values, pinned = _columns(moved)
         calls.append(memory.download(specs, values, arrays) if None in pinned else copy_tensors(values, pinned))
     return join_calls(calls)
@@ -71,49 +71,49 @@ def _columns(slots: Sequence[Slot]) -> tuple[list[TensorSpec], list[Array], list
     return list(specs), list(arrays), list(values), list(pinned)
 
 
-def apart(slots: Sequence[Slot]) -> list[Slot]:
+def with_own_arrays(slots: Sequence[Slot]) -> list[Slot]:
     """The same with other arrays, in ordinary host memory."""
     return [slot._replace(array=np.empty_like(slot.array), pinned=None) for slot in slots]
 
 
 def overwrite(slots: Sequence[Slot], arrays: Sequence[Array]) -> None:
-    upload([slot._replace(array=array, pinned=None) for slot, array in zip(slots, arrays, strict=True)])()
+    copy_to_device([slot._replace(array=array, pinned=None) for slot, array in zip(slots, arrays, strict=True)])()
     for slot, array in zip(slots, arrays, strict=True):
         slot.array[...] = array
 
 
-def bind(session: Any, ins: Sequence[Slot], outs: Sequence[Slot] = ()) -> Any:
+def make_binding(session: Any, ins: Sequence[Slot], outs: Sequence[Slot] = ()) -> Any:
     """A binding of all of them, in the order that `get_outputs` then has; those without a value are bound without a shape."""
     binding = session.io_binding()
     for slot in ins:
         binding.bind_ortvalue_input(slot.spec.name, slot.value)
     for slot in outs:
         if slot.value is None:
-            binding._iobinding.bind_output(slot.spec.name, device_of(slot))
+            binding._iobinding.bind_output(slot.spec.name, output_device(slot))
         else:
             binding.bind_ortvalue_output(slot.spec.name, slot.value)
     return binding
 
 
-def device_of(slot: Slot) -> Any:
+def output_device(slot: Slot) -> Any:
     """The native OrtDevice whose memory an output without a shape is in."""
-    if slot.stays:
+    if slot.is_in_place:
         return ort_native.OrtDevice(ort_native.OrtDevice.cpu(), ort_native.OrtDevice.default_memory(), 0)
     return slot.memory.ort_device()
 
 
-def by_memory(slots: Sequence[Slot]) -> list[tuple[Memory, list[Slot]]]:
+def group_by_memory(slots: Sequence[Slot]) -> list[tuple[Memory, list[Slot]]]:
     """What is copied, by the memory that it is in: one call of CopyTensors is for one device."""
-    found: dict[int, tuple[Memory, list[Slot]]] = {}
+    groups: dict[int, tuple[Memory, list[Slot]]] = {}
     for slot in slots:
-        if not slot.stays:
-            found.setdefault(id(slot.memory), (slot.memory, []))[1].append(slot)
-    return list(found.values())
+        if not slot.is_in_place:
+            groups.setdefault(id(slot.memory), (slot.memory, []))[1].append(slot)
+    return list(groups.values())
 
 
 def copied_bytes(slots: list[Slot]) -> int:
     """The bytes of one copy of all of them."""
-    return sum(nbytes(slot.array) for slot in slots if not slot.stays)
+    return sum(nbytes(slot.array) for slot in slots if not slot.is_in_place)
 
 
 def shared_memory(spec: TensorSpec, place: Place) -> EpDeviceMemory:
@@ -137,12 +137,12 @@ NO_ALLOCATOR = "Failed to find allocator for device"
 
 def is_copied_by_ort(slot: Slot) -> bool:
     """Whether CopyTensors copies the value; other values copy themselves."""
-    return not slot.stays and slot.memory.kind == "ep-device"
+    return not slot.is_in_place and slot.memory.kind == "ep-device"
 
 
-def reader_of(slot: Slot, in_place: bool = False) -> Callable[[Any], Array]:
+def make_reader(slot: Slot, in_place: bool = False) -> Callable[[Any], Array]:
     """What gives the array of a native value that copies itself, or that the host reads where it is."""
-    if in_place or slot.stays or (slot.memory.kind == "host" and not slot.spec.is_native):
+    if in_place or slot.is_in_place or (slot.memory.kind == "host" and not slot.spec.is_native):
         return partial(host_view, slot.spec)
     return methodcaller("numpy")
 
@@ -163,7 +163,7 @@ class DynamicOutputs:
         why: str = "",
     ) -> None:
         self._binding, self._run, self._targets, self._passed, self._why = binding, run, targets, passed, why
-        self._bound = [(target.spec.name, device_of(target)) for target in targets if target.value is None]
+        self._bound = [(target.spec.name, output_device(target)) for target in targets if target.value is None]
         self._native = binding._iobinding
         self._arrays = [target.array for target in targets]
         # Of each output what it was copied to last: its shape, and where CopyTensors copies, a value over the array and its native,
@@ -171,15 +171,15 @@ class DynamicOutputs:
         self._shapes: list[list[int]] = [[] for _ in targets]
         self._owners: list[Any] = [None] * len(targets)
         self._hosts: list[Any] = [None] * len(targets)
-        moved = [number for number, target in enumerate(targets) if not target.stays]
+        moved = [number for number, target in enumerate(targets) if not target.is_in_place]
         for number in moved:
             self._copy_to(number, targets[number].array, targets[number].pinned)
         # One call of CopyTensors is for one memory.
         copied = [number for number in moved if is_copied_by_ort(targets[number])]
         places = dict.fromkeys(id(targets[number].memory) for number in copied)
         self._groups = [[it for it in copied if id(targets[it].memory) == place] for place in places]
-        self._read = [(it, reader_of(targets[it])) for it in moved if it not in copied]
-        unshaped = by_memory([target for target in targets if target.value is None])
+        self._read = [(it, make_reader(targets[it])) for it in moved if it not in copied]
+        unshaped = group_by_memory([target for target in targets if target.value is None])
         self._label = " and ".join(memory.label for memory, _ in unshaped)
         self._ran = False
 
@@ -201,15 +201,15 @@ class DynamicOutputs:
 
     def download(self) -> None:
         """Copy the outputs of the last run to the host: no more than a program does, as it is timed."""
-        found = self._native.get_outputs()  # to iterate over it takes some µs a value
+        outputs = self._native.get_outputs()  # to iterate over it takes some µs a value
         for numbers in self._groups:
-            values = [found[number] for number in numbers]
+            values = [outputs[number] for number in numbers]
             for number, value in zip(numbers, values, strict=True):  # CopyTensors does not check sizes
                 if (shape := value.shape()) != self._shapes[number]:
                     self._make_room(number, shape)
             ort_native.copy_tensors(values, [self._hosts[number] for number in numbers], None)
         for number, read in self._read:
-            value = found[number]
+            value = outputs[number]
             if (shape := value.shape()) != self._shapes[number]:
                 self._make_room(number, shape)
             np.copyto(self._arrays[number], read(value))
@@ -232,10 +232,10 @@ class DynamicOutputs:
 
     def arrays(self) -> list[Array]:
         """The outputs as they were copied last, and what the session left in host memory."""
-        if any(target.stays for target in self._targets):
+        if any(target.is_in_place for target in self._targets):
             values = self._binding.get_outputs()
             for number, (target, value) in enumerate(zip(self._targets, values, strict=True)):
-                if target.stays:
+                if target.is_in_place:
                     self._arrays[number] = host_view(target.spec, value).copy()
         return list(self._arrays)
 
@@ -253,12 +253,12 @@ class DynamicOutputs:
             for target, value, array in zip(self._targets, values, poisons, strict=True):
                 if target.spec.name in self._passed or tuple(value.shape()) != array.shape:
                     continue
-                if target.stays:
+                if target.is_in_place:
                     np.copyto(host_view(target.spec, value), array)
                 else:
                     target.memory.upload([target.spec], [array], [value])()
         for number, (target, array) in enumerate(zip(self._targets, poisons, strict=True)):
-            if not target.stays:
+            if not target.is_in_place:
                 self._copy_to(number, target.array, target.pinned)
             self._arrays[number] = target.array
             target.array[...] = array

@@ -21,13 +21,13 @@ class TimedMode(Protocol):
     """A mode whose runs are timed; see `ortbench.worker.modes.base.Mode`."""
 
     def phases(self) -> dict[str, TimedCall]: ...
-    def once(self) -> tuple[Call, Call] | None: ...
+    def one_time_copies(self) -> tuple[Call, Call] | None: ...
 
 
 class InPlaceMode(TimedMode, Protocol):
     """A mode in memory that host and device reach; see `ortbench.worker.modes.make.HostAccessibleMode`."""
 
-    refused: str | None
+    binding_error: str | None
 
     def same_addresses(self) -> bool: ...
 
@@ -74,15 +74,15 @@ def prove_zero_copy(
     if on_host:
         return ZeroCopy(True, "the EP computes in host memory, at the addresses that were bound")
     assert resident is not None
-    copies_ns = sum(_copies_ns(copies or resident.once(), clock))
+    copies_ns = sum(_copies_ns(copies or resident.one_time_copies(), clock))
     extra, noise = _compare_runs(mode, resident, copies_ns, clock)
     return judge_difference(extra, copies_ns, noise, _describe_addresses(mode))
 
 
 def _describe_addresses(mode: InPlaceMode) -> str:
-    if mode.refused is None:
+    if mode.binding_error is None:
         return _USED
-    reason = mode.refused.removesuffix(".")
+    reason = mode.binding_error.removesuffix(".")
     return f"{_USED}, bound as device memory since HOST_ACCESSIBLE outputs fail here: {reason}"
 
 

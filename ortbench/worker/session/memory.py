@@ -327,7 +327,7 @@ class Place:
     # HOST_ACCESSIBLE memory of the EP whose `own` is, which is `own` itself where that EP has no other; None where it
     # offers none
     shared: EpDeviceMemory | None
-    stays: bool  # the session wants it in ordinary host memory, though its EP computes elsewhere
+    is_host_only: bool  # the session wants it in ordinary host memory, though its EP computes elsewhere
 
     @property
     def on_host(self) -> bool:
@@ -356,7 +356,7 @@ class Places(NamedTuple):
     @property
     def memories(self) -> list[Memory]:
         """Every memory that takes part, the main one first."""
-        own = [place.own for place in (self.main, *self.inputs, *self.outputs) if not place.stays]
+        own = [place.own for place in (self.main, *self.inputs, *self.outputs) if not place.is_host_only]
         return list({id(memory): memory for memory in own if memory is not None}.values())
 
 
@@ -372,13 +372,13 @@ def find_places(session: Any, provider: Provider) -> Places:
         """What is in a memory of a device, which is tried only then: a session may have devices that it does not use."""
         device, default, shared = offered[number]
         own = usable_memory(device, default if is_default else shared)
-        return Place(own, usable_memory(device, shared, copies=False), stays=False)
+        return Place(own, usable_memory(device, shared, copies=False), is_host_only=False)
 
     if provider.ep_device is None or provider.computes_on_host:
-        main = Place(device_memory(provider), None, stays=False)
+        main = Place(device_memory(provider), None, is_host_only=False)
     else:
         main = device_place(0, offered[0][1] is not None)
-    host = main if provider.computes_on_host else Place(HostMemory(), None, stays=True)
+    host = main if provider.computes_on_host else Place(HostMemory(), None, is_host_only=True)
 
     def place_of(info: Any) -> Place:
         if info is None or info.name == "Cpu":
