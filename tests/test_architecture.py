@@ -51,8 +51,6 @@ EXCEPTIONS |= {("__init__.py", f"ortbench.core.{module}") for module in ("versio
 EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("commands", "results", "running")}
 # Commands to copy are written in options.
 EXCEPTIONS |= {("analysis/findings/program.py", "ortbench.plan.next_command")}
-# Until starts are a feature, which needs that of programs.
-EXCEPTIONS |= {("jobs/measuring.py", "ortbench.features.code.report.program")}
 # The only rooms that load a library, whenever they do.
 HOME = {
     "onnxruntime": ("worker",),

@@ -30,6 +30,10 @@ class Command(NamedTuple):
     option_groups: tuple[str, ...] = ()  # of the core that it takes, named in `ortbench.plan.options`
     # Others that it takes, by flag; and what is declared otherwise for it.
     options: Mapping[str, Mapping[str, Any]] = {}
+    from_inputs: bool = (
+        False  # whether a model and its inputs are all that it needs, so that findings of other commands may name it
+    )
+    input_suffix: str = ""  # of files of inputs, where it does not read all that other commands do
 
 
 class Writer(NamedTuple):
@@ -57,6 +61,7 @@ class Feature(NamedTuple):
     api: tuple[str, ...] = ()  # what `import ortbench` has from its module `api`
     when_open: str = ""  # the module whose function of this name gives results what is known before they are measured
     requests: Mapping[str, str] = {}  # to a worker: the module of the folder that has a function of that name
+    stateless_requests: tuple[str, ...] = ()  # those that no later one rests on
     # The module whose function of this name gives, of what was given, what carries the cases of a suite out in place of this process.
     case_runner: str = ""
     # What declares options in `plan.py`, dataclasses and tuples of options, with the commands that take some; suites take all.
@@ -122,12 +127,22 @@ def commands() -> dict[str, Command]:
     }
 
 
+def record_of(command: str) -> Command:
+    """What a feature says of its command; of one of the core nothing."""
+    return commands().get(command, Command("", 0, "", ""))
+
+
 @cache
 def requests() -> dict[str, str]:
     """The modules that answer requests to a worker, by request."""
     return {
         request: module_of(name, it) for name, record in features().items() for request, it in record.requests.items()
     }
+
+
+@cache
+def stateless_requests() -> set[str]:
+    return {request for record in features().values() for request in record.stateless_requests}
 
 
 @cache

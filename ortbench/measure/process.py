@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ortbench.core import printed, signals
+from ortbench.core import features, printed, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, from_data
 from ortbench.core.interpreters import program, surroundings
 from ortbench.core.processes import startable
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ortbench.plan.plan import Plan
 
 _TELL_S = 1.0  # how often who waits for an answer is told that there is none yet
-_STATELESS = {"packages", "examine", "devices", "inspect"}  # requests that no later one rests on
 _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
 
 
@@ -137,7 +136,7 @@ class Client:
     def send(self, do: str, **arguments: Any) -> None:
         """Send a request without waiting for its answer; `WorkerLost` where it has ended."""
         assert self._process.stdin is not None
-        self._has_state |= bool(self._request) and self._request["do"] not in _STATELESS
+        self._has_state |= bool(self._request) and self._request["do"] not in features.stateless_requests()
         self._request = {"do": do, **arguments}
         lost = _lost.get(self._python)
         printed.limit(self._worker.stderr)  # while the worker writes nothing that could be lost by it

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import named_dims, names_in
+from ortbench.core.features import record_of
 from ortbench.model.schema import Tensor
 from ortbench.model.settings import OF_SESSION
 from ortbench.plan.configurations import MAX_CONFIGURATIONS
@@ -26,7 +27,7 @@ _WRITES = "optimized-model"  # a file, beside the options of the panel WRITTEN
 _ELSEWHERE = (RUNS, INPUT, LOOP)  # the panels of what other commands carry out too
 _DATA = ("input", "data")  # files that say how inputs look, and exclude
 _SIZES = ("shape", "dim", "sequence-tensors", "range")
-_FROM_INPUTS = ("run", "loop", "code", "inspect", "tune")  # commands that need no more than a model and its inputs
+_FROM_INPUTS = ("run", "loop", "tune")  # commands of the core that need no more than a model and its inputs
 _EXCLUDES = {"duration": {"iterations"}, "iterations": {"duration", "precision"}}
 
 
@@ -101,7 +102,7 @@ def next_command(done: CarriedOut, name: str, *changes: str, without: Collection
     if len(changed) < sum(it.startswith("--") for it in changes):  # an option that the command has not
         return ""
     lists = prod(it.several for it in changed)
-    if not is_same and name not in _FROM_INPUTS:
+    if not options or not (is_same or name in _FROM_INPUTS or record_of(name).from_inputs):
         return ""  # what else it takes is known from the command alone
     if not is_same or (lists > 1 and lists * _configurations(given) > MAX_CONFIGURATIONS):
         given = [*_of_session(done, given), *_of_inputs(done, given, source, name)]
@@ -190,7 +191,7 @@ def _of_inputs(done: CarriedOut, given: Sequence[_Given], source: str, name: str
         if it.option.panel == RUNS or (it.flag == "expect" and (source == "loop") != (name == "loop")):
             continue
         if it.flag == "input" and (
-            leaves_loop or it.flag not in options or (name == "code" and not it.text.endswith(".npz"))
+            leaves_loop or it.flag not in options or not it.text.endswith(record_of(name).input_suffix)
         ):
             lacking = True
             continue

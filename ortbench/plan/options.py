@@ -184,17 +184,14 @@ class Option(NamedTuple):
         return self.kind.entries.text(name, value, self.name)
 
 
-_OF_CORE = features.Command("", 0, "", "")  # of which the options themselves say what it takes
-
-
 def _names(command: str) -> set[str]:
     """A command, and the groups that its record says it is in."""
-    return {command, *features.commands().get(command, _OF_CORE).option_groups}
+    return {command, *features.record_of(command).option_groups}
 
 
 def _further(command: str) -> Mapping[str, Mapping[str, Any]]:
     """What a feature's command takes of the options that are declared here."""
-    return features.commands().get(command, _OF_CORE).options
+    return features.record_of(command).options
 
 
 def new_option(flag: str, metavar: str, help: str, panel: str, kind: OptionType = TEXT, **more: Any) -> Option:

@@ -22,7 +22,6 @@ from ortbench.plan.option_types import (
     FLAG,
     ITEMS,
     MODE_NAMES,
-    ONE_MODE,
     PRECISION,
     TEXTS,
     TIME,
@@ -183,7 +182,7 @@ class Plan:
     target: Target = field(default_factory=Target)
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
-        "mode", "NAME", panel=MODE, kind=MODE_NAMES, default=io_modes.USUAL_MODES, check=_modes, **_measure(io_modes.MODES, _FIRST), commands=(*IN_MODES, "compare", "code"),
+        "mode", "NAME", panel=MODE, kind=MODE_NAMES, default=io_modes.USUAL_MODES, check=_modes, **_measure(io_modes.MODES, _FIRST), commands=(*IN_MODES, "compare"),
         common=(*OFTEN, "gate"),
         by_command={
             "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY, "choices": io_modes.ALL_MODES},
@@ -192,7 +191,6 @@ class Plan:
             "loop": _measure(io_modes.LOOP_MODES, "all but shared"),
             "in one mode": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
             "tune": {"help": f"Tune for this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
-            "code": {"help": f"Write the program of this I/O mode: {', '.join(io_modes.ALL_MODES)}.", "shown": f"{io_modes.HOST_ACCESSIBLE}, else {io_modes.DEVICE}", "kind": ONE_MODE},
         },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)

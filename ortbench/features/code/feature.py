@@ -10,6 +10,8 @@ FEATURE = Feature(
             sentence="Print the program that runs a model in a mode.",
             page="code.md",
             option_groups=("opened", "often"),
+            from_inputs=True,
+            input_suffix=".npz",
             options={
                 "dynamic-outputs": {},
                 "input-memory": {},
@@ -31,4 +33,5 @@ FEATURE = Feature(
         )
     },
     requests={"program": "worker"},
+    options={"MODE": ("code",)},
 )

@@ -12,5 +12,6 @@ FEATURE = Feature(
         )
     },
     requests=dict.fromkeys(("devices", "check_device", "check_runs"), "worker"),
+    stateless_requests=("devices",),
     options={"Checked": ("devices",)},
 )

@@ -16,4 +16,5 @@ FEATURE = Feature(
         )
     },
     requests={"packages": "worker", "examine": "worker"},
+    stateless_requests=("packages", "examine"),
 )

@@ -9,6 +9,7 @@ FEATURE = Feature(
             sentence="Show what a model takes, gives and consists of.",
             page="inputs.md",
             option_groups=("placed",),
+            from_inputs=True,
             options={
                 "ep": {"default": None, "help": "Also show on which EP each node would run."},
                 "sequence-tensors": {},
@@ -18,4 +19,5 @@ FEATURE = Feature(
         )
     },
     requests={"inspect": "worker"},
+    stateless_requests=("inspect",),
 )
