@@ -121,12 +121,6 @@ def busy_reasons(noise: MachineNoise) -> list[str]:
     return [*taken, *(["gpu"] if found.gpu_processes else [])]
 
 
-def largest_difference(noise: MachineNoise, cases: Iterable[Case]) -> float | None:
-    """How many times as long noise can have made one case as another at most; None without a bound."""
-    most = max((_largest_ratio(noise, _own_blocks(noise, case)) for case in cases), default=math.inf)
-    return most if math.isfinite(most) else None
-
-
 def used_by_others(noise: MachineNoise) -> str:
     """How much of the cores that the worker may use others used."""
     found = summary(noise)

@@ -58,11 +58,6 @@ def _alike(side: Side, places: Sequence[tuple[str, TensorPlace]]) -> tuple[Held,
     return tuple(Held(side, (), tuple(of), *key) for key, of in modes.items())
 
 
-def elsewhere(result: Result) -> list[Held]:
-    """The tensors that are not in the memory that a mode is about."""
-    return [it for it in held(result) if not it.usual]
-
-
 def named(it: Held) -> str:
     """The tensors, the first few of many."""
     return f"{it.side.removesuffix('s') if len(it.names) == 1 else it.side} {_listed(it.names)}"

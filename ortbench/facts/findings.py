@@ -23,13 +23,13 @@ Rule = Callable[[Result], Iterator[Fact]]
 
 _EACH: tuple[Rule, ...] = (shared.noise_facts, shared.doubt_facts, shared.placement_facts, shared.node_facts)
 # The rules of each kind's own figures.
-_OF_INFERENCES: tuple[Rule, ...] = (shared.tensor_facts, shared.host_facts, shared.cupti_facts)
+_OF_INFERENCES: tuple[Rule, ...] = (shared.host_facts, shared.cupti_facts)
 _OF_KINDS: dict[str, tuple[Rule, ...]] = {
     RUN: (run_facts, *_OF_INFERENCES),
     LOOP: (loop_facts, *_OF_INFERENCES),
     CHAIN: (chain_facts, *_OF_INFERENCES),
     SWEEP: (sweep_facts,),
-    LOAD: (load_facts, shared.tensor_facts),
+    LOAD: (load_facts,),
 }
 
 

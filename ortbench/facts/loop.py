@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ortbench.analysis.comparing.claims import claim_between, fastest, over
+from ortbench.analysis.comparing.claims import FASTER, SLOWER, claim_between, fastest, over
 from ortbench.analysis.findings.phrases import quickest
 from ortbench.analysis.findings.program import both_steps, lever, step_nodes
 from ortbench.analysis.noise import is_busy, supports_within
@@ -82,8 +82,7 @@ def _beside_state(result: Result) -> Iterator[Fact]:
         return
     there, back = _mean(resident.step_copies("step_h2d")) or 0, _mean(resident.step_copies("step_d2h")) or 0
     if there or back:
-        verdict = "both" if there and back else "inputs" if there else "outputs"
-        yield Fact("beside-state", verdict, RESIDENT or "", {"h2d": bytes_of(there), "d2h": bytes_of(back)})
+        yield Fact("beside-state", "copied", RESIDENT or "", {"h2d": bytes_of(there), "d2h": bytes_of(back)})
 
 
 def state_bytes(case: Case) -> float | None:
@@ -111,18 +110,16 @@ def _jumps(result: Result, loop: Loop) -> Iterator[Fact]:
     """Where steps take longer or shorter at once, over depth, and what shows why, of the greatest."""
     made, apart = result.generation, is_first_apart(result)
     found = [(case, it) for case in result.cases if case.status == OK for it in jumps(case, apart)]
-    certain = [
-        (max(it.size.ratio, 1 / it.size.ratio), at)
-        for at, (case, it) in enumerate(found)
-        if _is_certain(result, case, it)
-    ]
-    greatest = max(certain, default=(0.0, -1))[1]
+    found = [(case, it) for case, it in found if _is_certain(result, case, it)]
+    greatest = max(
+        ((max(it.size.ratio, 1 / it.size.ratio), at) for at, (_, it) in enumerate(found)), default=(0.0, -1)
+    )[1]
     for at, (case, it) in enumerate(found):
         step = it.step if made is None else depth_of(made, it.step)
         size = Quantity(it.size.ratio, "×", None if it.size.ci95 is None else (it.size.ci95[0], it.size.ci95[1]))
         at_what = "step" if made is None else "depth"
         values: Values = {"before": ns(it.before), "after": ns(it.after), "ratio": size, "at": at_what, "step": step}
-        verdict = ("longer" if it.after > it.before else "shorter") if _is_certain(result, case, it) else "noise"
+        verdict = "longer" if it.after > it.before else "shorter"
         after = (both_steps(result, loop, it.step) or "ortbench explain jump") if at == greatest else ""
         yield Fact("jump", verdict, case.mode, values, after)
 
@@ -141,4 +138,5 @@ def _shared(result: Result) -> Iterator[Fact]:
     case, other = result.case(SHARED.name), result.case(mode_of(SHARED.name).like)
     if case is not None and other is not None and (found := over(other, case)) is not None:
         verdict = claim_between(result, other, case, found)
-        yield Fact("one-buffer", verdict, case.mode, {"other": other.mode, "speedup": times(found)})
+        if verdict in (FASTER, SLOWER):
+            yield Fact("one-buffer", verdict, case.mode, {"other": other.mode, "speedup": times(found)})

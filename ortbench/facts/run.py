@@ -40,7 +40,6 @@ from ortbench.model.modes import (
     LATENCY,
     MODES,
     PER_ITEM,
-    PER_RUN,
     PIPELINE_SPEEDUP,
     THROUGHPUT,
     mode_of,
@@ -59,7 +58,6 @@ def run_facts(result: Result) -> Iterator[Fact]:
     yield from _slower(result)
     yield from _pinned(result)
     yield from _pipeline(result)
-    yield from _bursts(result)
     yield from _checks(result)
     if not is_on_host(result):
         yield from _link(result)
@@ -77,15 +75,14 @@ def _latency(result: Result) -> Iterator[Fact]:
 def _arrays(result: Result) -> Iterator[Fact]:
     """Whether ONNX Runtime copies arrays at all, of an EP whose memory the host reaches."""
     found = handing_on(result)
-    if found is not None and found.verdict != COPIED:
+    if found is not None and found.verdict not in (COPIED, UNCLEAR):
         values: Values = {
             "ep": result.target["ep"],
             "with": ns(found.with_arrays),
             "without": ns(found.without),
             "copies": ns(found.copies),
         }
-        verdict = "unclear" if found.verdict == UNCLEAR else "in-place" if found.proved else "passed"
-        yield Fact("arrays", verdict, CPU, values)
+        yield Fact("arrays", "in-place" if found.proved else "passed", CPU, values)
 
 
 # Copies
@@ -194,19 +191,12 @@ def _pipeline(result: Result) -> Iterator[Fact]:
             values["hidden"] = share(hidden.value, derived=True)._replace(ci95=hidden.ci95)
         like, against = result.case(mode_of(case.mode).like), case.metrics.get(PIPELINE_SPEEDUP)
         if like is None or not isinstance(against, Value):
-            yield Fact("pipeline", "alone", case.mode, values)
             continue
         verdict = claim_between(result, like, case, against)
         values |= {"speedup": times(against), "base": like.mode}
         yield Fact(
             "pipeline", verdict, case.mode, values, how_to_write(result, case.mode) if verdict == "faster" else ""
         )
-
-
-def _bursts(result: Result) -> Iterator[Fact]:
-    for case in _of_figure(result, PER_RUN):
-        values: Values = {"rate": per_s(case.value(THROUGHPUT) or 0), "inferences": case.inferences_per_sample or 1}
-        yield Fact("burst", "known", case.mode, values)
 
 
 def _pinned(result: Result) -> Iterator[Fact]:
@@ -216,8 +206,9 @@ def _pinned(result: Result) -> Iterator[Fact]:
         if taken is not None and pinned is not None:
             (low, high), (least, most) = (it.ci95 or (it.value, it.value) for it in (taken, pinned))
             found = claim(Value(taken.value / max(pinned.value, 1), (low / max(most, 1), high / max(least, 1))))
-            program = how_to_write(result, mode.name) if found == FASTER else ""
-            yield Fact("pinned", found, mode.name, {"pinned": pinned, "pageable": taken}, program)
+            if found == FASTER:
+                values: Values = {"pinned": pinned, "pageable": taken}
+                yield Fact("pinned", "faster", mode.name, values, how_to_write(result, mode.name))
 
 
 def _copies(case: Case) -> Quantity | None:
@@ -248,18 +239,20 @@ _STALE = 1.2  # copies this much faster than a bandwidth curve's say that it no 
 
 
 def _link(result: Result) -> Iterator[Fact]:
-    """How near to the link's limit the copies that were timed are, where a bandwidth curve says what that is."""
+    """Copies that are faster than a bandwidth curve says that they can be."""
     if result.link is None:
         return
     for mode, ways in result.link.get("shares", {}).items():
         for way, it in ways.items():
-            if way == "both":  # of `cpu-tensors`: derived, with what else session.run does
+            if (
+                way == "both" or it["of_sweep"] <= _STALE
+            ):  # both, of `cpu-tensors`, are derived with what else session.run does
                 continue
             values: Values = {
                 "way": way.upper(), "bytes": bytes_of(it["bytes"]), "rate": bytes_of(it["bytes"] / it["took_ns"] * 1e9),
                 "of_curve": share(it["of_sweep"]), "of_peak": share(it["of_peak"]),
             }  # fmt: skip
-            yield Fact("link", "stale" if it["of_sweep"] > _STALE else "known", mode, values)
+            yield Fact("link", "stale", mode, values)
 
 
 def _step(result: Result) -> Iterator[Fact]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ortbench.analysis.comparing.pairs import PAIRS
 from ortbench.analysis.engines import BUILDERS
 from ortbench.analysis.findings.program import again, inspection, node_times
 from ortbench.analysis.host import (
@@ -19,13 +18,11 @@ from ortbench.analysis.host import (
 )
 from ortbench.analysis.nodes.gpu_activity import gpu_copies
 from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, fell_back, is_much_inside, share_inside
-from ortbench.analysis.noise import WHO, busy_reasons, largest_difference, more_rounds, quiet_options, rounds, summary
+from ortbench.analysis.noise import WHO, busy_reasons, quiet_options, summary
 from ortbench.analysis.outputs import told_of, worst
 from ortbench.analysis.residency import needs
-from ortbench.analysis.tensor_memory import elsewhere
 from ortbench.core.ep_names import CPU_EP
-from ortbench.core.stats import FEWEST
-from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, ns, share, times
+from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, ns, share
 from ortbench.model.modes import CPU_CORES, CPU_TIME, ENQUEUE_SHARE, LATENCY, NO_SPIN, SPIN_SHARE, mode_of
 from ortbench.model.result import OK, Result
 from ortbench.model.schema import Island, MachineNoise
@@ -52,18 +49,9 @@ def busy_fact(noise: MachineNoise | None) -> Fact | None:
 
 
 def noise_facts(result: Result) -> Iterator[Fact]:
-    """What a reader of the figures should know first, and how many rounds were quiet."""
-    busy = busy_fact(result.noise)
-    if result.noise is None or busy is None:
-        return
-    yield busy._replace(next=_quieter(result, busy.verdict))
-    known = rounds(result.noise)
-    if known and not all(known.values()):
-        quiet = sum(known.values())
-        values: Values = {"quiet": quiet, "rounds": len(known)}
-        if (most := largest_difference(result.noise, [it for it in result.cases if it.status == OK])) is not None:
-            values["most"] = times(most)
-        yield Fact("quiet-rounds", "some" if quiet else "none", "", values)
+    """What a reader of the figures should know first."""
+    if (busy := busy_fact(result.noise)) is not None:
+        yield busy._replace(next=_quieter(result, busy.verdict))
 
 
 def _quieter(result: Result, why: str) -> str:
@@ -118,9 +106,7 @@ def placement_facts(result: Result) -> Iterator[Fact]:
         if moved is not None:
             values["bytes"] = bytes_of(moved)
         part = share_inside(result)
-        if part is not None and part < _LITTLE:
-            yield Fact("memcpy", "little", "", values)
-        else:
+        if part is None or part >= _LITTLE:
             much = "much" if is_much_inside(result) else "some"
             yield Fact("memcpy", much if moved is not None else "unknown", "", values, node_times(result))
 
@@ -145,7 +131,7 @@ def node_facts(result: Result) -> Iterator[Fact]:
             yield Fact("operator", "most", "", values)
         return
     for island in nodes["islands"]:
-        if island["to_host"] + island["from_host"] and island["share"] is not None:
+        if island["to_host"] + island["from_host"] and (island["share"] or 0) >= _LITTLE:
             yield _island(island, result.target["ep"])
 
 
@@ -158,14 +144,7 @@ def _island(island: Island, ep: str) -> Fact:
     }  # fmt: skip
     if island["bytes"] is not None:
         values["bytes"] = bytes_of(island["bytes"])
-    return Fact("cpu-fallback", "little" if part < _LITTLE else "much" if part >= _MUCH else "some", "", values)
-
-
-def tensor_facts(result: Result) -> Iterator[Fact]:
-    """Which tensors are not in the memory that a mode is about, and why."""
-    for held in elsewhere(result):
-        values: Values = {"tensors": held.names, "memory": held.memory, "why": held.why, "modes": held.modes}
-        yield Fact("tensors-elsewhere", held.side, "", values)
+    return Fact("cpu-fallback", "much" if part >= _MUCH else "some", "", values)
 
 
 # The host
@@ -193,10 +172,6 @@ def host_facts(result: Result) -> Iterator[Fact]:
             values,
             again(result, *STILL),
         )
-    elif asked:
-        spent = [it.stats(CPU_TIME) for it in asked]
-        known = any(it is not None and it.n >= FEWEST for it in spent)
-        yield Fact("spinning", "none" if known else "few-samples", "", {}, "" if known else more_rounds(result, PAIRS))
 
 
 def _waits_for_host(result: Result) -> Iterator[Fact]:
@@ -234,8 +209,6 @@ def cupti_facts(result: Result) -> Iterator[Fact]:
 
 def engine_facts(result: Result) -> Iterator[Fact]:
     """How long the engine took, of EPs that build one."""
-    if result.target["ep"] in BUILDERS:
-        cache = result.setup.get("engine_cache")
+    if result.target["ep"] in BUILDERS and result.setup.get("engine_cache") is None:
         values = {"session": ns(result.setup["session_ns"]), "first": ns(result.setup["first_inference_ns"])}
-        verdict = "built" if cache is None else "loaded" if cache["warm"] else "cold"
-        yield Fact("engine", verdict, "", values, again(result, "--engine-cache", "DIR") if cache is None else "")
+        yield Fact("engine", "built", "", values, again(result, "--engine-cache", "DIR"))

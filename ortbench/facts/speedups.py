@@ -130,9 +130,10 @@ def _residency(result: Result, kept: Fastest, best: Fastest | None) -> Fact:
 def residency_verdict(result: Result, kept: Fastest, best: Fastest, more: Value) -> str:
     """What tensors on the device bring on top of the best mode that can replace `cpu-tensors`."""
     found = claim_between(result, best.case, kept.case, more)
-    if found in (FASTER, SLOWER):
-        return "faster-on-top" if found == FASTER else "slower-than-other"
-    return "open-to-other" if found in (NOISY, UNKNOWN) or may_be_faster(more) else "same-as-other"
+    if found == FASTER:
+        return "faster-on-top"
+    is_open = found in (NOISY, UNKNOWN) or (found != SLOWER and may_be_faster(more))
+    return "open-to-other" if is_open else "no-faster-than-other"
 
 
 def _more(result: Result, claim: Claim) -> str:

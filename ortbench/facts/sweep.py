@@ -118,9 +118,8 @@ def _switching(result: Result) -> Iterator[Fact]:
             "worst": worst["shape"],
             "worst_ratio": times(worst["ratio"]),
         }
-        costs = has_a_cost(it)
-        verdict = "open" if costs is None else "free" if not costs else "dear" if it["ratio"] >= _OFTEN else "costs"
-        yield Fact("switching", verdict, it["mode"], values)
+        if has_a_cost(it):
+            yield Fact("switching", "dear" if it["ratio"] >= _OFTEN else "costs", it["mode"], values)
 
 
 def _first_inferences(result: Result) -> Iterator[Fact]:

@@ -180,8 +180,8 @@ def test_how_much_of_the_cpu_time_is_spinning() -> None:
     known, few, unknown = (spinning("cpu-tensors", 2 * MS, 500 * US) for _ in range(3))
     few.metrics["cpu_time"] = stats(2 * MS, n=5)
     unknown.put("cpu_time_spin_off", 500 * US)
-    for case_, verdict in ((few, "few-samples"), (known, "burns")):
-        assert fact(result_of(case_), "spinning").verdict == verdict
+    for case_, is_said in ((few, False), (known, True)):
+        assert (("spinning", "burns", "cpu-tensors") in keys(result_of(case_))) is is_said
     assert fact(result_of(few, known), "spinning").verdict == "burns"
     for off, within in [(3 * MS, 0), (2 * MS, 0), (1950 * US, 30 * US)]:
-        assert fact(result_of(spinning("cpu-tensors", 2 * MS, off, within)), "spinning").verdict == "none"
+        assert "spinning" not in [it[0] for it in keys(result_of(spinning("cpu-tensors", 2 * MS, off, within)))]

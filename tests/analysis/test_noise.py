@@ -137,13 +137,6 @@ def test_a_round_is_quiet_if_all_its_blocks_were() -> None:
     assert rounds(noise) == {0: False, 1: True, 2: False, 3: True}
 
 
-def test_how_many_rounds_were_quiet() -> None:
-    some = fact(of_two(noise_of(2, 1.0, HALF), busy_ns=900 * US), "quiet-rounds")
-    assert (some.verdict, some.values["quiet"], some.values["rounds"]) == ("some", 8, 16)
-    assert "quiet-rounds" not in [code for code, *_ in keys(of_two(noise_of(2, 1.0, [0.0] * 16)))]
-    assert fact(of_two(noise_of(2, 1.0, [0.5] * 16)), "quiet-rounds").verdict == "none"
-
-
 ALL, MOST, FEW = [0.5] * 40, [0.0] * 20 + [0.5] * 20, [0.0] * 8 + [0.5] * 32
 
 

@@ -113,7 +113,7 @@ def counted(runs: Runs, kind: str, seeds: range) -> tuple[Counts, Counts]:
             for seed, it in claims
             if (*it.key, it.mode) not in truths[seed]
         ]
-        busy = [[it.code in ("busy-machine", "quiet-rounds") for it in facts] for facts in all_facts]
+        busy = [[it.code == "busy-machine" for it in facts] for facts in all_facts]
         counts.append(
             Counts(len(all_facts), sum(bool(it and it[0]) for it in busy), sum(map(any, busy)), len(claims), wrong)
         )

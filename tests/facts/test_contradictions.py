@@ -170,7 +170,6 @@ CLAIMS: dict[tuple[str, str], tuple[str, str]] = {
     ("slower-mode", "over-link"): ("speedup", "below"), ("peak", "more"): ("speedup", "above"), 
     ("mixing", "longer"): ("ratio", "above"), ("mixing", "longer-for-shape"): ("ratio", "above"), ("mixing", "none"): ("ratio", "not above"),
     ("mixing", "open"): ("ratio", "any"), ("switching", "costs"): ("ratio", "above"), ("switching", "dear"): ("ratio", "above"),
-    ("switching", "free"): ("ratio", "not above"), ("switching", "open"): ("ratio", "any"),
 }  # fmt: skip
 MOST = 1.11  # up to which an interval may reach where a gain, or a cost, is denied
 
@@ -225,7 +224,7 @@ def test_facts_say_what_the_rows_beside_them_say(kind: str) -> None:
                 assert row == own, (seed, sentence(found))
                 compared += 1
             seen.add(found.key)
-    assert len(seen) >= 4, seen
+    assert len(seen) >= 2, seen
     assert compared > len(SEEDS) / 2
 
 

@@ -25,7 +25,7 @@ def fixed(ratio: tuple[float, ...], resident: int = 500 * US, kept: int = 0) -> 
 
 def test_a_state_that_grows_and_what_it_costs() -> None:
     assert keys(decoding()) == [
-        ("residency", "faster", RESIDENT), ("beside-state", "both", RESIDENT), ("step-growth", "longer", CPU),
+        ("residency", "faster", RESIDENT), ("beside-state", "copied", RESIDENT), ("step-growth", "longer", CPU),
     ]  # fmt: skip
     assert values(fact(decoding(), "beside-state")) == {"h2d": 100, "d2h": 100}
     assert values(fact(decoding(), "step-growth"))["each"] == pytest.approx(10 * US)
@@ -48,7 +48,7 @@ def test_a_state_of_one_shape(ratio: tuple[float, ...], found: tuple[str, str, s
 
 
 @pytest.mark.parametrize(
-    ("host_us", "verdict"), [(250, "slower-than-other"), (500, "same-as-other"), (900, "faster-on-top")]
+    ("host_us", "verdict"), [(250, "no-faster-than-other"), (500, "no-faster-than-other"), (900, "faster-on-top")]
 )
 def test_residency_beside_a_mode_that_can_replace_cpu_tensors(host_us: int, verdict: str) -> None:
     result = fixed((2.0, 1.9, 2.1))
@@ -62,12 +62,12 @@ def test_one_buffer_beside_two_and_other_copies() -> None:
     for took, verdict in [(250 * US, "faster"), (500 * US, "same"), (900 * US, "slower")]:
         result = fixed((2.0, 1.9, 2.1))
         result.cases.append(loop_case(SHARED.name, [took] * 4, (4.0, 3.9, 4.1)))
-        assert ("one-buffer", verdict, SHARED.name) in keys(result)
+        assert (("one-buffer", verdict, SHARED.name) in keys(result)) is (verdict != "same")
     result = fixed((2.0, 1.9, 2.1))
     copied = result.cases[1].step_bytes
     assert copied is not None
     copied["step_d2h"] = 300
-    assert ("beside-state", "outputs", RESIDENT) in keys(result)
+    assert ("beside-state", "copied", RESIDENT) in keys(result)
     assert keys(loop_result(loop_case(RESIDENT, [500 * US] * 4))) == []
     assert headline(loop_result()) == "Nothing was measured"
 
@@ -80,7 +80,7 @@ def test_on_the_cpu_ep_it_is_about_steps_and_what_to_do() -> None:
         "known",
         "ortbench loop m.onnx --ep some --feedback present=past --intra-op-threads 1,2,4",
     )
-    assert ("beside-state", "outputs", RESIDENT) not in keys(result)  # nothing crosses a link
+    assert ("beside-state", "copied", RESIDENT) not in keys(result)  # nothing crosses a link
 
 
 def stepping(steps: ArrayLike, loops: int = 4, noise: float = 0.01, seed: int = 1) -> Case:
@@ -189,7 +189,7 @@ def test_on_a_busy_machine_a_jump_is_one_where_quiet_rounds_show_it_or_it_is_gre
     case.steps_ns = [round(float(ns)) for ns in np.median(np.reshape(case.samples["step"], (rounds, -1)), 0)]
     assert fact(result, "jump").verdict == "longer"
     result.noise = noise_of(2, 1.0, [0.0] * quiet + [0.5] * (rounds - quiet))
-    assert fact(result, "jump").verdict == ("longer" if certain else "noise")
+    assert (("jump", "longer", case.mode) in keys(result)) is certain
 
 
 def test_of_tokens_the_rates_come_first() -> None:

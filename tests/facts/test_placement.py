@@ -87,8 +87,7 @@ def test_memcpy_nodes_that_cost_next_to_nothing_are_no_headline() -> None:
             if (timed := case_.stats("latency")) is not None:
                 case_.metrics["latency"] = replace(timed, median=latency)
         made.model["outputs"] = [tensor("z", [1], 26 * MB)]
-        found = fact(made, "memcpy")
-        assert (found.verdict, bool(found.next)) == (verdict, verdict != "little")
+        assert [it[1] for it in keys(made) if it[0] == "memcpy"] == ([] if verdict == "little" else [verdict])
 
 
 def test_profiled_nodes_say_it_better() -> None:
@@ -100,7 +99,7 @@ def test_profiled_nodes_say_it_better() -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "on_cpu", "verdict"), [(0, 3, "all"), (0, 1, "all"), (1, 9, "nearly-all"), (2, 9, "most"), (2, 3, "most")]
+    ("there", "on_cpu", "verdict"), [(0, 3, "all"), (0, 1, "all"), (1, 9, "most"), (2, 9, "most"), (2, 3, "most")]
 )
 def test_nodes_that_are_not_where_they_were_asked_for(there: int, on_cpu: int, verdict: str) -> None:
     made = placed(there, on_cpu)
@@ -199,16 +198,4 @@ def test_where_every_tensor_was_in_each_mode() -> None:
         Held("outputs", ("adjusted",), ("cpu-tensors",), HOST, "returned", usual=True),
         Held("outputs", ("adjusted",), both, HOST, MADE, usual=False),
     ]
-    found = fact(made_on_the_cpu(), "tensors-elsewhere")
-    assert (found.verdict, found.values) == (
-        "outputs",
-        {"tensors": ("adjusted",), "memory": HOST, "why": MADE, "modes": both},
-    )
     assert held(published()) == []
-
-
-def test_tensors_that_are_alike_are_one_fact() -> None:
-    names = [f"present.{number}" for number in range(64)]
-    device = bound(case("device-tensors", inference=1 * MS, latency=1 * MS), [], [off(name) for name in names])
-    made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
-    assert fact(made, "tensors-elsewhere").values["tensors"] == tuple(names)

@@ -53,7 +53,7 @@ def made() -> set[tuple[str, str]]:
 def test_every_fact_has_a_sentence() -> None:
     assert len(made()) > 80
     assert made() <= sentences().keys()
-    for code in ("replacement", "residency", "pipeline", "one-buffer"):
+    for code in ("replacement", "residency", "pipeline"):
         needed = {*get_args(Claim)} - ({"slower", "same"} if code in ("replacement", "residency") else set())
         assert {(code, verdict) for verdict in needed} <= sentences().keys()
 

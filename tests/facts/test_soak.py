@@ -28,7 +28,7 @@ LATE = [100 * MB + 9 * MB * (number > 90) for number in range(100)]
 
 @pytest.mark.parametrize(
     ("private", "verdict"),
-    [(LEAK, "grows"), (FLAT, "none"), (LITTLE, "none"), (ARENA, "steady"), (LATE, "late"), (LEAK[:17], "few-readings")],
+    [(LEAK, "grows"), (FLAT, "none"), (LITTLE, "none"), (ARENA, "steady"), (LATE, "open"), (LEAK[:17], "open")],
 )
 def test_verdicts(private: list[int], verdict: str) -> None:
     found = fact(soak_result(private), "growth")
@@ -41,7 +41,7 @@ def test_verdicts(private: list[int], verdict: str) -> None:
 def test_that_memory_went_up_at_the_end_is_not_called_no_growth() -> None:
     """Of memory that goes up and down by more than it grew in the end: nobody knows yet."""
     ups_and_downs = [100 * MB + 12 * MB * (number % 3) for number in range(96)]
-    assert fact(soak_result([*ups_and_downs, *[114 * MB] * 4]), "growth").verdict == "ups-and-downs"
+    assert fact(soak_result([*ups_and_downs, *[114 * MB] * 4]), "growth").verdict == "open"
 
 
 def test_what_to_do_where_shapes_make_an_arena_grow() -> None:
@@ -58,10 +58,9 @@ def test_what_soaks_side_by_side_end_with() -> None:
     made = [soak_result(ARENA), soak_result(LEAK)]
     found = mode_facts(made, ["default", "no CPU arena"])
     assert [(it.verdict, it.values["configuration"]) for it in found] == [
-        ("memory", "default"),
         ("grows", "no CPU arena"),
     ]
-    assert values(found[0])["end"] == ARENA[-1]
+    assert values(found[0])["end"] == LEAK[-1]
 
 
 def test_a_soak_that_cannot_tell_is_to_be_longer() -> None:

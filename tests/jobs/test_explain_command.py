@@ -71,11 +71,11 @@ def test_a_command(name: str) -> None:
 
 
 def test_a_finding_has_what_each_of_its_verdicts_says_and_what_to_do() -> None:
-    assert explained("quiet-rounds", width="200") == [
-        "quiet-rounds, a finding",
-        "  some: QUIET of ROUNDS were quiet. To do: rely on ratios, not on single figures.",
-        "  none: No round of ROUNDS was quiet. To do: measure again on a quiet machine: --wait-quiet 60s.",
-        "  More: ortbench explain --more quiet-rounds",
+    assert explained("saturated", width="200")[-4:] == [
+        "saturated, a finding",
+        "  saturated: MODE is saturated WHERE: queue delay depends on how long the load lasts. To do: fewer requests, more workers.",
+        "  busy: MODE is saturated WHERE; the busy machine may be the reason. To do: measure again on a quiet machine: --wait-quiet 60s.",
+        "  More: ortbench explain --more saturated",
     ]
 
 

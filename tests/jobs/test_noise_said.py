@@ -54,16 +54,16 @@ TWO = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 200
 
 
 @pytest.mark.parametrize(
-    ("command", "line", "waited", "quiet", "rounds"),
+    ("command", "line", "waited"),
     [
-        ("run", TWO, 0.14, 9, 11),
-        ("loop", (*FED, *TWO), 0.02, 65, 67),
-        ("sweep", ("--dim", "batch=1,4", *TWO), 0.07, 10, 11),
-        ("load", ("--mode", "device-resident", "--concurrency", 1, "--duration", 1), 0.19, 6, 8),
+        ("run", TWO, 0.14),
+        ("loop", (*FED, *TWO), 0.02),
+        ("sweep", ("--dim", "batch=1,4", *TWO), 0.07),
+        ("load", ("--mode", "device-resident", "--concurrency", 1, "--duration", 1), 0.19),
     ],
 )
 def test_what_is_said_first(
-    command: str, line: tuple[object, ...], waited: float, quiet: int, rounds: int, library: Path, tmp_path: Path
+    command: str, line: tuple[object, ...], waited: float, library: Path, tmp_path: Path
 ) -> None:
     result, out = run(library, tmp_path, *line, command=command, **BUSY)
     first, again, *rest = first_words(out)
@@ -74,9 +74,6 @@ def test_what_is_said_first(
     found = values(fact(result, "busy-machine"))
     assert (found["others"], found["cores"]) == (pytest.approx(0.61), 2)
     assert found["waited"] == pytest.approx(waited, abs=0.005)
-    of_rounds = values(fact(result, "quiet-rounds"))
-    assert (of_rounds["quiet"], of_rounds["rounds"]) == (quiet, rounds)
-    assert f"{quiet} of {rounds} rounds were quiet." in " ".join(out.split())
     (table,) = (tmp_path / "out").glob("*/table.md")
     assert f"- {said}\n  - Next: `{again}`\n" in table.read_text()
     assert said in build_page([result], [command]).replace("&#39;", "'")
@@ -85,8 +82,7 @@ def test_what_is_said_first(
 def test_a_quiet_machine_is_not_mentioned(library: Path, tmp_path: Path) -> None:
     result, out = run(library, tmp_path, *TWO)
     assert "Busy" not in out
-    assert "rounds were quiet" not in out
-    assert not {"busy-machine", "quiet-rounds"} & {code for code, *_ in keys(result)}
+    assert "busy-machine" not in [code for code, *_ in keys(result)]
     assert result.noise is not None
     assert {block[3] for block in result.noise["blocks"]} == {0}
     assert [block[1] for block in result.noise["blocks"]] == sorted(

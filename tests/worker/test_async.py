@@ -19,7 +19,7 @@ from ortbench.model.result import Result
 from ortbench.report.run import mode_table
 from tests.conftest import MODELS, cases, measure
 from tests.refdevice import Config, Events, Trace
-from tests.results import fact, measured, result_of, sentences, steady, values
+from tests.results import fact, measured, result_of, steady, values
 from tests.truth import relu_model, run_on_device
 
 ASYNC = "device-resident-async"
@@ -133,10 +133,7 @@ def test_throughput_is_never_taken_for_latency() -> None:
     assert "–" not in [rows["device-resident"][columns.index(f"{name} (ms)")] for name in ("p95", "p99")]
     resident = fact(result, "residency")
     assert (resident.verdict, resident.mode, values(resident)["speedup"]) == ("faster", "device-resident", 2.0)
-    burst = fact(result, "burst")
-    assert (burst.mode, values(burst)) == (ASYNC, {"rate": 1000, "inferences": 20})
-    assert [it.code for it in facts_of(result) if it.mode == ASYNC] == ["burst"]  # it is compared with no latency
-    assert "device-resident-async completes 1.00k inferences/s with one wait for 20 inferences." in sentences(result)
+    assert not [it.code for it in facts_of(result) if it.mode == ASYNC]  # it is compared with no latency
     assert (figures(result)["fastest"], figures(result)["resident"]) == ("cpu-tensors", "device-resident")
     texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
     assert "median of 120 bursts of 20 inferences, time per inference" in texts[ASYNC]

@@ -8,19 +8,18 @@ from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import OK, Result, work_of
 
-_FEW = 0.1  # of the nodes: nearly nothing
-_MOST = 0.5
+_FEW, _MOST = 0.1, 0.5  # of the nodes, and of the time
 
 
 def fell_back(result: Result) -> str | None:
-    """How much of the model did not run on the EP that was asked for: ``all``, ``nearly-all`` or ``most``; None where less did, or nobody
+    """How much of the model did not run on the EP that was asked for: ``all`` or ``most``; None where less did, or nobody
     can tell. Where nodes were profiled their times count, else their number does."""
     nodes, ep = result.placement["nodes"], result.target["ep"]
     if not nodes or ep == CPU_EP or kind_of(result.kind).of_stages:  # the stages of a chain may each have another EP
         return None
     there, whole = nodes.get(ep, 0), sum(nodes.values())
     if there <= _FEW * whole:
-        return "nearly-all" if there else "all"
+        return "most" if there else "all"
     part = nodes.get(CPU_EP, 0) / whole
     if result.nodes is not None:
         part = sum(row["share"] for row in result.nodes["eps"] if row["ep"] == CPU_EP)

@@ -65,7 +65,6 @@ class Growth(NamedTuple):
     ci95: tuple[float, float]
     grew: float = 0  # from the first reading to the last ones
     until: int = 0  # inferences after which it is `STEADY`; of `NONE` those in which nearly all of what it grew came
-    why: str = ""  # of `UNCLEAR`: what is in the way, as a fact says it
 
 
 def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
@@ -88,26 +87,26 @@ def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
 
     until = since(enough)
 
-    def found(verdict: str, of: _Fit = fit, why: str = "") -> Growth:
+    def found(verdict: str, of: _Fit = fit) -> Growth:
         high = max(of.high, tolerance / count)  # less than that cannot be told from none
         ends = of.low * PER, high * PER
         settled = {STEADY: until, NONE: since(_REST * grew) if grew > _SOME * tolerance else 0}
-        return Growth(verdict, of.slope * PER, ends, grew, settled.get(verdict, 0), why)
+        return Growth(verdict, of.slope * PER, ends, grew, settled.get(verdict, 0))
 
     if fit.low > 0 and fit.slope * count * (1 - start) > enough:
         if tail.high < min(middle.slope * _SLOWER, grew / count):
-            return found(UNCLEAR, tail, "slowing")
+            return found(UNCLEAR, tail)
         if _largest_step(points) > _ONE_STEP:
-            return found(UNCLEAR, why="one-step")
+            return found(UNCLEAR)
         return found(GROWS)
     if grew > enough and until > points[n * 2 // 3][0]:
-        return found(UNCLEAR, tail, "late")
+        return found(UNCLEAR, tail)
     if fit.high * count > max(2 * enough, _QUIET * readings[-1][1]):
-        return found(UNCLEAR, why="ups-and-downs")
+        return found(UNCLEAR)
     if (
         grew > tolerance and since(_REST * grew) > points[n * 2 // 3][0]
     ):  # no less than it goes down again, and no less than a leak
-        return found(UNCLEAR, tail, "ups-and-downs")
+        return found(UNCLEAR, tail)
     return found(STEADY if grew > enough else NONE)
 
 

@@ -27,15 +27,12 @@ def kind_facts(result: Result) -> Iterator[Fact]:
         values: Values = {
             "what": it.title, "start": Quantity(first, unit), "end": Quantity(last, unit), "inferences": f"{count:,.0f}",
         }  # fmt: skip
-        verdict = it.verdict
         if (found := it.growth) is not None:
             values |= {
                 "each": Quantity(found.slope, unit, found.ci95), "least": Quantity(found.ci95[1], unit), "until": f"{found.until:,}",
             }  # fmt: skip
-            verdict = found.why or verdict
-        yield Fact(
-            "growth", "few-readings" if found is None else verdict, result.cases[0].mode, values, _next(result, it)
-        )
+        verdict = "open" if it.growth is None or it.verdict == UNCLEAR else it.verdict
+        yield Fact("growth", verdict, result.cases[0].mode, values, _next(result, it))
 
 
 def _next(result: Result, it: Grown) -> str:
@@ -53,24 +50,18 @@ def several_facts(result: Result, name: str) -> list[Fact]:
     found = []
     mode = next((case.mode for case in result.cases), "")
     for it in grown(result.part):
-        if it.is_memory:
-            values: Values = {"configuration": name, "what": it.title, "end": bytes_of(it.points[-1][1])}
-            if it.growth is not None:
-                values["each"] = Quantity(it.growth.slope, "B", it.growth.ci95)
-            found.append(Fact("ends-with", "grows" if it.verdict == GROWS else "memory", mode, values))
+        if it.is_memory and it.growth is not None and it.verdict == GROWS:
+            each = Quantity(it.growth.slope, "B", it.growth.ci95)
+            values: Values = {"configuration": name, "what": it.title, "end": bytes_of(it.points[-1][1]), "each": each}
+            found.append(Fact("ends-with", "grows", mode, values))
     return found
 
 
 # fmt: off
 SENTENCES = {
+    ("growth", "open"): Sentence("Cannot tell yet whether {what} grows ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
     ("growth", "none"): Sentence("No growth of {what} found: it is less than {least} per 1,000 inferences.", "nothing", _ANSWER, "good", "soak"),
     ("growth", "steady"): Sentence("Steady: {what} grew from {start} to {end} in the first {until} inferences and not since.", "nothing", _ANSWER, "good", "soak"),
     ("growth", "grows"): Sentence("Growth: {what} grows by {each:ci} per 1,000 inferences, from {start} to {end}.", "try smaller arenas: --try arena; report a leak to the EP's authors", _ANSWER, "bad", "soak", figure=("Growth per 1,000", "each")),
-    ("growth", "slowing"): Sentence("Cannot tell yet whether {what} grows: growth is slowing down ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
-    ("growth", "one-step"): Sentence("Cannot tell yet whether {what} grows: most came in one step ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
-    ("growth", "late"): Sentence("Cannot tell yet whether {what} grows: it came late ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
-    ("growth", "ups-and-downs"): Sentence("Cannot tell yet whether {what} grows: it goes up and down ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
-    ("growth", "few-readings"): Sentence("Cannot tell yet whether {what} grows: too few readings ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
-    ("ends-with", "memory"): Sentence("{configuration} ends with {end} of {what}.", "nothing", _ANSWER, "", "soak"),
     ("ends-with", "grows"): Sentence("{configuration} ends with {end} of {what} and grows by {each:ci} per 1,000 inferences.", "try smaller arenas: --try arena", _ANSWER, "bad", "soak"),
 }

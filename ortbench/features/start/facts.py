@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.findings.program import again
-from ortbench.facts.fact import Fact, ns, share
+from ortbench.facts.fact import Fact, Values, ns, share
 from ortbench.facts.sentences import Sentence
+from ortbench.model.metrics import metric
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_PARTS
 from ortbench.model.result import OK, Result
 
@@ -20,14 +21,13 @@ def kind_facts(result: Result) -> Iterator[Fact]:
         whole = case.median(LATENCY)
         if case.status != OK or not whole:
             continue
-        yield Fact("ready", "known", case.mode, {"time": ns(whole)})
         parts = {part: took for part in START_PARTS if (took := case.median(part)) is not None}
         if parts:
             most = max(parts, key=lambda it: parts[it])
             levels = most == "start.session" and result.target.get("opt_level") == "all"
             tried = again(result, "--opt-level", "all,basic,disable") if levels else ""
-            values = {"share": share(parts[most] / whole), "time": ns(parts[most]), "whole": ns(whole)}
-            yield Fact("start-part", most.removeprefix("start."), case.mode, values, tried)
+            values: Values = {"share": share(parts[most] / whole), "time": ns(parts[most]), "whole": ns(whole)}
+            yield Fact("start-part", "longest", case.mode, {**values, "part": metric(most).title}, tried)
         first, second = case.median("start.first_inference"), case.median(SECOND_INFERENCE)
         if first is not None and second and first >= _LONGER * second:
             yield Fact("first-inference", "slow", case.mode, {"first": ns(first), "second": ns(second)})
@@ -35,12 +35,6 @@ def kind_facts(result: Result) -> Iterator[Fact]:
 
 # fmt: off
 SENTENCES = {
-    ("ready", "known"): Sentence("Ready {time} after the start of the process.", "look at the longest part", _COST, "", "start", figure=("One start", "time")),
-    ("start-part", "interpreter"): Sentence("Starting the interpreter takes {share} of the time to ready: {time} of {whole}.", "keep the process alive", _ANSWER, "", "start"),
-    ("start-part", "import"): Sentence("Importing onnxruntime takes {share} of the time to ready: {time} of {whole}.", "keep the process alive, or start it before it is needed", _ANSWER, "", "start"),
-    ("start-part", "ep_load"): Sentence("Loading the EP takes {share} of the time to ready: {time} of {whole}.", "keep the process alive", _ANSWER, "", "start"),
-    ("start-part", "inputs"): Sentence("Making the inputs takes {share} of the time to ready: {time} of {whole}.", "smaller inputs", _ANSWER, "", "start"),
-    ("start-part", "session"): Sentence("Creating the session takes {share} of the time to ready: {time} of {whole}.", "keep the optimized model or the EP's engine: --optimized-model, --engine-cache", _ANSWER, "", "start"),
-    ("start-part", "first_inference"): Sentence("The first inference takes {share} of the time to ready: {time} of {whole}.", "warm up before traffic comes", _ANSWER, "", "start"),
+    ("start-part", "longest"): Sentence("Longest part of a start: {part}, {share} of the time to ready ({time} of {whole}).", "session: --optimized-model or --engine-cache; first inference: warm up before traffic comes; else keep the process alive", _ANSWER, "", "start", figure=("One start", "whole")),
     ("first-inference", "slow"): Sentence("The first inference takes {first}, the second {second}.", "warm up before traffic comes", _GAIN, "", "start"),
 }
