@@ -353,7 +353,7 @@ WRONG: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda data: data["target"]["device"].pop("name"), "target.device: the keys vendor_id and device_id, or name and index are needed"),
     (lambda data: data["environment"]["cpu"].update(cores=0), "environment.cpu.cores: a number of at least 1 is needed, not 0"),
     (lambda data: data.update(noise={"cores": 0, "blocks": [], "readings": []}), "noise.cores: a number of at least 1 is needed, not 0"),
-    (lambda data: data.update(soak={"order": "by size", "reopened": None, "shapes": [], "readings": []}),
+    (lambda data: data.update(kind="soak", soak={"order": "by size", "reopened": None, "shapes": [], "readings": []}),
      'soak.order: "by size" is none of the values that are known'),
     (lambda data: data.update(switching=[SWITCHED]), "switching[0].shapes: at least one shape is needed"),
     (lambda data: data["cases"][1].update(mode="host-accessible"), "cases[1]: another case has the same mode and point"),

@@ -92,7 +92,7 @@ def test_a_limit_leaves_out_what_does_not_keep_it() -> None:
     assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (("batch=2", []), ("batch=2", []))
     result = sweep_result(slo=Slo("latency", 700 * US))
     assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (None, ("batch=2", []))
-    assert keys(result)[:2] == [("slo-shape", "none", "cpu-tensors"), ("best-shape", "known", "device-resident")]
+    assert {*keys(result)} >= {("slo-shape", "none", "cpu-tensors"), ("best-shape", "known", "device-resident")}
     result = sweep_result(slo=Slo("p99", 10 * MS), rounds=10)
     assert best(result, "cpu-tensors") is None
     assert ("slo-shape", "open", "cpu-tensors") in keys(result)
