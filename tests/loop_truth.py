@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 import onnx
 
-from ortbench.measure.schedule import dropped
+from ortbench.measure.schedule import dropped_count
 from ortbench.model.result import Case, Result
 from tests.refdevice import Events, Trace
 from tests.truth import COPIES, What, host_ns, is_kind, span_ns
@@ -40,12 +40,12 @@ def runs_in(result: Result, case: Case, trace: Trace, count: int) -> list[list[E
         events = events[np.argsort(events["queued_ns"], kind="stable")]
         queued = events["queued_ns"]
         opening = np.append(queued[is_kind(events, "h2d", "run")], stop)
-        inferences = queued[is_kind(events, "inference")][: count * (n + dropped(n))]
+        inferences = queued[is_kind(events, "inference")][: count * (n + dropped_count(n))]
         begins = np.searchsorted(queued, opening[np.searchsorted(opening, inferences)])
         parts = np.split(events, begins)[: len(inferences)]
         loops = [parts[at : at + count] for at in range(0, len(parts), count)]
         loops[-1][-1] = loops[-1][-1][: len(loops[-2][-1])]  # the outputs are read behind it
-        found += loops[dropped(n) :]
+        found += loops[dropped_count(n) :]
     return found
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from ortbench.measure.schedule import dropped
+from ortbench.measure.schedule import dropped_count
 from ortbench.model.modes import COSTS, PIPELINED
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
@@ -154,7 +154,7 @@ def is_kind(events: Events, *kinds: str) -> npt.NDArray[np.bool_]:
 def iterations(result: Result, case: Case, phase: str, block: int, trace: Trace) -> list[Events]:
     """What the device did in each iteration of a block, those that are not recorded included."""
     _, n, start = case.blocks[phase][block]
-    count = n + dropped(n)
+    count = n + dropped_count(n)
     starts = sorted(at for other in result.cases for blocks in other.blocks.values() for _, _, at in blocks)
     stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
     events = trace.of("inference", "run", "alloc", "free", *COPIES)
@@ -179,7 +179,7 @@ def recorded(result: Result, case: Case, phase: str, trace: Trace) -> list[Event
     """The events of each recorded sample of a phase."""
     found = []
     for number, (_, n, _) in enumerate(case.blocks[phase]):
-        found += iterations(result, case, phase, number, trace)[dropped(n) :]
+        found += iterations(result, case, phase, number, trace)[dropped_count(n) :]
     return found
 
 
@@ -212,7 +212,7 @@ def rounds_of(result: Result, begins: npt.NDArray[np.int64], ends: npt.NDArray[n
     assert case.pipeline is not None
     depth, found = case.pipeline["depth"], []
     for _, n, start in case.blocks["latency"]:
-        skipped = dropped(n) * depth
+        skipped = dropped_count(n) * depth
         after = ends[begins >= start][skipped - 1 : skipped + n * depth : depth]
         found += list(zip(map(int, after), map(int, after[1:]), strict=False))
     return found

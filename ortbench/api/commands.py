@@ -131,12 +131,12 @@ def load(model: Model, *, progress: Tell | None = None, **options: Any) -> Resul
         what was measured, with a case for each load point; one that failed says why, and raises nothing.
     """
     from ortbench.jobs.load_samples import arrays
-    from ortbench.jobs.measuring import measure, new_place
+    from ortbench.jobs.measuring import folder_maker, measure
 
     with read_call("load", options, model=model) as call:
         plan = plan_under_load(call.model, call.given, call.typed)
         put = load_of([plan], call.given)
-        place = new_place(call.out, [plan], "load")
+        place = folder_maker(call.out, [plan], "load")
         with measuring(progress) as observer, until_interrupted():
             loaded = measure([call.called(plan)], place, load=put, quiet=True, observer=observer)
             return whole(Result.wrap(loaded.result, loaded.folder, arrays(loaded.taken[0])), loaded.interrupted)
@@ -150,7 +150,7 @@ def sweep(model: Model, *, progress: Tell | None = None, **options: Any) -> Resu
         what was measured, with `shapes`, cases at the point of each, and `best`; a shape that could not be measured
         says why, and raises nothing.
     """
-    from ortbench.jobs.measuring import new_place
+    from ortbench.jobs.measuring import folder_maker
     from ortbench.jobs.run import swept as measured
 
     with read_call("sweep", options, model=model) as call:
@@ -159,7 +159,7 @@ def sweep(model: Model, *, progress: Tell | None = None, **options: Any) -> Resu
         check_shapes(shapes)
         shapes = [replace(shape, plan=call.called(shape.plan)) for shape in shapes]
         with measuring(progress) as observer, until_interrupted():
-            place = new_place(call.out, [shapes[0].plan], "sweep")
+            place = folder_maker(call.out, [shapes[0].plan], "sweep")
             swept = measured(shapes, build(Swept, call.given).slo, place, quiet=True, observer=observer)
             return whole(Result.wrap(swept.result, swept.folder), swept.interrupted)
 
@@ -206,7 +206,7 @@ def gate(
     """
     from ortbench.jobs import gate as job
     from ortbench.jobs.gate import asked_gate
-    from ortbench.jobs.measuring import new_place
+    from ortbench.jobs.measuring import folder_maker
 
     stored, baseline = _result(result), options.get("baseline")
     there = baseline if isinstance(baseline, StoredResult) else None
@@ -217,7 +217,7 @@ def gate(
             base = there or (None if asked.baseline is None else _result(asked.baseline))
             return Verdict.wrap(job.gate_stored(stored, base, asked.limits, asked.force, bool(asked.why)))
         plans = [call.called(plan) for plan in asked.plans]
-        folder = new_place(call.out, plans[:1], "gate")
+        folder = folder_maker(call.out, plans[:1], "gate")
         with measuring(progress) as observer, until_interrupted():
             found = job.gate_live(replace(asked, plans=tuple(plans)), folder, quiet=True, observer=observer)
             if found is None:

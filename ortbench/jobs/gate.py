@@ -31,7 +31,7 @@ from ortbench.gates.live import LiveGate, LiveLoadGate, check_live, planned
 from ortbench.gates.stored import check_stored
 from ortbench.gates.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
 from ortbench.jobs.compare import result_file
-from ortbench.jobs.measuring import ForecastLine, Place, measure, new_place, observed, saves
+from ortbench.jobs.measuring import ForecastLine, MakeFolder, folder_maker, measure, observer_for, result_saver
 from ortbench.jobs.publishing import check_wanted, publish
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import USUAL
@@ -210,11 +210,11 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
 
 
 def gate_live(
-    asked: AskedGate, place: Place | None, quiet: bool = False, observer: Observer | None = None
+    asked: AskedGate, make_folder: MakeFolder | None, quiet: bool = False, observer: Observer | None = None
 ) -> Verdict | None:
     """Measure a candidate, in turns with its baseline where there are two plans, until the verdict is clear; a regression
     once more, with fresh workers. None if it was interrupted; see `ortbench.jobs.measuring.measure`."""
-    held = _hold(asked, quiet, observer, place)
+    held = _hold(asked, quiet, observer, make_folder)
     if held is None:
         return None
     results, checks = held.results, held.checks
@@ -254,7 +254,7 @@ def _explained(
 
     try:
         with ExitStack() as stack:
-            told = observed(stack, quiet, observer or _line(quiet, "confirming the change of nodes")) or Observer()
+            told = observer_for(stack, quiet, observer or _line(quiet, "confirming the change of nodes")) or Observer()
             ratios = {it.mode: it.ratio for it in verdict.checks if it.mode and it.ratio is not None and _is_told(it)}
             why = why_slower(asked.plans, verdict.results, [*slower, *asked.limits.modes], told, ratios)
             held.check_models()
@@ -262,7 +262,7 @@ def _explained(
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         return replace(verdict, remarks=[*verdict.remarks, f"which nodes make the difference is not known: {reason}"])
     for result, folder in zip(verdict.results, held.folders, strict=False):
-        saves(folder)(result)
+        result_saver(folder)(result)
         write_run(result, folder)
     return replace(verdict, why=why)
 
@@ -278,7 +278,7 @@ def _is_told(check: Check) -> bool:
     return of_latency and verdict_of((check.low, check.high)) in (ABOVE, BELOW)
 
 
-def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place | None) -> _Held | None:
+def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, make_folder: MakeFolder | None) -> _Held | None:
     """Measure once until the checks are clear, and check; None if it was interrupted."""
     plans, names, in_turns = asked.plans, SIDES[: len(asked.plans)], len(asked.plans) > 1
     judge: LiveGate | LiveLoadGate
@@ -288,7 +288,7 @@ def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, place: Place
         judge = LiveLoadGate(asked.limits, planned(plans[0].modes, asked.load))
     check_inputs = None if asked.force else LiveGate.check_inputs
     decides = None if asked.limits.own else judge  # what a kind's limit is for goes on as long as it is asked to
-    found = measure(plans, place, names, asked.load, decides, check_inputs, quiet, observer=observer)
+    found = measure(plans, make_folder, names, asked.load, decides, check_inputs, quiet, observer=observer)
     if found.interrupted:
         return None
     is_load_alone = not in_turns and asked.load is not None
@@ -335,7 +335,7 @@ def check_stored_result(result: Path, asked: AskedGate, wanted: OutputOptions) -
 def measure_until_decided(asked: AskedGate, wanted: OutputOptions) -> int:
     """Hold a live gate in a folder of its own and show its verdict; the exit code."""
     check_wanted(wanted)
-    verdict = gate_live(asked, new_place(wanted.out, asked.plans[:1], "gate"), wanted.quiet)
+    verdict = gate_live(asked, folder_maker(wanted.out, asked.plans[:1], "gate"), wanted.quiet)
     if verdict is None:
         print("ortbench: interrupted before the gate was decided", file=sys.stderr)
         return INTERRUPTED

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ortbench.plan.load_plan import LoadPlan
 
 _WORTH_A_LINE_S = 10.0  # a shorter measurement is over before anybody has read how long it takes
-Place = Callable[[], Path]  # makes the folder of what is measured
+MakeFolder = Callable[[], Path]  # makes the folder of what is measured
 Save = Callable[["Result"], None]
 
 
@@ -62,7 +62,7 @@ class Measured:
 
 @contextmanager
 def saving(
-    client: Client, place: Place | None, quiet: bool = False, observer: Observer | None = None
+    client: Client, make_folder: MakeFolder | None, quiet: bool = False, observer: Observer | None = None
 ) -> Iterator[tuple[Path | None, Observer | None]]:
     """The folder in which what is measured inside is saved, and who is told what happens: the observer, or unless that is to be `quiet`
     the terminal.
@@ -75,11 +75,11 @@ def saving(
         from ortbench.measure.folder import discard_if_empty
 
         signals.defer_signals()  # from here on there is a folder, and soon something in it
-        folder = None if place is None else place()
+        folder = None if make_folder is None else make_folder()
         if folder is not None:
             printed.keep_in(folder)
         try:
-            yield folder, observed(stack, quiet, observer)
+            yield folder, observer_for(stack, quiet, observer)
         except BaseException as error:
             if folder is not None:
                 client.close()
@@ -89,7 +89,7 @@ def saving(
             raise
 
 
-def new_place(out: Path | None, plans: Sequence[Plan], what: str = "") -> Place | None:
+def folder_maker(out: Path | None, plans: Sequence[Plan], what: str = "") -> MakeFolder | None:
     """What makes a folder in `out` for what is measured of plans; None without one."""
     if out is None:
         return None
@@ -104,7 +104,7 @@ def new_place(out: Path | None, plans: Sequence[Plan], what: str = "") -> Place 
 
 def measure(
     plans: Sequence[Plan],
-    place: Place | None,
+    make_folder: MakeFolder | None,
     names: Sequence[str] = (),
     load: LoadPlan | None = None,
     test: SequentialTest | None = None,
@@ -125,7 +125,7 @@ def measure(
 
     from ortbench.model.timeline import Timeline
 
-    with saving(client, place, quiet, observer) as (folder, told):
+    with saving(client, make_folder, quiet, observer) as (folder, observer):
         from ortbench.measure.driver import Driver
 
         folders = _folders(folder, names if len(plans) > 1 else ())
@@ -136,20 +136,20 @@ def measure(
             series.configuration(
                 plan,
                 None if number else client,
-                saves(folders[number] if folders else None),
+                result_saver(folders[number] if folders else None),
                 names[number] if names else None,
                 Timeline() if traced else None,
             )
             for number, plan in enumerate(plans)
         ]
-        driver = Driver(configurations, series.schedule, told, test, after_open, forecast=series.forecast)
+        driver = Driver(configurations, series.schedule, observer, test, after_open, forecast=series.forecast)
         driver.run()
     left_out = [it for it, _ in driver.not_opened]  # one can be open all the same, with nodes where none may be
     kept = [it for it in configurations if it not in left_out]
     taken = [it.taken for it in configurations] if load is not None else []
     return Measured(
         [it.result for it in kept],
-        _finished(configurations, folders, kept, taken),
+        _write_folders(configurations, folders, kept, taken),
         driver.interrupted,
         [it.name for it in kept] if names else [],
         [(it.name, error) for it, error in driver.not_opened],
@@ -187,7 +187,7 @@ def _series_of(plans: Sequence[Plan], load: LoadPlan | None, test: SequentialTes
     return _Series(Configuration, Rounds)
 
 
-def _finished(
+def _write_folders(
     configurations: Sequence[Configuration],
     folders: Sequence[Path],
     kept: Sequence[Configuration],
@@ -197,7 +197,7 @@ def _finished(
     from ortbench.measure.folder import discard_if_empty
     from ortbench.report.run import write_run
 
-    found = []
+    written = []
     for number, folder in enumerate(folders):  # there are none of what is not to be saved
         if configurations[number] not in kept:
             discard_if_empty(folder)
@@ -207,8 +207,8 @@ def _finished(
 
             write_samples(taken[number], folder)
         write_run(configurations[number].result, folder)
-        found.append(folder)
-    return found
+        written.append(folder)
+    return written
 
 
 def _folders(parent: Path | None, names: Sequence[str]) -> list[Path]:
@@ -225,10 +225,10 @@ def _folders(parent: Path | None, names: Sequence[str]) -> list[Path]:
     return folders or [parent]
 
 
-def saves(folder: Path | None, name: str = "result.json") -> Save:
+def result_saver(folder: Path | None, name: str = "result.json") -> Save:
     """What saves a result in a folder, or notes that it could not be; without a folder it does nothing."""
 
-    def kept(result: Result) -> None:
+    def save_result(result: Result) -> None:
         from ortbench.facts.findings import put_findings
         from ortbench.model.result_file import save
 
@@ -237,7 +237,7 @@ def saves(folder: Path | None, name: str = "result.json") -> Save:
             with files.noting(folder / name):
                 save(result, folder / name)
 
-    return kept
+    return save_result
 
 
 def load_the_rest() -> None:
@@ -259,7 +259,7 @@ class ForecastLine(Observer):
             print(f"ortbench: {self._what} takes about {at_most(seconds)} at most", file=sys.stderr, flush=True)
 
 
-def observed(stack: ExitStack, quiet: bool, observer: Observer | None = None) -> Observer | None:
+def observer_for(stack: ExitStack, quiet: bool, observer: Observer | None = None) -> Observer | None:
     """Who is told what happens: the observer, else unless that is to be `quiet` standard error; None for nobody.
 
     At the end of the stack a terminal is left as it was; what is none gets a line.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ortbench.core import features
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import write_or_note
-from ortbench.jobs.measuring import Measured, Place, measure, new_place, saves, saving
+from ortbench.jobs.measuring import MakeFolder, Measured, folder_maker, measure, result_saver, saving
 from ortbench.jobs.publishing import check_wanted, publish_results
 from ortbench.measure.process import open_session
 from ortbench.plan.configurations import differ_by_ep, name_configurations
@@ -78,8 +78,8 @@ def measured(
             prepare(results, out, given)
 
     names = name_configurations(plans) if len(plans) > 1 else ()
-    place = new_place(out, plans, plans[0].part.folder)
-    return measure(plans, place, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
+    make_folder = folder_maker(out, plans, plans[0].part.folder)
+    return measure(plans, make_folder, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
 
 def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str]) -> tuple[list[Report], str]:
@@ -109,23 +109,23 @@ def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str
 def load(plans: Sequence[Plan], put: LoadPlan, wanted: OutputOptions) -> int:
     """Put a load on a model, in turns on several sides, save and show what came of it; the exit code."""
     check_wanted(wanted)
-    place, traced = new_place(wanted.out, plans, "load"), wanted.of_timelines
+    make_folder, traced = folder_maker(wanted.out, plans, "load"), wanted.of_timelines
     names = name_configurations(plans) if len(plans) > 1 else ()
-    found = measure(plans, place, names, load=put, quiet=wanted.quiet, traced=traced)
+    found = measure(plans, make_folder, names, load=put, quiet=wanted.quiet, traced=traced)
     return publish_sides(found, plans, wanted)
 
 
 def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: OutputOptions) -> int:
     check_wanted(wanted)
-    place = new_place(wanted.out, [shapes[0].plan], "sweep")
-    found = swept(shapes, slo, place, traced=wanted.of_timelines, quiet=wanted.quiet)
+    make_folder = folder_maker(wanted.out, [shapes[0].plan], "sweep")
+    found = swept(shapes, slo, make_folder, traced=wanted.of_timelines, quiet=wanted.quiet)
     return publish_results(found, shapes[0].plan.model, wanted)
 
 
 def swept(
     shapes: Sequence[Shape],
     slo: Slo | None,
-    place: Place | None,
+    make_folder: MakeFolder | None,
     *,
     traced: bool = False,
     quiet: bool = False,
@@ -144,9 +144,9 @@ def swept(
         refuse_unclaimed(plan.target.options, [results[0].target["ep"]])
 
     try:
-        with saving(client, place, quiet, observer) as (folder, told):
+        with saving(client, make_folder, quiet, observer) as (folder, told):
             worker = SharedWorker(plan, client)
-            whole = Sweep(shapes, worker, slo, saves(folder), traced)
+            whole = Sweep(shapes, worker, slo, result_saver(folder), traced)
             driver = Driver(whole.points, Rounds, told, after_open=when_open, after_save=whole.save)
             try:
                 driver.run()
@@ -157,7 +157,7 @@ def swept(
             raise error.__cause__ from None  # of no shape the input can be read
         raise
     result = whole.result(driver.not_opened)
-    saves(folder)(result)
+    result_saver(folder)(result)
     if folder is not None:
         from ortbench.report.run import write_run
 

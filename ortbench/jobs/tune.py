@@ -27,7 +27,7 @@ from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import complain
 from ortbench.core.units import at_most, count
 from ortbench.core.version import __version__
-from ortbench.jobs.measuring import Measured, measure, observed, saving
+from ortbench.jobs.measuring import Measured, measure, observer_for, saving
 from ortbench.jobs.publishing import check_wanted
 from ortbench.jobs.run import publish_sides
 from ortbench.measure.environment import free_memory, usable_cores
@@ -201,7 +201,7 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
 def _searched(now: Tuning, stored: Stored, folder: Path, quiet: bool) -> Measured | None:
     """The best ones measured, when races have found them; None where one was interrupted."""
     with ExitStack() as stack:
-        seen = observed(stack, quiet)
+        seen = observer_for(stack, quiet)
         whole = _Whole(seen, now.ends) if seen is not None and sys.stderr.isatty() else Observer()
         while len(found := _next(now)) > 1:
             race = _race(now, found, whole)

@@ -39,8 +39,8 @@ class ClientPool:
     def __init__(self, configuration: Configuration, sessions: str, seed: int) -> None:
         self._configuration, self._sessions, self._seed = configuration, sessions, seed
         self.tell: Callable[[str], None] = lambda _: None  # what is done, in words
-        made = shape_requests(configuration.plan)
-        self._shapes: dict[str, Any] = {"shapes": made} if made else {}
+        requests = shape_requests(configuration.plan)
+        self._shapes: dict[str, Any] = {"shapes": requests} if requests else {}
         self._others: list[Client] = []
         self._clients: LoadClients | None = None
 
@@ -79,12 +79,12 @@ class ClientPool:
 
     # Having them do something
 
-    def closed(self, mode: str, count: int, duration_ns: int, round: int, order: Sequence[int]) -> ClosedLoopBlock:
+    def run_closed(self, mode: str, count: int, duration_ns: int, round: int, order: Sequence[int]) -> ClosedLoopBlock:
         """A block of a closed loop: so long, and `LEAST_RUNS` runs of each client, in an order of shapes. `WrongOutputs`: a client was
         left with some. `BenchmarkFailed`: a client died."""
         asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS, "order": order}
         answers: list[LoadRuns]
-        answers, watch = self._have("load_closed", count, duration_ns, _LEAD_NS, ("board", count + 1), asked)
+        answers, watch = self._run("load_closed", count, duration_ns, _LEAD_NS, ("board", count + 1), asked)
         import numpy as np
 
         begin = answers[0]["at_ns"]
@@ -101,16 +101,18 @@ class ClientPool:
         )
         return burst if watch is None else burst._replace(lock=watch.seen(begin, burst.end_ns))
 
-    def open(self, mode: str, count: int, due: Moments, cutoff_ns: int, round: int, order: Sequence[int]) -> Requests:
+    def run_open(
+        self, mode: str, count: int, due: Moments, cutoff_ns: int, round: int, order: Sequence[int]
+    ) -> Requests:
         """A stretch of an open loop, due and cut off (no request is begun after that) ns from its beginning on; raises as
-        `closed`."""
+        `run_closed`."""
         import numpy as np
 
         marks = cpu_marks(due.size)
         asked = {"mode": mode, "due": pack(due), "cutoff_ns": cutoff_ns, "marks": marks, "order": order}
         lead_ns = _LEAD_NS + _LEAD_PER_REQUEST_NS * due.size
         answers: list[LoadServed]
-        answers, watch = self._have("load_open", count, cutoff_ns, lead_ns, ("turn", 16), asked)
+        answers, watch = self._run("load_open", count, cutoff_ns, lead_ns, ("turn", 16), asked)
         begin = answers[0]["at_ns"]
         numbers, free, start, end = (
             np.concatenate([unpack(it) for answer in answers for it in answer[key]])
@@ -136,7 +138,7 @@ class ClientPool:
             cpu_parts=cpu_parts(marks, numbers[served], [answer["readings"] for answer in answers]),
         )
 
-    def _have(
+    def _run(
         self, do: str, count: int, longest_ns: int, lead_ns: int, shared: tuple[str, int], asked: dict[str, Any]
     ) -> tuple[list[Any], LockWatch | None]:
         """Have clients do something, with a file of that name and size where they are in processes of their own: what they
@@ -149,7 +151,7 @@ class ClientPool:
                     answers = self._in_processes(do, count, board, lead_ns, {**asked, name: str(file)})
             else:
                 answers = [self._configuration.ask(do, count=count, **asked)]
-        _refuse(answers)
+        _raise_errors(answers)
         return answers, watch
 
     @contextmanager
@@ -203,7 +205,7 @@ class ClientPool:
         return answers
 
 
-def _refuse(answers: Sequence[LoadBlock]) -> None:
+def _raise_errors(answers: Sequence[LoadBlock]) -> None:
     """Raise what clients died of, or what is wrong with their outputs."""
     for answer in answers:
         if answer["error"] is not None:
@@ -239,7 +241,7 @@ class LockWatch:
     and address) is not known: see `ortbench.worker.load.clients.waiting_place`."""
 
     def __init__(self, pid: int, threads: Sequence[int], place: Sequence[int] | None, seed: int) -> None:
-        self._place = place
+        self._wait_place = place
         self._random = random.Random(seed)
         self._end = threading.Event()
         self._looks: list[tuple[int, int]] = []
@@ -274,13 +276,13 @@ class LockWatch:
         with suppress(OSError):  # the worker has ended, or may not be looked at
             while not self._end.wait(self._random.expovariate(1 / _EVERY_S)):
                 at = time.perf_counter_ns()
-                self._looks.append((at, sum(self._waits(os.pread(file, _LONGEST, 0)) for file in self._files)))
+                self._looks.append((at, sum(self._is_waiting(os.pread(file, _LONGEST, 0)) for file in self._files)))
 
-    def _waits(self, text: bytes) -> bool:
+    def _is_waiting(self, text: bytes) -> bool:
         """Whether a thread waits for the lock, by what the system says of it: such as ``202 0x7f051f74e6f0 0x89 …``."""
-        assert self._place is not None
+        assert self._wait_place is not None
         number, _, rest = text.partition(b" ")
         address, _, _ = rest.partition(b" ")
         if not number.isdigit() or not address.startswith(b"0x"):
             return False  # it runs
-        return int(number) == self._place[0] and abs(int(address, 16) - self._place[1]) < _NEAR
+        return int(number) == self._wait_place[0] and abs(int(address, 16) - self._wait_place[1]) < _NEAR

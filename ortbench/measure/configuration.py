@@ -16,14 +16,23 @@ from ortbench.analysis.derive import derive
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
 from ortbench.core.files import ModelFiles
-from ortbench.measure.describe import checks_of, describe, new_result, note_lost_engine
+from ortbench.measure.describe import describe, describe_finished, describe_prepared, new_result, note_lost_engine
 from ortbench.measure.environment import load_average
 from ortbench.measure.forecast import Progress
 from ortbench.measure.gpus import Watch
 from ortbench.measure.noise import Meter
 from ortbench.measure.process import Client, WorkerLost, open_worker, worker_for
-from ortbench.measure.schedule import Block, Schedule, Series, add_host_time, by_stage, by_token, streams, timed_block
-from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, READBACK, RUN, SYNCS
+from ortbench.measure.schedule import (
+    Block,
+    Schedule,
+    Series,
+    add_host_time,
+    stage_samples,
+    streams,
+    timed_block,
+    token_samples,
+)
+from ortbench.model.modes import LATENCY, READBACK, RUN, SYNCS
 from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage
 from ortbench.model.result import FAILED, NOT_MEASURED, OK, UNSUPPORTED, Case, Result
 from ortbench.model.schema import CaseSync, Machine, Stopped
@@ -114,10 +123,10 @@ class Configuration:
     def accepts(self) -> str:
         """What an open model or chain is run on, in a text: the same for configurations whose outputs must be the same too."""
         # Of what is left out the result has what came of it.
-        made = replace(self.plan.inputs, shapes={}, dims={}, lengths={}, expect=None)
+        given = replace(self.plan.inputs, shapes={}, dims={}, lengths={}, expect=None)
         inputs = [(it["name"], it["type"], it.get("tensors", it["shape"])) for it in self.result.model["inputs"]]
         stages = [(it.inputs, it.steps.fill, it.steps.first_dims) for it in self.plan.stages]
-        return f"{inputs} {made} {stages}"
+        return f"{inputs} {given} {stages}"
 
     # The worker
 
@@ -322,17 +331,9 @@ class Configuration:
             self._prepared[mode] = answer
             if self.plan.loop.until_agreed:  # the machine and the session are warm
                 self._warmup_ns = warmup_again_ns(self.plan)
-            case.put(BYTES_H2D, answer["bytes_in"])
-            case.put(BYTES_D2H, answer["bytes_out"])
-            case.sync = answer["sync"]
             if "chain" not in answer and answer["sync"]["kind"] in SYNCS:
                 self._least_sync[mode] = answer["sync"]["kind"]
-            case.checks = checks_of(answer)
-            case.pipeline = answer["pipeline"]
-            case.places = answer["places"]
-            case.inferences_per_sample = answer["inferences_per_sample"]
-            case.stage_bytes = dict(zip(self.plan.work.stages, answer.get("chain", ()), strict=True)) or None
-            case.step_bytes = answer.get("loop")
+            describe_prepared(case, self.plan.work.stages, answer)
 
     def prepare_all(self, progress: Progress) -> None:
         """What is prepared when all modes are."""
@@ -395,7 +396,7 @@ class Configuration:
     def samples_for_verdict(self, block: Block[Series], answer: Samples) -> dict[str, list[int] | list[float]]:
         """The same, and of chains each of the stages by itself, of loops that generate the first token and later ones."""
         work = self.plan.work
-        return {**self.streams(block, answer), **by_stage(answer, work.stages), **by_token(answer, work)}
+        return {**self.streams(block, answer), **stage_samples(answer, work.stages), **token_samples(answer, work)}
 
     def shown_samples(self, block: Block[Series], answer: Samples) -> Sequence[tuple[str, Sequence[float], str | None]]:
         """What a block adds to the estimates that are shown: of what, durations, ns, or a rate, and the unit of a rate."""
@@ -410,10 +411,10 @@ class Configuration:
 
     def drop_left_out(self) -> None:
         """Leave the blocks of rounds that figures are without out of the timeline, and say so there."""
-        found = self.result.throttled
-        if self.timeline is None or found is None or not found["left_out"]:
+        throttled = self.result.throttled
+        if self.timeline is None or throttled is None or not throttled["left_out"]:
             return
-        rounds = set(found["rounds"])
+        rounds = set(throttled["rounds"])
         self.timeline.keep_rounds(lambda number: number not in rounds)
         self.timeline.missing.append(f"{len(rounds)} rounds of blocks while the GPU was throttled")
 
@@ -427,8 +428,8 @@ class Configuration:
             self.timeline.keep_rounds(lambda number: number % every == 0)
         code = "samples-downsampled"
         self.result.warnings[:] = [it for it in self.result.warnings if it["code"] != code]
-        kept = f"it keeps 1 in {every} rounds, and times, page faults and switches are of these"
-        self.result.warn(code, f"more inferences were timed than a result holds: {kept}")
+        note = f"it keeps 1 in {every} rounds, and times, page faults and switches are of these"
+        self.result.warn(code, f"more inferences were timed than a result holds: {note}")
 
     def capture(self, on: bool) -> None:
         """Tell a profiler that what it is to record begins, or has ended; see `ortbench.worker.timing.Capture`."""
@@ -452,14 +453,7 @@ class Configuration:
         except BenchmarkFailed as error:
             self._give_up(mode, error)
             return
-        if (once := answer["once"]) is not None:
-            case.put("once_h2d", once["h2d_ns"])
-            case.put("once_d2h", once["d2h_ns"])
-        case.put("next_token", answer.get("next_token_ns"))
-        for link, times in zip(self.result.part["links"], answer["links"], strict=True) if "links" in answer else ():
-            link["d2h_ns"], link["h2d_ns"] = times["d2h_ns"], times["h2d_ns"]
-            if taken := [ns for ns in (times["d2h_ns"], times["h2d_ns"]) if ns is not None]:
-                case.put(f"link.{link['from']} → {link['to']}", sum(taken))
+        describe_finished(self.result, case, answer)
         if answer["differs"] is not None:
             case.checks["outputs"] = {"verdict": "failed", "how": f"after the timed runs: {answer['differs']}"}
             self.fail(mode, f"after the timed runs: {answer['differs']}")

@@ -23,11 +23,11 @@ from ortbench.core.expressions import by_size
 from ortbench.core.files import ModelFiles, note, write_atomically
 from ortbench.core.safe_text import listed
 from ortbench.core.version import __version__
-from ortbench.measure.gpus import known_card, to_warn_of
+from ortbench.measure.gpus import known_card, moves_to_warn_of
 from ortbench.model.hardware_names import is_on_nvidia
-from ortbench.model.modes import CPU, MODES, mode_of
-from ortbench.model.protocol import Opened, OpenedChain, Prepared
-from ortbench.model.result import CHAIN, LOOP, UNSUPPORTED, Result
+from ortbench.model.modes import BYTES_D2H, BYTES_H2D, CPU, MODES, mode_of
+from ortbench.model.protocol import Finished, Opened, OpenedChain, Prepared
+from ortbench.model.result import CHAIN, LOOP, UNSUPPORTED, Case, Result
 from ortbench.model.schema import CaseCheck, GpuReading, Machine, Target, Throttled
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
@@ -98,7 +98,7 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
 
 
 def _target(plan: Plan, opened: Opened) -> Target:
-    found = {
+    target = {
         "ep": opened["ep"],
         "ep_requested": plan.target.ep,
         "policy": POLICIES.get(plan.target.ep),
@@ -111,7 +111,7 @@ def _target(plan: Plan, opened: Opened) -> Target:
         **settings(plan.target),
         "ep_options": opened["ep_options"],
     }
-    return cast(Target, found)  # the keys of settings are declared with the options
+    return cast(Target, target)  # the keys of settings are declared with the options
 
 
 def _check_placement(result: Result, required: bool) -> None:
@@ -129,7 +129,20 @@ def _check_placement(result: Result, required: bool) -> None:
     result.warn("cpu-nodes", message)
 
 
-def checks_of(answer: Prepared) -> dict[str, CaseCheck]:
+def describe_prepared(case: Case, stages: Sequence[str], answer: Prepared) -> None:
+    """What is known of a mode that is set up; a chain has `stages`."""
+    case.put(BYTES_H2D, answer["bytes_in"])
+    case.put(BYTES_D2H, answer["bytes_out"])
+    case.sync = answer["sync"]
+    case.checks = _checks_of(answer)
+    case.pipeline = answer["pipeline"]
+    case.places = answer["places"]
+    case.inferences_per_sample = answer["inferences_per_sample"]
+    case.stage_bytes = dict(zip(stages, answer.get("chain", ()), strict=True)) or None
+    case.step_bytes = answer.get("loop")
+
+
+def _checks_of(answer: Prepared) -> dict[str, CaseCheck]:
     """What a mode that was set up was verified for: its outputs are right, or it would not be."""
     checks: dict[str, CaseCheck] = {"outputs": {"verdict": "passed"}}
     claims = {"zero_copy": answer["zero_copy"], "external": answer["external"], "graph": answer["graph"]}
@@ -138,6 +151,18 @@ def checks_of(answer: Prepared) -> dict[str, CaseCheck]:
             how: Any = {key: value for key, value in claim.items() if key != "verified"}
             checks[name] = cast(CaseCheck, {"verdict": "passed" if claim["verified"] else "unclear", **how})
     return checks
+
+
+def describe_finished(result: Result, case: Case, answer: Finished) -> None:
+    """What is measured of a mode only once."""
+    if (once := answer["once"]) is not None:
+        case.put("once_h2d", once["h2d_ns"])
+        case.put("once_d2h", once["d2h_ns"])
+    case.put("next_token", answer.get("next_token_ns"))
+    for link, times in zip(result.part["links"], answer["links"], strict=True) if "links" in answer else ():
+        link["d2h_ns"], link["h2d_ns"] = times["d2h_ns"], times["h2d_ns"]
+        if taken := [ns for ns in (times["d2h_ns"], times["h2d_ns"]) if ns is not None]:
+            case.put(f"link.{link['from']} → {link['to']}", sum(taken))
 
 
 def note_lost_engine(result: Result) -> None:
@@ -176,26 +201,26 @@ def describe_gpus(
             _note_moves(result, readings)
         return
     measured = [card for result in results for card in _cards(result, readings)]
-    found = throttled(readings, [case for result in results for case in result.cases], measured)
-    if found is not None and decided:
-        found["left_out"] = False
+    moved = throttled(readings, [case for result in results for case in result.cases], measured)
+    if moved is not None and decided:
+        moved["left_out"] = False
     for result in results:
-        _note_moves(result, readings, found)
-        if found is None:
+        _note_moves(result, readings, moved)
+        if moved is None:
             continue
-        result.throttled = found
-        if found["left_out"] or len(found["rounds"]) < found["of"]:
-            result.warn("throttled", sentence(found, decided))
-        for case in result.cases if found["left_out"] else ():
-            leave_out(case, set(found["rounds"]))
+        result.throttled = moved
+        if moved["left_out"] or len(moved["rounds"]) < moved["of"]:
+            result.warn("throttled", sentence(moved, decided))
+        for case in result.cases if moved["left_out"] else ():
+            leave_out(case, set(moved["rounds"]))
 
 
-def _note_moves(result: Result, readings: Sequence[GpuReading], found: Throttled | None = None) -> None:
+def _note_moves(result: Result, readings: Sequence[GpuReading], throttled: Throttled | None = None) -> None:
     """Put into a result what was read of GPUs, and warn where their state moved, but for what is left out of figures."""
     if readings:
         result.environment["gpu_readings"] = list(readings)
-    for moved in to_warn_of(readings, found):
-        result.warn("gpu-state", moved)
+    for message in moves_to_warn_of(readings, throttled):
+        result.warn("gpu-state", message)
 
 
 def _cards(result: Result, readings: Sequence[GpuReading]) -> set[int]:

@@ -23,7 +23,7 @@ from ortbench.measure.environment import environment
 from ortbench.measure.forecast import Forecast, Progress
 from ortbench.measure.gpus import Watch
 from ortbench.measure.noise import Meter, wait_until_quiet
-from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, wanted
+from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, wanted_passes
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.schedule import Block, BlockSource, Estimates, Series, Thinning
 from ortbench.measure.stopping import SequentialTest, processes_that_start
@@ -93,7 +93,7 @@ class Driver:
         `BadInput` or `BenchmarkFailed`: before anything could be measured."""
         why: Stopped | None = {"reason": "interrupted"}
         try:
-            with self._opening():
+            with self._timing_opening():
                 self._open()
             self._wait_until_quiet()
             with self._locked_clocks():
@@ -102,7 +102,7 @@ class Driver:
                         {it.worker.pid: it.result.target for it in self.configurations}
                     )
                     why = self._measure(watch)
-                for after, configuration in wanted(IN_WORKERS, self.configurations):
+                for after, configuration in wanted_passes(IN_WORKERS, self.configurations):
                     with self.awake(configuration):
                         self._carry_out_pass(after, configuration)
             for configuration in self.configurations:
@@ -184,7 +184,7 @@ class Driver:
             configuration.prepare_all(self.progress)
 
     @contextmanager
-    def _opening(self) -> Iterator[None]:
+    def _timing_opening(self) -> Iterator[None]:
         """What is inside has to be done again in another process."""
         begun = time.monotonic()
         yield
@@ -208,7 +208,7 @@ class Driver:
         for configuration in self.configurations:
             configuration.await_spares()
             configuration.watch = watch
-        with self._opening():
+        with self._timing_opening():
             for configuration in self.configurations:
                 self._prepare(configuration)
         self.save()
@@ -219,7 +219,7 @@ class Driver:
         schedule = self._make_schedule(self, series)
         if schedule.stopped is not None:
             return schedule.stopped
-        with self._captured(), self._clocked(), self._watched(watch):
+        with self._capturing(), self._timing(), self._watching(watch):
             self._time_blocks(schedule)
         for configuration in self.configurations:
             configuration.after_blocks(self.progress)
@@ -235,10 +235,10 @@ class Driver:
 
     def series(self) -> list[Series]:
         """What can be measured; where a test compares them, the modes that all configurations have."""
-        found = [Series(number, mode) for number, it in enumerate(self.configurations) for mode in it.modes]
+        series = [Series(number, mode) for number, it in enumerate(self.configurations) for mode in it.modes]
         if self.test is None:
-            return found
-        return [it for it in found if all(it.mode in other.modes for other in self.configurations)]
+            return series
+        return [it for it in series if all(it.mode in other.modes for other in self.configurations)]
 
     def _time_blocks(self, schedule: BlockSource) -> None:
         asked_ns, series = time.perf_counter_ns(), set(self.series())
@@ -299,13 +299,13 @@ class Driver:
         before = thinning.every
         thinning.add(configuration.cases[block.series.mode], block.phase, cases)
         if thinning.every != before:
-            for it in self.configurations:
-                it.downsample(thinning.every)
+            for each in self.configurations:
+                each.downsample(thinning.every)
         elif block.round % thinning.every:
             configuration.drop_timed_block()
 
     @contextmanager
-    def _captured(self) -> Iterator[None]:
+    def _capturing(self) -> Iterator[None]:
         """What a profiler is to record: the blocks of an ordered session, without loading and warm-up."""
         configurations = [it for it in self.configurations if it.plan.loop.in_order]
         for configuration in configurations:
@@ -315,7 +315,7 @@ class Driver:
             configuration.capture(False)
 
     @contextmanager
-    def _clocked(self) -> Iterator[None]:
+    def _timing(self) -> Iterator[None]:
         """How long what is inside takes is part of the results, also of a measurement that is cut short."""
         self._noise.look(now=True)
         began = time.monotonic_ns()
@@ -327,7 +327,7 @@ class Driver:
             self._set_noise()
 
     @contextmanager
-    def _watched(self, watch: Watch) -> Iterator[None]:
+    def _watching(self, watch: Watch) -> Iterator[None]:
         """The GPUs are read inside, between blocks and while they last. What throttled them decides which blocks enter figures, also of
         a run that is cut short."""
         if not self.configurations[0].watches_gpus:
@@ -402,7 +402,7 @@ class Driver:
         try:
             for configuration in self.configurations:
                 self._measure_without_spin(configuration)
-            for after, configuration in wanted(APART, [] if self.interrupted else self.configurations):
+            for after, configuration in wanted_passes(APART, [] if self.interrupted else self.configurations):
                 self._carry_out_pass(after, configuration)
         except KeyboardInterrupt:  # that gives up what is left of them, and leaves the results as they are
             self.interrupted = True
@@ -464,7 +464,7 @@ class Driver:
 
     def _set_noise(self) -> None:
         for number, result in enumerate(self.results):
-            result.noise = self._noise.found(number)
+            result.noise = self._noise.noise_of(number)
 
     # What is told and saved meanwhile
 

@@ -42,23 +42,23 @@ class Recorder:
         settled = self._clock() + round(self.meter.settle_s * 1e9)
         until = settled + round(seconds * 1e9)
         at_most = settled + round(max(seconds, _IDLE_LONGEST_S) * 1e9)
-        found: list[tuple[int, float]] = []
+        moves: list[tuple[int, float]] = []
         last: float | None = None
-        while (now := self._clock()) < until or (len(found) < steps and now < at_most):
+        while (now := self._clock()) < until or (len(moves) < steps and now < at_most):
             signals.heed()
             joules, at = self.meter.joules(), self._clock()
             if last is not None and joules != last and at >= settled:
-                found.append((at, joules))
+                moves.append((at, joules))
             last = joules
             self._sleep(self.meter.poll_s)
-        return found
+        return moves
 
     def idle(self) -> list[Part]:
         """Parts of a time without runs, which also shows how often the meter moves."""
-        found = self.record(IDLE_S, _IDLE_STEPS)
-        if len(found) > 1:
-            self.step_s = (found[-1][0] - found[0][0]) / 1e9 / (len(found) - 1)
-        return energy.idle_parts(found)
+        moves = self.record(IDLE_S, _IDLE_STEPS)
+        if len(moves) > 1:
+            self.step_s = (moves[-1][0] - moves[0][0]) / 1e9 / (len(moves) - 1)
+        return energy.idle_parts(moves)
 
     def stretch_s(self, call_s: float) -> float:
         """How long a stretch must be whose runs take so long, without the time in which the meter settles."""

@@ -22,7 +22,7 @@ _node: Node | None = None
 _commit: str | None = None
 
 
-def measured_for_a_cluster(node: Node, commit: str | None) -> None:
+def set_cluster_node(node: Node, commit: str | None) -> None:
     """From now on results of this process name the machine of a cluster, and the commit of the folder that its suite is in."""
     global _node, _commit
     _node, _commit = node, commit
@@ -30,7 +30,7 @@ def measured_for_a_cluster(node: Node, commit: str | None) -> None:
 
 def environment() -> Machine:
     """The machine and the state it is in; what the worker knows (ONNX Runtime, Python) is added to it."""
-    found: Machine = {
+    machine: Machine = {
         "os": platform.platform(),
         "machine": platform.machine(),
         "host_id": host_id(),
@@ -41,8 +41,8 @@ def environment() -> Machine:
         "git_commit": git_commit() if _node is None else _commit,
     }
     if _node is not None:
-        found["node"] = _node
-    return found
+        machine["node"] = _node
+    return machine
 
 
 def host_id() -> str:
@@ -65,11 +65,11 @@ def usable_cores() -> int | None:
 
 def governors(root: Path = Path("/")) -> dict[str, int]:
     """How many cores each frequency governor has; empty where there is none, as on most virtual machines."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for file in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"):
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            found[file.read_text().strip()] += 1
-    return dict(sorted(found.items()))
+            counts[file.read_text().strip()] += 1
+    return dict(sorted(counts.items()))
 
 
 _GROUPS = Path("sys/fs/cgroup")

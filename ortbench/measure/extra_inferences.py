@@ -83,8 +83,8 @@ def measure_copies(configuration: Configuration, _: Tell) -> None:
         answer: dict[str, Measured] = configuration.ask(
             "measure_copies", modes=modes, runs=_profiled_runs(configuration)
         )
-        for mode, found in answer.items():
-            put_recorded(configuration.cases[mode], found)
+        for mode, recorded in answer.items():
+            put_recorded(configuration.cases[mode], recorded)
     except OrtbenchError as error:
         configuration.result.warn(COPIES_NOT_MEASURED, f"--measure-copies gave nothing: {error}")
 
@@ -139,17 +139,17 @@ def without_spin(plan: Plan, modes: Sequence[str]) -> Plan:
 def take_spin(result: Result, still: Result) -> None:
     """Put into a result what its modes take where threads do not spin, and warn of those of which that is not known."""
     for case in result.cases:
-        other, found = next((it for it in still.cases if it.mode == case.mode), None), still.case(case.mode)
-        total, spent = (None, None) if found is None else (found.median(LATENCY), found.stats(CPU_TIME))
-        if found is not None and total is not None and spent is not None and (each := cpu_time_ns(found)) is not None:
+        same, timed = next((it for it in still.cases if it.mode == case.mode), None), still.case(case.mode)
+        total, spent = (None, None) if timed is None else (timed.median(LATENCY), timed.stats(CPU_TIME))
+        if timed is not None and total is not None and spent is not None and (each := cpu_time_ns(timed)) is not None:
             case.put(f"{LATENCY}_{NO_SPIN}", total)
             case.put(
                 f"{CPU_TIME}_{NO_SPIN}", each, [*spent.ci95] if spent.n >= FEWEST else None
             )  # a few blocks are no measure of their noise
             for key in (CPU_USER, CPU_SYSTEM, CPU_CORES):
-                case.put(f"{key}_{NO_SPIN}", found.value(key))
+                case.put(f"{key}_{NO_SPIN}", timed.value(key))
             put_spin_share(case)
-        elif other is not None:
+        elif same is not None:
             result.warn(
-                SPIN_NOT_MEASURED, f"--measure-spin gave nothing of {case.mode}: {other.reason or 'it was interrupted'}"
+                SPIN_NOT_MEASURED, f"--measure-spin gave nothing of {case.mode}: {same.reason or 'it was interrupted'}"
             )

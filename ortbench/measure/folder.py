@@ -22,13 +22,13 @@ def run_name(plans: Sequence[Plan], what: str = "") -> str:
         return plain_name(plans[0].name).lstrip(".") or "unnamed"
     eps = dict.fromkeys(_EPS.get(plans[0].work.whole, ep_names)(plans))
     others = dict.fromkeys(interpreters.name(it.target.python) for it in plans if it.target.python is not None)
-    return stamped(*filter(None, [what]), Path(plans[0].model).stem, *eps, *others)
+    return with_time(*filter(None, [what]), Path(plans[0].model).stem, *eps, *others)
 
 
 _EPS: dict[str, Callable[[Sequence[Plan]], list[str]]] = {WHOLE_CHAIN: lambda plans: eps_of(plans[0])}
 
 
-def stamped(*parts: str) -> str:
+def with_time(*parts: str) -> str:
     """What the folder of a measurement without a name is called."""
     return plain_name("-".join([*parts, datetime.now().strftime("%Y%m%d-%H%M%S")]))
 

@@ -89,7 +89,7 @@ class Forecast:
         for step in _OF_MODES:
             self._count[step] = min(self._count[step], modes)
 
-    def measured(self, share: float) -> None:
+    def know_share(self, share: float) -> None:
         """How much of the measurement is done, 0 to 1."""
         if share > _TELLING_SHARE:
             self.know_left((self._clock() - self._begun) * (1 / share - 1))
@@ -99,13 +99,13 @@ class Forecast:
         self._known = (seconds, self._clock())
 
     def left_s(self) -> float:
-        to_come = sum(count * self._expected(step) for step, count in self._count.items())
+        to_come = sum(count * self._expected_s(step) for step, count in self._count.items())
         if self._now is None:
             return to_come
-        seconds, since = self._known or (self._expected(self._now), self._begun)
+        seconds, since = self._known or (self._expected_s(self._now), self._begun)
         return to_come + max(0.0, seconds - (self._clock() - since))
 
-    def _expected(self, step: Step) -> float:
+    def _expected_s(self, step: Step) -> float:
         if step == "measure":
             if self._measuring_s is not None:
                 return self._measuring_s(self._run_s, self._modes)
@@ -153,7 +153,7 @@ class Progress:
     def tell_share(self, share: float | None) -> None:
         """So much of the measurement is done, if that is known."""
         if share is not None:
-            self.forecast.measured(share)
+            self.forecast.know_share(share)
             self.tell_left()
 
     def add(self, name: str, samples: Sequence[float], unit: str | None = None) -> None:

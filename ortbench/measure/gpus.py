@@ -78,7 +78,7 @@ def _describe(nvml: Any, index: int, driver: str) -> Gpu:
         "memory_bytes": nvml.nvmlDeviceGetMemoryInfo(handle).total,
     }
     # The keys are those of its fields.
-    return cast(Gpu, {**known, **told(nvml, {**clocks(nvml, handle), **_link(nvml, handle)})})
+    return cast(Gpu, {**known, **read_values(nvml, {**clocks(nvml, handle), **_link(nvml, handle)})})
 
 
 # What a lane of PCI Express carries in a direction, bytes/s, by generation: transfers less their coding.
@@ -112,12 +112,12 @@ def clocks(nvml: Any, handle: Any) -> Calls:
     }
 
 
-def told(nvml: Any, calls: Calls) -> dict[str, Any]:
+def read_values(nvml: Any, calls: Calls) -> dict[str, Any]:
     """What calls of NVML tell; what they do not is left out."""
-    return {key: value for key, call in calls.items() if (value := told_by(nvml, call)) is not None}
+    return {key: value for key, call in calls.items() if (value := read_value(nvml, call)) is not None}
 
 
-def told_by(nvml: Any, call: Callable[[], Any]) -> Any:
+def read_value(nvml: Any, call: Callable[[], Any]) -> Any:
     """What a call of NVML tells; None of a card without it, or by a library that is older than the call."""
     mismatch = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)  # no kind of the other
     try:
@@ -170,7 +170,7 @@ class Watch:
         full = now or at - self._last >= (2 if between else 1) * EVERY_S * 1e9
         for number, handle in enumerate(self._handles):
             new = number not in self._reasons
-            if full or new or _held(self._ask_reasons(handle)) != _held(self._reasons[number]):
+            if full or new or _throttle_bits(self._ask_reasons(handle)) != _throttle_bits(self._reasons[number]):
                 self._keep(number, handle, before, at)
         if full:
             self._last = at
@@ -178,20 +178,20 @@ class Watch:
     def _keep(self, number: int, handle: Any, before: int, at: int, in_block: bool = False) -> None:
         state = self._read(handle)
         reasons, last = state.get("reasons"), self._reasons.get(number)
-        if None not in (last, reasons) and _held(reasons) != _held(last) and before > self._last:
+        if None not in (last, reasons) and _throttle_bits(reasons) != _throttle_bits(last) and before > self._last:
             self.readings.append({**self._when(number, before), "reasons": last or 0})
-        kept: GpuReading = {**self._when(number, at), **state}
+        reading: GpuReading = {**self._when(number, at), **state}
         if in_block:
-            kept["in_block"] = True
-        self.readings.append(kept)
+            reading["in_block"] = True
+        self.readings.append(reading)
         self._reasons[number] = reasons
 
     def _when(self, number: int, at: int) -> GpuReading:
         return {"at_s": round((at - self._start) / 1e9, 3), "gpu": number, "at_ns": at}
 
     def _ask_reasons(self, handle: Any) -> int | None:
-        found = told_by(self._nvml, lambda: self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
-        return None if found is None else int(found)
+        reasons = read_value(self._nvml, lambda: self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+        return None if reasons is None else int(reasons)
 
     def _read(self, handle: Any) -> GpuState:
         nvml = self._nvml
@@ -199,7 +199,7 @@ class Watch:
         calls["temperature_c"] = lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
         calls["power_w"] = lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000
         calls["reasons"] = lambda: self._ask_reasons(handle)
-        return cast(GpuState, told(nvml, calls))  # the keys are those of its fields
+        return cast(GpuState, read_values(nvml, calls))  # the keys are those of its fields
 
     def count_others(self, targets: Mapping[int, Provider]) -> Callable[[], int | None]:
         """What counts the processes that compute on the GPUs of workers, by their process ids, and are none of them."""
@@ -212,7 +212,7 @@ class Watch:
         if card >= len(self._handles):
             return 0
         return len(
-            told_by(self._nvml, lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handles[card])) or ()
+            read_value(self._nvml, lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handles[card])) or ()
         )
 
     def close(self) -> None:
@@ -220,14 +220,14 @@ class Watch:
         self._nvml, self._handles = None, []
 
 
-def _held(reasons: int | None) -> int | None:
+def _throttle_bits(reasons: int | None) -> int | None:
     """What of NVML's reasons can hold a card back: idle or not changes all the time."""
     return None if reasons is None else reasons & WATCHED
 
 
 def what_moved(readings: Sequence[GpuReading]) -> list[str]:
     """What a reader of the figures should know about the GPUs' state while they were measured, a sentence each."""
-    said = []
+    sentences = []
     for number in sorted({reading["gpu"] for reading in readings}):
         own = [reading for reading in readings if reading["gpu"] == number]
         inside = [reading for reading in own if reading.get("in_block")]
@@ -235,24 +235,24 @@ def what_moved(readings: Sequence[GpuReading]) -> list[str]:
         for key, name in _CLOCKS:
             clocks = [reading[key] for reading in busy if key in reading]
             if clocks and max(clocks) > min(clocks) * (1 + _STEADY):
-                said.append(f"GPU {number}: its {name} clock moved between {min(clocks)} and {max(clocks)} MHz")
+                sentences.append(f"GPU {number}: its {name} clock moved between {min(clocks)} and {max(clocks)} MHz")
         bits = [bit for bit in THROTTLES if any(reading.get("reasons", 0) & bit for reading in own)]
         if bits:
             share = sum(1 for reading in own if any(reading.get("reasons", 0) & bit for bit in bits)) / len(own)
             why = ", ".join(THROTTLES[bit] for bit in bits)
-            said.append(f"GPU {number}: it was slowed down by {why} in {share:.0%} of the readings")
-    return said
+            sentences.append(f"GPU {number}: it was slowed down by {why} in {share:.0%} of the readings")
+    return sentences
 
 
-def to_warn_of(readings: Sequence[GpuReading], throttled: Throttled | None) -> list[str]:
+def moves_to_warn_of(readings: Sequence[GpuReading], throttled: Throttled | None) -> list[str]:
     if throttled is None or not throttled["left_out"]:
         return what_moved(readings)
-    kept = []
+    unthrottled = []
     for number in {reading["gpu"] for reading in readings}:
         own = [reading for reading in readings if reading["gpu"] == number]
         bits = throttling_bits(own)
-        kept += [reading for reading in own if not reading.get("reasons", 0) & bits]
-    return what_moved(kept)
+        unthrottled += [reading for reading in own if not reading.get("reasons", 0) & bits]
+    return what_moved(unthrottled)
 
 
 def card_of(target: Provider, nvml: Any) -> int:

@@ -38,7 +38,7 @@ from ortbench.measure.client_pool import ClientPool
 from ortbench.measure.forecast import Progress
 from ortbench.measure.gpus import known_card
 from ortbench.measure.process import Client, WorkerLost
-from ortbench.measure.schedule import Block, Series, dropped
+from ortbench.measure.schedule import Block, Series, dropped_count
 from ortbench.measure.streams import StreamConfiguration
 from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY, THROUGHPUT
 from ortbench.model.protocol import Samples
@@ -232,7 +232,7 @@ class LoadConfiguration(StreamConfiguration):
             return False
         n = min(1000, max(3, round(ALONE_S * 1e9 / self.inference_ns(mode))))
         begun = time.perf_counter_ns()
-        answer = super().block(replace(block, n=n, drop=dropped(n)))
+        answer = super().block(replace(block, n=n, drop=dropped_count(n)))
         self._alone_clocks.setdefault(mode, []).extend(self._clock_since(begun))
         return answer is not None
 
@@ -258,12 +258,12 @@ class LoadConfiguration(StreamConfiguration):
     def _closed(self, block: LoadBlock, taken: LoadSamples) -> ClosedLoopBlock:
         order = self._shape_order(block.round, _ORDER, block.shape)
         duration_ns = round(block.duration_s * 1e9)
-        return self.clients.closed(taken.mode, int(taken.key[1]), duration_ns, block.round, order)
+        return self.clients.run_closed(taken.mode, int(taken.key[1]), duration_ns, block.round, order)
 
     def _open_loop(self, block: LoadBlock, due: queueing.Moments) -> Requests:
         order = self._shape_order(block.round, due.size, block.shape)
         cutoff_ns = round(block.cutoff_s * 1e9)
-        return self.clients.open(block.series.mode, self._load.workers, due, cutoff_ns, block.round, order)
+        return self.clients.run_open(block.series.mode, self._load.workers, due, cutoff_ns, block.round, order)
 
     def samples_for_verdict(self, block: Block[Series], answer: Samples) -> dict[str, list[int] | list[float]]:
         """The figures of a block, by their names."""
@@ -325,8 +325,8 @@ class LoadConfiguration(StreamConfiguration):
         while len(taken.bursts) > 1 and sum(ends.size for it in taken.bursts for ends in it.ends) > _MOST_RUNS:
             every *= 2
             taken.bursts = [it for it in taken.bursts if it.round % every == 0]
-            kept = "more inferences were timed than a result holds: some load points keep one block in several, and all figures are of these"
-            self.result.warn("load-downsampled", kept)
+            note = "more inferences were timed than a result holds: some load points keep one block in several, and all figures are of these"
+            self.result.warn("load-downsampled", note)
         self._every[id(taken)] = every
 
     # The result
@@ -366,13 +366,13 @@ class LoadConfiguration(StreamConfiguration):
         before = self._rows.get(id(taken))
         if before is not None and before[0] == known and parts:
             return before[1]
-        found, alone = case_of(taken), self.cases[taken.mode]
+        case, alone = case_of(taken), self.cases[taken.mode]
         if taken.apart:
-            put_shapes(found, taken)
+            put_shapes(case, taken)
         if not parts and taken.failed is None and alone.status == FAILED:
-            found.status, found.reason = FAILED, alone.reason
-        self._rows[id(taken)] = (known, found)
-        return found
+            case.status, case.reason = FAILED, alone.reason
+        self._rows[id(taken)] = (known, case)
+        return case
 
     def _warn(self) -> None:
         """Warn of what a reader of the figures should know: that requests were late, that clients waited for one another, that

@@ -62,27 +62,27 @@ def _weigh(configuration: Configuration, mode: str, case: Case) -> CaseMemory:
     before = read_cards() if on_card else []
     with worker_for(plan) as client:
         client.while_waiting = configuration.while_waiting
-        found: Weighed = client.ask("memory", **request)
-        card, card_how = held(before, read_cards() if on_card else [], client.pid)
+        weighed: Weighed = client.ask("memory", **request)
+        card, card_how = held_by_process(before, read_cards() if on_card else [], client.pid)
     memory: CaseMemory = {
         "failed": None,
         "device": None,
-        "host": _how(found["host"], plan.weighings),
+        "host": _how(weighed["host"], plan.weighings),
         "arenas": [],
         "arenas_how": "",
     }
-    case.put(f"{HOST_MEMORY}_before", found["host"]["before"])
-    case.put(f"{HOST_MEMORY}_session", found["host"]["session"])
-    _put_peaks(case, [found["host"]["peak"], *_other_peaks(configuration, request)])
-    case.put("pinned_memory", found["host"]["pinned"])
+    case.put(f"{HOST_MEMORY}_before", weighed["host"]["before"])
+    case.put(f"{HOST_MEMORY}_session", weighed["host"]["session"])
+    _put_peaks(case, [weighed["host"]["peak"], *_other_peaks(configuration, request)])
+    case.put("pinned_memory", weighed["host"]["pinned"])
     _add_arenas(memory, configuration, request)
     if arenas := memory["arenas"]:
         case.put("arena_held", sum(it["held"] for it in arenas))
         case.put("arena_in_use", sum(it["in_use"] for it in arenas))
-    if found["bound"] is not None:
-        total, memory["device"] = device_total(found["bound"], arenas, card, card_how)
+    if weighed["bound"] is not None:
+        total, memory["device"] = device_total(weighed["bound"], arenas, card, card_how)
         case.put(DEVICE_MEMORY, total)
-        case.put(f"{DEVICE_MEMORY}_bound", found["bound"])
+        case.put(f"{DEVICE_MEMORY}_bound", weighed["bound"])
         case.put(f"{DEVICE_MEMORY}_process", card)
     return memory
 
@@ -93,8 +93,8 @@ def _other_peaks(configuration: Configuration, request: dict[str, Any]) -> list[
     for _ in range(configuration.plan.weighings - 1):
         with worker_for(configuration.plan) as client:
             client.while_waiting = configuration.while_waiting
-            found: Weighed = client.ask("memory", **request)
-            peaks.append(found["host"]["peak"])
+            weighed: Weighed = client.ask("memory", **request)
+            peaks.append(weighed["host"]["peak"])
     return peaks
 
 
@@ -105,12 +105,12 @@ def _put_peaks(case: Case, peaks: Sequence[int | None]) -> None:
     case.put(HOST_MEMORY, peak, student(known, peak) if peak is not None and len(known) >= FEW else None)
 
 
-def _how(found: WeighedHost, workers: int) -> str:
+def _how(weighed: WeighedHost, workers: int) -> str:
     how = "the worker's resident set size (RSS) before the session, with it, and at its peak (host memory)"
     how += f"; its peak is the median of {workers} workers" if workers > 1 else ""
-    if found["peak"] is None:
+    if weighed["peak"] is None:
         how = "not known: the system does not tell"
-    elif not found["restarted"]:
+    elif not weighed["restarted"]:
         how += "; its peak is that since the worker began"
     return how
 
@@ -122,18 +122,18 @@ def _add_arenas(memory: CaseMemory, configuration: Configuration, request: dict[
     try:
         with worker_for(configuration.plan) as client:
             client.while_waiting = configuration.while_waiting
-            found: WeighedArenas = client.ask("arenas", **request, nodes=configuration.plan.nodes)
+            weighed: WeighedArenas = client.ask("arenas", **request, nodes=configuration.plan.nodes)
     except OrtbenchError as error:
         memory["arenas_how"] = f"not known: {error}"
         return
-    memory["arenas"], memory["arenas_how"] = found["arenas"], _ARENAS_BY.get(configuration.plan.work.whole, _PROFILE)
-    if not found["arenas"]:
+    memory["arenas"], memory["arenas_how"] = weighed["arenas"], _ARENAS_BY.get(configuration.plan.work.whole, _PROFILE)
+    if not weighed["arenas"]:
         memory["arenas_how"] = (
-            f"not known: the profile of ONNX Runtime {found['version']} has nothing of it (it has since 1.28, where the EP's "
+            f"not known: the profile of ONNX Runtime {weighed['version']} has nothing of it (it has since 1.28, where the EP's "
             "allocator tells)"
         )
-    if found["nodes"] is not None:
-        memory["nodes"] = found["nodes"]
+    if weighed["nodes"] is not None:
+        memory["nodes"] = weighed["nodes"]
 
 
 def _uses_card(result: Result) -> bool:
@@ -172,7 +172,7 @@ def _read(nvml: Any, index: int) -> Card:
     return Card(nvml.nvmlDeviceGetMemoryInfo(handle).used, processes)
 
 
-def held(before: Sequence[Card], after: Sequence[Card], pid: int) -> tuple[int | None, str]:
+def held_by_process(before: Sequence[Card], after: Sequence[Card], pid: int) -> tuple[int | None, str]:
     """What a process holds on all cards, bytes, and how that is known; None and why where it is not.
 
     A process of that id `before` it had begun to use any is another one: NVML has the ids of the system's own namespace, and a

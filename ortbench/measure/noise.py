@@ -64,7 +64,7 @@ class Source(Protocol):
         time.sleep(seconds)
 
 
-class Own:
+class OwnCpuTime:
     """The CPU time of this process and of all workers that there were, ns."""
 
     def __init__(self, clock: Callable[[int], int]) -> None:
@@ -84,7 +84,7 @@ class Linux(Source):
     def __init__(self, root: Path = Path("/"), clock: Callable[[int], int] | None = None) -> None:
         self._root = root
         self._clock = clock or _cpu_ns
-        self._own = Own(self._clock)
+        self._own = OwnCpuTime(self._clock)
         self._cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
         self.cores, self.limit = len(self._cpus) or 1, core_limit(root)
         self._tick_ns = 1e9 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 1e7
@@ -98,7 +98,7 @@ class Linux(Source):
             if begin:
                 self._open(pids)
             files = [file for pid in pids for file in self._files.get(pid, {}).values()]
-            threads = {file: found for file in files if (found := _schedstat(file)) is not None}
+            threads = {file: times for file in files if (times := _schedstat(file)) is not None}
             if not threads:
                 return None
             return Waits(at, sum(map(self._clock, pids)), time.process_time_ns(), threads, self._every)
@@ -108,13 +108,13 @@ class Linux(Source):
     def _open(self, pids: Sequence[int]) -> None:
         """Have the files of the workers' threads open, of many those that have run most."""
         most = max(2, POLICY.most_threads // len(pids))
-        there = read = 0
+        total = read = 0
         for pid in self._files.keys() - {*pids}:
             _close(self._files.pop(pid))
         for pid in pids:
             folder = self._root / f"proc/{pid}/task"
             numbers = sorted(map(int, os.listdir(folder)))
-            there += len(numbers)
+            total += len(numbers)
             known = self._files.setdefault(pid, {})
             if not known.keys() <= {*numbers} or len(known) < min(most, len(numbers)):
                 _close(known)
@@ -122,7 +122,7 @@ class Linux(Source):
                 ran = sorted(known, key=lambda it: -(_schedstat(known[it]) or (0,))[0])
                 _close({it: known.pop(it) for it in ran[most:]})
             read += len(known)
-        self._every = there / max(1, read)
+        self._every = total / max(1, read)
 
     def counters(self, pids: Collection[int]) -> Counters:
         used = stolen = 0.0
@@ -142,12 +142,12 @@ class Linux(Source):
 
     def _throttled_ns(self) -> int | None:
         """By which of the groups most: version 2 counts in µs, version 1 in ns."""
-        found = []
+        times_ns = []
         for file in self._groups:
             counted = dict(line.split() for line in (read_text(file) or "").splitlines() if len(line.split()) == 2)
             if "throttled_usec" in counted or "throttled_time" in counted:
-                found.append(int(counted.get("throttled_usec", 0)) * 1000 + int(counted.get("throttled_time", 0)))
-        return max(found, default=None)
+                times_ns.append(int(counted.get("throttled_usec", 0)) * 1000 + int(counted.get("throttled_time", 0)))
+        return max(times_ns, default=None)
 
     def _mhz(self) -> int | None:
         files = [
@@ -179,14 +179,14 @@ def _close(files: dict[int, int]) -> None:
     files.clear()
 
 
-class Elsewhere(Source):
+class OtherSystem(Source):
     """Any other system, by psutil, which tells of no waits."""
 
     def __init__(self) -> None:
         import psutil
 
         self._psutil = psutil
-        self._own = Own(lambda pid: _used_ns(psutil.Process(pid).cpu_times()))
+        self._own = OwnCpuTime(lambda pid: _used_ns(psutil.Process(pid).cpu_times()))
         self.cores = psutil.cpu_count() or 1
 
     def counters(self, pids: Collection[int]) -> Counters:
@@ -198,7 +198,7 @@ def _used_ns(times: object) -> int:
     return round(sum(getattr(times, key, 0.0) for key in ("user", "nice", "system")) * 1e9)
 
 
-system: Callable[[], Source] = Linux if sys.platform == "linux" else Elsewhere
+system: Callable[[], Source] = Linux if sys.platform == "linux" else OtherSystem
 
 
 class Meter:
@@ -222,16 +222,16 @@ class Meter:
         return self._source.waits(pids, begin=True) if pids else None
 
     def add_process(
-        self, whose: Hashable, round: int, start_ns: int, took_ns: int, cpu_ns: int, waits: Sequence[int] | None
+        self, number: Hashable, round: int, start_ns: int, took_ns: int, cpu_ns: int, waits: Sequence[int] | None
     ) -> None:
         """After a block that was a process of its own, which has ended: its CPU time, and what the system counted of its first thread:
         CPU time, time on the run queue, how often it got a CPU."""
         self._ended_ns += cpu_ns
         if waits is not None:
-            self._add(whose, [round, start_ns, took_ns, waits[1], 0, 1, waits[2]])
+            self._add(number, [round, start_ns, took_ns, waits[1], 0, 1, waits[2]])
 
     def end(
-        self, whose: Hashable, pids: Sequence[int], before: Waits | None, round: int, start_ns: int, switches: int = 0
+        self, number: Hashable, pids: Sequence[int], before: Waits | None, round: int, start_ns: int, switches: int = 0
     ) -> None:
         """After it; `switches`: how often the system took a CPU from a worker's thread."""
         after = None if before is None else self._source.waits(pids, begin=False)
@@ -245,38 +245,38 @@ class Meter:
         cpu, own = after.cpu_ns - before.cpu_ns, after.own_ns - before.own_ns
         # What ortbench's own threads use cannot be what others took: neither those of this process, nor those of the workers.
         by_others = min(waited - own, self._source.cores * took - cpu - own)
-        self._add(whose, [round, start_ns, took, max(0, int(by_others)), switches, max(1, int(ran)), int(slices)])
+        self._add(number, [round, start_ns, took, max(0, int(by_others)), switches, max(1, int(ran)), int(slices)])
 
-    def _add(self, whose: Hashable, block: list[int]) -> None:
-        blocks, every = self._blocks.setdefault(whose, []), self._every.setdefault(whose, 1)
-        self._counts[whose] = self._counts.get(whose, 0) + 1
+    def _add(self, number: Hashable, block: list[int]) -> None:
+        blocks, every = self._blocks.setdefault(number, []), self._every.setdefault(number, 1)
+        self._counts[number] = self._counts.get(number, 0) + 1
         if block[0] % every == 0:
             blocks.append(block)
         if len(blocks) > POLICY.most_blocks:
-            self._every[whose] = every = every * 2
+            self._every[number] = every = every * 2
             blocks[:] = [it for it in blocks if it[0] % every == 0]
 
     def look(self, now: bool = False) -> None:
         """Read the whole machine where the last reading is a second old, or in any case."""
         if not now and self._read and time.perf_counter_ns() - self._read[-1][0].at_ns < self._period_ns:
             return
-        counters = self._source.counters(process.running())
+        counters = self._source.counters(process.running_pids())
         self._read.append((counters._replace(own_ns=counters.own_ns + self._ended_ns), self.on_gpu()))
         if len(self._read) > POLICY.most_readings:
             self._read, self._period_ns = self._read[::2], 2 * self._period_ns
 
-    def found(self, whose: Hashable) -> MachineNoise | None:
+    def noise_of(self, number: Hashable) -> MachineNoise | None:
         """What is known by now of the blocks of somebody; None before there are readings."""
         readings = self.readings()
         if not readings:
             return None
-        blocks = self._blocks.get(whose, [])
-        made: MachineNoise = {"cores": self._source.cores, "blocks": [*blocks], "readings": readings}
+        blocks = self._blocks.get(number, [])
+        noise: MachineNoise = {"cores": self._source.cores, "blocks": [*blocks], "readings": readings}
         if self._source.limit is not None and self._source.limit < self._source.cores:
-            made["limit"] = self._source.limit
-        if len(blocks) < self._counts.get(whose, 0):
-            made["of"] = self._counts[whose]
-        return made
+            noise["limit"] = self._source.limit
+        if len(blocks) < self._counts.get(number, 0):
+            noise["of"] = self._counts[number]
+        return noise
 
     def readings(self) -> list[NoiseReading]:
         read = [*self._read]
@@ -290,18 +290,18 @@ class Meter:
 def _reading(before: Counters, after: Counters, on_gpu: int | None) -> NoiseReading:
     took = after.at_ns - before.at_ns
     others = (after.used_ns - before.used_ns) - (after.own_ns - before.own_ns)
-    made: NoiseReading = {"at_ns": before.at_ns, "took_ns": took, "others": round(max(0.0, others / took), 4)}
+    reading: NoiseReading = {"at_ns": before.at_ns, "took_ns": took, "others": round(max(0.0, others / took), 4)}
     if before.stolen_ns is not None and after.stolen_ns is not None:
-        made["stolen"] = round(max(0.0, (after.stolen_ns - before.stolen_ns) / took), 4)
+        reading["stolen"] = round(max(0.0, (after.stolen_ns - before.stolen_ns) / took), 4)
     if before.stalled_ns is not None and after.stalled_ns is not None:
-        made["pressure"] = round(min(1.0, max(0.0, (after.stalled_ns - before.stalled_ns) / took)), 4)
+        reading["pressure"] = round(min(1.0, max(0.0, (after.stalled_ns - before.stalled_ns) / took)), 4)
     if before.throttled_ns is not None and after.throttled_ns is not None:
-        made["throttled_ns"] = max(0, after.throttled_ns - before.throttled_ns)
+        reading["throttled_ns"] = max(0, after.throttled_ns - before.throttled_ns)
     if after.mhz is not None:
-        made["mhz"] = after.mhz
+        reading["mhz"] = after.mhz
     if on_gpu:
-        made["gpu_processes"] = on_gpu
-    return made
+        reading["gpu_processes"] = on_gpu
+    return reading
 
 
 def noise_for(seconds: float) -> MachineNoise | None:
@@ -310,7 +310,7 @@ def noise_for(seconds: float) -> MachineNoise | None:
     with signals.awaited():
         source.rest(seconds)
     meter.look(now=True)
-    return meter.found(None)
+    return meter.noise_of(None)
 
 
 def wait_until_quiet(limit_s: float, tell: Callable[[str], None]) -> str | None:
@@ -318,12 +318,12 @@ def wait_until_quiet(limit_s: float, tell: Callable[[str], None]) -> str | None:
     quiet, passed = 0, 0
     while True:
         noise = noise_for(1.0)
-        found = [] if noise is None else reasons(noise)
+        why = [] if noise is None else reasons(noise)
         passed += 1
-        quiet = 0 if found else quiet + 1
+        quiet = 0 if why else quiet + 1
         if quiet == POLICY.quiet_s:
             return None
-        if found:
+        if why:
             if passed >= limit_s:
-                return f"{found[0]} in the last second"
-            tell(f"waiting for a quiet machine: {found[0]}")
+                return f"{why[0]} in the last second"
+            tell(f"waiting for a quiet machine: {why[0]}")

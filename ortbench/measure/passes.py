@@ -43,7 +43,9 @@ class Pass(NamedTuple):
         function(configuration, tell)
 
 
-def wanted(passes: Iterable[Pass], configurations: Sequence[Configuration]) -> Iterator[tuple[Pass, Configuration]]:
+def wanted_passes(
+    passes: Iterable[Pass], configurations: Sequence[Configuration]
+) -> Iterator[tuple[Pass, Configuration]]:
     """What is to be carried out on which configuration, one pass after the other; asked when it is its turn."""
     return ((it, configuration) for it in passes for configuration in configurations if it.wanted(configuration))
 

@@ -34,13 +34,13 @@ _NO_PROGRAM = {errno.ENOEXEC, errno.ENOENT, errno.EACCES}
 _programs: set[str] = set()  # interpreters that have started a worker
 
 # By the interpreter, the trials that ended or held up a worker, and what was said.
-_lost: dict[str | None, dict[str, str]] = {}
+_lost_trials: dict[str | None, dict[str, str]] = {}
 
 
 _running: set[int] = set()
 
 
-def running() -> Collection[int]:
+def running_pids() -> Collection[int]:
     """The process ids of all workers, those that are paused among them."""
     return frozenset(_running)
 
@@ -69,11 +69,11 @@ class Client:
         self.meanwhile: Callable[[], None] | None = None
         self.name = ""
         self._python = python
-        self._called = "the worker" if python is None else f"the worker of {python}"
+        self._title = "the worker" if python is None else f"the worker of {python}"
         self._start(started)
 
     def _start(self, started: WorkerProcess | None = None) -> None:
-        self._worker = started or _started(self._python)
+        self._worker = started or _start_worker(self._python)
         self._process, self.started_ns = self._worker.popen, self._worker.started_ns
         self._request: dict[str, Any] = {}
         self._has_state = False
@@ -83,7 +83,7 @@ class Client:
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         try:
-            with startable(self._called):
+            with startable(self._title):
                 self._reader.start()
         except BenchmarkFailed:
             self._kill()
@@ -138,7 +138,7 @@ class Client:
         assert self._process.stdin is not None
         self._has_state |= bool(self._request) and self._request["do"] not in features.stateless_requests()
         self._request = {"do": do, **arguments}
-        lost = _lost.get(self._python)
+        lost = _lost_trials.get(self._python)
         printed.limit(self._worker.stderr)  # while the worker writes nothing that could be lost by it
         try:
             self._process.stdin.write(json.dumps(self._request | ({"lost": lost} if lost else {})).encode() + b"\n")
@@ -185,21 +185,21 @@ class Client:
                 trial = self._about.get("trial")
                 if trial is None or self._has_state:  # what earlier requests have set up is gone
                     raise
-                self._again_without(trial, str(error).replace(self._doing(), ""))
+                self._retry_without(trial, str(error).replace(self._activity(), ""))
                 until = time.monotonic() + self.timeout_s
                 continue
             try:
                 answer: dict[str, Any] = json.loads(line)
             except ValueError:
                 self._kill()
-                raise WorkerLost(f"{self._called} answers as no worker does: is it a Python interpreter?") from None
+                raise WorkerLost(f"{self._title} answers as no worker does: is it a Python interpreter?") from None
             if "about" not in answer:
                 return answer
             self._about = answer["about"] or {}
 
-    def _again_without(self, trial: str, why: str) -> None:
+    def _retry_without(self, trial: str, why: str) -> None:
         """Send the request to a fresh worker, which takes it that a trial ended or held up the worker before it."""
-        _lost.setdefault(self._python, {})[trial] = why
+        _lost_trials.setdefault(self._python, {})[trial] = why
         request = self._request
         self.close()
         self._start()
@@ -223,13 +223,13 @@ class Client:
                 self._kill()
                 option = " (--timeout)" if limit_s == self.timeout_s else ""
                 raise WorkerLost(
-                    f"{self._called} gave no answer for {limit_s:g} s{self._doing()} and was stopped{option}{self._words()}"
+                    f"{self._title} gave no answer for {limit_s:g} s{self._activity()} and was stopped{option}{self._last_words()}"
                 ) from None
         if not line:
             raise WorkerLost(self._obituary())
         return line
 
-    def _doing(self) -> str:
+    def _activity(self) -> str:
         return f" while {self._about['doing']}" if self._about else ""
 
     def _obituary(self) -> str:
@@ -238,9 +238,9 @@ class Client:
         self._kill()
         code = self._process.returncode
         how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-        return f"{self._called} {how}{self._doing()}{self._words()}"
+        return f"{self._title} {how}{self._activity()}{self._last_words()}"
 
-    def _words(self) -> str:
+    def _last_words(self) -> str:
         return printed.last_words(self._worker.stderr, "its")
 
     def _kill(self) -> None:
@@ -257,7 +257,7 @@ class Client:
                 self._process.wait(_FLUSH_S)
         self._kill()
         self._reader.join(timeout=5)  # longer only if something the EP started keeps the pipe
-        printed.take(self._worker.stderr, f"process {self.pid}: {self.name or self._called}")
+        printed.take(self._worker.stderr, f"process {self.pid}: {self.name or self._title}")
 
 
 def worker_for(plan: Plan) -> Client:
@@ -298,10 +298,10 @@ def request_of(plan: Plan) -> dict[str, Any]:
 def _index_sizes(model: str, timeout_s: float) -> dict[str, int]:
     """How many entries each integer input of a model indexes into; see the worker's request."""
     try:
-        found: dict[str, int] = ask_once(timeout_s, None, "index_sizes", model=model)
+        sizes: dict[str, int] = ask_once(timeout_s, None, "index_sizes", model=model)
     except BenchmarkFailed:  # no model, which the worker that opens it says
         return {}
-    return found
+    return sizes
 
 
 def own_folder() -> str:
@@ -323,7 +323,7 @@ def ask_once(timeout_s: float, python: str | None, do: str, **arguments: Any) ->
         raise BenchmarkFailed(str(error)) from None
 
 
-def _started(python: str | None) -> WorkerProcess:
+def _start_worker(python: str | None) -> WorkerProcess:
     """A worker under this interpreter, or one that was named; `BadInput` where the system does not take that for a program."""
     if python is None:
         return WorkerProcess()

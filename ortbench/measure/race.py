@@ -50,16 +50,16 @@ class Race:
         self.opened, self.block_s = time.monotonic(), round_s(series) / len(series)
         self.elimination = Elimination([*names.values()], GOALS, self._alpha)
         self._ends = min(self._ends, self.opened + _LONGER * len(series) * plan.loop.duration_s)
-        for it in series:
-            driver.progress.estimates.named(driver.name_row(it.configuration, it.mode))
+        for number, mode in series:
+            driver.progress.estimates.named(driver.name_row(number, mode))
         driver.progress.begin("measure", "measuring")
 
         def drop(schedule: Schedule[Series]) -> None:
             self.elimination.look()
             is_over = time.monotonic() > self._ends
-            for it in driver.series():
-                if is_over or not self.elimination.wants(names[it]):
-                    schedule.remove(it)
+            for one in driver.series():
+                if is_over or not self.elimination.wants(names[one]):
+                    schedule.remove(one)
 
         rule = StopRule(round(plan.loop.duration_s * 1e9), None, per="configuration", rounds=self.elimination.rounds)
         return Schedule(series, rule, plan.inputs.seed, drop)

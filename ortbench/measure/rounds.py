@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortbench.core.resampling import FEW
-from ortbench.measure.passes import IN_WORKERS, wanted
+from ortbench.measure.passes import IN_WORKERS, wanted_passes
 from ortbench.measure.schedule import (
     MAX_SAMPLES,
     Estimates,
@@ -32,8 +32,8 @@ class Rounds:
     def __init__(self, driver: Driver, series: Estimates[Series]) -> None:
         self._driver = driver
         self._is_decided = self._until_agreed = False
-        for it in series:
-            driver.progress.estimates.named(driver.name_row(it.configuration, it.mode))
+        for number, mode in series:
+            driver.progress.estimates.named(driver.name_row(number, mode))
         driver.progress.begin("measure", "measuring")
         self._schedule = self._make_schedule(series)
         self.next_block, self.add, self.remove = self._schedule.next_block, self._schedule.add, self._schedule.remove
@@ -75,9 +75,9 @@ class Rounds:
         assert driver.test is not None
         open_modes = {mode for mode in driver.configurations[0].modes if driver.test.wants(mode)}
         series = driver.series()
-        for it in series:
-            if it.mode not in open_modes:
-                schedule.remove(it)
+        for one in series:
+            if one.mode not in open_modes:
+                schedule.remove(one)
         self._is_decided = all(it.mode not in open_modes for it in series)
 
     def _begin_process(self, schedule: Schedule[Series], round: int) -> None:
@@ -101,7 +101,7 @@ class Rounds:
         (configuration,) = self._driver.configurations
         unsynchronized = [mode for mode in configuration.modes if not configuration.has_lasting_sync(mode)]
         more = {*disagreeing_modes(self._measured()), *unsynchronized}
-        if more and not any(wanted(IN_WORKERS, [configuration])):
+        if more and not any(wanted_passes(IN_WORKERS, [configuration])):
             for mode in set(configuration.modes) - more - {CPU}:
                 configuration.settle(mode)
         return bool(more)

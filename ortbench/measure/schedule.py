@@ -100,7 +100,7 @@ class StopRule(NamedTuple):
     part_ns: int | None = None
 
 
-def dropped(n: int) -> int:
+def dropped_count(n: int) -> int:
     """How many iterations at the start of a block of n are run and not recorded: a tenth, at least one.
 
     The first iterations after a switch of modes run with the other mode's data in the caches.
@@ -207,12 +207,12 @@ class Schedule(Generic[SeriesT]):
                 return None
             if self._round == LEARNING_ROUNDS:
                 self._learn()
-            self._pending = [key for key in self._records if self._wanted(key) > 0]
+            self._pending = [key for key in self._records if self._next_size(key) > 0]
             self._random.shuffle(self._pending)
             self._round += 1
         key = self._pending.pop()
-        n = self._wanted(key)
-        return Block(self._round - 1, *key, n, dropped(n))
+        n = self._next_size(key)
+        return Block(self._round - 1, *key, n, dropped_count(n))
 
     def _begin_part(self, stopped: Stopped) -> None:
         self._is_over_time |= stopped["reason"] == "duration"
@@ -236,7 +236,7 @@ class Schedule(Generic[SeriesT]):
         every = self._rule.iterations
         return None if every is None else -(-every * self._part // self._parts)
 
-    def _wanted(self, key: tuple[SeriesT, str]) -> int:
+    def _next_size(self, key: tuple[SeriesT, str]) -> int:
         if self._iterations is None:
             return self._size[key]
         return min(self._size[key], self._iterations - self._records[key].count)
@@ -380,24 +380,24 @@ def is_precise(samples: Sequence[int], block_sizes: Iterable[int], precision: fl
 
 def streams(answer: Samples, phase: str, runs: int, part: str = STEP) -> dict[str, list[int] | list[float]]:
     """Samples by the name that a result has them under, ns, that of the phase that was timed first."""
-    found: dict[str, list[int] | list[float]] = {phase: answer["samples"]}
+    samples: dict[str, list[int] | list[float]] = {phase: answer["samples"]}
     if "steps" in answer:
-        found[part] = answer["steps"]
+        samples[part] = answer["steps"]
     if "enqueues" in answer:
-        found[ENQUEUE] = answer["enqueues"]
+        samples[ENQUEUE] = answer["enqueues"]
     if "cpu" in answer:
-        found[CPU_TIME] = [round((answer["cpu"]["user_ns"] + answer["cpu"]["system_ns"]) / runs)]
-    found |= {key: [round(count / runs, 6)] for key, count in answer.get("counts", {}).items()}
-    return found
+        samples[CPU_TIME] = [round((answer["cpu"]["user_ns"] + answer["cpu"]["system_ns"]) / runs)]
+    samples |= {key: [round(count / runs, 6)] for key, count in answer.get("counts", {}).items()}
+    return samples
 
 
-def by_stage(answer: Samples, stages: Sequence[str]) -> dict[str, list[int]]:
+def stage_samples(answer: Samples, stages: Sequence[str]) -> dict[str, list[int]]:
     return {
         stage_phase(name): answer["steps"][at :: len(stages)] for at, name in enumerate(stages) if "steps" in answer
     }
 
 
-def by_token(answer: Samples, work: Work) -> dict[str, list[int]]:
+def token_samples(answer: Samples, work: Work) -> dict[str, list[int]]:
     """The samples of the first token of a loop that generates and of later ones, ns, by their phases."""
     taken = answer.get("steps", []) if work.tokens else []
     parts = taken[:: work.count], [ns for number, ns in enumerate(taken) if number % work.count]
@@ -448,12 +448,12 @@ class Thinning:
         """A case has got a block, the last of that phase; `cases` are all that are measured in the same rounds, of all configurations."""
         phases = [phase, *(it for it in taken_in(case.mode, phase) if it in case.blocks)]
         taken = self._taken.setdefault(id(case), {})
-        for it in phases:
-            taken[it] = taken.get(it, 0) + case.blocks[it][-1][1]
+        for timed in phases:
+            taken[timed] = taken.get(timed, 0) + case.blocks[timed][-1][1]
         if case.blocks[phase][-1][0] % self.every:
-            for it in phases:
-                _, n, _ = case.blocks[it].pop()
-                del case.samples[it][len(case.samples[it]) - n :]
+            for timed in phases:
+                _, n, _ = case.blocks[timed].pop()
+                del case.samples[timed][len(case.samples[timed]) - n :]
         elif max(len(case.samples[it]) for it in phases) > self._most:
             self.every *= 2
             self._thin(cases)

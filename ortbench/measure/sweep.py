@@ -179,10 +179,10 @@ class Sweep:
         reasons = {id(point): str(error) for point, error in not_opened}
         results = [None if id(it) in reasons or not it.is_open else it.result for it in self.points]
         why = [reasons.get(id(it), "the sweep ended before it was run") for it in self.points]
-        made = merge(self._shapes, results, why, self._slo, self._switching)
+        result = merge(self._shapes, results, why, self._slo, self._switching)
         for reason in self._not_switched:
-            made.warn("switching-not-measured", reason)
-        return made
+            result.warn("switching-not-measured", reason)
+        return result
 
     def save(self, not_opened: Sequence[tuple[Configuration, OrtbenchError]]) -> None:
         self._save(self.result(not_opened))

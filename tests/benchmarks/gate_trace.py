@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from ortbench.measure.process import Client, open_worker
-from ortbench.measure.schedule import block_size, dropped
+from ortbench.measure.schedule import block_size, dropped_count
 from ortbench.model.modes import LATENCY
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Target
@@ -58,7 +58,9 @@ def record(kind: str, seconds: float) -> Path:
             answers = {}
             for lane in order:
                 clients[lane].resume()
-                answers[lane] = clients[lane].ask("block", mode="cpu-tensors", phase=LATENCY, n=n, drop=dropped(n))
+                answers[lane] = clients[lane].ask(
+                    "block", mode="cpu-tensors", phase=LATENCY, n=n, drop=dropped_count(n)
+                )
                 clients[lane].pause()
             by_lane = [answers[lane] for lane in range(len(LANES))]
             samples.append([answer["samples"] for answer in by_lane])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortbench.core.units import duration, size
-from ortbench.measure.gpus import to_warn_of
+from ortbench.measure.gpus import moves_to_warn_of
 from ortbench.model.modes import (
     ASYNC,
     BYTES_D2H,
@@ -290,7 +290,7 @@ def gpu_state(result: Result, name: str = _STATE) -> Check:
     if len(readings) < 2 or missing:
         return Check(name, FAIL, f"{len(readings)} readings, without {', '.join(missing) or 'one after'}")
     said = [warning["message"] for warning in result["warnings"] if warning["code"] == "gpu-state"]
-    moved = to_warn_of(readings, result.get("throttled"))
+    moved = moves_to_warn_of(readings, result.get("throttled"))
     if said != moved:
         return Check(name, FAIL, f"{moved} moved, and the warnings are {said}")
     spans, inside = [], [reading for reading in readings if reading.get("in_block")]

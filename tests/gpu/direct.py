@@ -321,7 +321,7 @@ def threads(path: str, inputs: str, ep: str, library: str, seconds: str, count: 
         turn_s = max(_LOADED_S, _CYCLES * clients / _plain_rate(model, data.arrays, clients, _LOADED_S))
         ours, theirs = [], []
         for turn in range(max(9, round(float(seconds) / (2 * turn_s)))):
-            ours.append(counted(pool.closed(CPU, clients, round(turn_s * 1e9), turn, (0,))).throughput)
+            ours.append(counted(pool.run_closed(CPU, clients, round(turn_s * 1e9), turn, (0,))).throughput)
             theirs.append(_plain_rate(model, data.arrays, clients, turn_s))
         return {"threads": clients, "ours": ours, "theirs": theirs}
     finally:

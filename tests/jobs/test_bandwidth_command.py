@@ -15,7 +15,7 @@ import pytest
 from ortbench.analysis.link import expected_ns
 from ortbench.features.bandwidth.analysis import curve, gbps, measured, memory_of, peak, size_of, sync_of
 from ortbench.features.bandwidth.analysis import failures as failures_of
-from ortbench.measure.schedule import dropped
+from ortbench.measure.schedule import dropped_count
 from ortbench.model.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
@@ -71,10 +71,10 @@ def recorded(way: Direction, case: Case, found: Result, trace: Trace) -> Events:
     for _, n, start in case.blocks[way]:
         stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
         block = np.sort(events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)], order="queued_ns")
-        block = block[: n + dropped(n)]  # the check of the data follows the last one
+        block = block[: n + dropped_count(n)]  # the check of the data follows the last one
         assert set(block["bytes"]) == {size_of(case)}
-        assert len(block) == n + dropped(n)
-        members.append(block[dropped(n) :])
+        assert len(block) == n + dropped_count(n)
+        members.append(block[dropped_count(n) :])
     return np.concatenate(members)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.measure.schedule import dropped
+from ortbench.measure.schedule import dropped_count
 from ortbench.model.result import Case, Result
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.refdevice import HONESTY, Config, Honesty, Trace
@@ -67,7 +67,7 @@ def copies(result: Result, mode: str, trace: Trace, steps: int = STEPS) -> list[
     events = events[np.argsort(events["queued_ns"], kind="stable")]
     found = []
     for _, n, start in case_of(result, mode).blocks["latency"]:
-        loops = n + dropped(n)
+        loops = n + dropped_count(n)
         stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
         here = events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)]
         last = here["queued_ns"][is_kind(here, "inference")][loops * steps - 1]

@@ -5,22 +5,22 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from ortbench.measure.memory import OF_THE_CARD, OF_THE_PROCESS, Card, held, read_cards
+from ortbench.measure.memory import OF_THE_CARD, OF_THE_PROCESS, Card, held_by_process, read_cards
 
 
 def test_a_process_is_found_on_every_card() -> None:
     before = [Card(100, {7: 50}), Card(0, {})]
     after = [Card(400, {7: 50, 9: 200}), Card(30, {9: 30})]
-    assert held(before, after, 9) == (230, OF_THE_PROCESS)
+    assert held_by_process(before, after, 9) == (230, OF_THE_PROCESS)
 
 
 def test_without_it_the_cards_say_what_they_have_less_of() -> None:
     before = [Card(100, {7: 50}), Card(60, {})]
     after = [Card(400, {7: 300}), Card(50, {})]
-    assert held(before, after, 9) == (300, OF_THE_CARD)
-    assert held(before, after, 7) == (300, OF_THE_CARD), "that id was another process's before"
-    assert held([Card(0, {})], [Card(5, {9: None})], 9) == (5, OF_THE_CARD)
-    assert held([], [], 9) == (None, "NVML tells nothing of the device")
+    assert held_by_process(before, after, 9) == (300, OF_THE_CARD)
+    assert held_by_process(before, after, 7) == (300, OF_THE_CARD), "that id was another process's before"
+    assert held_by_process([Card(0, {})], [Card(5, {9: None})], 9) == (5, OF_THE_CARD)
+    assert held_by_process([], [], 9) == (None, "NVML tells nothing of the device")
 
 
 class _Nvml:

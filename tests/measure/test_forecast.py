@@ -86,7 +86,7 @@ def test_the_measurement_tells_itself_how_long_it_takes() -> None:
     forecast = Forecast(Loop(duration_s=10.0), configurations=1, modes=1, clock=clock)
     forecast.begin("measure")
     clock.now = 4.0
-    forecast.measured(0.25)
+    forecast.know_share(0.25)
     assert forecast.left_s() == pytest.approx(12.0 + 0.1)
 
 
@@ -128,7 +128,7 @@ def test_within_a_long_block_the_time_left_goes_down() -> None:
     forecast = Forecast(Loop(duration_s=10.0), configurations=1, modes=1, clock=clock)
     forecast.begin("measure")
     clock.now = 4.0
-    forecast.measured(0.25)
+    forecast.know_share(0.25)
     clock.now = 7.0
     assert forecast.left_s() == pytest.approx(9.0 + 0.1)
     clock.now = 30.0

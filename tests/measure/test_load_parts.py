@@ -34,12 +34,12 @@ def test_numbers_come_back_as_they_were_packed() -> None:
 @LINUX
 def test_a_thread_waits_for_the_lock_where_its_place_says_so() -> None:
     watch = LockWatch(os.getpid(), [threading.get_native_id()], [202, 0x7F00_1000], seed=0)
-    assert watch._waits(b"202 0x7f001000 0x89 0x0 0x0\n")
-    assert watch._waits(b"202 0x7f001010 0x89 0x0 0x0\n")  # the lock has several places to sleep at
-    assert not watch._waits(b"202 0x7f009000 0x89 0x0 0x0\n")
-    assert not watch._waits(b"7 0x7f001000 0x89 0x0 0x0\n")
-    assert not watch._waits(b"running\n")
-    assert not watch._waits(b"-1 0x7ffc 0x7f\n")
+    assert watch._is_waiting(b"202 0x7f001000 0x89 0x0 0x0\n")
+    assert watch._is_waiting(b"202 0x7f001010 0x89 0x0 0x0\n")  # the lock has several places to sleep at
+    assert not watch._is_waiting(b"202 0x7f009000 0x89 0x0 0x0\n")
+    assert not watch._is_waiting(b"7 0x7f001000 0x89 0x0 0x0\n")
+    assert not watch._is_waiting(b"running\n")
+    assert not watch._is_waiting(b"-1 0x7ffc 0x7f\n")
 
 
 @LINUX

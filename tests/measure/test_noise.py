@@ -15,7 +15,7 @@ import pytest
 from ortbench.analysis.noise_policy import POLICY
 from ortbench.facts.shared import busy_fact
 from ortbench.measure import noise
-from ortbench.measure.noise import Elsewhere, Linux, Meter, wait_until_quiet
+from ortbench.measure.noise import Linux, Meter, OtherSystem, wait_until_quiet
 from tests.virtual.machine import Machine
 
 MS = 1_000_000
@@ -88,7 +88,7 @@ def test_a_worker_that_has_ended_or_a_system_without_the_files_tells_nothing(tmp
     assert Linux(tmp_path).waits([WORKER], begin=True) is None
     meter = Meter()
     meter.end("side", [WORKER], None, 0, 0)
-    assert meter.found("side") is None
+    assert meter.noise_of("side") is None
 
 
 @linux
@@ -154,7 +154,7 @@ sys.stdin.read()
 
 
 def test_any_other_system_tells_what_psutil_has() -> None:
-    system = Elsewhere()
+    system = OtherSystem()
     one, other = system.counters([os.getpid()]), system.counters([os.getpid()])
     assert (system.waits([os.getpid()], begin=True), one.stolen_ns, one.mhz) == (None, None, None)
     assert other.used_ns >= one.used_ns > 0
@@ -168,7 +168,7 @@ def test_readings_a_second_or_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     for seconds in (0.0, 1.5, 1.5, 0.25):
         machine.rest(seconds)
         meter.look(now=True)
-    made = meter.found("nobody")
+    made = meter.noise_of("nobody")
     assert made is not None
     # The last quarter of a second is no reading of its own.
     assert [(it["others"], it.get("stolen"), round(it["took_ns"] / 1e9, 2)) for it in made["readings"]] == [
@@ -187,7 +187,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         machine.rest(1.0)
         meter.look(now=True)
         meter.end("side", [1], meter.begin([1]), number, number)
-    made = meter.found("side")
+    made = meter.noise_of("side")
     assert made is not None
     assert [block[0] for block in made["blocks"]] == [0, 4, 8, 12, 16, 20, 24, 28, 32, 36]
     assert made["of"] == 40

@@ -23,7 +23,7 @@ from ortbench.measure.schedule import (
     Series,
     StopRule,
     block_size,
-    dropped,
+    dropped_count,
     equal_estimates,
     is_precise,
 )
@@ -116,7 +116,7 @@ def test_block_size(sample_ns: float, size: int) -> None:
 
 @pytest.mark.parametrize(("n", "drop"), [(1, 1), (3, 1), (10, 1), (19, 1), (20, 2), (25, 2), (1000, 100)])
 def test_dropped(n: int, drop: int) -> None:
-    assert dropped(n) == drop
+    assert dropped_count(n) == drop
 
 
 def test_blocks_have_the_size_of_their_mode() -> None:

@@ -13,7 +13,7 @@ from ortbench.facts.findings import facts_of
 from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.services.report import action_json
 from ortbench.features.suite.job.record import figures
-from ortbench.measure.schedule import dropped
+from ortbench.measure.schedule import dropped_count
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
 from ortbench.report.run import mode_table
@@ -31,7 +31,7 @@ def inferences(result: Result, mode: str, trace: Trace, per_call: int) -> list[E
     events = trace.of("inference")
     found = []
     for _, n, start in case.blocks["latency"]:
-        count = (n + dropped(n)) * per_call
+        count = (n + dropped_count(n)) * per_call
         mine = events[events["queued_ns"] >= start][:count]
         found += [mine[at : at + per_call] for at in range(0, count, per_call)]
     return found

@@ -20,7 +20,7 @@ from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.page.report.chart_data.samples import distribution
 from ortbench.features.page.report.chart_data.times import latencies, phases
 from ortbench.features.services.report import action_json
-from ortbench.measure.schedule import dropped
+from ortbench.measure.schedule import dropped_count
 from ortbench.model.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate
 from ortbench.model.result import OK, Case, Result
 from ortbench.report.records import records
@@ -253,7 +253,7 @@ def check_every_hand_over(case: Case, trace: Trace) -> None:
     depth = case.pipeline["depth"]
     data = trace.events[trace.events["bytes"] != WORD]
     for _, n, start in case.blocks["latency"]:
-        items = (dropped(n) + n) * depth
+        items = (dropped_count(n) + n) * depth
         uploads, downloads, inferences = (begun(data, trace, kind, start) for kind in ("h2d", "d2h", "inference"))
         inferences = inferences[:items]
         # An item's inputs have arrived, and the outputs that its buffer held have left.

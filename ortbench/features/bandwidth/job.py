@@ -11,7 +11,7 @@ from ortbench.core.features import is_there
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.features.bandwidth.model import FILE_NAME
-from ortbench.jobs.measuring import Measured, saves, saving
+from ortbench.jobs.measuring import Measured, result_saver, saving
 from ortbench.jobs.publishing import publish
 from ortbench.plan.options import RawOptions
 from ortbench.plan.output_options import OutputOptions
@@ -55,12 +55,12 @@ def measure_curve(plan: CopyPlan, out: Path | None, quiet: bool, observer: Obser
 
     client = open_copies(plan)
 
-    from ortbench.measure.folder import new_folder, stamped
+    from ortbench.measure.folder import new_folder, with_time
     from ortbench.plan.configurations import ep_name
 
-    place = None if out is None else lambda: new_folder(out, stamped("bandwidth", ep_name(plan.target)))
-    with saving(client, place, quiet, observer) as (folder, told):
-        driver = copy_driver(plan, client, saves(folder, FILE_NAME), told)
+    make_folder = None if out is None else lambda: new_folder(out, with_time("bandwidth", ep_name(plan.target)))
+    with saving(client, make_folder, quiet, observer) as (folder, told):
+        driver = copy_driver(plan, client, result_saver(folder, FILE_NAME), told)
         (result,) = driver.run()
     if folder is not None:
         write_tables(result, folder)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.core import interpreters, printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
-from ortbench.jobs.measuring import observed
+from ortbench.jobs.measuring import observer_for
 from ortbench.jobs.publishing import write_json
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def doctor(with_noise: bool, python: str | None, json_out: str | None, verbose: 
     if wanted:
         signals.defer_signals()  # from here on there are files to be removed, and the page is still to be shown
         with ExitStack() as stack:
-            facts["noise"] = measure.noise(observed(stack, quiet=False), python=python)
+            facts["noise"] = measure.noise(observer_for(stack, quiet=False), python=python)
     sections = [of_environment(section, python) for section in examine(facts)]
     findings = [{"section": section.title, **it._asdict()} for section in sections for it in section.findings]
     if not write_json({"works": works(facts), "findings": findings, "facts": facts}, json_out):

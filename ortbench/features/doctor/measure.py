@@ -37,7 +37,7 @@ from ortbench.measure.environment import (
     read_text,
     usable_cores,
 )
-from ortbench.measure.gpus import Calls, clocks, opened_nvml, told, told_by
+from ortbench.measure.gpus import Calls, clocks, opened_nvml, read_value, read_values
 from ortbench.measure.noise import noise_for
 from ortbench.measure.process import Client
 from ortbench.measure.rounds import Rounds
@@ -127,12 +127,12 @@ def nvidia(nvml: Any = None, root: Path = Path("/")) -> Nvidia:
     with opened_nvml(nvml) as opened:
         if opened is None:
             return {"present": is_on_the_bus(root), "driver": None, "cuda": None, "cards": []}
-        cuda = told_by(opened, opened.nvmlSystemGetCudaDriverVersion_v2)
+        cuda = read_value(opened, opened.nvmlSystemGetCudaDriverVersion_v2)
         return {
             "present": True,
-            "driver": told_by(opened, opened.nvmlSystemGetDriverVersion),
+            "driver": read_value(opened, opened.nvmlSystemGetDriverVersion),
             "cuda": None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
-            "cards": [_card(opened, number) for number in range(told_by(opened, opened.nvmlDeviceGetCount) or 0)],
+            "cards": [_card(opened, number) for number in range(read_value(opened, opened.nvmlDeviceGetCount) or 0)],
         }
 
 
@@ -152,7 +152,7 @@ def _card(nvml: Any, number: int) -> Card:
         "slowed_by": lambda: held_by(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
         "processes": lambda: _processes(nvml, handle),
     }
-    return cast(Card, told(nvml, asked))  # the keys are those of its fields
+    return cast(Card, read_values(nvml, asked))  # the keys are those of its fields
 
 
 def _processes(nvml: Any, handle: Any) -> list[CardProcess]:

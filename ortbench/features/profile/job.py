@@ -12,7 +12,7 @@ from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
 from ortbench.core.profiler import find_nsys, nsys_version
 from ortbench.core.safe_text import complain
 from ortbench.features.profile import measure as nsys
-from ortbench.jobs.measuring import measure, new_place
+from ortbench.jobs.measuring import folder_maker, measure
 from ortbench.jobs.publishing import publish, say_failures
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan
@@ -54,7 +54,7 @@ def profile(plan: Plan, attach_only: bool, wanted: OutputOptions) -> int:
 
 def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
     """The session by itself; its folder holds no result, because a result is what other commands compare."""
-    found = measure([plan], new_place(out, [plan], "profile"), quiet=quiet)
+    found = measure([plan], folder_maker(out, [plan], "profile"), quiet=quiet)
 
     from ortbench.features.profile.analysis import Profile
 

@@ -12,7 +12,7 @@ from ortbench.features.soak.analysis import verdicts
 from ortbench.features.soak.model import KIND, Soak, SoakReading
 from ortbench.features.soak.plan import Soak as SoakPlan
 from ortbench.measure.gpus import close_nvml, open_nvml
-from ortbench.measure.memory import Card, held, read_cards
+from ortbench.measure.memory import Card, held_by_process, read_cards
 from ortbench.measure.schedule import Block, OneByOne, Series
 from ortbench.measure.streams import StreamConfiguration
 from ortbench.model.hardware_names import is_on_nvidia
@@ -116,7 +116,7 @@ class SoakConfiguration(StreamConfiguration):
         """What the worker holds on NVIDIA GPUs, bytes; None where that is not known."""
         if self._nvml is None or not is_on_nvidia(self.result.target):
             return None
-        return held(self._before, read_cards(self._nvml), self.worker.pid)[0]
+        return held_by_process(self._before, read_cards(self._nvml), self.worker.pid)[0]
 
     def rows(self) -> list[Row]:
         self._put_readings()

@@ -27,8 +27,8 @@ from ortbench.features.suite.job.fingerprint import with_files, with_plans
 from ortbench.features.suite.job.folder import CASE_FILE, emptied, keep
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import Record, record_from
-from ortbench.jobs.measuring import observed
-from ortbench.measure.environment import git_commit, measured_for_a_cluster
+from ortbench.jobs.measuring import observer_for
+from ortbench.measure.environment import git_commit, set_cluster_node
 from ortbench.measure.gpus import nvidia_gpus
 from ortbench.model.schema import Node
 from ortbench.plan.plan import Observer
@@ -46,7 +46,7 @@ def run_cases(
     orders = [(_with_absolute_paths(job), record) for job, record, was_done in begun if was_done is None]
     is_interrupted = False
     with ExitStack() as stack:
-        observer = observed(stack, quiet) or Observer()
+        observer = observer_for(stack, quiet) or Observer()
         try:
             if orders:
                 stack.enter_context(_connection(address))
@@ -178,7 +178,7 @@ def run_case(
     if version != __version__:
         raise BenchmarkFailed(f"{node['name']} has ortbench {__version__}, and here is {version}")
     _undo_limits()
-    measured_for_a_cluster(node, commit)
+    set_cluster_node(node, commit)
     with temporary_folder() as here:
         copies = {}
         for number, (path, contents) in enumerate(files.items()):
