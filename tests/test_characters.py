@@ -63,7 +63,9 @@ def test_whatever_the_program_prints_has_an_ascii_form() -> None:
     """All its text is in string literals and in the glossary; what has a form of its own must be one sign that stands for one."""
     found = {
         character
-        for path in set((ROOT / "ortbench").rglob("*.py")).difference(*((ROOT / "ortbench/features" / name).rglob("*.py") for name in FILES))
+        for path in set((ROOT / "ortbench").rglob("*.py")).difference(
+            *((ROOT / "ortbench/features" / name).rglob("*.py") for name in FILES)
+        )
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         for character in node.value
