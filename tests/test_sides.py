@@ -14,7 +14,7 @@ from ortbench.plan.configurations import (
     plan_configurations,
     split_configurations,
 )
-from ortbench.plan.options import SESSIONS, SHAPED, SIDE_BY_SIDE, TUNED, options_of
+from ortbench.plan.options import SESSIONS, SHAPED, SIDE_BY_SIDE, options_of
 from ortbench.plan.plan import PLAN, Plan, check
 from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.registry import owners_in_features
@@ -118,7 +118,7 @@ def test_only_a_run_takes_lists() -> None:
         "file-cache",
         "compile-cache",
     }
-    for command in {*SESSIONS} - {*SIDE_BY_SIDE, *SHAPED, TUNED}:  # of a sweep see tests/test_sweep_plan.py
+    for command in {*SESSIONS} - {*SIDE_BY_SIDE, *SHAPED}:  # of a sweep see tests/test_sweep_plan.py
         listed = {it.flag for it in options_of(*PLAN) if command in it.commands and it.for_command(command).lists}
         assert listed == set()
 

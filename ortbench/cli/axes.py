@@ -1,4 +1,4 @@
-"""`ortbench load`, `sweep` and `tune`: measurements at several points of an axis, each with a plan of its own."""
+"""`ortbench load` and `sweep`: measurements at several points of an axis, each with a plan of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ortbench.plan.options import RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import check_amount
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
-from ortbench.plan.tune_plan import TuneOptions
 
 
 def load(given: RawOptions, model: ModelOrFolder) -> None:
@@ -32,13 +31,3 @@ def sweep(given: RawOptions, model: Model) -> None:
     shapes = shapes_of(model, given, command_line())
     check_shapes(shapes)
     raise SystemExit(job.sweep(shapes, build(Swept, given).slo, build(OutputOptions, given)))
-
-
-def tune(given: RawOptions, model: Model) -> None:
-    """Threads, spinning, execution mode, arena, memory pattern and optimisation level, on this machine.
-
-    An option that is given is fixed; of a list each value is tried. What is clearly worse is dropped early.
-    """
-    from ortbench.jobs import tune as job
-
-    raise SystemExit(job.tune(model, given, build(TuneOptions, given), command_line(), build(OutputOptions, given)))

@@ -25,18 +25,18 @@ WRITTEN = "What is written"
 OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, COMPARED, LIMIT, BASELINE, WRITTEN)
 # Groups of commands that take the same options; a feature's command is in those whose last word its record has.
-SINGLE = ("run", "gate", "tune", "single")  # the commands that measure single inferences
+SINGLE = ("run", "gate", "single")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "loop", "sweep", "sessions")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "opened")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one after the other
 IN_MODES = (*(it for it in CHAINED if it != "sessions"), "modes")  # those that measure modes of a session that is open
 # Those in which the same options are `common`.
-OFTEN = ("run", "loop", "load", "sweep", "chain", "tune", "often")
+OFTEN = ("run", "loop", "load", "sweep", "chain", "often")
 SIDE_BY_SIDE = ("run", "loop", "load", "side by side")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session
 SHAPED = (SWEPT, "shaped")  # those to which a list is of shapes
-TUNED = "tune"  # the one that searches settings, of lists among these values
+SEARCHES = "searches"  # the group of those that search settings, of lists among these values
 PYTHON = "python"  # in `per`: what is declared otherwise for `import ortbench`
 BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
 
@@ -140,12 +140,11 @@ class Option(NamedTuple):
             return here._replace(lists=None)
         if here.lists is REPEATED and here.kind.entries is None and is_side_by_side:
             return here._replace(kind=TEXTS, help=f"{here.help} Several take turns.")
-        if command == TUNED and here.lists is not REPEATED and not here.rules.is_of_shapes:
+        searches = SEARCHES in names and not here.rules.is_of_shapes
+        if searches and here.lists is not REPEATED:
             told = f"{here.help} Each of a list ({here.lists.example}) is tried."
             return here._replace(help=told, kind=here.kind._replace(word=str), lists=listed)
-        several = is_side_by_side or (
-            command == TUNED and here.kind.entries is not None and not here.rules.is_of_shapes
-        )
+        several = is_side_by_side or (searches and here.kind.entries is not None)
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
     def read(self, given: Any) -> Any:

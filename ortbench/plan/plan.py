@@ -137,12 +137,11 @@ class Loop:
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=check_seconds,
-        commands=("run", "gate", "loop", "chain", "sweep", "tune", "sessions"), common=(*OFTEN, "gate"),
+        commands=("run", "gate", "loop", "chain", "sweep", "sessions", "searches"), common=(*OFTEN, "gate"),
         by_command={
             "run": {"shown": "until processes agree"},
             "sweep": {"help": "Measure each shape and mode for at most TIME.", "default": 2.0},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most TIME."},
-            "tune": {"help": "Measure each of the best configurations for at most TIME.", "shown": f"5s, or what {PROCESSES} processes take"},
         },
     )  # fmt: skip
     iterations: int | None = _measured(
@@ -190,7 +189,6 @@ class Plan:
             "chain": _measure(io_modes.CHAIN_MODES, "both"),
             "loop": _measure(io_modes.LOOP_MODES, "all but shared"),
             "in one mode": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
-            "tune": {"help": f"Tune for this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
         },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)

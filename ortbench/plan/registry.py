@@ -22,7 +22,6 @@ _OF_CORE: dict[str, tuple[str, ...]] = {
     "plan.plan:PLAN": (),
     "plan.load_plan:LoadPlan": ("load", "gate"),
     "plan.sweep_plan:Swept": ("sweep",),
-    "plan.tune_plan:TuneOptions": ("tune",),
     "plan.output_options:OutputOptions": (),
 }
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.comparing.elimination import Elimination
-from ortbench.analysis.tuning import ALPHA, TOGETHER, Search
+from ortbench.features.tune.analysis import ALPHA, TOGETHER, Search
+from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried
 from ortbench.model.modes import CPU_TIME, LATENCY
-from ortbench.model.tuning import FIRST, Configuration, Ratio, Tried
 from tests.expect import there
 
 Times = Mapping[str, float]

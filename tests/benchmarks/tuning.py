@@ -25,17 +25,17 @@ from typing import Any
 from ortbench.analysis.comparing.ratio import compare_series
 from ortbench.analysis.comparing.series import Key, series_at
 from ortbench.analysis.noise import summary
-from ortbench.analysis.tuning import Search
 from ortbench.core.errors import OrtbenchError
-from ortbench.jobs import tune
+from ortbench.features.tune import job as tune
+from ortbench.features.tune.analysis import Search
+from ortbench.features.tune.model import FIRST, Configuration
+from ortbench.features.tune.plan import INTERACTING, Space, TuneOptions, name_of, space_of
 from ortbench.jobs.measuring import Measured, measure
 from ortbench.measure.environment import usable_cores
 from ortbench.model.metrics import figure
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result_file import load
-from ortbench.model.tuning import FIRST, Configuration
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of, space_of
 
 ROOT = Path(__file__).resolve().parents[2]
 _KEY = Key(CPU, (), figure(LATENCY))

@@ -18,6 +18,8 @@ from ortbench.core.errors import BadInput
 from ortbench.features.soak.plan import Soak
 from ortbench.features.suite.job.cases import read as read_suite
 from ortbench.features.suite.job.jobs import Job, jobs_of
+from ortbench.features.tune.model import FIRST
+from ortbench.features.tune.plan import space_of
 from ortbench.gates.baseline import (
     BASELINE_CHAIN,
     BASELINE_PYTHON,
@@ -30,7 +32,6 @@ from ortbench.gates.baseline import (
 from ortbench.gates.limits import Limits
 from ortbench.jobs import run as load_job
 from ortbench.model.settings import OF_LOOP, OF_SESSION
-from ortbench.model.tuning import FIRST
 from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.list_syntax import REPEATED
 from ortbench.plan.load_plan import LoadPlan
@@ -84,7 +85,6 @@ from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.stream_plan import Stream
 from ortbench.plan.target import Inputs, Target
-from ortbench.plan.tune_plan import space_of
 from ortbench.toml.layers import LOADS
 from tests.conftest import MODELS, ROOT, mostly_wide, ortbench, ortbench_here
 from tests.reference import document
@@ -203,7 +203,7 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
         "jobs.run.run": lambda plans, wanted, given: found.append((plans, Limits(), wanted)),
         "jobs.gate.measure_until_decided": lambda held, wanted: found.append(([*held.plans], held.limits, wanted)),
         "features.profile.job.profile": lambda plan, attach_only, wanted: found.append(([plan], Limits(), wanted)),
-        "jobs.tune.tune": lambda model, given, asked, command, wanted: found.append(
+        "features.tune.job.tune": lambda model, given, asked, command, wanted: found.append(
             ([space_of(given, 2).plan(model, FIRST, ())], Limits(), wanted)
         ),
         "jobs.run.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),

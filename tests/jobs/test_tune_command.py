@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparing.verdict import Interval
-from ortbench.analysis.tuning import Search
 from ortbench.core.errors import BadInput
 from ortbench.facts.findings import shown
-from ortbench.jobs import tune
+from ortbench.features.tune import job as tune
+from ortbench.features.tune.analysis import Search
+from ortbench.features.tune.job import Tuning
+from ortbench.features.tune.model import FIRST, Tried, failed
+from ortbench.features.tune.plan import name_of, space_of
 from ortbench.jobs.measuring import Measured
-from ortbench.jobs.tune import Tuning
 from ortbench.measure.stopping import duration_for
-from ortbench.model.tuning import FIRST, Tried, failed
 from ortbench.plan.list_syntax import Several
 from ortbench.plan.plan import Observer, Plan
-from ortbench.plan.tune_plan import name_of, space_of
 from ortbench.report.markdown import markdown
 from tests.conftest import MODELS, ortbench
 from tests.results import measured, nvidia_result, steady
@@ -181,7 +181,7 @@ def test_the_best_are_measured_for_as_long_as_five_processes_take_or_as_three_wh
 
 
 def test_what_there_was_no_time_for_is_said_with_a_command_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ortbench.report.chores import left_out
+    from ortbench.features.tune.report import left_out
 
     def lacking(now: Tuning, processes: list[int] | None) -> str:
         cases = [measured("cpu-tensors", latency=steady([1000] * 12)) for _ in range(2)]
@@ -208,7 +208,7 @@ def test_what_there_was_no_time_for_is_said_with_a_command_that_has_it(monkeypat
 
 
 def test_what_is_left_out_has_where_its_ratios_lie_or_that_they_cannot_be_told() -> None:
-    from ortbench.report.chores import left_out
+    from ortbench.features.tune.report import left_out
 
     found: dict[str, dict[str, tuple[float, Interval | None]]] = {
         "slow": {"latency": (1.72, (1.66, 1.8)), "cpu_time": (1.5, (0.5, 7.0))},

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from ortbench.analysis.tuning import ALPHA, FINALISTS, GOALS, TOGETHER, Search
 from ortbench.core import printed
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import ModelFiles, write_or_note
@@ -27,6 +26,9 @@ from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import complain
 from ortbench.core.units import at_most, count
 from ortbench.core.version import __version__
+from ortbench.features.tune.analysis import ALPHA, FINALISTS, GOALS, TOGETHER, Search
+from ortbench.features.tune.model import FIRST, Configuration, Tried, failed
+from ortbench.features.tune.plan import INTERACTING, Space, TuneOptions, name_of, space_of
 from ortbench.jobs.measuring import Measured, measure, observer_for, saving
 from ortbench.jobs.publishing import check_wanted
 from ortbench.jobs.run import publish_sides
@@ -35,11 +37,9 @@ from ortbench.measure.folder import discard_if_empty, new_folder, run_name
 from ortbench.measure.process import open_worker
 from ortbench.model.result import OK
 from ortbench.model.schema import Finding as FindingRecord
-from ortbench.model.tuning import FIRST, Configuration, Tried, failed
 from ortbench.plan.options import RawOptions, options_of
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, PROCESSES, Observer, Plan, check
-from ortbench.plan.tune_plan import INTERACTING, Space, TuneOptions, name_of, space_of
 
 if TYPE_CHECKING:
     from ortbench.facts.fact import Fact
@@ -236,8 +236,8 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
     names = [name_of(it) for it in configurations]
     client = open_worker(plans[0])
 
+    from ortbench.features.tune.measure import Race, Racer
     from ortbench.measure.driver import Driver
-    from ortbench.measure.race import Race, Racer
 
     with saving(client, None, observer=told):
         race = Race(now.search.alpha, time.monotonic() + now.left_s())
@@ -387,7 +387,7 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
     from ortbench.facts.fact import record
     from ortbench.facts.findings import shown
     from ortbench.facts.sentences import sentence
-    from ortbench.report.chores import left_out
+    from ortbench.features.tune.report import left_out
     from ortbench.report.session_code import session_lines
 
     for it in bests(done.results, done.names):

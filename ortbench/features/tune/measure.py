@@ -9,13 +9,13 @@ from statistics import median
 from typing import Any
 
 from ortbench.analysis.comparing.elimination import Elimination
-from ortbench.analysis.tuning import GOALS
+from ortbench.features.tune.analysis import GOALS
+from ortbench.features.tune.model import Ratio
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
 from ortbench.measure.forecast import Progress
 from ortbench.measure.schedule import Block, Estimates, Schedule, Series, StopRule, round_s
 from ortbench.model.protocol import Samples
-from ortbench.model.tuning import Ratio
 
 _LONGER = 3  # times as long as it is to be, a race lasts for enough rounds
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortbench.core.errors import BadInput
+from ortbench.features.tune.model import Configuration
 from ortbench.model.modes import CPU
-from ortbench.model.tuning import Configuration
 from ortbench.plan.list_syntax import Several
 from ortbench.plan.option_types import PLACE, TIME
-from ortbench.plan.options import MEASURED, TUNED, WRITTEN, Option, RawOptions, option, options_of
+from ortbench.plan.options import MEASURED, WRITTEN, Option, RawOptions, option, options_of
 from ortbench.plan.plan import NO_SPIN, Plan
 from ortbench.plan.plan_builder import modes_to_measure, plan_of
 from ortbench.plan.target import PARALLEL, Target
@@ -31,12 +31,12 @@ _SPINS = (NO_SPIN, {"session.force_spinning_stop": "1"})
 @dataclass(frozen=True)
 class TuneOptions:
     max_time_s: float = option(
-        "max-time", "TIME", "Search for at most TIME.", MEASURED, kind=TIME, default=300.0, shown="5min", commands=(TUNED,),
-        common=(TUNED,), is_in_suites=False,
+        "max-time", "TIME", "Search for at most TIME.", MEASURED, kind=TIME, default=300.0, shown="5min", commands=("tune",),
+        common=("tune",), is_in_suites=False,
     )  # fmt: skip
     resume: Any = option(
-        "resume", "DIR", "Continue the interrupted search in this folder.", WRITTEN, kind=PLACE, commands=(TUNED,),
-        common=(TUNED,), is_in_suites=False,
+        "resume", "DIR", "Continue the interrupted search in this folder.", WRITTEN, kind=PLACE, commands=("tune",),
+        common=("tune",), is_in_suites=False,
     )  # fmt: skip
 
 

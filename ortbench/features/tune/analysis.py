@@ -13,8 +13,8 @@ from itertools import zip_longest
 
 from ortbench.analysis.comparing.elimination import MARGIN
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, Ends, Interval, verdict_of
+from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried, configuration
 from ortbench.model.modes import CPU_TIME, LATENCY
-from ortbench.model.tuning import FIRST, Configuration, Ratio, Tried, configuration
 
 ALPHA = 0.05  # the chance that the best of the configurations that are measured is dropped, for each goal, over the whole search
 TOGETHER = 12  # configurations whose sessions are open at the same time

@@ -1,0 +1,1 @@
+"""`ortbench tune`: a search for the session settings that are best for a model."""
