@@ -46,14 +46,14 @@ def open(
     except Unsupported as error:
         unsupported = str(error)
     stages.end("inputs and first run")
-    kept, data = cache.found(), opened.data
-    counted = where if unsupported is not None else count_copies(where, model, opened.model, data.arrays)
-    if counted is not where:
+    engines, data = cache.found(), opened.data
+    placed = where if unsupported is not None else count_copies(where, model, opened.model, data.arrays)
+    if placed is not where:
         stages.end("counting Memcpy nodes in a profiled session")
     described = describe_loaded_ep(wanted, made.provider, stages)
     loop = {} if unsupported else opened.describe_loop()
-    answer = describe_opened(opened, described, counted, unsupported, stages)
-    return {**loop, **answer, "engine_cache": kept}  # type: ignore[typeddict-item]
+    answer = describe_opened(opened, described, placed, unsupported, stages)
+    return {**loop, **answer, "engine_cache": engines}  # type: ignore[typeddict-item]
 
 
 def _open_session(path: str, target: Target, stages: Stages) -> tuple[Target, Model, engine_cache.Watch]:
@@ -151,11 +151,11 @@ def compare_saved_outputs(state: State, folder: str) -> protocol.OutputCompariso
         others = files.load_saved_arrays(Path(folder), specs, "output")
     except BadInput as error:
         return {"differs": str(error), "relative": None, "accepts": None, "distances": []}
-    given = zip([spec.name for spec in specs], references, others, strict=False)
-    held = compare_outputs(given, request.rtol, request.atol)
-    if held["differs"] is not None:
-        held["differs"] += model_file.random_nodes_note(state.opened.path)
-    return held
+    pairs = zip([spec.name for spec in specs], references, others, strict=False)
+    comparison = compare_outputs(pairs, request.rtol, request.atol)
+    if comparison["differs"] is not None:
+        comparison["differs"] += model_file.random_nodes_note(state.opened.path)
+    return comparison
 
 
 def release(state: State) -> dict[str, object]:

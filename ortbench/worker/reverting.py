@@ -19,7 +19,7 @@ from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.state import State
 
 _PREFIX = "baseline/"  # of what comes from there
-_DEEP = 1 << 20  # bytes of a weight that is compared whole; of a longer one the type and the shape are
+_COMPARED_BYTES = 1 << 20  # bytes of a weight that is compared whole; of a longer one the type and the shape are
 
 
 def revert(
@@ -30,7 +30,7 @@ def revert(
     own, base = looks_graph.read_named(model), looks_graph.read_named(baseline)
     if own is None or base is None:
         raise BenchmarkFailed("a model cannot be read as ONNX")
-    _Reverting(own, base).revert({*nodes}, {*base_nodes})
+    _Reverter(own, base).revert({*nodes}, {*base_nodes})
     return {"path": _write(own, Path(model), Path(folder) / "copy")}
 
 
@@ -68,54 +68,55 @@ def _locations(model: Any) -> Iterator[str]:
                 yield next(it.value for it in tensor.external_data if it.key == "location")
 
 
-class _Reverting:
+class _Reverter:
     def __init__(self, own: Any, base: Any) -> None:
         self.own, self.base = own.graph, base.graph
         if {it.domain: it.version for it in own.opset_import} != {it.domain: it.version for it in base.opset_import}:
             raise BenchmarkFailed("the models have other opsets, so that no part of one fits into the other")
-        if len(_inputs(self.own)) != len(_inputs(self.base)) or len(self.own.output) != len(self.base.output):
+        sizes, base_sizes = ((len(_graph_inputs(it)), len(it.output)) for it in (self.own, self.base))
+        if sizes != base_sizes:
             raise BenchmarkFailed("the models have other inputs or outputs")
         self.nodes = [it for it in self.own.node if it.op_type != "Constant"]
         self.base_nodes = [it for it in self.base.node if it.op_type != "Constant"]
-        mine, theirs = _traits(self.base, self.base_nodes), _traits(self.own, self.nodes)
+        mine, theirs = _describe_nodes(self.base, self.base_nodes), _describe_nodes(self.own, self.nodes)
         self.pairs = align(mine, theirs)
         self.same = {
             b: a for a, b in self.pairs if a is not None and b is not None and mine[a].reads == theirs[b].reads
         }
-        while crossed := self._wired_otherwise():
+        while crossed := self._find_crossed():
             for b in crossed:
                 del self.same[b]
 
-    def _wired_otherwise(self) -> list[int]:
+    def _find_crossed(self) -> list[int]:
         """The nodes that read what another node gives than their counterparts do, though both of these have counterparts too."""
-        known = self._renamed(set())
+        known = self._map_names(set())
         own = set(known.values())
 
         def is_crossed(inputs: Sequence[str], theirs: Sequence[str]) -> bool:
             return len(inputs) != len(theirs) or any(
-                it in known and mine in own and known[it] != mine for mine, it in zip(inputs, theirs, strict=True)
+                name in known and mine in own and known[name] != mine for mine, name in zip(inputs, theirs, strict=True)
             )
 
         return [b for b, a in self.same.items() if is_crossed(self.nodes[b].input, self.base_nodes[a].input)]
 
     def revert(self, nodes: set[str], base_nodes: set[str]) -> None:
-        out, into = self._chosen(nodes, base_nodes)
-        renamed = self._renamed(into)
+        out, into = self._choose(nodes, base_nodes)
+        renamed = self._map_names(into)
         lost = {it for at in out for it in self.nodes[at].output}
         come = {it for at in into for it in self.base_nodes[at].output}
         for b, a in self.same.items():  # what reads the change now reads what its counterpart in the baseline reads
             _rewire(self.nodes[b], self.base_nodes[a], lost, come, renamed)
-        for given, theirs in zip(self.own.output, self.base.output, strict=True):
-            if given.name in lost or theirs.name in come:
-                self._rename(renamed.get(theirs.name, theirs.name), given.name, renamed)
-        made = self._moved(into, renamed)
+        for own, theirs in zip(self.own.output, self.base.output, strict=True):
+            if own.name in lost or theirs.name in come:
+                self._rename(renamed.get(theirs.name, theirs.name), own.name, renamed)
+        copies = self._copy_nodes(into, renamed)
         dropped = {id(self.nodes[at]) for at in out}
-        kept = [copy.deepcopy(it) for it in self.own.node if id(it) not in dropped]
+        rest = [copy.deepcopy(it) for it in self.own.node if id(it) not in dropped]
         del self.own.node[:]
-        self.own.node.extend(_sorted([*kept, *made], self.own))
+        self.own.node.extend(_sort_nodes([*rest, *copies], self.own))
         del self.own.value_info[:]
 
-    def _chosen(self, nodes: set[str], base_nodes: set[str]) -> tuple[set[int], set[int]]:
+    def _choose(self, nodes: set[str], base_nodes: set[str]) -> tuple[set[int], set[int]]:
         """What is out and what is in its place: all changes of the files that have one of the nodes, and what hangs on them."""
         regions: list[tuple[set[int], set[int]]] = []
         is_open = False
@@ -136,10 +137,9 @@ class _Reverting:
         if not out and not into:
             raise BenchmarkFailed("the nodes are the same in both models' files")
         while True:  # what only the candidate has and reads what is out goes too
-            lost = {it for at in out for it in self.nodes[at].output}
-            more = {
-                at for at, it in enumerate(self.nodes) if at not in out and at not in self.same and lost & set(it.input)
-            }
+            lost = {it for number in out for it in self.nodes[number].output}
+            kept = self.same.keys() | out
+            more = {number for number, it in enumerate(self.nodes) if number not in kept and lost & set(it.input)}
             if not more:
                 return out, into
             for gone, come in regions:
@@ -147,68 +147,68 @@ class _Reverting:
                     out |= gone
                     into |= come
 
-    def _renamed(self, into: set[int]) -> dict[str, str]:
+    def _map_names(self, into: set[int]) -> dict[str, str]:
         """By the baseline's tensors those of the copy."""
-        found = {a.name: b.name for a, b in zip(_inputs(self.base), _inputs(self.own), strict=True)}
+        names = {a.name: b.name for a, b in zip(_graph_inputs(self.base), _graph_inputs(self.own), strict=True)}
         for b, a in self.same.items():
-            found.update(zip(self.base_nodes[a].output, self.nodes[b].output, strict=False))
-        for at in into:
-            found.update({it: _PREFIX + it for it in self.base_nodes[at].output if it})
-        return found
+            names.update(zip(self.base_nodes[a].output, self.nodes[b].output, strict=False))
+        for number in into:
+            names.update({name: _PREFIX + name for name in self.base_nodes[number].output if name})
+        return names
 
     def _rename(self, tensor: str, name: str, renamed: dict[str, str]) -> None:
         """Give a tensor the name of an output, which what is out gave until now."""
-        if tensor in {it.name for it in _inputs(self.own)}:
+        if tensor in {other.name for other in _graph_inputs(self.own)}:
             raise BenchmarkFailed("without it an output would be an input")
         renamed.update({key: name for key, value in renamed.items() if value == tensor})
         for node in self.own.node:
             for names in (node.input, node.output):
-                for slot, it in enumerate(names):
-                    if it == name:
+                for slot, other in enumerate(names):
+                    if other == name:
                         names[slot] = f"{_PREFIX}{name}/gone"  # of what is out
-                    elif it == tensor:
+                    elif other == tensor:
                         names[slot] = name
 
-    def _moved(self, into: set[int], renamed: dict[str, str]) -> list[Any]:
+    def _copy_nodes(self, into: set[int], renamed: dict[str, str]) -> list[Any]:
         """The baseline's nodes for the copy, whose weights come with them."""
-        weights = {it.name: it for it in self.base.initializer}
-        constants = {it: node for node in self.base.node if node.op_type == "Constant" for it in node.output}
-        made, brought = [], set[str]()
-        for at in sorted(into):
-            node = copy.deepcopy(self.base_nodes[at])
-            if _captured(node):
+        weights = {tensor.name: tensor for tensor in self.base.initializer}
+        constants = {name: node for node in self.base.node if node.op_type == "Constant" for name in node.output}
+        copies, known = [], set[str]()
+        for number in sorted(into):
+            node = copy.deepcopy(self.base_nodes[number])
+            if _outer_reads(node):
                 raise BenchmarkFailed(f"the baseline's {node.name} has branches or a body")
             node.name = _PREFIX + node.name
-            for slot, it in enumerate(node.input):
-                if not it:
+            for slot, name in enumerate(node.input):
+                if not name:
                     continue
-                if it in renamed:
-                    node.input[slot] = renamed[it]
+                if name in renamed:
+                    node.input[slot] = renamed[name]
                     continue
-                node.input[slot] = _PREFIX + it
-                if it in brought:
+                node.input[slot] = _PREFIX + name
+                if name in known:
                     continue
-                brought.add(it)
-                if it in constants:
-                    constant = copy.deepcopy(constants[it])
-                    constant.name, constant.output[0] = _PREFIX + constant.name, _PREFIX + it
-                    made.append(constant)
-                elif it in weights:
-                    weight = copy.deepcopy(weights[it])
+                known.add(name)
+                if name in constants:
+                    constant = copy.deepcopy(constants[name])
+                    constant.name, constant.output[0] = _PREFIX + constant.name, _PREFIX + name
+                    copies.append(constant)
+                elif name in weights:
+                    weight = copy.deepcopy(weights[name])
                     if weight.external_data:
                         raise BenchmarkFailed("weights of the baseline's part lie in a file of their own")
-                    weight.name = _PREFIX + it
+                    weight.name = _PREFIX + name
                     self.own.initializer.append(weight)
                 else:
                     raise BenchmarkFailed(f"the baseline's {node.name} reads what the candidate has not")
-            for slot, it in enumerate(node.output):
-                node.output[slot] = renamed.get(it, it)
-            made.append(node)
-        return made
+            for slot, name in enumerate(node.output):
+                node.output[slot] = renamed.get(name, name)
+            copies.append(node)
+        return copies
 
 
 def _rewire(node: Any, base: Any, lost: set[str], come: set[str], renamed: dict[str, str]) -> None:
-    if lost & _captured(node):
+    if lost & _outer_reads(node):
         raise BenchmarkFailed(f"{node.name} reads it in a branch or a body")
     for slot, name in enumerate(node.input):
         theirs = base.input[slot] if slot < len(base.input) else ""
@@ -218,26 +218,26 @@ def _rewire(node: Any, base: Any, lost: set[str], come: set[str], renamed: dict[
             node.input[slot] = renamed[theirs]
 
 
-def _traits(graph: Any, nodes: Sequence[Any]) -> list[Traits]:
+def _describe_nodes(graph: Any, nodes: Sequence[Any]) -> list[Traits]:
     """Those of some nodes of a graph; ``reads`` is all that makes a node's work another one: attributes and weights."""
-    weights = {it.name: _weight(it) for it in graph.initializer}
-    givers = {it: node.op_type for node in graph.node for it in node.output}
+    weights = {tensor.name: _weight(tensor) for tensor in graph.initializer}
+    givers = {name: node.op_type for node in graph.node for name in node.output}
     readers: dict[str, list[str]] = defaultdict(list)
     for node in graph.node:
         if node.op_type == "Constant":
             weights[node.output[0]] = node.attribute[0].SerializeToString()
-        for it in node.input:
-            readers[it].append(node.op_type)
+        for name in node.input:
+            readers[name].append(node.op_type)
     return [
         Traits(
             op=(node.domain, node.op_type),
             gives=len(node.output),
             reads=(
                 tuple(sorted(it.SerializeToString(deterministic=True) for it in node.attribute)),
-                tuple(weights.get(it) for it in node.input),
+                tuple(weights.get(name) for name in node.input),
             ),
-            before=tuple(givers.get(it) for it in node.input),
-            after=tuple(sorted(op for it in node.output for op in readers[it])),
+            before=tuple(givers.get(name) for name in node.input),
+            after=tuple(sorted(op for name in node.output for op in readers[name])),
             name=node.name,
             outputs=tuple(node.output),
         )
@@ -247,41 +247,41 @@ def _traits(graph: Any, nodes: Sequence[Any]) -> list[Traits]:
 
 def _weight(tensor: Any) -> object:
     form = tensor.data_type, tuple(tensor.dims)
-    if tensor.external_data or tensor.ByteSize() > _DEEP:
+    if tensor.external_data or tensor.ByteSize() > _COMPARED_BYTES:
         return form
-    named = copy.deepcopy(tensor)
-    named.name = ""
-    return named.SerializeToString(deterministic=True)
+    unnamed = copy.deepcopy(tensor)
+    unnamed.name = ""
+    return unnamed.SerializeToString(deterministic=True)
 
 
-def _inputs(graph: Any) -> list[Any]:
+def _graph_inputs(graph: Any) -> list[Any]:
     weights = {it.name for it in graph.initializer}
     return [it for it in graph.input if it.name not in weights]
 
 
-def _captured(node: Any) -> set[str]:
+def _outer_reads(node: Any) -> set[str]:
     """All that nodes in the branches or the body of a node read."""
-    return {name for _, graph in inner_graphs(node) for it in graph.node for name in {*it.input, *_captured(it)}}
+    return {name for _, graph in inner_graphs(node) for it in graph.node for name in {*it.input, *_outer_reads(it)}}
 
 
-def _sorted(nodes: Sequence[Any], graph: Any) -> Iterator[Any]:
+def _sort_nodes(nodes: Sequence[Any], graph: Any) -> Iterator[Any]:
     """Nodes in an order in which each comes after what it reads."""
-    makers = {it: at for at, node in enumerate(nodes) for it in node.output if it}
+    makers = {name: number for number, node in enumerate(nodes) for name in node.output if name}
     done: set[int] = set()
     for start in range(len(nodes)):
         stack = [start]
         while stack:
-            at = stack[-1]
+            number = stack[-1]
             needed = [
-                makers[it]
-                for it in {*nodes[at].input, *_captured(nodes[at])}
-                if it in makers and makers[it] not in done
+                makers[name]
+                for name in {*nodes[number].input, *_outer_reads(nodes[number])}
+                if name in makers and makers[name] not in done
             ]
-            if at in done or not needed:
+            if number in done or not needed:
                 stack.pop()
-                if at not in done:
-                    done.add(at)
-                    yield nodes[at]
+                if number not in done:
+                    done.add(number)
+                    yield nodes[number]
             elif len(stack) > len(nodes):
                 raise BenchmarkFailed("the copy would be a circle")
             else:

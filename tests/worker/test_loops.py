@@ -19,7 +19,7 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.loops import data
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.bound import BoundLoop, Links
-from ortbench.worker.loops.data import LoopData, by_step
+from ortbench.worker.loops.data import LoopData, merge_steps
 from ortbench.worker.loops.modes import CpuLoop, ResidentLoop, make_loop
 from ortbench.worker.loops.step_inputs import Pair
 from ortbench.worker.proofs.outputs import check_outputs
@@ -231,8 +231,8 @@ def test_the_same_seed_gives_the_same_loop() -> None:
 
 
 def test_a_number_where_all_steps_have_the_same() -> None:
-    assert by_step([4, 4, 4]) == 4
-    assert by_step([4, 8]) == [4, 8]
+    assert merge_steps([4, 4, 4]) == 4
+    assert merge_steps([4, 8]) == [4, 8]
 
 
 # One buffer for past and present

@@ -42,16 +42,16 @@ RECORDED = [
 
 
 def test_a_profile_is_the_kernels_of_its_runs() -> None:
-    first, second, third = profile.runs(RECORDED)
+    first, second, third = profile.read_runs(RECORDED)
     assert [(run.start_us, run.took_us) for run in (first, second, third)] == [(10, 5), (20, 6), (30, 9)]
     ((kernel, *rest),) = second.nodes
     assert (kernel.name, kernel.op, kernel.ep, kernel.number, rest) == ("a", "Relu", "P", 0, [21, 4, 7, 0])
     assert second.args == [{"op_name": "Relu", "provider": "P", "node_index": "0"}]
-    assert [third.nodes[at].kernel.name for at in profile.in_order(third.nodes)] == ["outer", "inner"]
+    assert [third.nodes[at].kernel.name for at in profile.sort_nodes(third.nodes)] == ["outer", "inner"]
 
 
 def test_runs_that_a_profile_lost_are_not_in_it() -> None:
-    assert len(list(profile.runs(RECORDED[:-2]))) == 2
+    assert len(list(profile.read_runs(RECORDED[:-2]))) == 2
 
 
 def test_a_profiles_file_is_read_piece_by_piece(tmp_path: Path) -> None:
@@ -62,12 +62,12 @@ def test_a_profiles_file_is_read_piece_by_piece(tmp_path: Path) -> None:
     path.write_text(
         f"[\n{(',' + chr(10)).join(json.dumps(it, ensure_ascii=False) for it in told)}\n]\n", encoding="utf-8"
     )
-    assert list(profile.events(str(path))) == told
+    assert list(profile.read_events(str(path))) == told
     path.write_text("[]")
-    assert list(profile.events(str(path))) == []
+    assert list(profile.read_events(str(path))) == []
     path.write_text('[{"a": 1},\n{"b": ')
     with pytest.raises(ValueError, match="ends inside an event"):
-        list(profile.events(str(path)))
+        list(profile.read_events(str(path)))
 
 
 Timed = list[tuple[int, int]]
@@ -79,7 +79,7 @@ def recorded() -> tuple[list[profile.Run], int, Timed]:
     provider = providers.find(TARGET)
     model = session.open_model(PATH, TARGET, provider)
     arrays = first_run.make_data(PATH, model, Inputs()).arrays
-    with nodes.recording(PATH, TARGET, provider) as recorder:
+    with nodes.open_recorder(PATH, TARGET, provider) as recorder:
         timed: Timed = []
         run_once = first_run.run_once
 
@@ -109,7 +109,7 @@ def test_the_profile_is_on_the_clock_of_the_samples(recorded: tuple[list[profile
 
 def test_every_node_of_every_run_lies_in_its_run(recorded: tuple[list[profile.Run], int, Timed]) -> None:
     runs, _, _ = recorded
-    names = [[run.nodes[at].kernel.name for at in profile.in_order(run.nodes)] for run in runs]
+    names = [[run.nodes[at].kernel.name for at in profile.sort_nodes(run.nodes)] for run in runs]
     assert names == [names[0]] * 5
     assert "Softmax_15" in names[0]
     for run in runs:
@@ -120,7 +120,7 @@ def test_every_node_of_every_run_lies_in_its_run(recorded: tuple[list[profile.Ru
 
 def test_the_profiles_file_is_removed() -> None:
     provider = providers.find(TARGET)
-    with nodes.recording(PATH, TARGET, provider) as recorder:
+    with nodes.open_recorder(PATH, TARGET, provider) as recorder:
         pass
     with pytest.raises(BenchmarkFailed, match="profiling failed"):
         recorder.run({}, 1)
@@ -146,7 +146,7 @@ def test_a_nodes_time_is_without_that_of_the_nodes_inside_it() -> None:
         run_event(30, 6),
     ]
     sums = profile.NodeSums()
-    for run in profile.runs(recorded):
+    for run in profile.read_runs(recorded):
         sums.add(run)
     assert sums.run_ns == [14_000, 6_000]
     before, loop, body, other = sums.timed()

@@ -108,7 +108,7 @@ class ScriptedResident(ResidentMode):
     def phases(self) -> dict[str, TimedCall]:
         return {"latency": (self._calls[0], None, None)}
 
-    def once(self) -> tuple[Copy, Copy]:
+    def one_time_copies(self) -> tuple[Copy, Copy]:
         return self._calls[1], self._calls[2]
 
 

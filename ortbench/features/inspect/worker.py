@@ -39,7 +39,7 @@ def inspect(
     provider = providers.find(asked)
     asked = with_own(asked, provider.name)
     content = looks_graph.name_nodes(model)
-    with nodes.recording(model, asked, provider, content) as recorder:
+    with nodes.open_recorder(model, asked, provider, content) as recorder:
         where = placement.describe_placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
         found, arrays = _describe(model, recorder.model, request, needs_run=several)

@@ -58,9 +58,9 @@ class Recorder:
         # The concurrent kind: CUPTI's KERNEL would have kernels run one after the other.
         self._kinds = (kinds.MEMCPY, kinds.CONCURRENT_KERNEL)
         self._directions = {copies.HTOD: H2D, copies.HTOA: H2D, copies.DTOH: D2H, copies.ATOH: D2H}
-        cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._completed)
+        cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._read_buffer)
 
-    def _completed(self, records: Sequence[Any]) -> None:
+    def _read_buffer(self, records: Sequence[Any]) -> None:
         """Keep what a full buffer holds; the records themselves end with it."""
         for record in records:
             activity = self._activity(record)

@@ -151,9 +151,9 @@ def _flatten(
         nodes.append(Node(node.name, node.op_type, eps.get((node.name, node.op_type)), (), (), inside, branch))
         fed: list[str] = []
         for label, inner in inner_graphs(node):
-            takes, gives = _flatten(inner, f"{node.name}/{label}/", seen, index, label, eps, nodes)
-            fed += takes
-            inputs += gives
+            inner_inputs, inner_outputs = _flatten(inner, f"{node.name}/{label}/", seen, index, label, eps, nodes)
+            fed += inner_inputs
+            inputs += inner_outputs
         outputs = [own(name) for name in node.output if name]
         nodes[index] = replace(nodes[index], inputs=tuple(inputs), outputs=(*outputs, *fed))
     return given, [seen.get(value.name, value.name) for value in graph.output]
@@ -220,10 +220,10 @@ def _predict_graph(
     copied = with_copies(graph, inputs)
     if not timed:
         return copied
-    named = named_copies(copied, timed)
-    if named is None:
+    named_graph = named_copies(copied, timed)
+    if named_graph is None:
         raise NotKnown("other Memcpy nodes ran than the placement lets expect")
-    return named
+    return named_graph
 
 
 _MOST = 3  # operators that are named
@@ -241,21 +241,21 @@ def host_reasons(path: str, placed: Placed | None, inputs: Sequence[str], output
             reading[name].append(node)
         for name in making.keys() & node.outputs:
             making[name].append(node)
-    said = {name: _describe_nodes(of, "read", "taken") for name, of in reading.items()}
-    said |= {name: _describe_nodes(of, "made", "left") for name, of in making.items()}
-    return {name: why for name, why in said.items() if why is not None}
+    reasons = {name: _describe_nodes(users, "read", "taken") for name, users in reading.items()}
+    reasons |= {name: _describe_nodes(users, "made", "left") for name, users in making.items()}
+    return {name: why for name, why in reasons.items() if why is not None}
 
 
-def _describe_nodes(having: Sequence[Node], does: str, keeps: str) -> str | None:
+def _describe_nodes(nodes: Sequence[Node], does: str, keeps: str) -> str | None:
     """Which of the nodes that have a tensor does so on the CPU or, where none does, keeps it there by itself."""
-    on_cpu = list(dict.fromkeys(node.op for node in having if node.on_cpu))
+    on_cpu = list(dict.fromkeys(node.op for node in nodes if node.on_cpu))
     if on_cpu:
         return f"{does} by {_list_names(on_cpu)} on the CPU"
-    others = list(dict.fromkeys(node.op for node in having if node.ep is not None))
+    others = list(dict.fromkeys(node.op for node in nodes if node.ep is not None))
     return f"{keeps} there by {_list_names(others)}" if others else None
 
 
 def _list_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST
-    shown = [*names[:_MOST], *([f"{more} more"] if more > 0 else [])]
-    return listed(shown)
+    listed_names = [*names[:_MOST], *([f"{more} more"] if more > 0 else [])]
+    return listed(listed_names)

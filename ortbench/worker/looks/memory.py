@@ -22,7 +22,7 @@ from ortbench.core.files import temporary_folder
 from ortbench.model.modes import LATENCY
 from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.target import inputs_from, target_from, with_own
-from ortbench.worker.looks.profile import KERNEL_TIME, NO_RUN, events
+from ortbench.worker.looks.profile import KERNEL_TIME, NO_RUN, read_events
 from ortbench.worker.modes.base import Mode
 from ortbench.worker.opened import make_opened
 from ortbench.worker.session import first_run, providers, session
@@ -40,17 +40,17 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"  # proc(5): sets the peak back to what there is now
 
 
-def now() -> int | None:
+def resident_bytes() -> int | None:
     """The process's resident set, bytes; None where the system does not tell."""
-    return _of_status("VmRSS") if _STATUS.exists() else _of_psutil("rss")
+    return _read_status("VmRSS") if _STATUS.exists() else _read_psutil("rss")
 
 
-def peak() -> int | None:
+def peak_bytes() -> int | None:
     """The most since the process began, or since `restart_peak`, bytes; None where the system does not tell."""
     if _STATUS.exists():
-        return _of_status("VmHWM")
+        return _read_status("VmHWM")
     if sys.platform == "win32":
-        return _of_psutil("peak_wset")
+        return _read_psutil("peak_wset")
     import resource
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -65,12 +65,12 @@ def restart_peak() -> bool:
     return False
 
 
-def _of_status(key: str) -> int | None:
+def _read_status(key: str) -> int | None:
     found = re.search(rf"^{key}:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
     return None if found is None else int(found[1]) * 1024
 
 
-def _of_psutil(key: str) -> int | None:
+def _read_psutil(key: str) -> int | None:
     try:
         import psutil  # another environment may lack it
     except ImportError:
@@ -105,10 +105,10 @@ Forms = Sequence[Sequence[Form]]  # of each plain run of a session the outputs' 
 def forms(state: State) -> list[Forms]:
     """Of each session of an open model, a loop or a chain, what its plain runs gave, in form."""
     opened = state.opened
-    return [_of_loop(it) for it in opened.loops] or [[[get_form(it) for it in opened.data.reference]]]
+    return [_loop_forms(it) for it in opened.loops] or [[[get_form(it) for it in opened.data.reference]]]
 
 
-def _of_loop(loop: LoopData) -> Forms:
+def _loop_forms(loop: LoopData) -> Forms:
     states = {pair.out: number for number, pair in enumerate(loop.pairs)}
     found = []
     begin = [(loop.outputs[0], loop.shapes[0])] if loop.generated is None else []  # of what finds the first state
@@ -124,7 +124,7 @@ def _of_loop(loop: LoopData) -> Forms:
 Opened = tuple[list[Model], Callable[[str, int], tuple[Mode, list[dict[str, Value]]]]]
 
 
-def _opened(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None = None) -> Opened:
+def _open_mode(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None = None) -> Opened:
     """What `open` or `open_chain` was asked for; with the prefix of the files of ONNX Runtime's profile it is profiled."""
     return _open_chain(asked, known, prefix) if "chain" in asked else _open_model(asked, known, prefix)
 
@@ -166,16 +166,16 @@ def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: li
     for, `known_outputs` what `forms` gave. Raises `OrtbenchError`: it cannot be set up or run."""
     set_up_onnxruntime()
     counted = count_allocations()
-    before = now()
+    before = resident_bytes()
     restarted = restart_peak()
-    models, make = _opened(asked, known)
-    with_session = now()
+    models, make = _open_mode(asked, known)
+    with_session = resident_bytes()
     state.modes[mode], _ = make(mode, depth)
     _run(state.modes[mode])
     host: protocol.WeighedHost = {
         "before": before,
         "session": with_session,
-        "peak": peak(),
+        "peak": peak_bytes(),
         "pinned": counted.most[PINNED],
         "restarted": restarted,
     }
@@ -189,7 +189,7 @@ def arenas(
     """Run a mode in sessions that are profiled, and say what their arenas held; with `nodes`, which nodes hold most."""
     set_up_onnxruntime()
     with temporary_folder() as folder:
-        models, make = _opened(asked, known, str(Path(folder) / "profile"))
+        models, make = _open_mode(asked, known, str(Path(folder) / "profile"))
         made, arrays_of = make(mode, depth)
         _run(made)
         sessions = [_events(*it) for it in zip(models, arrays_of, strict=True)]
@@ -224,7 +224,7 @@ def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[held.Event], l
         first_run.run_once(model, arrays)
         is_plain = True
     runs: list[list[held.Event]] = [[]]
-    for event in events(model.session.end_profiling()):
+    for event in read_events(model.session.end_profiling()):
         if event.get("cat") == "Node" and event["name"].endswith(KERNEL_TIME):
             args = event.get("args", {})
             runs[-1].append(

@@ -27,8 +27,7 @@ from ortbench.core.stats import FEWEST
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs.model_file import read_model
 from ortbench.worker.looks import graph as looks_graph
-from ortbench.worker.looks.profile import NO_RUN, NodeSums, Run, events, in_order
-from ortbench.worker.looks.profile import runs as read_runs
+from ortbench.worker.looks.profile import NO_RUN, NodeSums, Run, read_events, read_runs, sort_nodes
 from ortbench.worker.session import first_run, placement, providers, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.runtime import set_up_onnxruntime
@@ -50,24 +49,24 @@ class Recorder(NamedTuple):
     start_ns: int  # when the profile began, on the clock of `time.perf_counter_ns`
 
     def run(self, arrays: dict[str, Array], runs: int) -> None:
-        with _failing():
+        with _as_failure():
             for _ in range(runs):
                 first_run.run_once(self.model, arrays)
 
     def end(self) -> Iterator[Run]:
         """End the profile, and read its runs one by one, while its file is there."""
-        with _failing():
-            yield from read_runs(events(self.model.session.end_profiling()))
+        with _as_failure():
+            yield from read_runs(read_events(self.model.session.end_profiling()))
 
     def times(self) -> list[Timed]:
         """The nodes of the last run. Raises `BenchmarkFailed`: no run is in the profile as a whole."""
         sums = NodeSums()
-        sums.add(_last(self.end(), 1)[0])
+        sums.add(_last_runs(self.end(), 1)[0])
         return sums.timed()
 
 
 @contextmanager
-def _failing() -> Iterator[None]:
+def _as_failure() -> Iterator[None]:
     """What fails inside is a failure of profiling."""
     try:
         yield
@@ -77,7 +76,7 @@ def _failing() -> Iterator[None]:
         raise BenchmarkFailed(f"profiling failed: {ort_text(error)}") from None
 
 
-def _last(runs: Iterable[Run], count: int) -> list[Run]:
+def _last_runs(runs: Iterable[Run], count: int) -> list[Run]:
     """The last runs, so many at most and one at least. Raises `BenchmarkFailed`: there is none."""
     found = list(deque(runs, maxlen=count))
     if not found:
@@ -86,7 +85,7 @@ def _last(runs: Iterable[Run], count: int) -> list[Run]:
 
 
 @contextmanager
-def recording(path: str, target: Target, provider: Provider, content: bytes | None = None) -> Iterator[Recorder]:
+def open_recorder(path: str, target: Target, provider: Provider, content: bytes | None = None) -> Iterator[Recorder]:
     """A session that is being profiled from here on; its profile's file is removed at the end. Raises `BadInput` or
     `BenchmarkFailed`: it cannot be opened."""
     with temporary_folder() as folder:
@@ -114,8 +113,8 @@ def _offset(clock: Callable[[], int]) -> int:
     """What `time.perf_counter_ns` is ahead of another clock; of several readings the one that took least."""
     readings = []
     for _ in range(5):
-        start, there, end = time.perf_counter_ns(), clock(), time.perf_counter_ns()
-        readings.append((end - start, (start + end) // 2 - there))
+        start, reading, end = time.perf_counter_ns(), clock(), time.perf_counter_ns()
+        readings.append((end - start, (start + end) // 2 - reading))
     return min(readings)[1]
 
 
@@ -132,7 +131,7 @@ class Profiling:
         self._content = looks_graph.name_nodes(path)
         self._stack = ExitStack()
         self.close = self._stack.close
-        self._recorder = self._stack.enter_context(recording(path, self._target, self._provider, self._content))
+        self._recorder = self._stack.enter_context(open_recorder(path, self._target, self._provider, self._content))
         self._arrays, _, _ = first_run.make_inputs(path, self._recorder.model, request)
         self._placed = placement.node_placements(self._recorder.model)
         self._round_of: list[int | None] = []  # of each run; None of those that do not count
@@ -160,19 +159,20 @@ class Profiling:
         Where this environment cannot read models, the graph that ran goes to `graph_path`, for `nodes_read`. Raises
         `OrtbenchError`: the profile cannot be read."""
         sums, sizes, last = self._read(shown)
-        recorded = _recorded(last, self._recorder.start_ns) if shown else None
+        recorded = _describe_runs(last, self._recorder.start_ns) if shown else None
         del self._recorder
         self._stack.close()  # and with it the session, before there is another one
-        timed, taken = sums.timed(), sums.run_ns
+        timed, run_ns = sums.timed(), sums.run_ns
         session_of = self._path, self._target, self._provider, self._content, self._placed, timed
-        graph, problem = _graph(*session_of)
-        found = summary(taken, timed, graph, problem)
+        graph, problem = _graph_of_eps(*session_of)
+        found = summary(run_ns, timed, graph, problem)
         model = looks_graph.read_named(self._path)
         nodes = [] if model is None else looks_graph.flatten_nodes(model, ())[0]
-        wired = _found(*session_of)[0] if graph == [] else graph  # of one EP only the names of its tensors are wanted
-        rounds = faster_of(taken, sizes)
+        # Of one EP only the names of its tensors are wanted.
+        wired = _find_graph(*session_of)[0] if graph == [] else graph
+        rounds = faster_of(run_ns, sizes)
         found["each"] = each_node(timed, wired, nodes, rounds)
-        found["rounds_ns"] = by_round(taken, rounds)
+        found["rounds_ns"] = by_round(run_ns, rounds)
         if model is not None:
             found["content"] = looks_graph.model_content(model)
         elif graph_path is not None:
@@ -193,7 +193,7 @@ class Profiling:
             if len(sizes) > FEWEST and read > _MOST_READ:
                 break
         if not sums.run_ns:
-            sums.add(_last(last, 1)[0])
+            sums.add(_last_runs(last, 1)[0])
             sizes[0] = 1
         return sums, list(sizes.values()), list(last)
 
@@ -266,22 +266,22 @@ def nodes_end(state: State, graph: str) -> Nodes:
 def profile(state: State, stage: int | None = None) -> protocol.Recorded:
     """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes; of a chain those of a stage."""
     path, target, model, arrays = state.opened.session(stage)
-    with recording(path, target, model.provider) as recorder:
+    with open_recorder(path, target, model.provider) as recorder:
         recorder.run(arrays, _WARMUP_RUNS + _SHOWN_RUNS)
-        found = _recorded(_last(recorder.end(), _SHOWN_RUNS), recorder.start_ns)
+        found = _describe_runs(_last_runs(recorder.end(), _SHOWN_RUNS), recorder.start_ns)
     if found is None:
         raise BenchmarkFailed(TOO_MANY)
     return found
 
 
-def _recorded(runs: Sequence[Run], start_ns: int) -> protocol.Recorded | None:
+def _describe_runs(runs: Sequence[Run], start_ns: int) -> protocol.Recorded | None:
     """Runs for a timeline, on the clock of `time.perf_counter_ns`; None where one has too many nodes for that."""
     nodes: list[protocol.NodeEvent] = []
     for number, run in enumerate(runs):
         if len(run.args) < len(run.nodes):
             return None
-        for at in in_order(run.nodes):
-            kernel, start_us, took_us, thread, _ = run.nodes[at]
+        for index in sort_nodes(run.nodes):
+            kernel, start_us, took_us, thread, _ = run.nodes[index]
             nodes.append(
                 {
                     "name": kernel.name,
@@ -291,7 +291,7 @@ def _recorded(runs: Sequence[Run], start_ns: int) -> protocol.Recorded | None:
                     "duration_ns": took_us * 1000,
                     "run": number,
                     "thread": thread,
-                    "args": run.args[at],
+                    "args": run.args[index],
                 }
             )
     return {"runs": [(start_ns + run.start_us * 1000, run.took_us * 1000) for run in runs], "nodes": nodes}
@@ -301,21 +301,21 @@ def outline(
     path: str, target: Target, model: session.Model, content: bytes | None, timed: Sequence[Timed]
 ) -> InnerCopies:
     """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.nodes.node_times.outline`."""
-    graph, problem = _graph(path, target, model.provider, content, placement.node_placements(model), timed)
+    graph, problem = _graph_of_eps(path, target, model.provider, content, placement.node_placements(model), timed)
     return without_times(graph, timed, problem)
 
 
 def count_copies(path: str, target: Target, provider: Provider, arrays: dict[str, Array]) -> CountedCopies:
     """How many Memcpy nodes one run has, and what they copy: keys of a result's ``placement``."""
     try:
-        with recording(path, target, provider) as recorder:
+        with open_recorder(path, target, provider) as recorder:
             recorder.run(arrays, 1)
             return counted(recorder.times())
     except OrtbenchError:  # the count is a help in reading the figures: never worth losing them for
         return {"memcpy_nodes": None}
 
 
-def _graph(
+def _graph_of_eps(
     path: str,
     target: Target,
     provider: Provider,
@@ -328,10 +328,10 @@ def _graph(
         return [], None
     if not timed and placed is not None and CPU_EP not in {ep for ep, _, _ in placed}:
         return [], None
-    return _found(path, target, provider, content, placed, timed)
+    return _find_graph(path, target, provider, content, placed, timed)
 
 
-def _found(*session_of: Any) -> tuple[list[Node] | None, str | None]:
+def _find_graph(*session_of: Any) -> tuple[list[Node] | None, str | None]:
     try:
         return looks_graph.find_graph(*session_of), None
     except looks_graph.NotKnown as error:

@@ -52,25 +52,25 @@ class Run(NamedTuple):
     args: list[dict[str, Any]]  # everything that was recorded of each; none where there are too many nodes
 
 
-def events(path: str) -> Iterator[dict[str, Any]]:
+def read_events(path: str) -> Iterator[dict[str, Any]]:
     """The events of a profile, in the order of its file. `ValueError`: it ends inside one."""
     decoder, text = json.JSONDecoder(strict=False), ""
     with open(path, encoding="utf-8", errors="replace") as file:
         while piece := file.read(_CHUNK):
-            text, at = text + piece, 0
-            while (start := text.find("{", at)) >= 0:
+            text, index = text + piece, 0
+            while (start := text.find("{", index)) >= 0:
                 try:
-                    event, at = decoder.raw_decode(text, start)
+                    event, index = decoder.raw_decode(text, start)
                 except ValueError:  # it goes on in the next piece
-                    at = start
+                    index = start
                     break
                 yield event
-            text = text[at:]
+            text = text[index:]
     if "{" in text:
         raise ValueError("the profile ends inside an event")
 
 
-def runs(recorded: Iterable[dict[str, Any]]) -> Iterator[Run]:
+def read_runs(recorded: Iterable[dict[str, Any]]) -> Iterator[Run]:
     """The runs of a profile that are in it as a whole, by its events, each as soon as it was read: events of cat ``Session`` named
     ``model_run`` are the runs, those of cat ``Node`` named ``…_kernel_time`` the nodes."""
     kernels: dict[tuple[str, str, str, str], Kernel] = {}
@@ -81,36 +81,36 @@ def runs(recorded: Iterable[dict[str, Any]]) -> Iterator[Run]:
         if event.get("cat") == "Node" and name.endswith(KERNEL_TIME):
             args = event.get("args", {})
             key = (name, args.get("op_name", ""), args.get("provider", ""), args.get("node_index", "-1"))
-            kernel = kernels.get(key) or kernels.setdefault(key, _kernel(*key, args))
+            kernel = kernels.get(key) or kernels.setdefault(key, _make_kernel(*key, args))
             size = int(args.get("output_size", 0))
             nodes.append(NodeRun(kernel, event["ts"], event["dur"], event["tid"], size))
             if len(every) < _MOST_ARGS:
                 every.append(args)
         elif event.get("cat") == "Session" and name == "model_run":
-            before = next((at for at, node in enumerate(nodes) if node.start_us >= event["ts"]), len(nodes))
+            before = next((index for index, node in enumerate(nodes) if node.start_us >= event["ts"]), len(nodes))
             whole = len(every) == len(nodes)
             yield Run(event["ts"], event["dur"], nodes[before:], every[before:] if whole else [])
             nodes, every = [], []
 
 
-def _kernel(name: str, op: str, ep: str, number: str, args: dict[str, Any]) -> Kernel:
-    reads, gives = (_types(args.get(f"{side}_type_shape", ())) for side in ("input", "output"))
+def _make_kernel(name: str, op: str, ep: str, number: str, args: dict[str, Any]) -> Kernel:
+    reads, gives = (_describe_types(args.get(f"{side}_type_shape", ())) for side in ("input", "output"))
     return Kernel(name.removesuffix(KERNEL_TIME), op, ep, int(number), reads, gives)
 
 
-def _types(recorded: Sequence[dict[str, list[int]]]) -> tuple[str, ...]:
+def _describe_types(recorded: Sequence[dict[str, list[int]]]) -> tuple[str, ...]:
     """Types and shapes as ONNX Runtime records them, ``[{"float": [8, 4]}]``, as text."""
     return tuple(f"{name}[{','.join(map(str, shape))}]" for entry in recorded for name, shape in entry.items())
 
 
-def in_order(nodes: Sequence[NodeRun]) -> list[int]:
+def sort_nodes(nodes: Sequence[NodeRun]) -> list[int]:
     """The numbers of a run's nodes by their starts, a node before those in its branches or body.
 
     These can start in the same microsecond; a node that took none comes before the node that follows it.
     """
 
-    def place(at: int) -> tuple[int, bool, int]:
-        node = nodes[at]
+    def place(index: int) -> tuple[int, bool, int]:
+        node = nodes[index]
         return node.start_us, node.took_us > 0, -node.took_us
 
     return sorted(range(len(nodes)), key=place)
@@ -140,10 +140,10 @@ class NodeSums:
             known.ns.append(0)
             known.bytes.append(0)
         around: dict[int, list[tuple[int, int]]] = defaultdict(list)  # by thread, the innermost last
-        for at in in_order(run.nodes):
-            kernel, _, took_us, thread, size = run.nodes[at]
+        for index in sort_nodes(run.nodes):
+            kernel, _, took_us, thread, size = run.nodes[index]
             open_nodes = around[thread]
-            while open_nodes and open_nodes[-1][0] < at:  # it had ended
+            while open_nodes and open_nodes[-1][0] < index:  # it had ended
                 open_nodes.pop()
             inside = open_nodes[-1][1] if open_nodes else None
             number = self._numbers.setdefault((inside, kernel), len(self._sums))
@@ -154,7 +154,7 @@ class NodeSums:
             self._sums[number].bytes[-1] += size
             if inside is not None:
                 self._sums[inside].ns[-1] -= took_us * 1000
-            open_nodes.append((at, number))
+            open_nodes.append((index, number))
 
     def timed(self) -> list[Timed]:
         """A node before those in its branches or body, in the order in which they first ran."""

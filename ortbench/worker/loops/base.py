@@ -13,7 +13,7 @@ import numpy as np
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs, ort_text
 from ortbench.core.units import duration
 from ortbench.model.modes import LATENCY, WHOLE_LOOP
-from ortbench.worker.loops.data import LoopData, by_step, lockstep
+from ortbench.worker.loops.data import LoopData, lockstep, merge_steps
 from ortbench.worker.loops.generation import last_position
 from ortbench.worker.modes.base import Mode, Proof, Step, call_and_wait
 from ortbench.worker.proofs.outputs import PLAIN, difference
@@ -123,7 +123,7 @@ class LoopMode(PartsMode):
 
     # Tokens
 
-    def _with_choice(self, calls: Sequence[Copy]) -> list[Copy]:
+    def _add_choices(self, calls: Sequence[Copy]) -> list[Copy]:
         """The steps, each of which ends with the choice of its token where the loop generates."""
         if self._loop.generated is None:
             return list(calls)
@@ -183,12 +183,12 @@ class LoopMode(PartsMode):
 
     def outputs(self) -> list[Value]:
         if self._chosen is not None:
-            return [value for _, value, _ in self._generated()]
+            return [value for _, value, _ in self._compare_generated()]
         steps = range(self._loop.count)
         found = [array for number in steps for array in self.step_outputs(number) if array is not None]
         return [*found, *self.state(self._loop.count - 1)]
 
-    def _generated(self) -> list[tuple[str, Value, Value]]:
+    def _compare_generated(self) -> list[tuple[str, Value, Value]]:
         """What is compared of a loop that generates when it is over, and what it must be: tokens, and what the last step left."""
         loop, model, chosen = self._loop, self._model, self._chosen
         assert loop.generated is not None
@@ -206,7 +206,7 @@ class LoopMode(PartsMode):
 
     def expected(self) -> list[tuple[str, Value]]:
         if self._chosen is not None:
-            return [(f"{name} after the last step", wanted) for name, _, wanted in self._generated()]
+            return [(f"{name} after the last step", wanted) for name, _, wanted in self._compare_generated()]
         loop, specs = self._loop, self._model.outputs
         found: list[tuple[str, Value]] = []
         for number, wanted in enumerate(loop.outputs):
@@ -262,7 +262,7 @@ class LoopMode(PartsMode):
         """Keep what is copied, by step, in and out: because of the state, and besides; in before the first step, out behind the last."""
         step_in, step_out = ([a + b for a, b in zip(*side, strict=True)] for side in zip(state, others, strict=True))
         self.bytes_in, self.bytes_out = first + sum(step_in), sum(step_out) + last
-        found = [by_step(it) for it in (*state, step_in, step_out)]
+        found = [merge_steps(it) for it in (*state, step_in, step_out)]
         self._by_step = {"state_h2d": found[0], "state_d2h": found[1], "step_h2d": found[2], "step_d2h": found[3]}
 
     def details(self) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class BoundLoop(LoopMode):
         self.unshaped = UnshapedOutputs(self._single, model.output_names, self._copy_out, self.reads_in_place)
         self._ins = [list(self._input_slots(number)) for number in range(loop.count)]
         self._outs = [list(self._output_slots(number)) for number in range(loop.count)]
-        self._states = [self._state_of(number, pair) for number, pair in enumerate(loop.pairs)]
+        self._states = [self._make_state(number, pair) for number, pair in enumerate(loop.pairs)]
         self._binding = model.session.io_binding()
         self._bindings: dict[tuple[object, ...], Any] = {}
         self.is_left_to_ort = True  # ONNX Runtime allocates a state that grows
@@ -113,7 +113,7 @@ class BoundLoop(LoopMode):
             calls = [self._growing_step(number) for number in range(loop.count)]
         else:
             calls = [self._fixed_step(number) for number in range(loop.count)]
-        self._calls = self._with_choice(calls)
+        self._calls = self._add_choices(calls)
         first = self._first_bytes() + copied_bytes(self._taken_slots())
         self._count_bytes(*self._count_step_bytes(), first, copied_bytes(self._finals))
 
@@ -164,7 +164,7 @@ class BoundLoop(LoopMode):
         value = host_value(spec, array) if place.is_host_only else self._value(spec, array.shape, memory)
         return Slot(spec, array, value, memory, place.is_host_only)
 
-    def _state_of(self, number: int, pair: Pair) -> State:
+    def _make_state(self, number: int, pair: Pair) -> State:
         model, shape = self._model, self._loop.shapes[0][number]
         out, into = model.outputs[pair.out], model.inputs[pair.into]
         memory = self._single.memory_for(into, model.places.inputs[pair.into])
@@ -226,7 +226,7 @@ class BoundLoop(LoopMode):
 
     # A step
 
-    def _is_moved(self, name: str) -> bool:
+    def _is_copied(self, name: str) -> bool:
         return name not in self._steps.resident and name not in self._links.taken
 
     def _is_read(self, name: str, number: int) -> bool:
@@ -236,7 +236,7 @@ class BoundLoop(LoopMode):
 
     def _copies(self, number: int, synchronize: Copy) -> tuple[Copy, Copy]:
         """The copies before a run, and what comes behind it: its sync, and the copies back."""
-        moved = [slot for slot in self._ins[number] if self._is_moved(slot.spec.name)]
+        moved = [slot for slot in self._ins[number] if self._is_copied(slot.spec.name)]
         read = [slot for slot in self._outs[number] if self._is_read(slot.spec.name, number)]
         if number == self._loop.count - 1:
             read += self._finals
@@ -272,7 +272,7 @@ class BoundLoop(LoopMode):
             binding = self._bindings[key] = make_binding(self._model.session, self._ins[number])
             for state in self._states:
                 binding.bind_ortvalue_input(state.name_in, self._state_value(state, number))
-            for bind_output in self._outputs_of(binding, number):
+            for bind_output in self._bind_calls(binding, number):
                 bind_output()
         binding = self._bindings[key]
         before, behind = self._copies(number, binding.synchronize_outputs)
@@ -287,7 +287,7 @@ class BoundLoop(LoopMode):
     def _next_value(self, state: State, number: int) -> Any:
         return state.buffers[(number + 1) % 2]
 
-    def _outputs_of(self, binding: Any, number: int) -> list[Copy]:
+    def _bind_calls(self, binding: Any, number: int) -> list[Copy]:
         """What binds all outputs of a step, in the model's order."""
         slots = {slot.spec.name: slot for slot in self._outs[number]}
         states = {state.name_out: (place, state) for place, state in enumerate(self._states)}
@@ -315,7 +315,7 @@ class BoundLoop(LoopMode):
         fixed = [
             (state.name_in, self._state_value(state, number)._get_c_value()) for state in self._states if state.buffers
         ]
-        bind_outputs = self._outputs_of(binding, number)
+        bind_outputs = self._bind_calls(binding, number)
         before, behind = self._copies(number, binding.synchronize_outputs)
         run, options, states = self._model.session.run_with_iobinding, self._options, self._grown
         bind = native.bind_ortvalue_input
@@ -433,7 +433,7 @@ class BoundLoop(LoopMode):
         return self._single.bound_tensors()
 
     def _count_step_bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
-        there = [copied_bytes([slot for slot in step if self._is_moved(slot.spec.name)]) for step in self._ins]
+        there = [copied_bytes([slot for slot in step if self._is_copied(slot.spec.name)]) for step in self._ins]
         back = [
             copied_bytes([slot for slot in step if self._is_read(slot.spec.name, number)])
             for number, step in enumerate(self._outs)

@@ -305,6 +305,6 @@ def lockstep(model: Model, data: LoopData) -> Iterator[list[Array]]:
         yield found
 
 
-def by_step(values: Sequence[int]) -> Any:
+def merge_steps(values: Sequence[int]) -> Any:
     """Of something that each step has a number of: that number where it is the same in all, else all."""
     return values[0] if len(set(values)) == 1 else list(values)

@@ -52,7 +52,7 @@ class CpuLoop(LoopMode):
             for step in loop.feeds
         ]
         steps = [partial(self._step, number, feed, names) for number, feed in enumerate(self._feeds)]
-        self._calls = self._with_choice(steps)
+        self._calls = self._add_choices(steps)
         self._count()
 
     def _make_feed(self, place: int, array: Array) -> Any:

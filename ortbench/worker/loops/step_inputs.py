@@ -243,7 +243,7 @@ class PromptedInputs(StepInputs):
         part = length if isinstance(length, int) else part
         for at in range(0, generated.context if model.known_outputs is None else 0, part):
             arrays = {
-                **self._of_run(at, self._context[:, at : at + part], 0, self.first),
+                **self._run_arrays(at, self._context[:, at : at + part], 0, self.first),
                 **name_states(model, pairs, self.first),
             }
             which = f"filling the cache with --context {generated.context}: "
@@ -279,9 +279,9 @@ class PromptedInputs(StepInputs):
 
     def make_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
         ids = self._generated.prompt_ids if number == 0 else self._generated.next_ids
-        return self._of_run(self._generated.depth(number), ids, number, state)
+        return self._run_arrays(self._generated.depth(number), ids, number, state)
 
-    def _of_run(self, past: int, ids: Array, number: int, state: Sequence[Array]) -> dict[str, Array]:
+    def _run_arrays(self, past: int, ids: Array, number: int, state: Sequence[Array]) -> dict[str, Array]:
         self._own = generation.arrays_of(self._generated, self._model, past, ids)
         return {**super().make_step(number, state), **self._own}
 

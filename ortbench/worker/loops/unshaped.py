@@ -76,8 +76,8 @@ class UnshapedOutputs:
             found = self._native.get_outputs()  # to iterate over it takes some µs a value
             for number, shape in shapes:
                 if found[number].shape() != shape:  # CopyTensors does not check sizes
-                    said = f"has shape {found[number].shape()} instead of {shape}"
-                    raise WrongOutputs(f"output {self._outputs[number]} {said} as in the plain loop")
+                    shape_text = f"has shape {found[number].shape()} instead of {shape}"
+                    raise WrongOutputs(f"output {self._outputs[number]} {shape_text} as in the plain loop")
             for numbers, hosts, _ in calls:
                 ort_native.copy_tensors([found[number] for number in numbers], hosts, None)
             for number, array, view in read:

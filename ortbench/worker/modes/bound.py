@@ -64,8 +64,8 @@ class InputCheck(NamedTuple):
     how: str
 
 
-def arrays_equal(one: Array, other: Array) -> bool:
-    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+def arrays_equal(first: Array, second: Array) -> bool:
+    return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
 
 
 def try_run(model: Model, arrays: dict[str, Array]) -> list[Array] | None:
@@ -335,15 +335,15 @@ class BoundMode(SingleMode):
         captured graph may read what was there when it was captured.
         """
         model, data = self._model, self._data
-        other = {name: roll(array) for name, array in data.arrays.items()}
-        reference = try_run(model, other)
+        changed = {name: roll(array) for name, array in data.arrays.items()}
+        reference = try_run(model, changed)
         if reference is None:
             return InputCheck(False, None, "the model takes no other inputs to try it with")
         if not have_same_form(reference, data.reference) or all(map(arrays_equal, reference, data.reference)):
             how = "other inputs give no other outputs of the same shape, so nothing would show"
             return InputCheck(False, None, how)
         try:
-            write(other)
+            write(changed)
             got = [np.array(array) for array in self.run_as_bound()]
         finally:
             write(data.arrays)

@@ -136,9 +136,9 @@ def distance(got: Value, reference: Value, rtol: float | None = None, atol: floa
     if not off.size or not size.max():
         return None
     limits = TOLERANCES.get(got.dtype.name, FLOAT8)
-    over = np.maximum(off - (limits[1] if atol is None else atol), 0)
+    excess = np.maximum(off - (limits[1] if atol is None else atol), 0)
     with np.errstate(divide="ignore"):
-        needed = np.divide(over, size, out=np.zeros_like(over), where=over > 0)
+        needed = np.divide(excess, size, out=np.zeros_like(excess), where=excess > 0)
     beside = off - size * (limits[0] if rtol is None else rtol)
     return Distance(float(off.max() / size.max()), float(needed.max()), float(max(0.0, beside.max())))
 

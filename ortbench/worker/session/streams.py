@@ -134,8 +134,8 @@ class Stream:
     def __init__(self, provider: Provider, memory: EpDeviceMemory, host: EpDeviceMemory | None) -> None:
         self._stream = provider.ep_device.create_sync_stream()
         self._host = host
-        self._one = memory.allocate(_WORD, (1,))
-        memory.upload([_WORD], [np.ones(1, np.float32)], [self._one])()
+        self._one_value = memory.allocate(_WORD, (1,))
+        memory.upload([_WORD], [np.ones(1, np.float32)], [self._one_value])()
 
     def copy(self, sources: Sequence[Any], targets: Sequence[Any]) -> None:
         """Copy native OrtValues, at least one pair. They must live until the copies have arrived."""
@@ -144,7 +144,7 @@ class Stream:
     def arrival(self) -> Arrival:
         host = self._host
         word = host_value(_WORD, np.ones(1, np.float32)) if host is None else host.allocate(_WORD, (1,))
-        return Arrival(self, self._one, word)
+        return Arrival(self, self._one_value, word)
 
 
 class Arrival:
@@ -157,7 +157,7 @@ class Arrival:
     def __init__(self, stream: Stream, one: Any, word: Any) -> None:
         self._stream = stream
         self._values = one, word  # the natives do not keep them alive
-        self._one, self._target = [one._get_c_value()], [word._get_c_value()]
+        self._one_value, self._target = [one._get_c_value()], [word._get_c_value()]
         self._seen = host_view(_WORD, word)
         self._seen[0] = 1  # nothing to wait for yet
 
@@ -170,7 +170,7 @@ class Arrival:
     def follow(self) -> None:
         """Have the word follow what is on the stream now."""
         self._seen[0] = 0
-        self._stream.copy(self._one, self._target)
+        self._stream.copy(self._one_value, self._target)
 
     def wait(self) -> None:
         seen = self._seen
