@@ -6,14 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-from onnxruntime.capi import _pybind_state as ort_native
-
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.slots import Slot, is_copied_by_ort, make_reader, output_device
+from ortbench.worker.modes.slots import OutputReader, Slot, output_device
 from ortbench.worker.session.memory import Copy
-from ortbench.worker.session.tensors import host_value
 
 
 class UnshapedOutputs:
@@ -51,36 +47,22 @@ class UnshapedOutputs:
         native.bind_output(name, device)
 
     def copy(self, slots: Sequence[Slot]) -> Copy:
-        """The copy of slots to their arrays behind a run, those of known size too: no more than a program does, as it is timed."""
+        """The copy of slots to their arrays behind a run, those of known size too."""
         unshaped = {self._outputs.index(slot.spec.name): slot for slot in slots if slot.value is None}
-        down = self._copy_out(slots)
+        copy_others = self._copy_out(slots)
         if not unshaped:
-            return down
-        shapes = [(number, list(slot.array.shape)) for number, slot in unshaped.items()]
-        copied = {} if self._reads_in_place else {it: slot for it, slot in unshaped.items() if is_copied_by_ort(slot)}
-        # One call of CopyTensors is for one memory; the natives do not keep the values over the arrays alive.
-        groups: dict[int, list[tuple[int, Any]]] = {}
-        for number, slot in copied.items():
-            groups.setdefault(id(slot.memory), []).append((number, host_value(slot.spec, slot.array)))
-        calls = [
-            ([it for it, _ in group], [value._get_c_value() for _, value in group], group) for group in groups.values()
-        ]
-        read = [
-            (number, slot.array, make_reader(slot, self._reads_in_place))
-            for number, slot in unshaped.items()
-            if number not in copied
-        ]
+            return copy_others
+        reader = _StepReader(unshaped, self._reads_in_place)
 
         def copy() -> None:
-            down()
-            found = self._native.get_outputs()  # to iterate over it takes some µs a value
-            for number, shape in shapes:
-                if found[number].shape() != shape:  # CopyTensors does not check sizes
-                    shape_text = f"has shape {found[number].shape()} instead of {shape}"
-                    raise WrongOutputs(f"output {self._outputs[number]} {shape_text} as in the plain loop")
-            for numbers, hosts, _ in calls:
-                ort_native.copy_tensors([found[number] for number in numbers], hosts, None)
-            for number, array, view in read:
-                np.copyto(array, view(found[number]))
+            copy_others()
+            reader.copy(self._native)
 
         return copy
+
+
+class _StepReader(OutputReader):
+    def _make_room(self, number: int, shape: list[int]) -> None:
+        slot = self._slots[number]
+        message = f"output {slot.spec.name} has shape {shape} instead of {list(slot.array.shape)} as in the plain loop"
+        raise WrongOutputs(message)

@@ -12,7 +12,7 @@ What was tried of those with ONNX Runtime 1.31.1:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from operator import methodcaller
 from typing import Any, NamedTuple
@@ -135,12 +135,66 @@ def refuse_strings(specs: Iterable[TensorSpec]) -> None:
 NO_ALLOCATOR = "Failed to find allocator for device"
 
 
-def is_copied_by_ort(slot: Slot) -> bool:
-    """Whether CopyTensors copies the value; other values copy themselves."""
-    return not slot.is_in_place and slot.memory.kind == "ep-device"
+class OutputReader:
+    """Copies outputs, by their places in a binding, from where a run left them to the arrays of their slots."""
+
+    def __init__(self, slots: Mapping[int, Slot], in_place: bool = False) -> None:
+        self._slots = slots
+        # Of each output what it is copied to: the array, its shape, and where CopyTensors copies, a value over the array and its native,
+        # which does not keep the array alive.
+        self.copied: dict[int, Array] = {}
+        self._shapes: dict[int, list[int]] = {}
+        self._owners: dict[int, Any] = {}
+        self._hosts: dict[int, Any] = {}
+        others = {
+            it: slot for it, slot in slots.items() if in_place or slot.is_in_place or slot.memory.kind != "ep-device"
+        }
+        self._read = [(number, _make_view(slot, in_place)) for number, slot in others.items()]
+        # One call of CopyTensors is for one memory.
+        groups: dict[int, list[int]] = {}
+        for number in filter(lambda number: number not in others, slots):
+            groups.setdefault(id(slots[number].memory), []).append(number)
+        self._groups = list(groups.values())
+        self._by_ort = {number for numbers in self._groups for number in numbers}
+        self.reset()
+
+    def copy(self, binding: Any) -> None:
+        """Copy what the last run of a native binding left: no more than a program does, as it is timed."""
+        outputs = binding.get_outputs()  # to iterate over it takes some µs a value
+        for numbers in self._groups:
+            values = [outputs[number] for number in numbers]
+            for number, value in zip(numbers, values, strict=True):  # CopyTensors does not check sizes
+                if (shape := value.shape()) != self._shapes[number]:
+                    self._make_room(number, shape)
+            ort_native.copy_tensors(values, [self._hosts[number] for number in numbers], None)
+        for number, read in self._read:
+            value = outputs[number]
+            if (shape := value.shape()) != self._shapes[number]:
+                self._make_room(number, shape)
+            np.copyto(self.copied[number], read(value))
+
+    def reset(self) -> None:
+        """Have all outputs copied to the arrays of their slots again."""
+        for number, slot in self._slots.items():
+            self._copy_to(number, slot.array, slot.pinned)
+
+    def _make_room(self, number: int, shape: list[int]) -> None:
+        """Have an output that has another shape than before copied to an array of that shape."""
+        slot = self._slots[number]
+        if tuple(shape) == slot.array.shape:
+            self._copy_to(number, slot.array, slot.pinned)
+        else:
+            self._copy_to(number, np.empty(shape, slot.spec.dtype))
+
+    def _copy_to(self, number: int, array: Array, pinned: Any = None) -> None:
+        """Have an output copied to an array, which may look into a value in pinned memory."""
+        self.copied[number], self._shapes[number] = array, list(array.shape)
+        if number in self._by_ort:
+            self._owners[number] = host_value(self._slots[number].spec, array) if pinned is None else pinned
+            self._hosts[number] = self._owners[number]._get_c_value()
 
 
-def make_reader(slot: Slot, in_place: bool = False) -> Callable[[Any], Array]:
+def _make_view(slot: Slot, in_place: bool) -> Callable[[Any], Array]:
     """What gives the array of a native value that copies itself, or that the host reads where it is."""
     if in_place or slot.is_in_place or (slot.memory.kind == "host" and not slot.spec.is_native):
         return partial(host_view, slot.spec)
@@ -165,20 +219,7 @@ class DynamicOutputs:
         self._binding, self._run, self._targets, self._passed, self._why = binding, run, targets, passed, why
         self._bound = [(target.spec.name, output_device(target)) for target in targets if target.value is None]
         self._native = binding._iobinding
-        self._arrays = [target.array for target in targets]
-        # Of each output what it was copied to last: its shape, and where CopyTensors copies, a value over the array and its native,
-        # which does not keep the array alive.
-        self._shapes: list[list[int]] = [[] for _ in targets]
-        self._owners: list[Any] = [None] * len(targets)
-        self._hosts: list[Any] = [None] * len(targets)
-        moved = [number for number, target in enumerate(targets) if not target.is_in_place]
-        for number in moved:
-            self._copy_to(number, targets[number].array, targets[number].pinned)
-        # One call of CopyTensors is for one memory.
-        copied = [number for number in moved if is_copied_by_ort(targets[number])]
-        places = dict.fromkeys(id(targets[number].memory) for number in copied)
-        self._groups = [[it for it in copied if id(targets[it].memory) == place] for place in places]
-        self._read = [(it, make_reader(targets[it])) for it in moved if it not in copied]
+        self._reader = OutputReader({it: target for it, target in enumerate(targets) if not target.is_in_place})
         unshaped = group_by_memory([target for target in targets if target.value is None])
         self._label = " and ".join(memory.label for memory, _ in unshaped)
         self._ran = False
@@ -200,44 +241,17 @@ class DynamicOutputs:
         self._ran = True
 
     def download(self) -> None:
-        """Copy the outputs of the last run to the host: no more than a program does, as it is timed."""
-        outputs = self._native.get_outputs()  # to iterate over it takes some µs a value
-        for numbers in self._groups:
-            values = [outputs[number] for number in numbers]
-            for number, value in zip(numbers, values, strict=True):  # CopyTensors does not check sizes
-                if (shape := value.shape()) != self._shapes[number]:
-                    self._make_room(number, shape)
-            ort_native.copy_tensors(values, [self._hosts[number] for number in numbers], None)
-        for number, read in self._read:
-            value = outputs[number]
-            if (shape := value.shape()) != self._shapes[number]:
-                self._make_room(number, shape)
-            np.copyto(self._arrays[number], read(value))
-
-    def _make_room(self, number: int, shape: list[int]) -> None:
-        """Have an output that has another shape than before copied to an array of that shape."""
-        target = self._targets[number]
-        if tuple(shape) == target.array.shape:
-            self._copy_to(number, target.array, target.pinned)
-        else:
-            self._copy_to(number, np.empty(shape, target.spec.dtype))
-
-    def _copy_to(self, number: int, array: Array, pinned: Any = None) -> None:
-        """Have an output copied to an array, which may look into a value in pinned memory."""
-        target = self._targets[number]
-        self._arrays[number], self._shapes[number] = array, list(array.shape)
-        if target.memory.kind == "ep-device":
-            self._owners[number] = host_value(target.spec, array) if pinned is None else pinned
-            self._hosts[number] = self._owners[number]._get_c_value()
+        """Copy the outputs of the last run to the host."""
+        self._reader.copy(self._native)
 
     def arrays(self) -> list[Array]:
         """The outputs as they were copied last, and what the session left in host memory."""
-        if any(target.is_in_place for target in self._targets):
-            values = self._binding.get_outputs()
-            for number, (target, value) in enumerate(zip(self._targets, values, strict=True)):
-                if target.is_in_place:
-                    self._arrays[number] = host_view(target.spec, value).copy()
-        return list(self._arrays)
+        copied = self._reader.copied
+        values = self._binding.get_outputs() if len(copied) < len(self._targets) else ()
+        return [
+            copied[number] if number in copied else host_view(target.spec, values[number]).copy()
+            for number, target in enumerate(self._targets)
+        ]
 
     def views(self, bound: Sequence[Array]) -> list[Array]:
         """The outputs where they are, which the host must reach: `bound` are views of those that have a shape."""
@@ -257,8 +271,6 @@ class DynamicOutputs:
                     np.copyto(host_view(target.spec, value), array)
                 else:
                     target.memory.upload([target.spec], [array], [value])()
-        for number, (target, array) in enumerate(zip(self._targets, poisons, strict=True)):
-            if not target.is_in_place:
-                self._copy_to(number, target.array, target.pinned)
-            self._arrays[number] = target.array
+        self._reader.reset()
+        for target, array in zip(self._targets, poisons, strict=True):
             target.array[...] = array
