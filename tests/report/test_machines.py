@@ -12,7 +12,7 @@ from ortbench.features.suite.report import across_cards
 def test_a_case_is_compared_across_cards_by_its_rate_or_else_by_its_fastest_mode() -> None:
     def on(card: str, **figures: Any) -> Record:
         node: Any = {"name": f"host-{card}", "card": card, "resources": {}}
-        whole = Record(card, "m.onnx", "cpu-tensors", "", "f", "passed", node=node, alike="same", fastest="cpu-tensors")
+        whole = Record(card, "m.onnx", "cpu-tensors", "", "f", "passed", node=node, fastest="cpu-tensors")
         return replace(whole, **figures)
 
     # A load has both: its fastest inference says nothing of what it serves.

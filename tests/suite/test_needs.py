@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.features.suite.job.case_runs import begin_record, find_record
 from ortbench.features.suite.job.cases import read
-from ortbench.features.suite.job.fingerprint import alike, fingerprint
+from ortbench.features.suite.job.fingerprint import fingerprint
+from ortbench.features.suite.job.folder import write_record
 from ortbench.features.suite.job.jobs import Job, jobs_of
+from ortbench.model.schema import Node
 from ortbench.toml.layers import Demand
+
+NODE: Node = {"name": "a", "address": "10.0.0.1", "card": None, "driver": None, "resources": {}}
 
 
 def jobs(folder: Path, text: str, elsewhere: bool = False) -> dict[str, Job]:
@@ -104,10 +110,13 @@ def test_what_a_case_depends_on_of_machines(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, text).values()
     (elsewhere,) = jobs(tmp_path, text.replace("H100", "A100").replace("'x'", "'y'")).values()
     (plain,) = jobs(tmp_path, text.replace(", resources = {H100 = 1}", "")).values()
-    # The card counts where there is a cluster to give it.
-    assert len({fingerprint(it, on_cluster=True) for it in (job, elsewhere, plain)}) == 3
-    assert fingerprint(job) == fingerprint(plain) == fingerprint(plain, on_cluster=True)
-    # And never where cases are compared across cards.
-    assert alike(job) == alike(elsewhere) == alike(plain)
+    assert fingerprint(job) == fingerprint(elsewhere) == fingerprint(plain)  # cases are compared across GPUs
     (slow,) = jobs(tmp_path, text + "intra-op-threads = 1\n").values()
-    assert alike(slow) != alike(job)
+    assert fingerprint(slow) != fingerprint(job)
+    # Where there is a cluster to give it, a case that is done is one with the same GPU.
+    done = replace(begin_record(job), outcome="measured", node={**NODE, "resources": {"H100": 1}})
+    write_record(done, tmp_path / "done")
+    found = [
+        find_record(it, tmp_path / "done", False, on_cluster) for it in (job, elsewhere) for on_cluster in (True, False)
+    ]
+    assert [was_done for _, was_done in found] == [True, None, None, None]

@@ -43,13 +43,13 @@ def suite(
 
     runner = next(filter(None, (runner_for(given) for runner_for in hooks("case_runner"))), None)
     found = cases.read(file, os.environ)
-    chosen = job.chosen(found, jobs_of(found, command_line(), elsewhere=runner is not None), shard, only)
+    chosen = job.choose_jobs(found, jobs_of(found, command_line(), elsewhere=runner is not None), shard, only)
     if list_:
         for it in chosen:
             print(visible(it.case.id + (f" (skipped: {it.case.skip})" if it.case.skip else "")))
         return
     place = REPORTS / plain_name(found.name) if out is None else out
-    raise SystemExit(job.suite(found, chosen, place, fresh, build(OutputOptions, given), runner))
+    raise SystemExit(job.run_suite(found, chosen, place, fresh, build(OutputOptions, given), runner))
 
 
 def suite_merge(
@@ -63,4 +63,4 @@ def suite_merge(
     """The shards are folders of 'ortbench suite --shard'."""
     from ortbench.features.suite.job import commands as job
 
-    raise SystemExit(job.merge(folders, out, build(OutputOptions, given)))
+    raise SystemExit(job.merge_shards(folders, out, build(OutputOptions, given)))

@@ -226,9 +226,9 @@ def card_of(record: Record) -> str | None:
 
 def across_cards(records: Sequence[Record]) -> Table | None:
     """The same cases on different cards beside each other; None where there are none."""
-    known = [record for record in records if record.alike is not None and card_of(record) is not None]
+    known = [record for record in records if card_of(record) is not None]
     return _across(
-        known, lambda record: record.alike, card_of, Column("vs slowest GPU"), "The same cases on different GPUs"
+        known, lambda record: record.fingerprint, card_of, Column("vs slowest GPU"), "The same cases on different GPUs"
     )
 
 

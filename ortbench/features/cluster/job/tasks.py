@@ -24,7 +24,7 @@ from ortbench.core.version import __version__
 from ortbench.features.cluster.job.order import CPU, GPU, Amounts, amounts_for, files_of, has
 from ortbench.features.suite.job import case_runs
 from ortbench.features.suite.job.fingerprint import with_files, with_plans
-from ortbench.features.suite.job.folder import CASE_FILE, emptied, keep
+from ortbench.features.suite.job.folder import CASE_FILE, empty_folder, write_record
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import Record, record_from
 from ortbench.jobs.measuring import observer_for
@@ -40,9 +40,9 @@ _OF_TASKS = ("OMP_NUM_THREADS", "RAY_")  # what Ray sets for its tasks: threads 
 def run_cases(
     jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: case_runs.Tell, address: str
 ) -> tuple[list[Record], bool]:
-    """Carry jobs out as `ortbench.features.suite.job.case_runs.run` does here; `BadInput` where there is no such cluster."""
+    """Carry jobs out as `ortbench.features.suite.job.case_runs.run_cases` does here; `BadInput` where there is no such cluster."""
     records: dict[str, Record] = {}
-    begun = [(job, *case_runs.settled(job, out / job.case.id, fresh, on_cluster=True)) for job in jobs]
+    begun = [(job, *case_runs.find_record(job, out / job.case.id, fresh, on_cluster=True)) for job in jobs]
     orders = [(_with_absolute_paths(job), record) for job, record, was_done in begun if was_done is None]
     is_interrupted = False
     with ExitStack() as stack:
@@ -67,7 +67,7 @@ def run_cases(
 def _save_case(record: Record, folder: Path, outcome: Mapping[str, bytes] | str) -> Record:
     """What a case came to, by the files that came back or the reason why none did; its folder has them and the record."""
     try:
-        emptied(folder)
+        empty_folder(folder)
         if isinstance(outcome, str):
             raise BenchmarkFailed(outcome)
         for name in sorted(outcome.keys() - {CASE_FILE}):
@@ -77,8 +77,8 @@ def _save_case(record: Record, folder: Path, outcome: Mapping[str, bytes] | str)
                 printed.count_warnings(outcome[name].splitlines())
         record = record_from(outcome[CASE_FILE], CASE_FILE)
     except (OSError, OrtbenchError) as error:
-        record = case_runs.broken(record, error)
-    keep(record, folder)
+        record = case_runs.broken_record(record, error)
+    write_record(record, folder)
     return record
 
 
@@ -189,7 +189,7 @@ def run_case(
                 ray.get(content).tofile(file)
         folder = Path(here, job.case.id)
         job = with_files(job, lambda path: copies.get(path, path))
-        case_runs.carry_out(job, replace(record, node=node), folder, quiet=True)
+        case_runs.run_case(job, replace(record, node=node), folder, quiet=True)
         saved = {it.relative_to(folder).as_posix(): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
     if lost := not_written():
         raise BenchmarkFailed(f"{node['name']} has no room for the result: {'; '.join(lost)}")

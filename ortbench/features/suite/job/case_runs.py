@@ -11,8 +11,8 @@ from typing import Any
 
 from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
-from ortbench.features.suite.job.fingerprint import alike, fingerprint
-from ortbench.features.suite.job.folder import done, emptied, keep, saved_result
+from ortbench.features.suite.job.fingerprint import fingerprint
+from ortbench.features.suite.job.folder import done_record, empty_folder, load_result, write_record
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, SKIPPED, Record, figures
 from ortbench.gates.limits import PASSED, UNCLEAR, Check
@@ -27,7 +27,7 @@ from ortbench.report.why import told_in_lines
 Tell = Callable[[Record, bool], None]  # the record of a case as it ends, and whether it was done before
 
 
-def run(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell) -> tuple[list[Record], bool]:
+def run_cases(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell) -> tuple[list[Record], bool]:
     """Carry jobs out in the suite's folder, except what is done already unless that is to be done afresh; whatever one comes to,
     the others go on. Gives the records in the order of the jobs, and whether Ctrl-C or its like ended it."""
     records: list[Record] = []
@@ -37,7 +37,7 @@ def run(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Tell) ->
     try:
         for job in jobs:
             signals.heed()  # it may have come between two waits for a worker
-            record, was_done = _carry_out(job, out / job.case.id, fresh, quiet)
+            record, was_done = _run_or_skip(job, out / job.case.id, fresh, quiet)
             if record is None:
                 return records, True
             records.append(record)
@@ -59,57 +59,56 @@ def _forecast_s(job: Job) -> float:
     return Forecast(plans[0].loop, len(plans), sum(len(plan.modes) for plan in plans)).left_s()
 
 
-def _carry_out(job: Job, folder: Path, fresh: bool, quiet: bool) -> tuple[Record | None, bool]:
+def _run_or_skip(job: Job, folder: Path, fresh: bool, quiet: bool) -> tuple[Record | None, bool]:
     """The record of a job, None if it was interrupted, and whether it was done before."""
-    record, was_done = settled(job, folder, fresh)
-    return (carry_out(job, record, folder, quiet), False) if was_done is None else (record, was_done)
+    record, was_done = find_record(job, folder, fresh)
+    return (run_case(job, record, folder, quiet), False) if was_done is None else (record, was_done)
 
 
-def settled(job: Job, folder: Path, fresh: bool, on_cluster: bool = False) -> tuple[Record, bool | None]:
+def find_record(job: Job, folder: Path, fresh: bool, on_cluster: bool = False) -> tuple[Record, bool | None]:
     """The record of a job, and whether it was done before; None where it has yet to be carried out."""
-    record = begun(job, on_cluster)
-    if not fresh and job.plans and (earlier := done(folder, record.fingerprint)) is not None:
+    record, resources = begin_record(job), job.demand.resources if on_cluster else {}
+    if not fresh and job.plans and (earlier := done_record(folder, record.fingerprint, resources)) is not None:
         return earlier, True
     if job.plans and record.outcome != BROKEN:
         return record, None
     if not job.plans:
-        emptied(folder)
-    keep(record, folder)
+        empty_folder(folder)
+    write_record(record, folder)
     return record, False
 
 
-def begun(job: Job, on_cluster: bool = False) -> Record:
+def begin_record(job: Job) -> Record:
     """The record of a job that has yet to be carried out, or cannot be."""
     case = job.case
     record = Record(case.id, case.model_name, case.ep, case.shape, "", SKIPPED, reason=case.skip)
     if not job.plans:
         return record
     try:
-        same = alike(job) if on_cluster else None
-        return replace(record, fingerprint=fingerprint(job, on_cluster), alike=same)
+        return replace(record, fingerprint=fingerprint(job))
     except Exception as error:
-        return broken(record, error)
+        return broken_record(record, error)
 
 
-def carry_out(job: Job, record: Record, folder: Path, quiet: bool) -> Record | None:
+def run_case(job: Job, record: Record, folder: Path, quiet: bool) -> Record | None:
     """Carry a job out in the folder of its case, which is emptied; what its record has become, which the folder has too, or None
     if it was interrupted."""
     began = time.monotonic()
     try:
-        emptied(folder)
+        empty_folder(folder)
         printed.keep_in(folder)
-        verdict = _measured(job, folder, quiet)
+        verdict = _measure(job, folder, quiet)
         if verdict is None:
             return None
-        record = replace(record, **_judged(verdict))
+        record = replace(record, **_conclusions(verdict))
     except Exception as error:  # whatever one case comes to must not cost the others
-        record = broken(record, error)
+        record = broken_record(record, error)
     record = replace(record, seconds=round(time.monotonic() - began, 3))
-    keep(record, folder)
+    write_record(record, folder)
     return record
 
 
-def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
+def _measure(job: Job, folder: Path, quiet: bool) -> Verdict | None:
     def place() -> Path:
         return folder
 
@@ -121,7 +120,7 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
         found = measure(job.plans, place, load=job.load, quiet=quiet)
     if found.interrupted:
         return None
-    stored = None if job.baseline is None else saved_result(job.baseline)
+    stored = None if job.baseline is None else load_result(job.baseline)
     verdict = gate_stored(found.result, stored, job.limits, job.force)
     if job.baseline is not None and stored is None:
         # Green would say that there was no regression.
@@ -130,7 +129,7 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
     return verdict
 
 
-def _judged(verdict: Verdict) -> dict[str, Any]:
+def _conclusions(verdict: Verdict) -> dict[str, Any]:
     outcome = MEASURED if verdict.word == PASSED and not verdict.checks else verdict.word
     found = {"outcome": outcome, "exit_code": verdict.code, "reason": None, "checks": [*verdict.checks]}
     failed = verdict.failed if len(verdict.results) > 1 else [failure for _, failure in verdict.failures]
@@ -143,7 +142,7 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
     return {**found, **figures(verdict.results[0])}
 
 
-def broken(record: Record, error: Exception) -> Record:
+def broken_record(record: Record, error: Exception) -> Record:
     if isinstance(error, NotComparable):
         return replace(record, outcome=INCOMPARABLE, exit_code=NOT_COMPARABLE, reason=str(error))
     text = str(error) if isinstance(error, OrtbenchError) else one_line(f"{type(error).__name__}: {error}")

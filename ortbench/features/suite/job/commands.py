@@ -13,7 +13,7 @@ from ortbench.core.parts import plain
 from ortbench.core.safe_text import complain, visible
 from ortbench.features.suite.job import case_runs
 from ortbench.features.suite.job.cases import Suite, parse_shard, shard
-from ortbench.features.suite.job.folder import claim, join, saved_result, write_summary
+from ortbench.features.suite.job.folder import claim_folder, join_shards, load_result, write_summary
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import CONCLUDED, MISSING, SKIPPED, Record, exit_code
 from ortbench.features.suite.report import build, verdicts_report
@@ -21,10 +21,10 @@ from ortbench.jobs.publishing import check_wanted, json_text, publish
 from ortbench.plan.output_options import OutputOptions
 from ortbench.report.publication import Failure, Part, Publication
 
-Runner = Callable[..., tuple[list[Record], bool]]  # as `case_runs.run` is called
+Runner = Callable[..., tuple[list[Record], bool]]  # as `case_runs.run_cases` is called
 
 
-def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[str]) -> list[Job]:
+def choose_jobs(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[str]) -> list[Job]:
     """The jobs of a shard, such as ``2/4``, or of all cases, as far as their ids match a pattern, where there are any;
     `BadInput` for no such shard, or a pattern that matches no case."""
     ids = [case.id for case in found.cases]
@@ -39,7 +39,7 @@ def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[s
     ]
 
 
-def suite(
+def run_suite(
     found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: OutputOptions, runner: Runner | None = None
 ) -> int:
     """Carry jobs of a suite out in its folder, write and show what they came to; the exit code. `BadInput` where the folder is
@@ -47,7 +47,7 @@ def suite(
     check_wanted(wanted)
     if any(job.baseline is not None and job.baseline.parent.resolve() == place.resolve() for job in jobs):
         raise BadInput(f"--out {place}: is the baseline too, which would be overwritten; name another folder")
-    claim(place, found.name, found.file.sha256, [case.id for case in found.cases])
+    claim_folder(place, found.name, found.file.sha256, [case.id for case in found.cases])
     count = 0
 
     def tell(record: Record, was_done: bool) -> None:
@@ -57,7 +57,7 @@ def suite(
             print(visible(f"[{count}/{len(jobs)}] {record.line(was_done)}"), file=sys.stderr)
 
     signals.defer_signals()  # the summary is written whatever comes
-    records, interrupted = (runner or case_runs.run)(jobs, place, fresh, wanted.quiet, tell)
+    records, interrupted = (runner or case_runs.run_cases)(jobs, place, fresh, wanted.quiet, tell)
     if interrupted:
         print(
             f"ortbench: interrupted after {len(records)} of {len(jobs)} cases; the same command goes on",
@@ -66,11 +66,11 @@ def suite(
     return _conclude(found.name, records, place, wanted, interrupted)
 
 
-def merge(folders: Sequence[Path], out: Path, wanted: OutputOptions) -> int:
+def merge_shards(folders: Sequence[Path], out: Path, wanted: OutputOptions) -> int:
     """Put shards together in a folder, write and show what they came to; the exit code. `BadInput` where they do not belong
     together, or the folder is something else's or cannot be made."""
     check_wanted(wanted)
-    name, records, remarks = join(folders, out)
+    name, records, remarks = join_shards(folders, out)
     for remark in remarks:
         complain(remark)
     missing = [record.id for record in records if record.outcome == MISSING]
@@ -93,7 +93,7 @@ def _conclude(name: str, records: Sequence[Record], place: Path, wanted: OutputO
 
 
 def _part(record: Record, place: Path) -> Part:
-    result, failure = saved_result(place / record.id), None
+    result, failure = load_result(place / record.id), None
     if record.outcome not in CONCLUDED:
         failure = Failure("case", record.reason or "", record.outcome == SKIPPED, record.seconds)
     elif result is None:

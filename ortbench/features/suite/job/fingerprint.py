@@ -27,23 +27,15 @@ from ortbench.plan.target import Inputs, Target
 Put = Callable[[str], str]  # gives something in place of a path
 
 
-def fingerprint(job: Job, on_cluster: bool = False) -> str:
-    """SHA-256 over everything that a case's outcome depends on, as far as it is known before: its plans and limits, the content of
-    their files, variables that they record, versions of packages, and the resources that a cluster gives it. `OSError`: a file cannot
-    be read."""
-    return _digest(job, {**_installed(job), "resources": job.case.needs.resources if on_cluster else {}})
-
-
-def alike(job: Job) -> str:
-    """SHA-256 over the part of that which is no matter of the machine."""
-    return _digest(job, {})
-
-
-def _digest(job: Job, here: dict[str, Any]) -> str:
+def fingerprint(job: Job) -> str:
+    """SHA-256 over everything that a case's outcome depends on, as far as it is known before, wherever it is carried out: its plans and
+    limits, the content of their files, variables that they record, versions of packages. `OSError`: a file cannot be read."""
     essence = with_plans(with_files(job, _content), _essence)
     data = {it: asdict(essence)[it] for it in ("plans", "limits", "force", "why", "load", "shapes", "slo", "baseline")}
     variables = [recorded_variables(plan.record_env, os.environ)[0] for plan in job.plans]
-    text = json.dumps({"ortbench": __version__, **data, "variables": variables, **here}, sort_keys=True, default=str)
+    text = json.dumps(
+        {"ortbench": __version__, **data, "variables": variables, **_installed(job)}, sort_keys=True, default=str
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 

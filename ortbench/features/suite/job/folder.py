@@ -8,7 +8,7 @@ folder named by its id: what the run or the live gate leaves, and ``case.json``,
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
@@ -30,15 +30,15 @@ CASE_FILE, SUITE_FILE = "case.json", "suite.json"
 _RESULTS = ("result.json", "candidate/result.json")  # of a run, of a live gate with a baseline
 
 
-def claim(out: Path, name: str, file_sha256: str, ids: Sequence[str]) -> None:
+def claim_folder(out: Path, name: str, file_sha256: str, ids: Sequence[str]) -> None:
     """Make a suite's folder, or take up the one that is there; `BadInput` where it is something else's, in which no folders
     may be emptied, or cannot be written."""
     with writable(out):
-        _take_up(out, name)
+        _open_folder(out, name)
         write_atomically(out / SUITE_FILE, text(Suite(name=name, file_sha256=file_sha256, cases=[*ids])))
 
 
-def _take_up(out: Path, name: str) -> None:
+def _open_folder(out: Path, name: str) -> None:
     if out.parent == REPORTS:
         make_ignored(REPORTS)
     out.mkdir(parents=True, exist_ok=True)
@@ -80,12 +80,12 @@ def write_summary(out: Path, name: str, records: Sequence[Record]) -> None:
 # One case
 
 
-def done(folder: Path, fingerprint: str) -> Record | None:
-    """The record that a case's folder holds, if it is of the same thing and the benchmark did not fail."""
+def done_record(folder: Path, fingerprint: str, resources: Mapping[str, float]) -> Record | None:
+    """The record that a case's folder holds, if it is of the same thing with the same resources of a cluster and the benchmark did not fail."""
     found = record_in(folder)
     if found is None or found.exit_code == BENCHMARK_FAILED or found.fingerprint != fingerprint:
         return None
-    return found
+    return found if (found.node["resources"] if found.node else {}) == resources else None
 
 
 def record_in(folder: Path) -> Record | None:
@@ -94,13 +94,13 @@ def record_in(folder: Path) -> Record | None:
     return record_from(door.content_of(file), str(file)) if file.is_file() else None
 
 
-def emptied(folder: Path) -> Path:
+def empty_folder(folder: Path) -> Path:
     if folder.exists():
         shutil.rmtree(folder)
     return make_folder(folder)
 
 
-def keep(record: Record, folder: Path) -> None:
+def write_record(record: Record, folder: Path) -> None:
     """Write what a case came to, or note that it was not; with this file the folder is done."""
     file = folder / CASE_FILE
     if (why := why_lacking(folder)) is not None:  # without its other files it is not done
@@ -116,7 +116,7 @@ def results_in(folder: Path) -> list[Path]:
     return [folder / name for name in _RESULTS if (folder / name).exists()]
 
 
-def saved_result(folder: Path) -> Result | None:
+def load_result(folder: Path) -> Result | None:
     """The result in a case's folder, of the candidate where there are two; None without one."""
     found = results_in(folder)
     return load(found[0]) if found else None
@@ -125,7 +125,7 @@ def saved_result(folder: Path) -> Result | None:
 # Shards
 
 
-def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[str]]:
+def join_shards(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[str]]:
     """Put the shards of one suite, of which any may have a case, together in a folder: the suite's name, a record for each of its
     cases (`MISSING` where no shard has it), and remarks. Files that could not be written are noted.
 
@@ -141,7 +141,7 @@ def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[st
     places, remarks = _places(folders, suites[0]["cases"])
     name, ids = suites[0]["name"], suites[0]["cases"]
     with writable(out):
-        _take_up(out, name)
+        _open_folder(out, name)
     write_or_note(out / SUITE_FILE, text(suites[0]))
     records = []
     for case in ids:
@@ -149,14 +149,14 @@ def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[st
             records.append(Record(case, "", "", "", "", MISSING, BENCHMARK_FAILED, "no folder has it"))
             continue
         folder, record = places[case]
-        _copy(folder, record, out / case)
+        _copy_case(folder, record, out / case)
         records.append(record)
     return name, records, remarks
 
 
-def _copy(folder: Path, record: Record, place: Path) -> None:
+def _copy_case(folder: Path, record: Record, place: Path) -> None:
     try:
-        emptied(place)
+        empty_folder(place)
         for file in sorted(folder.rglob("*")):
             target = place / file.relative_to(folder)
             if file.is_dir():
@@ -165,7 +165,7 @@ def _copy(folder: Path, record: Record, place: Path) -> None:
                 write_or_note(target, file.read_bytes())
     except OSError as error:
         note(str(place), error)
-    keep(record, place)
+    write_record(record, place)
 
 
 def _places(folders: Sequence[Path], ids: Sequence[str]) -> tuple[dict[str, tuple[Path, Record]], list[str]]:

@@ -98,8 +98,6 @@ class Record:
     provider: str | None = None  # the EP's full name, or None where nothing was opened
     node: Node | None = None  # the machine that it was on, where the suite was spread over a cluster, or None
     doubtful: str | None = None  # why its figures are left out of ratios, in a sentence, or None
-    # of such a suite, the same for cases that differ in nothing but where they are carried out, or None
-    alike: str | None = None
 
     def line(self, was_done: bool) -> str:
         """The case in a line, as it is told when it ends or turns out to be done."""
