@@ -24,7 +24,7 @@ from ortbench.model.result import Result as StoredResult
 from ortbench.plan.compare_options import compared_of
 from ortbench.plan.load_plan import load_of, plan_under_load
 from ortbench.plan.options import RawOptions, build
-from ortbench.plan.plan import Plan, check, check_amount
+from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import loop_of, run_of
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
@@ -88,7 +88,6 @@ def measure_model(
     command: str, model: Model, options: Mapping[str, Any], tell: Tell | None, made: Callable[..., Plan]
 ) -> Result:
     with read_call(command, options, model=model) as call:
-        check_amount(call.given)
         return _measured(made(call.model, call.given, call.typed), call, tell)
 
 
@@ -107,7 +106,6 @@ def chain(file: Place, *, progress: Tell | None = None, **options: Any) -> Resul
     from ortbench.toml.chain_file import plan_of as plan_of_chain
 
     with read_call("chain", options, os.fspath(file)) as call:
-        check_amount(call.given)
         return _measured(plan_of_chain(Path(file), os.environ, call.given, call.typed), call, progress)
 
 
@@ -154,7 +152,6 @@ def sweep(model: Model, *, progress: Tell | None = None, **options: Any) -> Resu
     from ortbench.jobs.run import swept as measured
 
     with read_call("sweep", options, model=model) as call:
-        check_amount(call.given)
         shapes = shapes_of(call.model, call.given, call.typed)
         check_shapes(shapes)
         shapes = [replace(shape, plan=call.called(shape.plan)) for shape in shapes]

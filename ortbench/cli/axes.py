@@ -9,7 +9,6 @@ from ortbench.plan.configurations import plan_configurations
 from ortbench.plan.load_plan import load_of, plan_under_load
 from ortbench.plan.options import RawOptions, build
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import check_amount
 from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 
@@ -25,7 +24,6 @@ def load(given: RawOptions, model: ModelOrFolder) -> None:
 
 def sweep(given: RawOptions, model: Model) -> None:
     """Lists in --dim and --shape are the shapes; what switching between them costs is measured too."""
-    check_amount(given)
     from ortbench.jobs import run as job
 
     shapes = shapes_of(model, given, command_line())

@@ -14,7 +14,7 @@ from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json
 from ortbench.plan.configurations import plan_configurations
 from ortbench.plan.options import RawOptions, build
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import Plan, check, check_amount
+from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import loop_of, run_of
 
 ModelOrChain = Annotated[
@@ -41,7 +41,6 @@ def measure_plans(
     plans_of: Callable[[Plan], list[Plan]] = lambda plan: [plan],
 ) -> None:
     """Carry a command out; one that is named measures lists of settings side by side, another what its plan comes to."""
-    check_amount(given)
     from ortbench.jobs import run as job
     from ortbench.jobs.publishing import check_wanted
 

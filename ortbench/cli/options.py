@@ -68,7 +68,7 @@ def function_of(name: str) -> Callable[..., None]:
 
     def command(help_all: bool, **values: Any) -> None:
         typed = [(it, values.pop(parameter)) for parameter, it in options.items()]
-        given: RawOptions = collect_values((it, it.read(value)) for it, value in typed if not _is_nothing(it, value))
+        given: RawOptions = collect_values([(it, it.read(value)) for it, value in typed if not _is_nothing(it, value)])
         function(**{GIVEN: given}, **values)
 
     hints = get_type_hints(function, include_extras=True)

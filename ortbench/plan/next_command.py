@@ -18,7 +18,7 @@ from ortbench.model.settings import OF_SESSION
 from ortbench.plan.configurations import MAX_CONFIGURATIONS
 from ortbench.plan.list_syntax import split_lists
 from ortbench.plan.option_types import finite
-from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option
+from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option, exclusions
 from ortbench.plan.registry import options_for
 
 _PROGRAM = "ortbench"
@@ -28,7 +28,6 @@ _ELSEWHERE = (RUNS, INPUT, LOOP)  # the panels of what other commands carry out 
 _DATA = ("input", "data")  # files that say how inputs look, and exclude
 _SIZES = ("shape", "dim", "sequence-tensors", "range")
 _FROM_INPUTS = ("run", "loop", "tune")  # commands of the core that need no more than a model and its inputs
-_EXCLUDES = {"duration": {"iterations"}, "iterations": {"duration", "precision"}}
 
 
 @dataclass(frozen=True)
@@ -256,7 +255,8 @@ def _beside(given: Sequence[_Given], changed: Sequence[_Given], inputs: Sequence
     if {*_SIZES} & flags and any(it.flag in _DATA for it in given):
         return None
     new = {(it.flag, it.entry) for it in changed}
-    excluded = {other for flag in flags for other in _EXCLUDES.get(flag, ())}
+    excluding = exclusions(_options("run").values())
+    excluded = {other for flag in flags for other in excluding.get(flag, ())}
     kept = list[_Given]()
     shapes = {it["name"]: named_dims(it["name"], it["model_shape"]) for it in inputs}
     for it in given:

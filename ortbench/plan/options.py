@@ -55,6 +55,9 @@ class Rules(NamedTuple):
     is_in_baselines: bool = False  # the baseline of a live gate can have another one, by ``--baseline-set``
     is_of_shapes: bool = False  # says how inputs look, so that a sweep and a soak take several values, each for a shape
     is_of_one_ep: bool = False  # means something for the EP alone that it was given for
+    replaces: tuple[
+        str, ...
+    ] = ()  # options that cannot be given with it; one of a suite's defaults gives way to it, and it to them
 
 
 class Option(NamedTuple):
@@ -239,11 +242,26 @@ def baseline_option(one: Option) -> Option:
     )  # fmt: skip
 
 
-def collect_values(values: Iterable[tuple[Option, Any]]) -> dict[str, Any]:
+def collect_values(values: Sequence[tuple[Option, Any]]) -> dict[str, Any]:
+    """What was given, by option; `BadInput`: options that exclude each other."""
     given: dict[str, Any] = {}
     for it, value in values:
         given |= value if it.kind.of_options else {it.flag: value}
+    for it, _ in values:
+        if not given.keys().isdisjoint(it.rules.replaces):
+            others = " and ".join(f"--{other}" for other in it.rules.replaces)
+            raise BadInput(f"{it.name} fixes how much is measured: leave {others} out", it.name)
     return given
+
+
+def exclusions(options: Iterable[Option]) -> dict[str, set[str]]:
+    """By option, those that cannot be given with it."""
+    found: dict[str, set[str]] = {}
+    for it in options:
+        for other in it.rules.replaces:
+            found.setdefault(it.flag, set()).add(other)
+            found.setdefault(other, set()).add(it.flag)
+    return found
 
 
 T = TypeVar("T")

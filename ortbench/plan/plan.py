@@ -37,7 +37,6 @@ from ortbench.plan.options import (
     OFTEN,
     SINGLE,
     WRITTEN,
-    RawOptions,
     at_least,
     check_text,
     check_values,
@@ -146,7 +145,7 @@ class Loop:
     )  # fmt: skip
     iterations: int | None = _measured(
         "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop", "chain", "sweep"),
-        check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep"),
+        replaces=("duration", "precision"), check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep"),
         by_command={"sweep": {"help": "Measure N inferences of each instead of --duration."}, "loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}},
     )  # fmt: skip
     precision: float | None = _measured(
@@ -276,12 +275,6 @@ class Plan:
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
 # All that says what is measured, and how; what features declare besides is in `ortbench.plan.registry`.
 PLAN = (Target, WHICH_MODES, Steps, Inputs, Stream, Loop, Plan)
-
-
-def check_amount(given: RawOptions) -> None:
-    """Refuse two ways of saying how much is measured; `BadInput`: both were given."""
-    if "iterations" in given and ("duration" in given or "precision" in given):
-        raise BadInput("--iterations fixes how much is measured: leave --duration and --precision out", "--iterations")
 
 
 def check(plan: Plan) -> None:

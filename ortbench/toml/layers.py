@@ -21,7 +21,17 @@ from ortbench.gates.baseline import LIVE_BASELINE, STORED_BASELINE, TYPED_BASELI
 from ortbench.gates.limits import Limits
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import AMOUNTS, SWITCH, TEXT, WHOLE, text_of
-from ortbench.plan.options import BASELINE_SET, LIMIT, RUNS, Option, declared, not_negative, option, options_of
+from ortbench.plan.options import (
+    BASELINE_SET,
+    LIMIT,
+    RUNS,
+    Option,
+    declared,
+    exclusions,
+    not_negative,
+    option,
+    options_of,
+)
 from ortbench.plan.plan import PLAN, Plan
 from ortbench.plan.registry import limits_of_kinds, owners_in_features
 from ortbench.plan.sweep_plan import IN_SUITES
@@ -240,6 +250,7 @@ GATE = {it.flag: it for it in options_of(Limits, _LIMITS, STORED_BASELINE, TYPED
 # A key of the table ``baseline-set`` is a layer's ``baseline-set.KEY``.
 _LIVE = {it.flag: it for it in LIVE_BASELINE}
 ALL = {**GATE, **_LIVE, **OPTIONS, **NEEDS}
+_EXCLUDES = exclusions(ALL.values())
 KEYS = (*OPTIONS, *NEEDS, "gate")  # of every table with options
 
 
@@ -287,9 +298,10 @@ class Tables:
             layer.update(dict.fromkeys([*GATE, *_LIVE]))
         else:
             layer.update(self._values(self.table(gate, place, list(GATE)), place, GATE))
-        if layer.get("iterations") and (layer.get("duration") or layer.get("precision")):
-            message = "fixes how much is measured: leave duration and precision out"
-            raise self._file.mistake((*where, "iterations"), message)
+        for key, it in self._options.items():
+            if layer.get(key) and any(layer.get(other) for other in it.rules.replaces):
+                message = f"fixes how much is measured: leave {' and '.join(it.rules.replaces)} out"
+                raise self._file.mistake((*where, key), message)
         return layer
 
     def _values(self, table: Mapping[str, Any], where: Where, options: Mapping[str, Option]) -> dict[str, Value | None]:
@@ -341,12 +353,8 @@ def merged(layers: Sequence[Layer], options: Mapping[str, Option] = ALL) -> dict
     """What holds when all layers are laid over each other, the last one on top."""
     found: dict[str, Value] = {}
     for layer in layers:
-        # A number of iterations and a time to stop at exclude each other: the later one holds.
-        if layer.get("iterations"):
-            found.pop("duration", None)
-            found.pop("precision", None)
-        if layer.get("duration") or layer.get("precision"):
-            found.pop("iterations", None)
+        for other in {other for key, value in layer.items() if value for other in _EXCLUDES.get(key, ())}:
+            found.pop(other, None)  # of what excludes each other the later one holds
         for key, value in layer.items():
             option = options.get(key)
             if value is None:

@@ -18,7 +18,7 @@ SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"ep": "cuda", "intra_op_threads": None, "cuda_graph": False, "cpu_mem_arena": None}, {"ep": "cuda"}),
     ({"modes": "cpu-tensors"}, {"mode": ["cpu-tensors"]}),
     ({"modes": ("cpu-tensors", "device-tensors")}, {"mode": ["cpu-tensors", "device-tensors"]}),
-    ({"duration": 2, "iterations": np.int64(3)}, {"duration": "2", "iterations": 3}),
+    ({"duration": 2, "processes": np.int64(3)}, {"duration": "2", "processes": 3}),
     ({"precision": 0.02}, {"precision": "0.02"}),
     ({"precision": "2%"}, {"precision": "2%"}),
     ({"dim": {"batch": 8, "past": "batch+1"}}, {"dim": ["batch=8", "past=batch+1"]}),

@@ -130,7 +130,7 @@ class ChainData:
     def taken_by(self, stage: OpenStage) -> list[Joint]:
         return [joint for joint in self.joints if joint.target is stage]
 
-    def collect_values(self, stage: OpenStage) -> list[Joint]:
+    def joints_from(self, stage: OpenStage) -> list[Joint]:
         return [joint for joint in self.joints if joint.source is stage]
 
 
@@ -393,7 +393,7 @@ def bound_stage(stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode])
         source = made[id(joint.source)]
         assert isinstance(source, BoundLoop)
         taken[joint.taken.name] = source.link_value(joint.out, stays=joint.why_copied() is None)
-    given = data.collect_values(stage)
+    given = data.joints_from(stage)
     crossing = [joint for joint in given if joint.why_copied() is not None]
     read = {it.given.name for it in crossing if it.given.is_packed or not it.places()[0].on_host}
     links = Links(taken, {joint.given.name for joint in given}, read)

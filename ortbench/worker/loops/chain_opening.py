@@ -185,7 +185,7 @@ def _outputs(data: ChainData) -> list[schema.Tensor]:
     """What comes of the chain: the outputs that no link takes and that are not left where they are."""
     found: list[schema.Tensor] = []
     for stage in data.stages:
-        given = {joint.out for joint in data.collect_values(stage)}
+        given = {joint.out for joint in data.joints_from(stage)}
         found += [
             _named(stage, describe_output(spec, stage.last(place), stage.loop.single))
             for place, spec in enumerate(stage.model.outputs)
