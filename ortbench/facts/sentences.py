@@ -161,6 +161,7 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("fallback", "most-time"): Sentence("Most of an inference is on the CPU, not on {ep}: {share}, in {nodes} of {of:node}.", "see which: ortbench inspect", _DOUBT, "unclear", "cpu-fallback"),
     ("memcpy", "much"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _ANSWER, "", "cpu-fallback"),
     ("memcpy", "some"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _GAIN, "", "cpu-fallback"),
+    ("memcpy", "little"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", "nothing: it costs too little", _DETAIL, "", "cpu-fallback"),
     ("memcpy", "unknown"): Sentence("{nodes:Memcpy node} inside the graph: copies in each inference.", _NODES, _ANSWER, "", "cpu-fallback"),
     ("cpu-fallback", "much"): Sentence("A CPU fallback ({operators}; {position}) takes up to {share} of an inference: {memcpy} in {copies:Memcpy node}, {nodes_time} in nodes.", _FALLBACK, _ANSWER, "", "cpu-fallback"),
     ("cpu-fallback", "some"): Sentence("A CPU fallback ({operators}; {position}) takes up to {share} of an inference: {memcpy} in {copies:Memcpy node}, {nodes_time} in nodes.", _FALLBACK, _GAIN, "", "cpu-fallback"),

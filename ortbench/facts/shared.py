@@ -105,9 +105,10 @@ def placement_facts(result: Result) -> Iterator[Fact]:
         values = {"nodes": count, "cpu_nodes": nodes.get(CPU_EP, 0), "operators": operators}
         if moved is not None:
             values["bytes"] = bytes_of(moved)
-        part = share_inside(result)
-        if part is None or part >= _LITTLE:
-            much = "much" if is_much_inside(result) else "some"
+        part, much = share_inside(result), "much" if is_much_inside(result) else "some"
+        if part is not None and part < _LITTLE:
+            yield Fact("memcpy", "little", "", values)
+        else:
             yield Fact("memcpy", much if moved is not None else "unknown", "", values, node_times(result))
 
 

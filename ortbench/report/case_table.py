@@ -10,23 +10,21 @@ from ortbench.analysis.nodes.node_shares import copies_inside
 from ortbench.analysis.residency import is_on_host, needs, stays_in_place, worded_kind
 from ortbench.analysis.sums import adds_up
 from ortbench.core import units
-from ortbench.core.safe_text import listed
 from ortbench.core.stats import Stats, Value, percentile
-from ortbench.model.kinds import RUN, SPEEDUP, kind_of
+from ortbench.model.kinds import SPEEDUP, kind_of
 from ortbench.model.metrics import RATIO, STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
 from ortbench.model.modes import (
     COPY_TIME,
     CPU,
     HOST_ACCESSIBLE,
     LATENCY,
-    MODES,
     SPIN_SHARE,
     TOKEN_PHASES,
     WHOLES,
     is_rate,
     mode_of,
 )
-from ortbench.model.result import CHAIN, LOOP, Case, Result, work_of
+from ortbench.model.result import CHAIN, LOOP, Case, Result
 from ortbench.report.bars import INFERENCE
 from ortbench.report.model import DERIVED, DOUBTED, KEY, NOTHING, Column, Kind, Table, filled
 from ortbench.report.phrases import mode_name, processes_in
@@ -140,72 +138,55 @@ def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], .
 
 
 def legend(result: Result, *tables: Table) -> list[str]:
-    """What tables of cases mean, in lines: what a speedup is against, what their second groups need, what their times are."""
-    work = kind_of(result.kind).work
-    whose = "" if work == RUN.work else f" a {work} is"
-    shown = dict.fromkeys(column.name for table in tables for column in table.columns)
-    said = [f"speedup: how many times as fast as {CPU}{whose}."] if "speedup" in shown else []
+    """What tables of cases mean, in lines: those of their columns, what their second groups need, of how many processes figures are."""
+    shown = {column.name for table in tables for column in table.columns}
+    said = [text for column, text in _LEGEND.items() if column in shown]
     said += ["?: noise of the machine may have made it."] if any(map(_is_doubted, tables)) else []
     said += dict.fromkeys(f"{title}: usable only if {needs(result)}." for table in tables for _, title in table.groups)
     in_place = any(HOST_ACCESSIBLE in row for table in tables for row in table.rows)
-    counts = worded_kind(result).counts_crossings
+    counts, on_host = worded_kind(result).counts_crossings, is_on_host(result)
     said += [IN_PLACE] if in_place and not counts else []
-    said += [_NOT_CHECKED] if in_place and counts and not is_on_host(result) else []
-    said += _copies(result) if COPIES in shown else []
+    said += [_NOT_CHECKED] if in_place and counts and not on_host else []
     said += [_EDGES] if "copied/inf" in shown and copies_inside(result) else []
-    said += _whose(result, {"speedup", "95% CI"} <= shown.keys())
-    if is_on_host(result) and (there := [it for it in _COPIED if it in shown]):
-        said.append(f"{', '.join(there)}: copies between arrays and bound tensors, both in host memory.")
-    apart = ", which need not add up" if work_of(result).parts else ""
-    apart = "; parts are timed apart, each with its own wait, so they need not add up" if "H2D" in shown else apart
-    rates = dict.fromkeys(name.removeprefix("peak ") for name in shown if name.endswith("/s"))
-    if rates and any(map(_is_mean_apart, result.cases)):
-        both = "; copy rate: both directions together" * ("copy rate" in shown)
-        said.append(f"{', '.join(rates)}: work divided by the time it took, so by the mean, not the median{both}.")
-    derived = f"; {DERIVED} derived from other figures, not measured" * any(map(is_marked, tables))
-    return [*said, f"Times are medians{apart}{derived}."]
+    said += [_IN_HOST_MEMORY] if on_host and not shown.isdisjoint(_COPIED) else []
+    said += _of_processes(result, compares={"speedup", "95% CI"} <= shown)
+    has_rates = any(name.endswith("/s") for name in shown)
+    said += [_RATES] if has_rates and any(map(_is_mean_apart, result.cases)) else []
+    said += [f"{DERIVED}: derived from other figures, not measured."] if any(map(is_marked, tables)) else []
+    return [*said, "Times are medians."]
 
 
-def _copies(result: Result) -> list[str]:
-    """What a table means by copies: of CPU tensors a difference, which is not what copies take by themselves."""
-    there = [it for it in result.cases if it.value(COPY_TIME) is not None and adds_up(it)]
-    less = listed([it.mode for it in there if it.copy_ns() is None])
-    apart = [it.mode for it in there if it.copy_ns() is not None]
-    if not less:
-        return []
-    timed = f"; of {listed(apart)} H2D and D2H, timed apart" if apart else ""
-    without = MODES[CPU].without_copies
-    said, base = f"copies: of {less} the latency less that of {without}", result.case(without)
-    if base is not None and base.is_read_back:
-        more = f"what else session.run does adds to that, the read-back of {without} takes from it"
-        return [f"{said}: {more}{timed}."]
-    return [f"{said}, so with what else session.run does{timed}."]
+_LEGEND = {
+    "speedup": f"speedup: how many times as fast as {CPU}.",
+    COPIES: "copies: of CPU tensors the latency less that of device-resident, with what else session.run does; of device tensors H2D and D2H.",
+    "H2D": "H2D, inference, D2H: timed apart, each with its own wait, so they need not add up to the latency.",
+}
+_IN_HOST_MEMORY = "Copies are between arrays and bound tensors, both in host memory."
+_RATES = "Rates are work divided by the time it took, so by the mean, not the median."
 
 
-def _whose(result: Result, compares: bool) -> list[str]:
+def _of_processes(result: Result, compares: bool) -> list[str]:
     """Of how many processes figures are, or the intervals of ratios where a table `compares` modes; a load says that of its points."""
     count = processes_in(result)
-    fewer = {it.mode: len(it.first_rounds) for it in result.cases if 0 < len(it.first_rounds) < count}
-    less = f" ({min(fewer.values())} of {listed(list(fewer))})" if fewer and compares else ""
-    several = f"of {count} processes{less}, one after the other"
     if worded_kind(result).times_starts:
-        held = "libraries, not the model's files," if result.part["file_cache"] == "cold" else "files"
-        return [f"The system has {held} in its cache: a first start after a boot takes longer."]
+        return [_COLD_STARTS if result.part["file_cache"] == "cold" else _WARM_STARTS]
     if compares and count:
-        said = f"95% CI: by the figures {several}; ratios of runs at another time can lie outside."
-    elif any(it.load_blocks for it in result.cases):
+        return [f"95% CI: by the figures of {count} processes; ratios of runs at another time can lie outside."]
+    if any(it.load_blocks for it in result.cases):
         return []
-    elif count:
-        said = f"Figures are {several}; runs at another time can differ by more than these."
-    elif compares and is_on_host(result):
-        said = _OF_THIS
-    elif any(it.stats(LATENCY) for it in result.cases):
-        said = "Figures are of one process; in another one times and ratios can differ."
-    else:
-        return []
-    return [said]
+    if count:
+        return [f"Figures are of {count} processes; runs at another time can differ by more than these."]
+    if compares and is_on_host(result):
+        return [_OF_THIS]
+    return (
+        ["Figures are of one process; in another one times and ratios can differ."]
+        if any(it.stats(LATENCY) for it in result.cases)
+        else []
+    )
 
 
+_WARM_STARTS = "The system has files in its cache: a first start after a boot takes longer."
+_COLD_STARTS = "The system has libraries, not the model's files, in its cache: a first start after a boot takes longer."
 _SEEN = 0.005  # of a figure: by so much three digits differ, which can put rows in another order
 
 

@@ -37,7 +37,7 @@ def seen(*arguments: object, code: int = 0, cwd: Path = ROOT) -> list[str]:
     assert (ran.code, ran.err) == (code, "")
     found = (line for line in map(masked, ran.out.splitlines()) if line and set(line.split()) - UNITS)
     # The first names folders of this machine; the others hang on how fast and how even it is.
-    left_out = ("Next: ortbench", "inf/s: work divided by")
+    left_out = ("Next: ortbench", "Rates are work divided by")
     return [line for line in found if not line.startswith(left_out)]
 
 
@@ -64,12 +64,14 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
         "device-tensors # # # # # # # # #",
         "breakdown: latency in the proportions of its parts, which are timed apart (one character at least): ░ H2D, █ inference, ━ no breakdown.",
         "speedup: how many times as fast as cpu-tensors.",
+        "copies: of CPU tensors the latency less that of device-resident, with what else session.run does; of device tensors H2D and D2H.",
+        "H2D, inference, D2H: timed apart, each with its own wait, so they need not add up to the latency.",
         "copied/inf: of inputs and outputs; what Memcpy nodes copy is not in it.",
         "Figures are of one process; in another one times and ratios can differ.",
-        "Times are medians; parts are timed apart, each with its own wait, so they need not add up; ≈ derived from other figures, not measured.",
+        "≈: derived from other figures, not measured.",
+        "Times are medians.",
         "ortbench explain WORD explains sync, breakdown, ≈, …",
         "! Too few blocks to tell whether device-tensors is faster than cpu-tensors: #.",
-        "• Outputs bound in host memory: adjusted (made by Clip on the CPU).",
         "• # Memcpy node inside the graph: # copied in each inference.",
         "Resource usage: host CPU per inference",
         "mode CPU time user system CPU cores page faults involuntary switches",

@@ -39,10 +39,10 @@ device-resident  ▁▁▁▁▁▁▁▁       20    2.00k                     
 loop: the first state is copied to the device, then all steps run; the last state stays where the mode keeps it; step:
 one of them, the median of all.
 by step: medians from the shortest step of all modes (▁) to the longest (█).
-speedup: how many times as fast as cpu-tensors a loop is.
+speedup: how many times as fast as cpu-tensors.
 the state stays on the device: usable only if the host does not need the state between steps.
 Figures are of one process; in another one times and ratios can differ.
-Times are medians, which need not add up.
+Times are medians.
 ortbench explain WORD explains sync, loop, growth per step, by step, state/step, …
 
 """

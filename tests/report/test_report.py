@@ -121,15 +121,19 @@ def test_markdown_of_four_modes() -> None:
         "\n"
         "speedup: how many times as fast as cpu-tensors.\n"
         "\n"
+        "copies: of CPU tensors the latency less that of device-resident, with what else session.run does; of device tensors H2D and D2H.\n"
+        "\n"
+        "H2D, inference, D2H: timed apart, each with its own wait, so they need not add up to the latency.\n"
+        "\n"
         "tensors stay on the device: usable only if tensors never cross the link between inferences.\n"
         "\n"
         "host-accessible: the host writes inputs and reads outputs in the bound tensors, which is not timed.\n"
         "\n"
-        "copies: of cpu-tensors the latency less that of device-resident, so with what else session.run does; of device-tensors H2D and D2H, timed apart.\n"
-        "\n"
         "Figures are of one process; in another one times and ratios can differ.\n"
         "\n"
-        "Times are medians; parts are timed apart, each with its own wait, so they need not add up; ≈ derived from other figures, not measured.\n"
+        "≈: derived from other figures, not measured.\n"
+        "\n"
+        "Times are medians.\n"
         "\n"
         f"- {FACTS[0]}\n- {FACTS[1]}\n  - Next: `{FACTS[2].removeprefix('Next: ')}`\n"
         f"- {FACTS[3]}\n  - Next: `{FACTS[4].removeprefix('Next: ')}`\n- {FACTS[5]}\n- {FACTS[6]}\n"
@@ -189,7 +193,7 @@ def test_on_host_memory_copies_are_said_to_stay_in_it() -> None:
         "tensors stay in place: usable only if the host writes no inputs and reads no outputs between inferences."
         in said
     )
-    assert "H2D, D2H, copied/inf: copies between arrays and bound tensors, both in host memory." in said
+    assert "Copies are between arrays and bound tensors, both in host memory." in said
     assert "both in host memory" not in markdown(build(published()))
     alone = on_host()
     del alone.cases[1]
@@ -296,7 +300,7 @@ def test_copies_that_take_little_for_certain_are_not_called_none() -> None:
 
 
 def test_rates_that_seem_to_contradict_times_are_explained() -> None:
-    rates = "inf/s: work divided by the time it took, so by the mean, not the median."
+    rates = "Rates are work divided by the time it took, so by the mean, not the median."
     for slow, said in ((1.04, False), (1.06, True)):  # of 10 inferences, whose mean is off by a tenth of it
         times = steady([MS] * 9 + [round(slow * MS)])
         assert (rates in markdown(build(nvidia_result(measured("cpu-tensors", latency=times))))) is said
@@ -583,15 +587,11 @@ def test_how_a_measurement_ended(stopped: Stopped, took_ns: int | None, text: st
     assert heading(made)[2].endswith(f"of the EP: Some and SomeShared; {text}")
 
 
-def test_modes_whose_first_samples_were_left_out_are_of_fewer_processes() -> None:
-    """As where a synchronization came to return early in the second of five processes."""
+def test_of_how_many_processes_figures_are() -> None:
     made = published()
     for it in made.cases:
         it.processes = [0, 5, 9, 12, 15]
-    said = "95% CI: by the figures of 5 processes{}, one after the other;"
-    assert said.format("") in markdown(build(made))
-    made.cases[1].processes = made.cases[2].processes = [5, 9, 12, 15]
-    assert said.format(" (4 of device-tensors and device-resident)") in markdown(build(made))
+    assert "95% CI: by the figures of 5 processes;" in markdown(build(made))
 
 
 def test_how_a_measurement_in_several_processes_ended() -> None:

@@ -57,7 +57,8 @@ noise of these cancels out.
 speedup: how many times as fast as cpu-tensors.
 tensors stay on the device: usable only if tensors never cross the link between inferences.
 Figures are of one process; in another one times and ratios can differ.
-Times are medians; ≈ derived from other figures, not measured.
+≈: derived from other figures, not measured.
+Times are medians.
 ortbench explain WORD explains best, copy share, first vs later, …
 
 Shapes

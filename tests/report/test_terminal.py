@@ -130,7 +130,7 @@ def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
         "device-resident  █████████                    3.00  3.30  3.60    2.40×    2.30–2.50      200     –       3.00     –       –    333           0           –",
     ]
     assert not any("ortbench explain" in line for line in lines)  # logs stay short
-    assert len(lines) == 29
+    assert len(lines) == 31
 
 
 def test_a_run_at_60_columns_with_failures() -> None:
@@ -156,10 +156,11 @@ def test_a_run_at_60_columns_with_failures() -> None:
         "breakdown: latency in the proportions of its parts, which",
         "are timed apart (one character at least): ━ no breakdown.",
         "speedup: how many times as fast as cpu-tensors.",
+        "H2D, inference, D2H: timed apart, each with its own wait, so",
+        "they need not add up to the latency.",
         "Figures are of one process; in another one times and ratios",
         "can differ.",
-        "Times are medians; parts are timed apart, each with its own",
-        "wait, so they need not add up.",
+        "Times are medians.",
         "ortbench explain WORD explains sync, breakdown, …",
         "",
         "✗ device-tensors failed: after the timed runs: 1 of 2 values",
