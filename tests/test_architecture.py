@@ -210,7 +210,7 @@ def test_workers_load_only_what_most_runs_need_and_nothing_delays_their_start() 
         "ortbench.model.schema",
         "ortbench.model.protocol",
         "ortbench.model.result",
-        "ortbench.worker.looks",
+        "ortbench.worker.inspection",
         "onnx",
         "pandas",
     }

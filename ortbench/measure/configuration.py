@@ -61,7 +61,7 @@ class Configuration:
     Attributes:
         while_waiting: called each second for which the worker is waited for.
         taken: of a load, all that was measured at its load points.
-        forms: of each session what plain runs gave, in form (`ortbench.worker.looks.memory.forms`), once that was asked for.
+        forms: of each session what plain runs gave, in form (`ortbench.worker.inspection.memory.forms`), once that was asked for.
     """
 
     per = "mode"  # what a series is, in words

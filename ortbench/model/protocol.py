@@ -193,7 +193,7 @@ class Finished(Held):
 
 
 class NodeEvent(TypedDict):
-    """One of ONNX Runtime's own events: see `ortbench.worker.looks.nodes.NodeEvent`."""
+    """One of ONNX Runtime's own events: see `ortbench.model.protocol.NodeEvent`."""
 
     name: str
     op: str

@@ -89,7 +89,7 @@ class Node(NamedTuple):
 
     @classmethod
     def of(cls, event: NodeEvent) -> Node:
-        """From the fields of `ortbench.worker.looks.nodes.NodeEvent`."""
+        """From the fields of `ortbench.model.protocol.NodeEvent`."""
         recorded = event["args"]
         args = {
             "node": event["name"],

@@ -64,8 +64,8 @@ class Opened:
 
     @cached_property
     def host_reasons(self) -> dict[str, str]:
-        """Why inputs and outputs are wanted in ordinary host memory, by name; see `ortbench.worker.looks.graph`."""
-        from ortbench.worker.looks import graph  # most models have none
+        """Why inputs and outputs are wanted in ordinary host memory, by name; see `ortbench.worker.inspection.graph`."""
+        from ortbench.worker.inspection import graph  # most models have none
 
         model = self.model
         sides = (model.inputs, model.places.inputs), (model.outputs, model.places.outputs)

@@ -103,7 +103,7 @@ def count_copies(where: schema.Placement, path: str, model: Model, arrays: dict[
     otherwise."""
     if where["memcpy_nodes"] is not None or where["nodes"] is None:
         return where
-    from ortbench.worker.looks import nodes  # most models need none of it, and would wait for it
+    from ortbench.worker.inspection import nodes  # most models need none of it, and would wait for it
 
     return {**where, **nodes.count_copies(path, model.target, model.provider, arrays)}
 

@@ -15,7 +15,7 @@ import onnx
 from ortbench.analysis.why.matching import Traits, align
 from ortbench.core.errors import BenchmarkFailed, one_line
 from ortbench.worker.inputs.model_file import inner_graphs
-from ortbench.worker.looks import graph as looks_graph
+from ortbench.worker.inspection import graph as model_graph
 from ortbench.worker.state import State
 
 _PREFIX = "baseline/"  # of what comes from there
@@ -27,7 +27,7 @@ def revert(
 ) -> dict[str, str]:
     """Write a copy in which the changes are taken back that some nodes of the model, or of the baseline's, are part of;
     `BenchmarkFailed`: there is none in the files, or it cannot be taken back alone."""
-    own, base = looks_graph.read_named(model), looks_graph.read_named(baseline)
+    own, base = model_graph.read_named(model), model_graph.read_named(baseline)
     if own is None or base is None:
         raise BenchmarkFailed("a model cannot be read as ONNX")
     _Reverter(own, base).revert({*nodes}, {*base_nodes})

@@ -30,9 +30,9 @@ _REQUESTS = {
     "measuring": ("prepare", "block", "finish", "capture", "run_stretch", "time_turns", "time_steps"),
     "stream": ("begin_stream", "time_stream"),
     "reverting": ("revert",),
-    "looks.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),
-    "looks.memory": ("forms", "memory", "arenas"),
-    "looks.cupti": ("measure_copies",),
+    "inspection.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),
+    "inspection.memory": ("forms", "memory", "arenas"),
+    "inspection.cupti": ("measure_copies",),
     "load.requests": ("load_clients", "load_closed", "load_open"),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have

@@ -55,7 +55,7 @@ from ortbench.model.schema import SHARED
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import timing
-from ortbench.worker.looks import cupti
+from ortbench.worker.inspection import cupti
 from ortbench.worker.modes.make import ResidentMode, make_mode
 from ortbench.worker.proofs import outputs
 from ortbench.worker.session import ep_by_name, first_run, libraries, memory, providers, session

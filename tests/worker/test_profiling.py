@@ -11,7 +11,7 @@ import pytest
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.looks import nodes, profile
+from ortbench.worker.inspection import nodes, profile
 from ortbench.worker.session import first_run, providers, session
 from tests.conftest import MODELS
 

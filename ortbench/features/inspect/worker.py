@@ -10,8 +10,8 @@ from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs.arrays import resolve_shapes
 from ortbench.worker.inputs.model_file import read_model
-from ortbench.worker.looks import graph as looks_graph
-from ortbench.worker.looks import nodes
+from ortbench.worker.inspection import graph as model_graph
+from ortbench.worker.inspection import nodes
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.session import first_run, ignored, memory, placement, providers, session
 from ortbench.worker.session.runtime import set_up_onnxruntime
@@ -38,7 +38,7 @@ def inspect(
     asked = target_from(target)
     provider = providers.find(asked)
     asked = with_own(asked, provider.name)
-    content = looks_graph.name_nodes(model)
+    content = model_graph.name_nodes(model)
     with nodes.open_recorder(model, asked, provider, content) as recorder:
         where = placement.describe_placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
@@ -83,7 +83,7 @@ def _describe(
     ]
     outputs = [_output(spec, index, data) for index, spec in enumerate(model.outputs)]
     file = read_model(path)
-    content = None if file is None else looks_graph.model_content(file)
+    content = None if file is None else model_graph.model_content(file)
     found: Inspected = {
         "path": path,
         "inputs": inputs,

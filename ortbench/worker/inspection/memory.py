@@ -22,7 +22,7 @@ from ortbench.core.files import temporary_folder
 from ortbench.model.modes import LATENCY
 from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.target import inputs_from, target_from, with_own
-from ortbench.worker.looks.profile import KERNEL_TIME, NO_RUN, read_events
+from ortbench.worker.inspection.profile import KERNEL_TIME, NO_RUN, read_events
 from ortbench.worker.modes.base import Mode
 from ortbench.worker.opened import make_opened
 from ortbench.worker.session import first_run, providers, session
