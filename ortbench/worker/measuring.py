@@ -114,8 +114,8 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
 def _describe_places(state: State, mode: Mode) -> Places:
 
     def describe(it: BoundTensor) -> TensorPlace:
-        why = it.why or state.opened.host_reasons.get(it.name, "the session's memory info")
-        return {"name": it.name, "memory": it.memory, "why": why, "usual": it.usual}
+        why = it.reason or state.opened.host_reasons.get(it.name, "the session's memory info")
+        return {"name": it.name, "memory": it.memory, "why": why, "usual": it.is_usual}
 
     ins, outs = mode.bound_tensors()
     return {"inputs": [*map(describe, ins)], "outputs": [*map(describe, outs)]}

@@ -38,7 +38,7 @@ def test_numpy_is_not_copied(tmp_path: Path) -> None:
     check_outputs(made, None, None)
     assert made.external.same_addresses()
     found = made.check_inputs(made.external.write, None, None)
-    assert (found.verified, found.how) == (True, "the outputs followed inputs that were written in place")
+    assert (found.verified, found.evidence) == (True, "the outputs followed inputs that were written in place")
     assert np.array_equal(made.run_as_bound()[0], data.reference[0])
 
 
@@ -60,7 +60,7 @@ def test_what_cannot_be_told_is_not_claimed(tmp_path: Path) -> None:
     *_, made = opened(tmp_path / "m.onnx", "g (float[1] x) => (float[1] y) { y = Relu(x) }")
     found = made.check_inputs(made.external.write, None, None)
     assert (found.verified, found.wrong) == (False, None)
-    assert "nothing would show" in found.how
+    assert "nothing would show" in found.evidence
 
 
 @pytest.mark.process

@@ -114,6 +114,6 @@ def test_the_cpus_memory_is_the_hosts_also_where_some_library_copies_there(monke
     value = ort.OrtValue.ortvalue_from_numpy(np.zeros(16, np.float32))
     monkeypatch.setattr(memory_trial, "make_value", lambda *_: value)
     info = SimpleNamespace(device_mem_type=ort.OrtDeviceMemoryType.DEFAULT, device_vendor_id=0)
-    assert memory_trial._run_trial(info, "CPU").on_host
+    assert memory_trial._run_trial(info, "CPU").is_on_host
     info.device_vendor_id = 0x0B0B
-    assert not memory_trial._run_trial(info, "CPU").on_host
+    assert not memory_trial._run_trial(info, "CPU").is_on_host

@@ -135,13 +135,13 @@ def test_the_cheapest_that_waits_is_the_sync(
     device = Simulator(work, **waits)
     sync = device.prove(with_token=with_token)
     assert (sync.kind, sync.wait, sync.cost_ns) == (kind, wait and getattr(device, wait), cost)
-    assert sync.how.startswith(how)
+    assert sync.evidence.startswith(how)
     assert device.synced_run_ends_idle(sync)
 
 
 @pytest.mark.parametrize("left", [13, 25, 49])
 def test_a_token_that_overtakes_part_of_a_burst_is_no_witness(left: int) -> None:
-    assert Simulator(token_leaves=left, launch_cost=0).prove().how.startswith("reading the outputs back")
+    assert Simulator(token_leaves=left, launch_cost=0).prove().evidence.startswith("reading the outputs back")
 
 
 @pytest.mark.parametrize("work", [20 * US, MS, 30 * MS])
@@ -165,7 +165,7 @@ def test_tiny_work_is_found_out_by_a_burst_of_it() -> None:
     assert tiny < TOLERANCE_NS
     device = Simulator(tiny, launch_cost=US)
     sync = device.prove()
-    assert sync.how == "reading 4 bytes back, which waits for all 128 queued run(s)"
+    assert sync.evidence == "reading 4 bytes back, which waits for all 128 queued run(s)"
     assert device.synced_run_ends_idle(sync)
 
 
@@ -190,12 +190,12 @@ def test_the_cost_is_that_of_the_sync_on_an_idle_device(cost: int) -> None:
 def test_how_many_runs_are_queued(work: int, burst: int) -> None:
     """50 ms of work, at most 128 runs; work that the launch itself waits for is seen with its launch."""
     device = Simulator(work, launch_cost=0)
-    assert device.prove().how == f"reading 4 bytes back, which waits for all {burst} queued run(s)"
+    assert device.prove().evidence == f"reading 4 bytes back, which waits for all {burst} queued run(s)"
 
 
 def test_the_evidence_is_told() -> None:
     device = Simulator(run_leaves=0, launch_cost=0)
-    assert device.prove().how == "0.0 µs of work were left after 50 calls and this synchronization"
+    assert device.prove().evidence == "0.0 µs of work were left after 50 calls and this synchronization"
 
 
 def test_what_is_left_within_the_tolerance_is_told() -> None:
@@ -211,7 +211,7 @@ def test_what_is_left_within_the_tolerance_is_told() -> None:
         device = Early(work, launch_cost=0)
         device.early = early * US
         found = device.prove()
-        assert (found.kind, found.how.startswith(f"{early}.0 µs of work were left after ")) == (
+        assert (found.kind, found.evidence.startswith(f"{early}.0 µs of work were left after ")) == (
             SYNCHRONIZE,
             True,
         )
@@ -238,7 +238,7 @@ def test_as_data() -> None:
 def test_a_token_that_leaves_the_last_run_is_no_sync() -> None:
     device = Simulator(MS, token_leaves=1, launch_cost=0)
     sync = device.prove()
-    assert (sync.kind, sync.how.startswith("reading the outputs back")) == (READBACK, True)
+    assert (sync.kind, sync.evidence.startswith("reading the outputs back")) == (READBACK, True)
 
 
 def test_a_sync_that_leaves_the_last_of_very_short_runs_is_refused() -> None:
@@ -297,7 +297,7 @@ def test_a_host_that_comes_late_to_all_it_reads_does_not_make_the_burst_short(la
             super()._read(cost)
 
     device = Late(work, launch_cost=0)
-    assert device.prove().how == "reading 4 bytes back, which waits for all 128 queued run(s)"
+    assert device.prove().evidence == "reading 4 bytes back, which waits for all 128 queued run(s)"
 
 
 @pytest.mark.parametrize("work", WORKS)
@@ -353,7 +353,7 @@ def test_a_run_that_waits_is_taken_though_what_its_outputs_take_to_read_varies_b
     device = Large(194 * US, run_leaves=0, launch_cost=30 * US, token_cost=14 * US, cold=30 * US)
     for steadier in (None, device.make_steadier_readback):
         found = prove(device.to_prove()._replace(make_steadier_readback=steadier))
-        assert found.wait != device.readback, found.how
+        assert found.wait != device.readback, found.evidence
     assert found.kind == RUN
 
 
@@ -400,7 +400,7 @@ def test_a_known_sync_is_confirmed_with_a_part_of_the_runs(kind: str, work: int)
     first, other = waiting(kind, work), waiting(kind, work)
     proved, confirmed = session.prove(first), session.prove(other)
     assert (proved.kind, confirmed.kind) == (kind, kind)
-    assert "verified before" in confirmed.how
+    assert "verified before" in confirmed.evidence
     assert other.launches <= 0.75 * first.launches
     assert other.synced_run_ends_idle(confirmed)
 

@@ -67,8 +67,8 @@ def test_what_is_said_when_noise_hides_a_copy() -> None:
 
 
 def test_a_copy_is_named_before_the_noise_where_it_stands_out_of_it() -> None:
-    assert "noise" not in judge_difference(9_000.0, 3_000.0, 9_000.0).how
-    assert "noise" in judge_difference(8_999.0, 3_000.0, 9_000.0).how
+    assert "noise" not in judge_difference(9_000.0, 3_000.0, 9_000.0).evidence
+    assert "noise" in judge_difference(8_999.0, 3_000.0, 9_000.0).evidence
 
 
 def test_as_data() -> None:
@@ -164,7 +164,7 @@ def test_noise_of_either_mode_is_doubt(noisy: str) -> None:
     assert not found.verified
     assert (
         "would not show in noise of 60.0 µs; in a short check before the measurement an inference took 0 ns less"
-        in found.how
+        in found.evidence
     )
 
 
@@ -220,8 +220,8 @@ def test_the_least_of_each_time_counts() -> None:
     clock = Clock()
     copies = clock.taking(300 * US, 100 * US, 300 * US), clock.taking(100 * US)
     found = prove_by_copy_times(ScriptedShared(clock.taking(500 * US, 90 * US, 500 * US)), copies, "seen", clock)
-    assert found.how.startswith("the outputs are at the bound addresses and seen")
-    assert "copying in 100 µs, copying out 100 µs" in found.how
+    assert found.evidence.startswith("the outputs are at the bound addresses and seen")
+    assert "copying in 100 µs, copying out 100 µs" in found.evidence
     other = ScriptedShared(clock.taking(1), same=False)
     assert not prove_by_copy_times(other, copies, "seen", clock).addresses
 

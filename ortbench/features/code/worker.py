@@ -163,7 +163,7 @@ def _memory(place: Place, mode: str) -> str:
     """Where a mode has a tensor: ``stays``, ``array``, ``default``, ``shared`` or ``named``."""
     if place.is_host_only:
         return "stays"
-    own = place.shared if mode == HOST_ACCESSIBLE and not place.on_host else place.own
+    own = place.shared if mode == HOST_ACCESSIBLE and not place.is_on_host else place.own
     if isinstance(own, EpDeviceMemory):
         return "default" if own.info.device_mem_type.name == "DEFAULT" else "shared"
     return "array" if own is None or own.kind == "host" else "named"

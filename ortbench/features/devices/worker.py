@@ -132,7 +132,7 @@ def _entry(
         "library": library,
         "version": version,
         "package": package,
-        "problem": problem.why if isinstance(problem, NotLoaded) else problem,
+        "problem": problem.reason if isinstance(problem, NotLoaded) else problem,
         "missing": problem.missing if isinstance(problem, NotLoaded) else None,
         "devices": [] if problem else [_device(Provider(name, None if name == CPU_EP else it), it) for it in found],
     }
@@ -207,11 +207,11 @@ def _of_memory(device: Any, memory: EpDeviceMemory | None, kind: str) -> Iterato
     answer = memory_trial.try_memory(device, memory.info)
     yield _tried("allocate", f"{kind} memory, sizes from 0 elements to 1 MiB", _allocate, memory)
     yield _tried("allocate", f"{kind} memory, {_AT_ONCE} values at a time", _many, memory)
-    if answer.on_host:
+    if answer.is_on_host:
         yield _check("copy", f"{kind} memory", NOT_OFFERED, "it is host memory, which is bound in place")
         return
-    if answer.copies_lack is not None and not answer.failed:
-        yield _check("copy", f"{kind} memory", NOT_OFFERED, answer.copies_lack)
+    if answer.copy_problem is not None and not answer.has_failed:
+        yield _check("copy", f"{kind} memory", NOT_OFFERED, answer.copy_problem)
         return
     yield _tried("copy", f"{kind} memory in and out, {', '.join(_TYPES)}", _rounds, memory)
     yield _tried("copy", f"{kind} memory to {kind} memory", _inside, memory)

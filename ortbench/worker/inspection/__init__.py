@@ -1,1 +1,1 @@
-"""What a worker finds out besides figures: devices, models, nodes, copies."""
+"""What a worker finds out besides figures: graphs, nodes, memory, copies."""

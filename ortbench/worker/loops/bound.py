@@ -140,7 +140,7 @@ class BoundLoop(LoopMode):
         memory = self._single.memory_for(spec, place)
         if linked.value is not None:
             return Slot(spec, linked.array, linked.value, memory, is_in_place=True)
-        if place.on_host and not spec.is_packed:  # it can be read where it is
+        if place.is_on_host and not spec.is_packed:  # it can be read where it is
             return Slot(spec, linked.array, host_value(spec, linked.array), memory, is_in_place=True)
         return Slot(spec, linked.array, self._value(spec, linked.array.shape, memory), memory, is_in_place=False)
 
@@ -467,7 +467,7 @@ class BoundLoop(LoopMode):
     def copy_in(self, into: int) -> Copy | None:
         """The copy of an input to the device, synced; None where it is read on the host. What it copies is what is there."""
         spec, place = self._model.inputs[into], self._model.places.inputs[into]
-        if place.on_host:
+        if place.is_on_host:
             return None
         number = self._loop.state_of_input(into)
         if number is not None:

@@ -103,7 +103,7 @@ class Joint:
         out, into = self.places()
         if out.own is None or into.own is None:
             return "ONNX Runtime offers no memory of a device that it is on"
-        if out.on_host and into.on_host:
+        if out.is_on_host and into.is_on_host:
             return None
         is_same = getattr(out.own, "is_same", None)
         info = getattr(into.own, "info", None)
@@ -300,7 +300,7 @@ class ChainMode(PartsMode):
         found: tuple[list[BoundTensor], list[BoundTensor]] = ([], [])
         for name, stage in zip(self.part_names, self._stages, strict=True):
             for side, bound in zip(found, stage.bound_tensors(), strict=True):
-                side += [BoundTensor(f"{name}.{it.name}", it.memory, it.why or _WANTED, it.usual) for it in bound]
+                side += [BoundTensor(f"{name}.{it.name}", it.memory, it.reason or _WANTED, it.is_usual) for it in bound]
         return found
 
     def poison(self) -> None:
@@ -395,7 +395,7 @@ def bound_stage(stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode])
         taken[joint.taken.name] = source.link_value(joint.out, stays=joint.why_copied() is None)
     given = data.joints_from(stage)
     crossing = [joint for joint in given if joint.why_copied() is not None]
-    read = {it.given.name for it in crossing if it.given.is_packed or not it.places()[0].on_host}
+    read = {it.given.name for it in crossing if it.given.is_packed or not it.places()[0].is_on_host}
     links = Links(taken, {joint.given.name for joint in given}, read)
     made_stage = ResidentLoop(stage.model, stage.loop, stage.asked.steps, links)
     made_stage.run_whole()  # so that the next is set up with something to take

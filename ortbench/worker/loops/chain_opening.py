@@ -155,8 +155,8 @@ def _link(joint: Joint) -> schema.ChainLink:
         "stays": why is None,
         "why": why,
         "memory": "" if out.own is None else out.own.label,
-        "downloads": 0 if out.on_host else 1,
-        "uploads": 0 if into.on_host else 1 if is_state else joint.target.loop.count,
+        "downloads": 0 if out.is_on_host else 1,
+        "uploads": 0 if into.is_on_host else 1 if is_state else joint.target.loop.count,
         "d2h_ns": None,
         "h2d_ns": None,
     }

@@ -112,7 +112,9 @@ class CpuLoop(LoopMode):
         model, loop = self._model, self._loop
         if any(place.is_shared for place in (*model.places.inputs, *model.places.outputs)):
             return  # ORT may hand an array on as it is
-        ins, outs = ([not place.on_host for place in places] for places in (model.places.inputs, model.places.outputs))
+        ins, outs = (
+            [not place.is_on_host for place in places] for places in (model.places.inputs, model.places.outputs)
+        )
         pairs = [(pair, model.inputs[pair.into], model.outputs[pair.out]) for pair in loop.pairs]
         state_in = [
             sum(spec.nbytes(shape) for (pair, spec, _), shape in zip(pairs, shapes, strict=True) if ins[pair.into])

@@ -61,7 +61,7 @@ class InputCheck(NamedTuple):
 
     verified: bool
     wrong: str | None
-    how: str
+    evidence: str
 
 
 def arrays_equal(first: Array, second: Array) -> bool:
@@ -287,12 +287,12 @@ class BoundMode(SingleMode):
         if self.external is not None:
             library = self.external.describe()
             memory, why = f"memory of {library['library']} ({library['place']})", "--input-memory"
-            ins = [it if it.why is None else it._replace(memory=memory, why=why, usual=True) for it in ins]
+            ins = [it if it.reason is None else it._replace(memory=memory, reason=why, is_usual=True) for it in ins]
         return ins, outs
 
     def _describe_slot(self, slot: Slot, place: Place) -> BoundTensor:
         if slot.is_in_place:
-            return BoundTensor(slot.spec.name, slot.memory.label, None, usual=False)
+            return BoundTensor(slot.spec.name, slot.memory.label, None, is_usual=False)
         own, main = slot.memory is not place.own, self._model.places.main
         why = "the mode's own memory" if own else "the session's memory info"
         why += "" if slot.value is not None else "; allocated in each inference"
@@ -314,7 +314,7 @@ class BoundMode(SingleMode):
         found = self.check_inputs(external.write, rtol, atol)
         if found.wrong is not None:
             raise WrongOutputs(f"{found.wrong} (after inputs were written through {self._model.target.input_memory})")
-        how = f"the addresses are the library's; {found.how}"
+        how = f"the addresses are the library's; {found.evidence}"
         return {**external.describe(), "verified": found.verified, "how": how}
 
     def _prove_replay(self, rtol: float | None, atol: float | None) -> schema.Graph:
@@ -326,7 +326,7 @@ class BoundMode(SingleMode):
         found = self.check_inputs(self.write_inputs, rtol, atol)
         if found.wrong is not None:
             raise WrongOutputs(f"{found.wrong} (a replay after its inputs were written in place)")
-        return {"id": self.graph_id, "verified": found.verified, "how": found.how}
+        return {"id": self.graph_id, "verified": found.verified, "how": found.evidence}
 
     def check_inputs(self, write: Write, rtol: float | None, atol: float | None) -> InputCheck:
         """Run on other inputs, written to where those that are bound are, and compare with a plain run; puts the inputs back.

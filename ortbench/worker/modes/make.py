@@ -97,7 +97,9 @@ class CpuMode(SingleMode):
 
 def describe_arrays(model: Model) -> tuple[list[BoundTensor], list[BoundTensor]]:
     sides = (model.inputs, "NumPy array passed to session.run"), (model.outputs, "NumPy array returned by session.run")
-    ins, outs = ([BoundTensor(spec.name, HostMemory.label, why, usual=True) for spec in specs] for specs, why in sides)
+    ins, outs = (
+        [BoundTensor(spec.name, HostMemory.label, why, is_usual=True) for spec in specs] for specs, why in sides
+    )
     return ins, outs
 
 
@@ -106,7 +108,7 @@ def _count_copied_bytes(values: list[Value], places: list[Place]) -> int | None:
     wants something in memory that the host reaches too, since ORT may then hand an array on as it is."""
     if any(place.is_shared for place in places):
         return None
-    return sum(nbytes(value) for value, place in zip(values, places, strict=True) if not place.on_host)
+    return sum(nbytes(value) for value, place in zip(values, places, strict=True) if not place.is_on_host)
 
 
 class CpuPinnedMode(CpuMode):
@@ -135,7 +137,7 @@ class CpuPinnedMode(CpuMode):
     def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         ins, outs = super().bound_tensors()
         pairs = zip(ins, self._where, strict=True)
-        return [it._replace(memory=memory.label, why="the mode's own memory") for it, memory in pairs], outs
+        return [it._replace(memory=memory.label, reason="the mode's own memory") for it, memory in pairs], outs
 
 
 _BURST_NS = 20_000_000
@@ -289,12 +291,12 @@ class HostAccessibleMode(BoundMode):
         return missing_shared_memory(provider)
 
     def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
-        if place.on_host:
+        if place.is_on_host:
             return super().memory_for(spec, place)
         return shared_memory(spec, place)
 
     def _check_unshaped(self, place: Place) -> None:
-        if not place.on_host:  # where the host reads what ONNX Runtime allocates
+        if not place.is_on_host:  # where the host reads what ONNX Runtime allocates
             super()._check_unshaped(place)
 
     def _prepare(self) -> None:
@@ -346,7 +348,7 @@ class HostAccessibleMode(BoundMode):
     def _prove_zero_copy(self, others: Mapping[str, Mode], rtol: float | None, atol: float | None) -> ZeroCopy:
         provider, target = self._model.provider, self._model.target
         places = [*self._model.places.inputs, *self._model.places.outputs]
-        if provider.computes_on_host and all(place.on_host for place in places):
+        if provider.computes_on_host and all(place.is_on_host for place in places):
             return prove_zero_copy(self, None, on_host=True).to_dict()
         if all(place.is_host_only for place in places):
             return Verdict(False, "the session wants every input and output in host memory").to_dict()
@@ -358,7 +360,7 @@ class HostAccessibleMode(BoundMode):
         if not any(place.is_shared for place in places):
             return prove_zero_copy(self, resident, on_host=False).to_dict()
         found = [self._prove_alone(resident, rtol, atol)]
-        if not all(place.is_shared or place.on_host for place in places):
+        if not all(place.is_shared or place.is_on_host for place in places):
             copies = resident.make_copies(lambda place: not place.is_shared)
             found.append(prove_zero_copy(self, resident, on_host=False, copies=copies))
         return combine_verdicts(found).to_dict()
@@ -369,7 +371,7 @@ class HostAccessibleMode(BoundMode):
         seen = self.check_inputs(self.write_inputs, rtol, atol)
         if seen.wrong is not None:
             raise WrongOutputs(f"{seen.wrong} (after inputs were written in place)")
-        return prove_by_copy_times(self, resident.make_copies(lambda place: place.is_shared), seen.how)
+        return prove_by_copy_times(self, resident.make_copies(lambda place: place.is_shared), seen.evidence)
 
 
 _KINDS: tuple[type[SingleMode], ...] = (

@@ -50,11 +50,11 @@ class ZeroCopy(NamedTuple):
     """The verdict: nothing is copied, how that was found, and whether runs use the addresses that were bound."""
 
     verified: bool
-    how: str
+    evidence: str
     addresses: bool = True
 
     def to_dict(self) -> schema.ZeroCopy:
-        return {"verified": self.verified, "how": self.how, "addresses": self.addresses}
+        return {"verified": self.verified, "how": self.evidence, "addresses": self.addresses}
 
 
 def prove_zero_copy(
@@ -136,7 +136,7 @@ def judge_run_time(run_ns: float, h2d_ns: float, d2h_ns: float, used: str) -> Ze
 def combine_verdicts(verdicts: Sequence[ZeroCopy]) -> ZeroCopy:
     """The verdict on several parts of a session: one that is not proved counts for all."""
     decisive = [part for part in verdicts if not part.verified] or verdicts
-    how = "; ".join(part.how for part in decisive)
+    how = "; ".join(part.evidence for part in decisive)
     return ZeroCopy(all(part.verified for part in verdicts), how, all(part.addresses for part in verdicts))
 
 

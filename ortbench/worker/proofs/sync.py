@@ -47,14 +47,14 @@ class Sync:
     kind: str
     wait: Call | None  # the call to make, or None where the work's own call waits
     cost_ns: int  # its median on an idle device; it is part of every sample that it ends
-    how: str  # the evidence, for the report
+    evidence: str  # for the report
     proof: ProofResult | None = None  # what the proof has found out; None where there was nothing to prove
     spent_ns: int = 0  # what the proof took, nearly all of it in runs
     # whether it returns early now
     check_again: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> schema.Sync:
-        return {"kind": self.kind, "cost_ns": self.cost_ns, "how": self.how}
+        return {"kind": self.kind, "cost_ns": self.cost_ns, "how": self.evidence}
 
     def returns_early(self) -> bool:
         """Whether it has come to return before the work is done; see `Trial.returns_early`."""

@@ -27,14 +27,14 @@ class LoadProblem(NamedTuple):
     """Why a library did not load: in words, whether it is a shared library that is missing, and which, where that is known."""
 
     text: str
-    lacks_library: bool = False
+    is_library_missing: bool = False
     missing: str | None = None
 
 
 class NotLoaded(BenchmarkFailed):
     def __init__(self, ep: str, problem: LoadProblem) -> None:
         super().__init__(f"{ep} does not load: {problem.text}")
-        self.why, self.lacks_library, self.missing = problem.text, problem.lacks_library, problem.missing
+        self.reason, self.is_library_missing, self.missing = problem.text, problem.is_library_missing, problem.missing
 
 
 @cache
@@ -128,9 +128,9 @@ def load_problem(error: BaseException) -> LoadProblem:
     missing = re.search(r"([\w.+-]+\.(?:so|dylib)[\w.]*): cannot open shared object file", text)
     if missing:
         text = f"the shared library {missing[1]} is missing{_hint(missing[1])}"
-        return LoadProblem(text, lacks_library=True, missing=missing[1])
+        return LoadProblem(text, is_library_missing=True, missing=missing[1])
     if "error 126" in text:
-        return LoadProblem("a DLL that it needs is missing (LoadLibrary error 126)", lacks_library=True)
+        return LoadProblem("a DLL that it needs is missing (LoadLibrary error 126)", is_library_missing=True)
     return LoadProblem(ort_text(error))
 
 

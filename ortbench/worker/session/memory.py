@@ -209,8 +209,8 @@ def usable_memory(ep_device: Any, memory: EpDeviceMemory | None, copies: bool = 
     if memory is None:
         return None
     result = memory_trial.try_memory(ep_device, memory.info)
-    problem = result.copies_lack if copies else result.lacks
-    return memory if problem is None and not result.on_host else None
+    problem = result.copy_problem if copies else result.problem
+    return memory if problem is None and not result.is_on_host else None
 
 
 def device_memory(provider: Provider) -> Memory | None:
@@ -260,7 +260,7 @@ def runs_problem(provider: Provider) -> str | None:
     if default is None:
         return None
     result = memory_trial.try_memory(provider.ep_device, default.info)
-    if result.on_host or result.failed or result.lacks is not None or result.copies_lack is None:
+    if result.is_on_host or result.has_failed or result.problem is not None or result.copy_problem is None:
         return None  # or what a trial failed of may still work inside a run
     return _missing_memory(provider, "device memory", default, copies=True)
 
@@ -269,10 +269,11 @@ def _missing_memory(provider: Provider, memory_name: str, memory: EpDeviceMemory
     if memory is None:
         return f"no {memory_name}"
     result = memory_trial.try_memory(provider.ep_device, memory.info)
-    reason = (result.copies_lack if copies else None) or result.lacks
-    if result.failed:
+    reason = (result.copy_problem if copies else None) or result.problem
+    if result.has_failed:
         raise BenchmarkFailed(f"{memory.label} of {provider.name} cannot be used: {reason}")
-    return f"no {memory_name}{reason}" if result.lacks is not None else f"no {memory_name} that can be used ({reason})"
+    explained = reason if result.problem is not None else f" that can be used ({reason})"
+    return f"no {memory_name}{explained}"
 
 
 def token_readback(memories: Sequence[Memory]) -> Copy | None:
@@ -330,7 +331,7 @@ class Place:
     is_host_only: bool  # the session wants it in ordinary host memory, though its EP computes elsewhere
 
     @property
-    def on_host(self) -> bool:
+    def is_on_host(self) -> bool:
         return self.own is not None and self.own.kind == "host"
 
     @property
@@ -342,8 +343,8 @@ class Place:
 class BoundTensor(NamedTuple):
     name: str
     memory: str  # that it is in, in words
-    why: str | None  # in words; None where the session wants it in ordinary host memory, which its graph explains
-    usual: bool  # it is the memory that the mode is about
+    reason: str | None  # in words; None where the session wants it in ordinary host memory, which its graph explains
+    is_usual: bool  # it is the memory that the mode is about
 
 
 class Places(NamedTuple):

@@ -27,10 +27,10 @@ _NO_COPY = "Data transfer implementation"
 
 
 class TrialResult(NamedTuple):
-    lacks: str | None = None  # why no value can be made in the memory, in words; None if one can
-    copies_lack: str | None = None  # why values cannot be copied to and from it; None if they can
-    on_host: bool = False  # it is ordinary host memory, which needs no copies: the host writes and reads there in place
-    failed: bool = False  # what is lacking was offered and did not work, which is a defect and not a limit of the EP
+    problem: str | None = None  # why no value can be made in the memory, in words; None if one can
+    copy_problem: str | None = None  # why values cannot be copied to and from it; None if they can
+    is_on_host: bool = False  # it is ordinary host memory, which is written and read in place, without copies
+    has_failed: bool = False  # the problem is of what was offered, which is a defect and not a limit of the EP
 
 
 _results: dict[str, TrialResult] = {}
@@ -39,7 +39,7 @@ _results: dict[str, TrialResult] = {}
 def add_lost_trials(reasons: Mapping[str, str]) -> None:
     """Take what is known of trials, by key, that ended or held up a worker before this one."""
     _results.update(
-        {key: TrialResult(lacks=reason, copies_lack=reason, failed=True) for key, reason in reasons.items()}
+        {key: TrialResult(problem=reason, copy_problem=reason, has_failed=True) for key, reason in reasons.items()}
     )
 
 
@@ -47,7 +47,7 @@ def try_memory(ep_device: Any, info: Any) -> TrialResult:
     """What can be done with a memory of an EP device; it is tried once."""
     kind = info.device_mem_type.name
     if kind != "DEFAULT" and not runtime.SHARED_VALUES.is_there:
-        return TrialResult(lacks=runtime.version_note(runtime.SHARED_VALUES), copies_lack="")
+        return TrialResult(problem=runtime.version_note(runtime.SHARED_VALUES), copy_problem="")
     what = f"the {kind} memory {info.name}"
     return try_once(ep_device, what, lambda: _run_trial(info, ep_device.device.type.name))
 
@@ -96,7 +96,7 @@ def _run_trial(info: Any, device_type: str) -> TrialResult:
     try:
         value = make_value(info, device_type, _WORD.shape, _WORD)  # type: ignore[arg-type]
     except Exception as error:
-        return TrialResult(ort_text(error), ort_text(error), failed=runtime.SHARED_VALUES.is_there)
+        return TrialResult(ort_text(error), ort_text(error), has_failed=runtime.SHARED_VALUES.is_there)
     is_default, is_cpu = info.device_mem_type.name == "DEFAULT", value.device_name() == "cpu"
     if is_default and is_cpu and info.device_vendor_id == 0:
         return _host_result(value, sent)  # the CPU EP's own memory; some EPs' transfers copy there, too
@@ -111,18 +111,19 @@ def _run_trial(info: Any, device_type: str) -> TrialResult:
     }
     if not problems:
         other_bytes = "a copy to it and back gives other bytes"
-        return TrialResult() if np.array_equal(sent, received) else TrialResult(copies_lack=other_bytes, failed=True)
+        is_right = np.array_equal(sent, received)
+        return TrialResult() if is_right else TrialResult(copy_problem=other_bytes, has_failed=True)
     is_offered = any(_NO_COPY not in problem for problem in problems.values())
     if is_default and is_cpu and not is_offered and len(problems) == 2:
         return _host_result(value, sent)
     reason = f"no copies {' and '.join(problems)} it: {next(iter(problems.values()))}"
-    return TrialResult(copies_lack=reason, failed=is_offered)
+    return TrialResult(copy_problem=reason, has_failed=is_offered)
 
 
 def _host_result(value: Any, sent: Array) -> TrialResult:
     """Of ordinary host memory, which is written as that of the CPU EP; a mode's outputs show whether a run sees it."""
     host_view(_WORD, value)[:] = sent
-    return TrialResult(on_host=True)
+    return TrialResult(is_on_host=True)
 
 
 def _copy_problem(source: Any, target: Any) -> str | None:

@@ -62,7 +62,7 @@ class Provider:
         if self.ep_device is not None:
             default, shared = memory_trial.memory_infos(self.ep_device)
             if default is not None:
-                return memory_trial.try_memory(self.ep_device, default).on_host
+                return memory_trial.try_memory(self.ep_device, default).is_on_host
             return bool(self.ep_device.device.type.name == "CPU") and shared is None
         return self.name in _HOST_EPS or self.is_on_cpu_by_option
 
@@ -204,7 +204,7 @@ def _built_in_provider(name: str, device: int | None) -> Provider:
             return _provider_on_device(name, device, library, ort.__version__)
         why = "offers no EP device here"
     except NotLoaded as error:
-        if error.lacks_library:  # the classic way would need the same one, and fail in silence
+        if error.is_library_missing:  # the classic way would need the same one, and fail in silence
             raise
         why = f"has no EP device here ({error})"
     provider.notes.append({"code": "named-device", "message": f"{name} {why}; it is used by name"})

@@ -111,7 +111,7 @@ def stream_problem(provider: Provider) -> str | None:
     """Why an EP offers no streams for copies on its device, by a trial; None if it does."""
     if provider.ep_device is None:
         return "this EP computes in host memory" if provider.computes_on_host else "it has no EP device here"
-    return memory_trial.try_once(provider.ep_device, "copies on a stream", lambda: _try_copies(provider)).lacks
+    return memory_trial.try_once(provider.ep_device, "copies on a stream", lambda: _try_copies(provider)).problem
 
 
 def _try_copies(provider: Provider) -> memory_trial.TrialResult:
@@ -119,12 +119,12 @@ def _try_copies(provider: Provider) -> memory_trial.TrialResult:
         memory = device_memory(provider)
         provider.ep_device.create_sync_stream()
         if not isinstance(memory, EpDeviceMemory):
-            return memory_trial.TrialResult(lacks="there is no device memory to copy to")
+            return memory_trial.TrialResult(problem="there is no device memory to copy to")
         arrival = Stream(provider, memory, None).arrival()
         arrival.follow()
         arrival.wait_for(_TRIAL_S)
     except Exception as error:
-        return memory_trial.TrialResult(lacks=one_line(error))
+        return memory_trial.TrialResult(problem=one_line(error))
     return memory_trial.TrialResult()
 
 
