@@ -1,8 +1,8 @@
 """Live gates: candidate and baseline in turns, until every contest is decided or the budget is spent. Pure.
 
-They are judges of an experiment (`ortbench.measure.experiment.Judge`), whose sides are the candidate and, where there is one, the
-baseline. A load point's block on one side is paired with that of the same round on the other, and the ratios of the pairs go to the
-same sequential test as those of single inferences.
+They are sequential tests of a driver (`ortbench.measure.stopping.SequentialTest`), whose configurations are the candidate and, where
+there is one, the baseline. A load point's block of one is paired with that of the same round of the other, and the ratios of the pairs go
+to the same sequential test as those of single inferences.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 def when_open(results: Sequence[Result], out: Path | None, given: RawOptions) -> None:
     """Have the copies of runs compared with a curve: that which was named, or the newest in `out` that fits."""
-    from ortbench.features.bandwidth.analysis import attach
-
     curve = given.get("bandwidth")
-    if out is not None or curve is not None:
+    if curve is not None or (out is not None and any(out.glob(f"*/{FILE_NAME}"))):
+        from ortbench.features.bandwidth.analysis import attach
+
         attach(results, out or Path(), curve)
 
 
