@@ -314,7 +314,6 @@ def test_a_run_says_how_near_to_the_link_its_copies_are(swept: Path, library: Pa
     found = load(path, kind="bandwidth")
     ran = run(library, model, out, "--verbose")
     assert ran.code == 0, ran.err
-    assert all(f"• {way} copies of 64.0 kB in device-tensors run at " in ran.out for way in ("H2D", "D2H"))
     result = result_in(out)
     link = result["link"]
     assert Path(link["from"]) == path
