@@ -15,7 +15,6 @@ _HOMES = {
         "loop",
         "chain",
         "load",
-        "sweep",
         "gate",
         "compare",
     ),

@@ -15,7 +15,6 @@ from ortbench.analysis.items import put_throughput
 from ortbench.analysis.loads.knees import knees
 from ortbench.analysis.loads.levels import load_cases, put_scaling
 from ortbench.analysis.steps_and_stages import summarise_steps
-from ortbench.analysis.sweep import best_of, merge, switched
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
 from ortbench.facts.fact import Fact, Quantity
@@ -25,6 +24,9 @@ from ortbench.features.soak.analysis import put_figures as put_growth
 from ortbench.features.soak.model import Soak, SoakReading
 from ortbench.features.start.analysis import put_figures as put_start_parts
 from ortbench.features.start.model import Start
+from ortbench.features.sweep.analysis import best_of, merge, switched
+from ortbench.features.sweep.model import Switching
+from ortbench.features.sweep.plan import Shape
 from ortbench.model.metrics import figure
 from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, SECOND_INFERENCE, START_PARTS, STEP
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
@@ -45,13 +47,11 @@ from ortbench.model.schema import (
     Nodes,
     NoiseReading,
     SloRate,
-    Switching,
     Sync,
     Tensor,
 )
 from ortbench.model.slo import Slo
 from ortbench.plan.plan import Plan
-from ortbench.plan.sweep_plan import Shape
 from ortbench.plan.target import Inputs
 
 US, MS = 1_000, 1_000_000
@@ -967,9 +967,8 @@ def without(result: Result, batch: int) -> Result:
     found = replace(
         result,
         axes=[{**axis, "values": [it for it in axis["values"] if it != batch]} for axis in result.axes],
-        shapes=[it for it in result.shapes if it.point != {"batch": batch}],
         cases=[it for it in result.cases if it.point != {"batch": batch}],
-        switching=[],
+        own={**result.own, "shapes": [it for it in result.shapes if it.point != {"batch": batch}], "switching": []},
     )
-    found.best = best_of(found, None)
+    found.own["best"] = best_of(found, None)
     return found

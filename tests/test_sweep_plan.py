@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.sweep import keeps
 from ortbench.core.errors import BadInput
-from ortbench.model.slo import Slo, parse_slo
+from ortbench.features.sweep.analysis import keeps
+from ortbench.features.sweep.plan import MAX_SHAPES, SWEPT, Shape, Swept, parse_slo, shapes_of
+from ortbench.model.slo import Slo
 from ortbench.plan.list_syntax import split_lists
-from ortbench.plan.options import SWEPT, declared, options_of
+from ortbench.plan.options import declared, options_of
 from ortbench.plan.plan import PLAN
-from ortbench.plan.sweep_plan import MAX_SHAPES, Shape, Swept, shapes_of
 from tests.expect import refusal
 from tests.results import MS, measured
 from tests.typed import typed
@@ -103,7 +103,7 @@ def test_sets_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
 
 
 def test_what_a_sweep_has_of_its_own() -> None:
-    lists = {it.flag for it in options_of(*PLAN) if SWEPT in it.commands and it.for_command(SWEPT).lists}
+    lists = {it.flag for it in options_of(*PLAN) if it.is_taken_by(SWEPT) and it.for_command(SWEPT).lists}
     assert lists == {"dim", "shape", "sequence-tensors"}
     assert {it.flag for it in declared(Swept).values()} == {"data", "slo"}
     assert replace(Swept(), slo=Slo("p99", 1)).slo == Slo("p99", 1)

@@ -23,10 +23,9 @@ from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.model.result import Result as StoredResult
 from ortbench.plan.compare_options import compared_of
 from ortbench.plan.load_plan import load_of, plan_under_load
-from ortbench.plan.options import RawOptions, build
+from ortbench.plan.options import RawOptions
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import loop_of, run_of
-from ortbench.plan.sweep_plan import Swept, check_shapes, shapes_of
 
 Measured = TypeVar("Measured", bound=Saved)
 
@@ -138,27 +137,6 @@ def load(model: Model, *, progress: Tell | None = None, **options: Any) -> Resul
         with measuring(progress) as observer, until_interrupted():
             loaded = measure([call.called(plan)], place, load=put, quiet=True, observer=observer)
             return whole(Result.wrap(loaded.result, loaded.folder, arrays(loaded.taken[0])), loaded.interrupted)
-
-
-@takes
-def sweep(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
-    """Measure a model over shapes: which has the most items/s.
-
-    Returns:
-        what was measured, with `shapes`, cases at the point of each, and `best`; a shape that could not be measured
-        says why, and raises nothing.
-    """
-    from ortbench.jobs.measuring import folder_maker
-    from ortbench.jobs.run import swept as measured
-
-    with read_call("sweep", options, model=model) as call:
-        shapes = shapes_of(call.model, call.given, call.typed)
-        check_shapes(shapes)
-        shapes = [replace(shape, plan=call.called(shape.plan)) for shape in shapes]
-        with measuring(progress) as observer, until_interrupted():
-            place = folder_maker(call.out, [shapes[0].plan], "sweep")
-            swept = measured(shapes, build(Swept, call.given).slo, place, quiet=True, observer=observer)
-            return whole(Result.wrap(swept.result, swept.folder), swept.interrupted)
 
 
 def whole(found: Measured, interrupted: bool) -> Measured:

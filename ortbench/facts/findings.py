@@ -14,10 +14,9 @@ from ortbench.facts.load import load_facts
 from ortbench.facts.loop import loop_facts
 from ortbench.facts.run import run_facts
 from ortbench.facts.sentences import in_order, phrase, sentence_of
-from ortbench.facts.sweep import sweep_facts
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY
-from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, Result
 
 Rule = Callable[[Result], Iterator[Fact]]
 
@@ -28,7 +27,6 @@ _OF_KINDS: dict[str, tuple[Rule, ...]] = {
     RUN: (run_facts, *_OF_INFERENCES),
     LOOP: (loop_facts, *_OF_INFERENCES),
     CHAIN: (chain_facts, *_OF_INFERENCES),
-    SWEEP: (sweep_facts,),
     LOAD: (load_facts,),
 }
 

@@ -27,7 +27,7 @@ from ortbench.analysis.loads.queueing import LEAST
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.outputs import doubt, told_of, worst
-from ortbench.analysis.sweep import best_of, cases_of, keeps, point_as_result, why_not_told
+from ortbench.analysis.shapes import point_as_result
 from ortbench.core import units
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput
@@ -36,13 +36,12 @@ from ortbench.facts.findings import shown
 from ortbench.facts.slo import searched
 from ortbench.gates.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
 from ortbench.gates.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
-from ortbench.model.kinds import CONCURRENCY, LOAD, SWEEP, kind_of, kinds
+from ortbench.model.kinds import CONCURRENCY, LOAD, kind_of, kinds
 from ortbench.model.metrics import LATENCY, metric
-from ortbench.model.modes import ALL_MODES, CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, SLO_RATE, THROUGHPUT, is_rate
+from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, SLO_RATE, THROUGHPUT
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import OK, Case, Result, work_of
 from ortbench.model.schema import SloRate
-from ortbench.model.slo import Slo
 from ortbench.plan.options import RawOptions
 from ortbench.plan.registry import limits_of_kinds
 
@@ -228,7 +227,7 @@ def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
     """What a load or a sweep must keep to; `BadInput` where the load has no point."""
     if not limits.slo:
         return
-    yield from _OF_KIND[result.kind](result, limits)
+    yield from (_OF_KIND.get(result.kind) or part_of(result.kind, "gates", "slo_checks"))(result, limits)
 
 
 def few_blocks() -> str:
@@ -281,28 +280,7 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
     return Check(name, verdict, text, metric=metric, mode=case.mode, point=case.point)
 
 
-# Sweeps
-
-
-def _of_sweep(result: Result, limits: Limits) -> Iterator[Check]:
-    """Whether any shape keeps it, mode by mode where times are latency: that larger ones do not is what a sweep finds out."""
-    for slo in (Slo(stat, most) for stat, most in limits.slo.items()):
-        best = best_of(result, slo)
-        for mode in ALL_MODES:
-            told = [keeps(case, slo) for _, case in cases_of(result, mode) if case.stats(LATENCY)]
-            if not told or not limits.held(mode) or is_rate(mode, LATENCY):
-                continue
-            name, found = f"SLO of {mode}", None if best is None else best["modes"].get(mode)
-            verdict, said = FAILED, f"no shape meets {slo}"
-            if found is not None:
-                rate = "" if found["items_per_s"] is None else f", {units.rate(found['items_per_s'])} items/s"
-                verdict, said = PASSED, f"{slo} is met; best with {found['shape']}{rate}"
-            elif None in told:
-                verdict, said = UNCLEAR, f"whether a shape meets {slo} cannot be told: {why_not_told(slo)}"
-            yield Check(name, verdict, f"{name}: {said}", metric=LATENCY, mode=mode)
-
-
-_OF_KIND: dict[str, Callable[[Result, Limits], Iterator[Check]]] = {LOAD.key: _of_load, SWEEP.key: _of_sweep}
+_OF_KIND: dict[str, Callable[[Result, Limits], Iterator[Check]]] = {LOAD.key: _of_load}
 
 
 # Outputs

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis import sweep
 from ortbench.analysis.loads.levels import at, load_cases
+from ortbench.analysis.shapes import failures as shape_failures
 from ortbench.core import units
 from ortbench.core.errors import BENCHMARK_FAILED
 from ortbench.facts.fact import Fact, record
@@ -94,7 +94,7 @@ def failures_of(result: Result) -> list[str]:
         if it.status == CASE_FAILED and it.mode not in modes:
             alike.setdefault((at(it).phrase, it.reason), []).append(it.mode)
     return [
-        *sweep.failures(result),
+        *shape_failures(result),
         *said,
         *(f"{', '.join(named)} {phrase} failed: {reason}" for (phrase, reason), named in alike.items()),
     ]

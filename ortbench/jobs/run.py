@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench.core import features
-from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import write_or_note
-from ortbench.jobs.measuring import MakeFolder, Measured, folder_maker, measure, result_saver, saving
+from ortbench.jobs.measuring import Measured, folder_maker, measure
 from ortbench.jobs.publishing import check_wanted, publish_results
-from ortbench.measure.process import open_session
 from ortbench.plan.configurations import differ_by_ep, name_configurations
 from ortbench.plan.option_types import parse_share
 from ortbench.plan.options import RawOptions
@@ -22,9 +20,7 @@ from ortbench.plan.target import refuse_unclaimed
 
 if TYPE_CHECKING:
     from ortbench.model.result import Result
-    from ortbench.model.slo import Slo
     from ortbench.plan.load_plan import LoadPlan
-    from ortbench.plan.sweep_plan import Shape
     from ortbench.report.model import Report
 
 
@@ -113,54 +109,3 @@ def load(plans: Sequence[Plan], put: LoadPlan, wanted: OutputOptions) -> int:
     names = name_configurations(plans) if len(plans) > 1 else ()
     found = measure(plans, make_folder, names, load=put, quiet=wanted.quiet, traced=traced)
     return publish_sides(found, plans, wanted)
-
-
-def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: OutputOptions) -> int:
-    check_wanted(wanted)
-    make_folder = folder_maker(wanted.out, [shapes[0].plan], "sweep")
-    found = swept(shapes, slo, make_folder, traced=wanted.of_timelines, quiet=wanted.quiet)
-    return publish_results(found, shapes[0].plan.model, wanted)
-
-
-def swept(
-    shapes: Sequence[Shape],
-    slo: Slo | None,
-    make_folder: MakeFolder | None,
-    *,
-    traced: bool = False,
-    quiet: bool = False,
-    observer: Observer | None = None,
-) -> Measured:
-    """Measure a sweep, at least two shapes, of which the best keeps to `slo`, and save it in a folder, or nowhere; see
-    `ortbench.jobs.measuring.measure`."""
-    plan = shapes[0].plan
-    client = open_session(plan)
-
-    from ortbench.measure.driver import Driver
-    from ortbench.measure.rounds import Rounds
-    from ortbench.measure.sweep import SharedWorker, Sweep
-
-    def when_open(results: Sequence[Result]) -> None:
-        refuse_unclaimed(plan.target.options, [results[0].target["ep"]])
-
-    try:
-        with saving(client, make_folder, quiet, observer) as (folder, told):
-            worker = SharedWorker(plan, client)
-            whole = Sweep(shapes, worker, slo, result_saver(folder), traced)
-            driver = Driver(whole.points, Rounds, told, after_open=when_open, after_save=whole.save)
-            try:
-                driver.run()
-            finally:
-                worker.client.close()
-    except BenchmarkFailed as error:
-        if isinstance(error.__cause__, BadInput):
-            raise error.__cause__ from None  # of no shape the input can be read
-        raise
-    result = whole.result(driver.not_opened)
-    result_saver(folder)(result)
-    if folder is not None:
-        from ortbench.report.run import write_run
-
-        write_run(result, folder)
-    timed = [(it.name, it.result, it.timeline) for it in whole.points if it.timeline is not None and it.is_open]
-    return Measured([result], [] if folder is None else [folder], driver.interrupted, timelines=timed)

@@ -272,13 +272,6 @@ def open_worker(plan: Plan, started: Client | None = None) -> Client:
     return client
 
 
-def open_session(plan: Plan) -> Client:
-    """A fresh worker that has been sent the model and the EP of a sweep, whose shapes it will be asked to run."""
-    client = worker_for(plan)
-    client.send("open_sweep", model=plan.model, target=plan.worker_request()["target"])
-    return client
-
-
 def request_of(plan: Plan) -> dict[str, Any]:
     """What a worker is sent to open a model.
 

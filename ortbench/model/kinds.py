@@ -165,22 +165,7 @@ LOAD = Kind(
     replaced_warnings=("gil-wait", "late-requests"),
     samples="load-samples.npz",
 )  # fmt: skip
-SWEEP = RUN._replace(
-    key="sweep", noun="a sweep",
-    views=(View(
-        compared=_USUAL, several=_USUAL, gated=_USUAL,
-        columns=(tails(LATENCY), SPEEDUP, ("item_time", "item_throughput", "best"), ("copy_share", "SLO", "latency.n")),
-        screen=("latency", "p95", "speedup", "items/s", "best", "SLO"),
-    ),),
-    charts=("rates_by_size", "times_by_size"),
-    checks=(*RUN.checks, "slo"),
-    live=False,
-    times_nodes=False,
-    needed=(*RUN.needed, "sweep", "shapes"),
-    every_axis=True,
-    many_shapes=True,
-)  # fmt: skip
-_OF_CORE = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD, SWEEP)}
+_OF_CORE = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD)}
 
 
 @cache

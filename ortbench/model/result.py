@@ -14,8 +14,7 @@ where that is not known; ``outputs``, how far they are from those of others, abs
 
 That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;
 that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee`` (by mode) and ``slo``, and its ``cases`` are
-first of one client alone, back to back, without a ``point``, then one for each mode and load point; that of a sweep ``kind``,
-which is ``sweep``, ``sweep``, ``shapes`` (see `Point`), ``switching`` and ``best``; those of features have the name of their folder
+first of one client alone, back to back, without a ``point``, then one for each mode and load point; those of features have the name of their folder
 as ``kind``, and what its module ``model`` says. The keys of each part are in `ortbench.model.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
@@ -23,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ortbench.core.features import part_of
 from ortbench.core.parts import INLINE, SOMETIMES
@@ -39,8 +38,8 @@ OK: Final = "ok"
 UNSUPPORTED: Final = "unsupported"
 FAILED: Final = "failed"
 NOT_MEASURED: Final = "not_measured"  # the measurement was ended before its turn came
-# Kinds of the core: of single inferences, of a loop, a chain, a load, a sweep.
-RUN, LOOP, CHAIN, LOAD, SWEEP = "run", "loop", "chain", "load", "sweep"
+# Kinds of the core: of single inferences, of a loop, a chain, a load.
+RUN, LOOP, CHAIN, LOAD = "run", "loop", "chain", "load"
 
 
 @dataclass
@@ -259,12 +258,14 @@ class Result:
     load: schema.LoadSetup | None = None
     knee: dict[str, schema.Knee | None] | None = None
     slo: schema.Slo | None = None
-    sweep: schema.Sweep | None = None
-    shapes: list[Point] = field(default_factory=list)
-    switching: list[schema.Switching] | None = None
-    best: schema.Best | None = None
     own: dict[str, Any] = field(default_factory=dict, metadata=INLINE)  # what a feature's kind has, by key
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def shapes(self) -> list[Point]:
+        """Of a kind whose cases have shapes of their own, these."""
+        found: list[Point] = self.own.get("shapes", [])
+        return found
 
     @property
     def generation(self) -> schema.Generation | None:
@@ -276,6 +277,14 @@ class Result:
         """Of a loop that generates, the inputs that are its KV cache."""
         pairs = self.loop["feedback"] if isinstance(self.loop, dict) and self.generation else []
         return {into for _, into in pairs}
+
+    if not TYPE_CHECKING:  # types of what only some have are those of their features
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return vars(self)["own"][name]
+            except KeyError:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}") from None
 
     @property
     def part(self) -> Any:

@@ -565,24 +565,6 @@ class Axis(TypedDict):
     values: list[int | float | str]
 
 
-class Sweep(TypedDict):
-    """What the best shape of a sweep had to keep (``slo``: ns by statistic, null without)."""
-
-    slo: dict[str, int] | None
-
-
-class SwitchedShape(TypedDict):
-    """A shape (its name) in calls that change shapes, against its calls alone: medians in ns, how many times as long the former
-    take and the 95 % interval of that, null with too few rounds; ``samples``: of both ways, in order, ``calls`` of each round."""
-
-    shape: str
-    alone_ns: int
-    turns_ns: int
-    ratio: float
-    ci95: list[float] | None
-    samples: dict[str, list[int]]
-
-
 class ProcessReading(TypedDict):
     """What a process holds: bytes of its resident set and of ``private`` memory, which is none of files that it maps (elsewhere than
     on Linux: none that it shares); open ``handles``; ``threads``. Null where the system does not tell."""
@@ -591,40 +573,6 @@ class ProcessReading(TypedDict):
     private: int | None
     handles: int | None
     threads: int | None
-
-
-class Switching(TypedDict):
-    """What it costs in a mode that each call has another shape than the one before: ``rounds`` of ``calls`` of each shape in
-    turns and as many one shape at a time. ``ratio``: how many times as long a turn of all shapes takes; ``cost_ns``: what it
-    takes longer, by call; with 95 % intervals, null with too few rounds."""
-
-    mode: str
-    rounds: int
-    calls: int
-    ratio: float
-    ci95: list[float] | None
-    cost_ns: int
-    cost_ci95_ns: list[int] | None
-    shapes: list[SwitchedShape]
-
-
-class BestShape(TypedDict):
-    """The name of the best shape of a mode: the one with most items a second (``by`` is ``items_per_s``) of those that keep the
-    SLO, or, where all have as many items, the largest that keeps it (``bytes_in``). ``ties``: names of those that cannot be told
-    from it."""
-
-    shape: str
-    by: str
-    items_per_s: float | None
-    ci95: list[float] | None
-    ties: list[str]
-
-
-class Best(TypedDict):
-    """The best shape by mode, null where none keeps the SLO or none can be told; ``mode``: the one that gets most items done."""
-
-    mode: str | None
-    modes: dict[str, BestShape | None]
 
 
 # The parts of a case

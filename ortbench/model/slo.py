@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import SAMPLES_FOR, Stats
 from ortbench.core.units import duration
 
-if TYPE_CHECKING:
-    from ortbench.model.schema import Sweep
-
 LATENCY = "latency"  # the median of it
 # The median has two names: that of the column, and that which loads have for it.
-_FIELDS = {
+FIELDS = {
     LATENCY: "median", "p50": "median", "mean": "mean", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max",
 }  # fmt: skip
 SAMPLES_NEEDED: Mapping[str, int] = {"p90": 10, **SAMPLES_FOR}
@@ -32,13 +29,13 @@ class Slo(NamedTuple):
         """The statistic, ns; None where there are too few samples for it."""
         if stats.n < SAMPLES_NEEDED.get(self.statistic, 1):
             return None
-        value: int = getattr(stats, _FIELDS[self.statistic])
+        value: int = getattr(stats, FIELDS[self.statistic])
         return value
 
     @property
     def is_median(self) -> bool:
         """Whether it is of the median, which has an interval."""
-        return _FIELDS[self.statistic] == _FIELDS[LATENCY]
+        return FIELDS[self.statistic] == FIELDS[LATENCY]
 
     def __str__(self) -> str:
         return f"{self.statistic} ≤ {duration(self.limit_ns)}"
@@ -63,18 +60,3 @@ def parse_limits(text: str, option: str, statistics: Collection[str]) -> dict[st
             raise BadInput(f"{option} {name}={limit}: write a time above zero such as 20ms, 500us or 1s", option)
         found[name] = round(ns)
     return found
-
-
-def parse_slo(text: str, option: str) -> Slo:
-    """``p99=20ms`` or ``latency=1.5s``; `BadInput` where it is not of that form."""
-    found = parse_limits(text, option, _FIELDS)
-    if len(found) > 1:
-        raise BadInput(f"{option} {text!r}: name one statistic, by which the best shape is told", option)
-    return Slo(*found.popitem())
-
-
-def slo_of(sweep: Sweep | None) -> Slo | None:
-    """That of a sweep's result, if it has one."""
-    if sweep is None or not sweep["slo"]:
-        return None
-    return Slo(*next(iter(sweep["slo"].items())))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ortbench.core.features import part_of
 from ortbench.core.parts import keys_of
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Stats
@@ -70,7 +71,7 @@ def check(result: Result) -> None:
     for number, block in enumerate(result.noise["blocks"] if result.noise else ()):
         if len(block) != 7:
             raise Wrong("round, start, time, wait, switches, threads and slices are needed", "noise", "blocks", number)
-    for number, switched in enumerate(result.switching or ()):
+    for number, switched in enumerate(result.own.get("switching") or ()):
         if not switched["shapes"]:
             raise Wrong("at least one shape is needed", "switching", number, "shapes")
     _check_points(result, kind)
@@ -181,17 +182,7 @@ def _references(result: Result, kind: Kind) -> Iterator[tuple[list[str | int], s
         yield ["knee"], key, modes
     for key in result.slo["found"] if result.slo else {}:
         yield ["slo", "found"], key, modes
-    for number, switched in enumerate(result.switching or []):
-        yield ["switching", number, "mode"], switched["mode"], modes
-        for at, of in enumerate(switched["shapes"]):
-            yield ["switching", number, "shapes", at, "shape"], of["shape"], shapes
-    if result.best is not None:
-        if result.best["mode"] is not None:
-            yield ["best", "mode"], result.best["mode"], result.best["modes"]
-        for mode, best in result.best["modes"].items():
-            yield ["best", "modes"], mode, modes
-            for name in [best["shape"], *best["ties"]] if best else ():
-                yield ["best", "modes", mode], name, shapes
+    yield from part_of(kind.key, "model", "references", lambda _: ())(result)
     if kind.of_stages:
         yield from _of_chain(result, result.part)
 

@@ -21,8 +21,7 @@ from ortbench.plan.option_types import TEXT, TIME, WHOLE, check_seconds, finite
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, build, check_values, option
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
-from ortbench.plan.plan_builder import live_duration_s, plan_of, plan_stream
-from ortbench.plan.sweep_plan import list_in
+from ortbench.plan.plan_builder import list_in, live_duration_s, plan_of, plan_stream
 
 if TYPE_CHECKING:
     from ortbench.model.schema import LoadSetup

@@ -136,31 +136,30 @@ class Loop:
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=check_seconds,
-        commands=("run", "gate", "loop", "chain", "sweep", "sessions", "searches"), common=(*OFTEN, "gate"),
+        commands=("run", "gate", "loop", "chain", "sessions", "searches"), common=(*OFTEN, "gate"),
         by_command={
             "run": {"shown": "until processes agree"},
-            "sweep": {"help": "Measure each shape and mode for at most TIME.", "default": 2.0},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most TIME."},
         },
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop", "chain", "sweep"),
-        replaces=("duration", "precision"), check=at_least(1, "at least one iteration must be measured"), common=("run", "chain", "sweep"),
-        by_command={"sweep": {"help": "Measure N inferences of each instead of --duration."}, "loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}},
+        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop", "chain"),
+        replaces=("duration", "precision"), check=at_least(1, "at least one iteration must be measured"), common=("run", "chain"),
+        by_command={"loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when the 95% CI of each median is within P of it; 0: never.", kind=PRECISION, default=0.01, shown="1%",
-        commands=("run", "loop", "chain", "sweep"),
+        commands=("run", "loop", "chain"),
     )  # fmt: skip
     processes: int | None = _measured(
         "processes", "N", "Measure in N worker processes, one after the other.", kind=WHOLE, check=_processes, most=1000,
-        shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "loop", "chain", "sweep", "load"),
+        shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "loop", "chain", "load"),
         by_command={"run": {"shown": f"3, {PROCESSES} where these differ"}},
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
         "depth", "N", f"Keep N inferences in flight in mode {' and '.join(io_modes.IN_FLIGHT)}.", MODE, kind=WHOLE, default=io_modes.DEPTH, is_live_only=True,
-        check=_depth, is_in_baselines=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep"),
+        check=_depth, is_in_baselines=True, lists=WHOLES._replace(example="2,4"), commands=SINGLE,
     )  # fmt: skip
     in_order: bool = False
     until_agreed: bool = False
@@ -210,20 +209,20 @@ class Plan:
     )  # fmt: skip
     spin: bool = _measured(
         "measure-spin", "", "Measure the CPU time that threads spend spinning.", kind=FLAG,
-        default=False, commands=("run", "loop", "sweep"), is_in_suites=False,
+        default=False, commands=("run", "loop"), is_in_suites=False,
     )  # fmt: skip
     memory: bool = _measured(
         "measure-memory", "", "Measure the device and host memory of each mode.", kind=FLAG, default=False,
-        commands=("run", "loop", "chain", "sweep"), common=("chain",),
+        commands=("run", "loop", "chain"), common=("chain",),
     )  # fmt: skip
     weighings: int = 1  # workers that tell the host memory of a mode, each anew
     energy: bool = _measured(
         "measure-energy", "", "Measure the energy of an inference, some seconds per mode.", kind=FLAG,
-        default=False, commands=("run", "loop", "chain", "sweep"),
+        default=False, commands=("run", "loop", "chain"),
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks during the run (needs permission).", kind=CLOCK,
-        commands=("run", "gate", "loop", "chain", "load", "sweep"),
+        commands=("run", "gate", "loop", "chain", "load"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
@@ -238,7 +237,7 @@ class Plan:
     )
     items: int | str | None = option(
         "items", "N/DIM", "Set the items of an inference: a number, or a dimension.", INPUT, kind=ITEMS,
-        shown="the dimension batch, batch_size or N", commands=("run", "gate", "sweep"), common=("sweep",), is_live_only=True, is_in_baselines=True,
+        shown="the dimension batch, batch_size or N", commands=("run", "gate"), is_live_only=True, is_in_baselines=True,
     )  # fmt: skip
 
     @property

@@ -14,9 +14,12 @@ from ortbench.plan.list_syntax import split_lists
 from ortbench.plan.loop_plan import GENERATION, Decoder, steps_of
 from ortbench.plan.option_types import is_library
 from ortbench.plan.options import RawOptions, build, declared, options_of
-from ortbench.plan.plan import Loop, Plan
+from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.stream_plan import Shape, Stream
 from ortbench.plan.target import Inputs, Target
+
+# The options of which each entry of a list would be a shape of its own, and what says how inputs look besides.
+OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.rules.is_of_shapes or it.flag == "range")
 
 
 def plan_of(
@@ -162,3 +165,9 @@ def library_apart(given: RawOptions, prefix: str = "") -> RawOptions:
         named, other = (f"--{it.replace('.', ' ')}" for it in (ep, library))
         raise BadInput(f"{named} {given[ep]} is a library already: leave {other} out", named)
     return {**{name: value for name, value in given.items() if name != ep}, library: given[ep]}
+
+
+def list_in(given: RawOptions) -> str | None:
+    """The first option (its flag) that has a list, of which each entry would be a shape of its own; None where there is none."""
+    several = (it.flag for it in OF_SHAPES if len(split_lists(given.get(it.flag))) > 1)
+    return next(several, None)

@@ -21,7 +21,6 @@ _OF_CORE: dict[str, tuple[str, ...]] = {
     "gates.baseline:TYPED_BASELINE": ("gate",),
     "plan.plan:PLAN": (),
     "plan.load_plan:LoadPlan": ("load", "gate"),
-    "plan.sweep_plan:Swept": ("sweep",),
     "plan.output_options:OutputOptions": (),
 }
 

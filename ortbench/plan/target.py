@@ -173,14 +173,14 @@ class Target:
     )
     dynamic_outputs: bool = _runs(
         "dynamic-outputs", "", "Let ONNX Runtime allocate bound outputs in each inference.", kind=types.FLAG,
-        default=False, commands=(*SINGLE, "sweep"),
+        default=False, commands=SINGLE,
     )  # fmt: skip
     input_memory: str | None = _runs(
         "input-memory", "LIB", f"Bind inputs in memory of a library: {', '.join(EXTERNAL_LIBRARIES)}.",
-        choices=EXTERNAL_LIBRARIES, commands=(*SINGLE, "sweep"), lists=CHOICES._replace(example="numpy,torch"),
+        choices=EXTERNAL_LIBRARIES, commands=SINGLE, lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
-        "cuda-graph", "", "Capture inferences as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=types.FLAG, default=False, commands=(*SINGLE, "sweep"),
+        "cuda-graph", "", "Capture inferences as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=types.FLAG, default=False, commands=SINGLE,
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
@@ -218,12 +218,12 @@ class Inputs:
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
         kind=types.ARRAYS,
         check=exists,
-        commands=(*SINGLE, "loop", "load", "sessions"),
+        commands=(*SINGLE, "loop", "load", "inputs"),
         common=OFTEN,
     )
     expect: str | None = _input(
         "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.ARRAYS, check=exists,
-        commands=(*SINGLE, "loop", "load", "sessions", "chain"), common=("chain",), by_command={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
+        commands=(*SINGLE, "loop", "load", "inputs", "chain"), common=("chain",), by_command={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
@@ -255,7 +255,7 @@ class Inputs:
         default={},
         lists=SIZES,
         is_of_shapes=True,
-        commands=(*SINGLE, "load", "sweep"),
+        commands=(*SINGLE, "load"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
         "range", "NAME:LO,HI", "Draw a synthetic input from this range.", kind=types.RANGES, default={}, commands=OPENED
@@ -276,7 +276,7 @@ class Inputs:
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
     strict_outputs: bool = _input(
         "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=types.FLAG, default=False, is_in_baselines=False,
-        commands=(*SINGLE, "loop", "load", "chain", "sweep"),
+        commands=(*SINGLE, "loop", "load", "chain"),
     )  # fmt: skip
     index_sizes: dict[str, int] | None = None
 

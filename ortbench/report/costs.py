@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.memory import is_weighed
-from ortbench.analysis.sweep import mode_by_mode
+from ortbench.analysis.shapes import mode_by_mode
 from ortbench.core import units
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import METRICS, Group

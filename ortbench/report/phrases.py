@@ -21,7 +21,7 @@ from ortbench.facts.findings import findings, superseded
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
+from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, Case, Result, not_ok
 from ortbench.model.schema import (
     Chain,
     ChainStage,
@@ -57,7 +57,7 @@ from ortbench.report.model import (
     SavedIn,
 )
 
-_PAIRS = 3  # that a heading names
+PAIRS = 3  # that a heading names
 _RATES = 6  # that it names one by one
 
 
@@ -110,7 +110,7 @@ def mode_name(case: Case) -> str:
 def loop_line(loop: Loop) -> str:
     """A loop: how many steps, and what is fed back."""
     pairs = [f"{shortened(out)} → {shortened(into)}" for out, into in loop["feedback"]]
-    fed = first_of(pairs, _PAIRS)
+    fed = first_of(pairs, PAIRS)
     if (made := loop.get("generation")) is not None:
         return _generation_line(made, loop, fed)
     first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"
@@ -173,21 +173,10 @@ def load_line(result: Result, setup: LoadSetup) -> str:
     return f"load {where}: {' and '.join(said) or 'no load point measured'}; {setup['duration_s']:g} s per {each}{mixed}{slo}"
 
 
-def sweep_line(result: Result) -> str:
-    """A sweep: how many shapes, which, and the dimensions that have one size in all of them."""
-    names = [it.name for it in result.shapes]
-    shown = names if len(names) <= 2 * _PAIRS else [*names[:_PAIRS], "…", names[-1]]
-    sizes = [{*it.shape.items()} for it in result.shapes if it.shape and it.data is None]
-    alike = ", ".join(f"{name}={size}" for name, size in sorted(set.intersection(*sizes))) if sizes else ""
-    said = f"sweep of {units.count(len(names), 'shape')} in one session{' in each process' * bool(processes_in(result))}: {', '.join(shown)}"
-    return f"{said}; {alike} in all" if alike else said
-
-
 _LINES: dict[str, Callable[[Result], str]] = {
     LOOP: lambda result: loop_line(result.part),
     CHAIN: lambda result: chain_line(result.part),
     LOAD: lambda result: "; ".join([load_line(result, result.part), *(loop_line(it) for it in [result.loop] if it)]),
-    SWEEP: sweep_line,
 }
 
 

@@ -13,9 +13,8 @@ from ortbench.core.files import write_or_note
 from ortbench.facts.loop import state_bytes
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
-from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Case, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, Case, Result
 from ortbench.report import load as report_load
-from ortbench.report import sweep
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
 from ortbench.report.case_table import Own, case_table, in_groups, is_marked, legend
 from ortbench.report.composed import (
@@ -127,7 +126,7 @@ def split_legend(parts: Sequence[Bar]) -> str:
 
 def build(result: Result, folder: str | None = None) -> Report:
     """The report of a result; `folder` is where it was saved, which is said in a terminal."""
-    return _REPORTS.get(result.kind, _build)(result, folder)
+    return (_REPORTS.get(result.kind) or part_of(result.kind, "report", "build", _build))(result, folder)
 
 
 def _build(result: Result, folder: str | None) -> Report:
@@ -144,7 +143,7 @@ def _of_links(table: Table) -> list[Block]:
     return [Paragraph(WHAT_A_LINK_TAKES)] if any(it.name == "through the host" for it in table.columns) else []
 
 
-_REPORTS: dict[str, Callable[[Result, str | None], Report]] = {LOAD: report_load.build, SWEEP: sweep.build}
+_REPORTS: dict[str, Callable[[Result, str | None], Report]] = {LOAD: report_load.build}
 
 
 def further_tables(result: Result) -> list[Table]:

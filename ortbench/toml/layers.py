@@ -34,7 +34,6 @@ from ortbench.plan.options import (
 )
 from ortbench.plan.plan import PLAN, Plan
 from ortbench.plan.registry import limits_of_kinds, owners_in_features
-from ortbench.plan.sweep_plan import IN_SUITES
 
 Where = tuple[str | int, ...]  # keys and indices from the top of the file
 
@@ -240,7 +239,7 @@ Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 LOADS = tuple(it for it in options_of(LoadPlan) if it.rules.is_in_suites)
 OPTIONS = {
     it.flag: it.for_command("suite")
-    for it in options_of(*PLAN, LOADS, IN_SUITES, *owners_in_features())
+    for it in options_of(*PLAN, LOADS, *owners_in_features())
     if it.rules.is_in_suites and it.panel != LIMIT
 }
 # An SLO stays text until it is known whether it is that of a load or of a sweep.

@@ -17,12 +17,12 @@ from ortbench.analysis.noise import (
     supports_speedup,
 )
 from ortbench.analysis.noise_policy import Policy
-from ortbench.analysis.sweep import is_noisy
 from ortbench.core.stats import Value
 from ortbench.facts.findings import facts_of
 from ortbench.facts.sentences import large_figures, sentence
 from ortbench.facts.several import headline_of_many, mode_facts
 from ortbench.facts.shared import busy_fact
+from ortbench.features.sweep.analysis import is_noisy
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.schema import MachineNoise

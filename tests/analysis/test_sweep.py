@@ -6,13 +6,14 @@ import pytest
 
 from ortbench.analysis.comparing.comparable import mismatches
 from ortbench.analysis.comparing.rows import rows
-from ortbench.analysis.sweep import best_of, failures, has_a_cost, merge, point_as_result, split, summarise_switching
+from ortbench.analysis.shapes import failures, point_as_result
 from ortbench.facts.findings import facts_of
+from ortbench.features.sweep.analysis import best_of, has_a_cost, merge, summarise_switching
+from ortbench.features.sweep.plan import Shape
 from ortbench.model.modes import CPU
 from ortbench.model.result import FAILED, OK, RUN, Case, Result
 from ortbench.model.slo import Slo
 from ortbench.plan.plan import Plan
-from ortbench.plan.sweep_plan import Shape
 from ortbench.plan.target import Inputs
 from tests.expect import there
 from tests.results import (
@@ -23,7 +24,6 @@ from tests.results import (
     keys,
     measured,
     noise_of,
-    nvidia_result,
     of_batch,
     passed,
     steady,
@@ -37,17 +37,17 @@ from tests.results import (
 
 def best(result: Result, mode: str) -> tuple[str, list[str]] | None:
     """The best shape of a mode and those that are as good, by their names."""
-    assert result.best is not None
-    found = result.best["modes"][mode]
+    assert result.own["best"] is not None
+    found = result.own["best"]["modes"][mode]
     return None if found is None else (found["shape"], found["ties"])
 
 
 def test_the_best_shape_gets_most_items_done() -> None:
     result = sweep_result()
-    assert result.best is not None
-    assert result.best["mode"] == "device-resident"
+    assert result.own["best"] is not None
+    assert result.own["best"]["mode"] == "device-resident"
     assert (best(result, "cpu-tensors"), best(result, "device-resident")) == (("batch=4", []), ("batch=2", []))
-    found = result.best["modes"]["cpu-tensors"]
+    found = result.own["best"]["modes"]["cpu-tensors"]
     assert found == {
         "shape": "batch=4",
         "by": "items_per_s",
@@ -132,7 +132,7 @@ def test_the_facts_of_a_sweep() -> None:
     result = sweep_result()
     assert keys(result) == [
         ("best-shape", "largest", "cpu-tensors"), ("best-shape", "known", "device-resident"), ("switching", "dear", "cpu-tensors"),
-        ("first-of-shape", "slow", "cpu-tensors"), ("switching", "free", "device-resident"),
+        ("first-of-shape", "slow", "cpu-tensors"),
     ]  # fmt: skip
     assert fact(result, "best-shape", "cpu-tensors").next == "ortbench sweep m.onnx --dim batch=4,8,16"
     assert values(fact(result, "first-of-shape"))["ratio"] == 12.5
@@ -167,8 +167,7 @@ def test_a_shape_that_fails_is_said_and_the_others_go_on() -> None:
 
 def test_a_shape_by_itself_is_what_a_run_of_it_would_give() -> None:
     result = sweep_result()
-    found, names = split([result], ["cuda"])
-    assert names == ["cuda batch=1", "cuda batch=2", "cuda batch=4"]
+    found = [point_as_result(result, it) for it in result.shapes]
     assert [it.model["inputs"][0]["shape"] for it in found] == [[1, 1000], [2, 1000], [4, 1000]]
     assert [(it.kind, it.axes, it.shapes, it.items and it.items["count"]) for it in found] == [
         (RUN, [], [], n) for n in (1, 2, 4)
@@ -177,9 +176,7 @@ def test_a_shape_by_itself_is_what_a_run_of_it_would_give() -> None:
         [(mode, {}, of[batch] * US) for mode, of in USUAL.items()] for batch in (1, 2, 4)
     ]
     assert result.model["inputs"][0]["shape"] is None
-    assert result.sweep == {"slo": None}
-    plain = nvidia_result()
-    assert split([plain]) == ([plain], [""])
+    assert result.part == {"slo": None}
 
 
 # Axes
@@ -263,8 +260,8 @@ def test_sweeps_are_compared_shape_by_shape() -> None:
 def test_a_best_shape_whose_case_is_lost_is_no_error(busy: bool) -> None:
     """As in a file that somebody changed."""
     result = sweep_result({CPU: {1: 1000, 2: 2000, 4: 4000}}, rounds=9, switching=[])
-    assert result.best is not None
-    best = there(result.best["modes"][CPU])
+    assert result.own["best"] is not None
+    best = there(result.own["best"]["modes"][CPU])
     best["ties"] = [it.name for it in result.shapes if it.name != best["shape"]]
     result.cases = [it for it in result.cases if f"batch={it.point['batch']}" != best["shape"]]
     result.noise = noise_of(2, 1.2, [0.5] * 12) if busy else None

@@ -14,10 +14,10 @@ from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, SLOWER, Ratio
 from ortbench.analysis.comparing.ratio import SAME as AS_FAST
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, Verdict, at_most, verdict_of
 from ortbench.analysis.loads.levels import keeps_to
-from ortbench.analysis.sweep import has_a_cost, switched
 from ortbench.core.stats import Value
 from ortbench.facts.findings import facts_of
 from ortbench.facts.loop import RESIDENT
+from ortbench.features.sweep.analysis import has_a_cost, switched
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, verdict_on
 from ortbench.model.modes import CPU, DEVICE
 from ortbench.model.result import Result

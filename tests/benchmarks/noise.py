@@ -30,9 +30,9 @@ from ortbench.analysis.comparing.claims import is_faster
 from ortbench.analysis.comparing.verdict import quotient
 from ortbench.analysis.loads.levels import best_level, interval, measured, rate_of
 from ortbench.analysis.noise import busy_reasons, supports_better
-from ortbench.analysis.sweep import is_noisy
+from ortbench.features.sweep.analysis import is_noisy
 from ortbench.model.modes import CPU, THROUGHPUT
-from ortbench.model.result import LOAD, SWEEP, Result
+from ortbench.model.result import LOAD, Result
 from ortbench.model.result_file import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,8 +141,8 @@ def said(result: Result) -> str:
 
 def claims(result: Result) -> list[str]:
     """What a report claims to be faster or best."""
-    if result.kind == SWEEP:
-        modes = {} if result.best is None else result.best["modes"]
+    if result.kind == "sweep":
+        modes = {} if result.own["best"] is None else result.own["best"]["modes"]
         return [f"best: {it['shape']} with {mode}" for mode, it in modes.items()
                 if it is not None and len(it["ties"]) < len(result.shapes) - 1 and not is_noisy(result, mode)]  # fmt: skip
     if result.kind == LOAD:
@@ -167,7 +167,7 @@ def contradicted(said: str, quiet: Result) -> bool:
         best = best_level(quiet)
         return best is None or (best.mode != rest and f"most: {best.mode}" in claims(quiet))
     shape, _, mode = rest.partition(" with ")
-    found = None if quiet.best is None else quiet.best["modes"][mode]
+    found = None if quiet.own["best"] is None else quiet.own["best"]["modes"][mode]
     return found is None or shape not in (found["shape"], *found["ties"])
 
 

@@ -206,7 +206,7 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
         "features.tune.job.tune": lambda model, given, asked, command, wanted: found.append(
             ([space_of(given, 2).plan(model, FIRST, ())], Limits(), wanted)
         ),
-        "jobs.run.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
+        "features.sweep.job.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
     }
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(f"ortbench.{name}", stand_in)

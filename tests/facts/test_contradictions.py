@@ -145,7 +145,7 @@ def random_load(at: random.Random) -> Result:
 def random_sweep(at: random.Random) -> Result:
     times = {mode: {batch: at.randrange(500, 3000) for batch in (1, 2, 4)} for mode in (CPU, "device-resident")}
     made = sweep_result(times)
-    for it in made.switching or []:
+    for it in made.own["switching"] or []:
         ratio, ends = interval(at)
         it["ratio"], it["ci95"] = ratio, list(ends)
     return made
@@ -199,8 +199,8 @@ def shown_beside(result: Result, found: Fact, value: Quantity) -> Iterator[tuple
             if (row["mode"], where, row["shape"]) == (found.mode, found.values["where"], found.values["shape"]):
                 yield row["95% CI"], between(value.ci95, units.change)
     if found.code == "switching":
-        assert result.switching is not None
-        (of,) = [it for it in result.switching if it["mode"] == found.mode]
+        assert result.own["switching"] is not None
+        (of,) = [it for it in result.own["switching"] if it["mode"] == found.mode]
         yield str(of["ratio"]), str(value.value)
 
 

@@ -136,7 +136,7 @@ def test_a_shape_that_runs_out_of_memory_is_said_and_the_others_go_on(library: P
         dict.fromkeys(("cpu-tensors", "device-tensors"), "failed"),
     )
     assert statuses(result) == {"batch=1": ok, "batch=64": failed, "batch=2": ok}
-    assert [it["shape"] for it in (result.switching or [])[0]["shapes"]] == ["batch=1", "batch=2"]
+    assert [it["shape"] for it in (result.own["switching"] or [])[0]["shapes"]] == ["batch=1", "batch=2"]
     assert f"✗ {ran.error_line}" in ran.out.replace("\n  ", " ")
 
 
@@ -159,7 +159,7 @@ def test_a_mode_that_fails_leaves_the_others(
         "batch=1": {"cpu-tensors": "ok", "host-accessible": first},
         "batch=64": {"cpu-tensors": "ok", "host-accessible": "failed"},
     }
-    assert [it["mode"] for it in result.switching or []] == ["cpu-tensors"]
+    assert [it["mode"] for it in result.own["switching"] or []] == ["cpu-tensors"]
     assert all(case.samples["latency"] for case in result.cases if case.mode == "cpu-tensors")
 
 

@@ -32,5 +32,5 @@ def test_the_law_of_sizes_and_the_price_of_switching_come_back(library: Path, tm
             case = result.case(mode, {"batch": batch})
             assert case is not None
             assert set(case.samples["latency"]) == {(A_US + B_US * batch) * 1000 + calls * CALL_NS}
-        (switching,) = [it for it in result.switching or [] if it["mode"] == mode]
+        (switching,) = [it for it in result.own["switching"] or [] if it["mode"] == mode]
         assert switching["cost_ns"] == SWITCH_US * 1000

@@ -8,13 +8,14 @@ from ortbench.gates.limits import Limits
 from ortbench.model.kinds import LOAD, RUN, Kind, axes, kind_of, kinds
 from ortbench.model.metrics import GATED, METRICS, Figure
 from ortbench.plan.options import declared
+from ortbench.plan.registry import limits_of_kinds
 
 EVERY = pytest.mark.parametrize("kind", kinds().values(), ids=kinds())
 
 
 @EVERY
 def test_a_kind_names_what_there_is(kind: Kind) -> None:
-    assert {*kind.checks} - {"slo"} <= {it.flag for it in declared(Limits).values()}
+    assert {*kind.checks} - {"slo"} <= {it.flag for it in declared(Limits).values()} | limits_of_kinds().keys()
     for view in kind.views:
         assert view.axis == "" or view.axis in {axis.name for axis in kind.axes}
         for figures in (view.compared, view.gated):

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.items import put_throughput
-from ortbench.analysis.sweep import best_of
 from ortbench.features.junit.report import outcomes_of_checks, outcomes_of_run
-from ortbench.features.page.report.chart_data.curves import rates_by_size, times_by_size
 from ortbench.features.page.report.chart_data.model import Chart, LineChart, Panel
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json, bmf
+from ortbench.features.sweep.analysis import best_of
+from ortbench.features.sweep.page import rates_by_size, times_by_size
+from ortbench.features.sweep.report import mode_table
 from ortbench.gates.limits import Check
 from ortbench.model.result import Result
 from ortbench.model.result_file import load, result_json, save
@@ -24,7 +25,6 @@ from ortbench.model.slo import Slo
 from ortbench.report import comparison
 from ortbench.report.markdown import markdown
 from ortbench.report.run import build
-from ortbench.report.sweep import mode_table
 from tests.expect import there
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
@@ -135,8 +135,8 @@ def test_the_column_best_has_a_word_for_every_shape() -> None:
     busy.noise = noise_of(2, 1.0, [0.5] * 40)
     assert best(busy) == ["cannot tell"] * 2
     by_bytes = sweep_result(slo=LIMIT)
-    by_bytes.shapes = [replace(it, items=None) for it in by_bytes.shapes]
-    by_bytes.best = best_of(by_bytes, LIMIT)
+    by_bytes.own["shapes"] = [replace(it, items=None) for it in by_bytes.shapes]
+    by_bytes.own["best"] = best_of(by_bytes, LIMIT)
     assert best(by_bytes) == ["smaller", "best", "SLO violated"]
 
 
@@ -221,7 +221,7 @@ def grid() -> Result:
     longer = replace(made.shapes[0], name="longer", point=point, shape={"sequence": 32, "batch": 1})
     cases += [replace(case, point=point) for case in made.at_point({"batch": 1})]
     sequence: Axis = {"name": "sequence", "unit": "elements", "values": [16, 32]}
-    return replace(made, axes=[sequence, *made.axes], shapes=[*shapes, longer], cases=cases)
+    return replace(made, axes=[sequence, *made.axes], own={**made.own, "shapes": [*shapes, longer]}, cases=cases)
 
 
 def test_a_grid_has_a_line_for_each_size_of_the_other_dimension() -> None:

@@ -11,7 +11,7 @@ from ortbench.core.errors import NotComparable
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import first_of
 from ortbench.model.kinds import kind_of
-from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, OK, Result
 from ortbench.model.schema import Chain, ChainStage, Environment, Loop, Provider
 from ortbench.model.settings import OF_LOOP, OF_SESSION, changed
 
@@ -73,14 +73,13 @@ def _are_of_stages(*results: Result) -> bool:
 
 
 def _kind(result: Result) -> str:
-    counted = _COUNTED.get(result.kind)
+    counted = _COUNTED.get(result.kind) or part_of(result.kind, "analysis", "counted")
     return kind_of(result.kind).noun + (counted(result) if counted else "")
 
 
 _COUNTED: dict[str, Callable[[Result], str]] = {
     LOOP: lambda result: f" of {result.part['steps']} steps",
     CHAIN: lambda result: f" of {len(result.part['stages'])} stages",
-    SWEEP: lambda result: f" of {len(result.shapes)} shapes",
 }
 
 
@@ -117,13 +116,8 @@ def _load(result: Result, own: Traits) -> Traits:
     return {**own, **{key: result.part[key] for key in keys}, **mixed}
 
 
-def _sweep(result: Result, own: Traits) -> Traits:
-    """Of two sweeps the shapes are compared that both have."""
-    return {**own, "shapes": {tensor["name"]: tensor["model_shape"] for tensor in result.model["inputs"]}}
-
-
 _IDENTITY: dict[str, Callable[[Result, Traits], Traits]] = {
-    LOOP: _loop, CHAIN: _chain, LOAD: _load, SWEEP: _sweep,
+    LOOP: _loop, CHAIN: _chain, LOAD: _load,
 }  # fmt: skip
 
 

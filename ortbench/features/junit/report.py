@@ -25,9 +25,10 @@ from ortbench.core.safe_text import visible_lines
 from ortbench.core.units import duration, energy, rate, size
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import modes
+from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import TIME, known_or_plain
 from ortbench.model.metrics import figure as figure_of
-from ortbench.model.result import LOAD, OK, SWEEP, UNSUPPORTED, Case, Result
+from ortbench.model.result import LOAD, OK, UNSUPPORTED, Case, Result
 from ortbench.report.publication import Part, Publication, number_repeated, plain_line, samples_text
 
 ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gates.contests`
@@ -50,7 +51,8 @@ def outcomes_of_run(result: Result, label: str = "") -> list[Outcome]:
     The time of what was measured is the median of its whole inferences.
     """
     group = _group(result) + (f", {label}" if label else "")
-    return _OUTCOMES.get(result.kind, _outcomes_of_modes)(group, result)
+    usual = _outcomes_of_shapes if kind_of(result.kind).many_shapes else _outcomes_of_modes
+    return _OUTCOMES.get(result.kind, usual)(group, result)
 
 
 def outcomes_of_checks(result: Result, checks: Sequence[Check]) -> list[Outcome]:
@@ -93,7 +95,7 @@ def _outcomes_of_modes(group: str, result: Result) -> list[Outcome]:
     return [_outcome_of_case(group, case) for case in result.cases]
 
 
-def _outcomes_of_sweep(group: str, result: Result) -> list[Outcome]:
+def _outcomes_of_shapes(group: str, result: Result) -> list[Outcome]:
     return [
         replace(_outcome_of_case(group, case), name=f"{shape.name}: {case.mode}")
         for shape in result.shapes
@@ -109,7 +111,7 @@ def _outcomes_of_load(group: str, result: Result) -> list[Outcome]:
     return [*missing, *(_outcome_of_level(group, level) for level in found)]
 
 
-_OUTCOMES: dict[str, Callable[[str, Result], list[Outcome]]] = {LOAD: _outcomes_of_load, SWEEP: _outcomes_of_sweep}
+_OUTCOMES: dict[str, Callable[[str, Result], list[Outcome]]] = {LOAD: _outcomes_of_load}
 
 
 def _outcome_of_level(group: str, level: Case) -> Outcome:

@@ -9,7 +9,7 @@ FEATURE = Feature(
             place=60,
             sentence="Measure a model for a long time: whether memory grows.",
             page="soak.md",
-            option_groups=("sessions", "modes", "in one mode", "shaped", "often", "measures", "reported"),
+            option_groups=("sessions", "inputs", "modes", "in one mode", "shaped", "often", "measures", "reported"),
             options={
                 "duration": {"help": "Run inferences for TIME.", "default": 60.0},
                 "iterations": {"help": "Run N inferences instead of --duration.", "common": ("soak",)},

@@ -10,7 +10,7 @@ FEATURE = Feature(
             place=50,
             sentence="Measure the start-up of fresh processes to the first inference.",
             page="start.md",
-            option_groups=("sessions", "side by side", "often", "measures", "reported"),
+            option_groups=("sessions", "inputs", "side by side", "often", "measures", "reported"),
             options={
                 "duration": {"help": "Start each configuration again for at most TIME.", "default": 10.0},
                 "iterations": {

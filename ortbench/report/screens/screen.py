@@ -20,7 +20,7 @@ from ortbench.facts.findings import facts_of, shown
 from ortbench.facts.sentences import sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, LATENCY
-from ortbench.model.result import CHAIN, LOAD, LOOP, OK, SWEEP, Case, Result, not_ok
+from ortbench.model.result import CHAIN, LOAD, LOOP, OK, Case, Result, not_ok
 from ortbench.model.schema import Chain, LoadSetup, Loop
 from ortbench.report.model import (
     BAD,
@@ -112,11 +112,7 @@ def _of_load(result: Result) -> str:
     return f"{_inputs(result)}; {where}{workers}{arrivals}, {setup['duration_s']:g} s each{slo}"
 
 
-def _of_sweep(result: Result) -> str:
-    return f"{first_of([it.name for it in result.shapes], _NAMES)}"
-
-
-_OF_KINDS: dict[str, Callable[[Result], str]] = {LOOP: _of_loop, CHAIN: _of_chain, LOAD: _of_load, SWEEP: _of_sweep}
+_OF_KINDS: dict[str, Callable[[Result], str]] = {LOOP: _of_loop, CHAIN: _of_chain, LOAD: _of_load}
 
 
 def _shape(shape: list[int] | None) -> str:

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
+from ortbench.core.features import part_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU
-from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, SWEEP, Case, Result
-from ortbench.report import load, sweep
+from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, Case, Result
+from ortbench.report import load
 from ortbench.report.case_table import Own
 from ortbench.report.model import NOTHING, Table
 from ortbench.report.run import mode_table
@@ -39,12 +40,8 @@ def _speedup(case: Case) -> str:
 
 def _of_modes(result: Result) -> list[Table]:
     names = _OF_TOKENS if result.generation else kind_of(result.kind).view().screen
-    table = mode_table(result, {"speedup": Own(_speedup)})
+    table = part_of(result.kind, "report", "mode_table", mode_table)(result, {"speedup": Own(_speedup)})
     return [_only(table, [it for it in names if it != "copies" or not is_on_host(result)])]
-
-
-def _of_shapes(result: Result) -> list[Table]:
-    return [_only(sweep.mode_table(result, {"speedup": Own(_speedup)}), kind_of(result.kind).view().screen)]
 
 
 def _of_load(result: Result) -> list[Table]:
@@ -55,7 +52,6 @@ def _of_load(result: Result) -> list[Table]:
 
 _TABLES: dict[str, Callable[[Result], list[Table]]] = {
     **dict.fromkeys((RUN, LOOP, CHAIN), _of_modes),
-    SWEEP: _of_shapes,
     LOAD: _of_load,
 }
 

@@ -26,7 +26,7 @@ from ortbench.features.page.report.chart_svg.sheet import WIDE
 from ortbench.features.page.report.overview import overview
 from ortbench.features.page.report.parts import Drawn, Section, charts_of, drawn, filled_in, notes, sections, tables
 from ortbench.model.kinds import kind_of, kinds
-from ortbench.model.result import CHAIN, LOAD, LOOP, SWEEP, Result
+from ortbench.model.result import CHAIN, LOAD, LOOP, Result
 from ortbench.model.result_file import result_json
 from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
@@ -121,7 +121,7 @@ _OF_KINDS = {
     Group.CHAIN: {CHAIN},
     Group.SOAK: {"soak"},
     Group.LOAD: {LOAD},
-    Group.SWEEP: {SWEEP},
+    Group.SWEEP: {"sweep"},
     Group.RUN: kinds().keys() - {LOAD},  # load points have other words
 }
 

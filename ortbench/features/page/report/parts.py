@@ -17,7 +17,7 @@ from ortbench.analysis.findings.finding import Finding
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
 from ortbench.features.page.report.chart_data.copies import bandwidth
-from ortbench.features.page.report.chart_data.curves import by_clients, by_rate, rates_by_size, times_by_size
+from ortbench.features.page.report.chart_data.curves import by_clients, by_rate
 from ortbench.features.page.report.chart_data.model import Chart
 from ortbench.features.page.report.chart_data.samples import distribution, drift
 from ortbench.features.page.report.chart_data.times import (
@@ -161,8 +161,6 @@ _OF_ONE: dict[str, Callable[[Result], Chart | None]] = {
     "links": link_costs,
     "distribution": distribution,
     "drift": drift,
-    "rates_by_size": rates_by_size,
-    "times_by_size": times_by_size,
 }
 _OF_MANY: dict[str, Callable[[Sequence[Result], Sequence[str]], Chart | None]] = {
     "latencies": latencies,

@@ -19,7 +19,6 @@ from ortbench.gates.limits import PASSED, UNCLEAR, Check
 from ortbench.gates.verdict import Verdict, nothing_measured
 from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
 from ortbench.jobs.measuring import ForecastLine, measure
-from ortbench.jobs.run import swept
 from ortbench.measure.forecast import Forecast
 from ortbench.model.result import OK
 from ortbench.report.why import told_in_lines
@@ -115,7 +114,9 @@ def _measure(job: Job, folder: Path, quiet: bool) -> Verdict | None:
     if len(job.plans) > 1:
         return gate_live(AskedGate(job.limits, job.force, job.plans, load=job.load, why=job.why), place, quiet)
     if job.shapes:
-        found = swept(job.shapes, job.slo, place, quiet=quiet)
+        from ortbench.features.sweep.job import measure_sweep
+
+        found = measure_sweep(job.shapes, job.slo, place, quiet=quiet)
     else:
         found = measure(job.plans, place, load=job.load, quiet=quiet)
     if found.interrupted:

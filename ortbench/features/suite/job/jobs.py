@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ortbench.core.features import is_there, part_of
 from ortbench.core.paths import is_folder
 from ortbench.features.suite.job.cases import Suite, SuiteCase
 from ortbench.gates.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, candidate_of, has_live_baseline
@@ -23,19 +25,23 @@ from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load, plan_under_lo
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import is_library
-from ortbench.plan.options import BASELINE_SET, SWEPT, build, declared
+from ortbench.plan.options import BASELINE_SET, build, declared
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import live, modes_to_compare, modes_to_measure, with_memory
+from ortbench.plan.plan_builder import list_in, live, modes_to_compare, modes_to_measure, with_memory
 from ortbench.plan.registry import flags_of_kinds, limits_of_kinds
-from ortbench.plan.sweep_plan import IN_SUITES, Shape, Swept, check_shapes, list_in, shapes_of
 from ortbench.toml import chain_file
 from ortbench.toml.layers import LOADS, OPTIONS, Demand, Where, demand_of, places_of
+
+if TYPE_CHECKING:
+    from ortbench.features.sweep.plan import Shape
+
 
 _DEFAULTS = ("defaults",)
 _BASELINE, _SET = "baseline-", f"{BASELINE_SET}."
 _OF_LOOPS = {it.flag for it in declared(Steps).values()}
 _OF_LOADS = {it.flag for it in LOADS}
-ONLY_SWEEPS = {it.flag for it in IN_SUITES}
+SWEPT = "sweep"  # the key of cases that are sweeps, where they are there
+ONLY_SWEEPS = {it.flag for it in part_of(SWEPT, "plan", "IN_SUITES", ())}
 # The options that only cases of a kind have that is named by a key of its own.
 _OF_KINDS = flags_of_kinds()
 # What cases of a kind have beside the options of its command.
@@ -87,7 +93,7 @@ class _Maker:
         if self._given.get("arrivals", ARRIVALS[0]) not in ARRIVALS:
             self._given["arrivals"] = str(self._file.path.parent / self._given["arrivals"])
         own = [flag for flag in self._given if self._where(flag)[:1] != _DEFAULTS]
-        self._is_sweep = not case.of_chain and SWEPT in self._given
+        self._is_sweep = not case.of_chain and SWEPT in self._given and is_there(SWEPT)
         self._is_load = not case.of_chain and not self._is_sweep and any(flag in _OF_LOADS for flag in own)
         self._kind = "" if case.of_chain else next((kind for kind in reversed(_OF_KINDS) if kind in self._given), "")
         for flag in list(self._given):
@@ -128,7 +134,7 @@ class _Maker:
             with self._blaming(self._case.where):
                 refuse_unchecked(self._kind, given)
         if SLO.flag in given:
-            option = declared(Swept)["slo"] if self._is_sweep else SLO
+            option = declared(part_of(SWEPT, "plan", "Swept"))["slo"] if self._is_sweep else SLO
             with self._file.at(self._where(SLO.flag)):
                 given[SLO.flag] = option.read(given[SLO.flag])
         if self._is_sweep:
@@ -175,6 +181,8 @@ class _Maker:
         check(replace(plan, target=replace(plan.target, python=None)) if self._elsewhere else plan)
 
     def _sweep(self) -> Job:
+        from ortbench.features.sweep.plan import Swept, check_shapes, shapes_of
+
         self._refuse_beside(SWEPT)
         self._refuse_live(SWEPT)
         self._why(can_be=False)

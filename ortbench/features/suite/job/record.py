@@ -13,8 +13,9 @@ from ortbench.analysis.loads.knees import knee_of
 from ortbench.analysis.loads.levels import at, best_level, kept, rate_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
 from ortbench.analysis.residency import stays_in_place
-from ortbench.analysis.sweep import ITEMS, point_as_result
+from ortbench.analysis.shapes import point_as_result
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
+from ortbench.core.features import part_of
 from ortbench.core.parts import keys_of
 from ortbench.core.units import seconds, times
 from ortbench.facts.sentences import sentence
@@ -23,7 +24,7 @@ from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
 from ortbench.model.kinds import RUN, kind_of
 from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate, mode_of
-from ortbench.model.result import LOAD, OK, SWEEP, Result, work_of
+from ortbench.model.result import LOAD, OK, Result, work_of
 from ortbench.model.schema import Items, Node
 
 SKIPPED, MISSING = "skipped", "missing"
@@ -142,7 +143,9 @@ def figures(result: Result) -> Figures:
         "noise": next(map(sentence, noise_facts(result)), None),
         "doubtful": next(map(sentence, doubt_facts(result)), None),
     }
-    return {**where, **_FIGURES.get(result.kind, _of_times)(result)}
+    best_shape = part_of(result.kind, "analysis", "most_items")
+    figures = _of_best_shape(result, best_shape(result)) if best_shape else _FIGURES.get(result.kind, _of_times)(result)
+    return {**where, **figures}
 
 
 def _of_times(result: Result) -> Figures:
@@ -192,19 +195,10 @@ def _faster(result: Result, modes: Sequence[str], on_device: bool | None) -> tup
     return CPU if CPU in modes else modes[0], None if not cases else NONE if is_none else UNCLEAR
 
 
-def _of_sweep(result: Result) -> Figures:
+def _of_best_shape(result: Result, name: str | None) -> Figures:
     """Those of the shape that gets most items done, as a run of it would have them."""
-    of_modes = {} if result.best is None else result.best["modes"]
-    best = [
-        (not mode_of(mode).on_device, it["items_per_s"] or 0, it["shape"])
-        for mode, it in of_modes.items()
-        if it is not None and it["by"] == ITEMS and not is_rate(mode, LATENCY)
-    ]
-    if not best:
-        return {}
-    *_, name = max(best)
-    (shape,) = (it for it in result.shapes if it.name == name)
-    return {**_of_times(point_as_result(result, shape)), "best_shape": name}
+    shape = next((it for it in result.shapes if it.name == name), None)
+    return {} if shape is None else {**_of_times(point_as_result(result, shape)), "best_shape": name}
 
 
 def _of_load(result: Result) -> Figures:
@@ -223,7 +217,7 @@ def _of_load(result: Result) -> Figures:
     }
 
 
-_FIGURES: dict[str, Callable[[Result], Figures]] = {LOAD: _of_load, SWEEP: _of_sweep}
+_FIGURES: dict[str, Callable[[Result], Figures]] = {LOAD: _of_load}
 
 
 def exit_code(records: Sequence[Record]) -> int:

@@ -7,22 +7,30 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ortbench.analysis.sweep import merge, switched
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import ModelFiles
+from ortbench.features.sweep.analysis import merge, switched
+from ortbench.features.sweep.model import Switching
+from ortbench.features.sweep.plan import Shape
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe
 from ortbench.measure.forecast import Progress
-from ortbench.measure.process import Client, WorkerLost, open_session, request_of
+from ortbench.measure.process import Client, WorkerLost, request_of, worker_for
 from ortbench.measure.schedule import BLOCK_NS
 from ortbench.model.modes import LATENCY, is_rate
 from ortbench.model.protocol import Opened, OpenedSweep, SwitchTimes
 from ortbench.model.result import Result
-from ortbench.model.schema import Machine, Switching
+from ortbench.model.schema import Machine
 from ortbench.model.slo import Slo
 from ortbench.model.timeline import Timeline
 from ortbench.plan.plan import Plan
-from ortbench.plan.sweep_plan import Shape
+
+
+def open_session(plan: Plan) -> Client:
+    """A fresh worker that has been sent the model and the EP of a sweep, whose shapes it will be asked to run."""
+    client = worker_for(plan)
+    client.send("open_sweep", model=plan.model, target=plan.worker_request()["target"])
+    return client
 
 
 class SharedWorker:

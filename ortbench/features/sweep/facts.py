@@ -4,30 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.findings.program import again
 from ortbench.analysis.noise import is_busy, quiet_options
-from ortbench.analysis.sweep import ITEMS, cases_of, differing_dims, has_a_cost, is_noisy, keeps, ties
+from ortbench.analysis.shapes import cases_of, differing_dims
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, times
+from ortbench.facts.sentences import LONGER, WAIT, Sentence
 from ortbench.facts.shared import condition
+from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, keeps, slo_of, ties
+from ortbench.features.sweep.model import Best, BestShape
 from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
 from ortbench.model.result import Result
-from ortbench.model.schema import BestShape
-from ortbench.model.slo import slo_of
 
-_LONGER = 4  # times as long as a sweep in which noise hides the best shape
+_DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
+_TIMES_LONGER = 4  # times as long as a sweep in which noise hides the best shape
 _OFTEN = 2.0  # so many times a later inference must the first one of a shape take to be worth a word
 
 
-def sweep_facts(result: Result) -> Iterator[Fact]:
+def kind_facts(result: Result) -> Iterator[Fact]:
     yield from _best(result)
     yield from _switching(result)
     yield from _first_inferences(result)
 
 
+def _modes(result: Result) -> dict[str, BestShape | None]:
+    best: Best | None = result.own.get("best")
+    return {} if best is None else best["modes"]
+
+
 def best_shapes(result: Result) -> list[tuple[str, BestShape]]:
     """The modes in which most items are done, with their best shapes, where noise leaves these: first of those that take new inputs
     in each inference, then, where it does more, of those whose tensors stay on the device."""
-    of_modes = {} if result.best is None else result.best["modes"]
+    of_modes = _modes(result)
     known = [
         (mode, it)
         for mode, it in of_modes.items()
@@ -43,10 +51,10 @@ def best_shapes(result: Result) -> list[tuple[str, BestShape]]:
 
 
 def _best(result: Result) -> Iterator[Fact]:
-    slo = slo_of(result.sweep)
+    slo = slo_of(result)
     text = "" if slo is None else str(slo)
     first = [mode for mode, _ in best_shapes(result)]
-    modes = {} if result.best is None else result.best["modes"]
+    modes = _modes(result)
     for mode in dict.fromkeys([*first, *modes]):
         it = modes[mode]
         if it is None:
@@ -104,11 +112,11 @@ def _longer(result: Result) -> str:
         return again(result, *waits)
     if stopped is None or stopped["reason"] != "duration":
         return ""
-    return again(result, "--duration", f"{_LONGER * stopped['value']:g}s")
+    return again(result, "--duration", f"{_TIMES_LONGER * stopped['value']:g}s")
 
 
 def _switching(result: Result) -> Iterator[Fact]:
-    for it in result.switching or []:
+    for it in result.own.get("switching") or []:
         worst = max(it["shapes"], key=lambda shape: shape["ratio"])
         ends = it["ci95"]
         ratio = Quantity(it["ratio"], "×", None if ends is None else (ends[0], ends[1]))
@@ -134,3 +142,20 @@ def _first_inferences(result: Result) -> Iterator[Fact]:
         if first >= _OFTEN * later:
             values: Values = {"shape": name, "first": ns(first), "later": ns(later), "ratio": times(first / later)}
             yield Fact("first-of-shape", "slow", CPU, values)
+
+
+# fmt: off
+SENTENCES = {
+    ("best-shape", "known"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}.", "batch to this shape", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
+    ("best-shape", "largest"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}. A larger one may have more.", "try larger shapes", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
+    ("best-shape", "tied"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}, the same as {ties}.", "take the smallest of them", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
+    ("best-shape", "open"): Sentence("Cannot tell whether {shape} or {ties} has the most items/s with {mode}: {rate:ci}.", LONGER, _ANSWER, "unclear", "sweeps"),
+    ("best-shape", "noise"): Sentence("The machine was too busy to tell which shape has the most items/s with {mode}.", WAIT, _ANSWER, "unclear", "noise"),
+    ("slo-shape", "largest"): Sentence("{shape} is the largest shape that meets {slo} with {mode}.", "pad to no more than this shape", _ANSWER, "good", "sweeps"),
+    ("slo-shape", "none"): Sentence("No shape meets {slo} with {mode}.", "smaller shapes, a faster mode or EP", _ANSWER, "bad", "sweeps"),
+    ("slo-shape", "open"): Sentence("Cannot tell whether a shape meets {slo} with {mode}: too few samples.", LONGER, _ANSWER, "unclear", "sweeps"),
+    ("items", "unknown"): Sentence("No shape is the best: how many items an inference has is not known.", "--items DIM, the dimension that counts them, or --items N", _GAIN, "", "sweeps"),
+    ("switching", "costs"): Sentence("Switching shapes makes an inference {ratio:ci} as long with {mode}, most with {worst} ({worst_ratio}).", "group requests by shape", _GAIN, "", "sweeps", figure=("Switching shapes", "ratio")),
+    ("switching", "dear"): Sentence("Switching shapes makes an inference {ratio:ci} as long with {mode}, most with {worst} ({worst_ratio}).", "pad inputs to one shape, or use a session for each shape", _ANSWER, "bad", "sweeps", figure=("Switching shapes", "ratio")),
+    ("first-of-shape", "slow"): Sentence("The first inference of a shape takes up to {ratio} as long as later ones: {first} with {shape}.", "run each shape once at start-up", _GAIN, "", "sweeps"),
+}

@@ -6,20 +6,22 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from ortbench.analysis.comparing.ratio import CANNOT_TELL
-from ortbench.analysis.sweep import ITEMS, failures, has_a_cost, is_noisy, keeps, mode_by_mode, ties
+from ortbench.analysis.shapes import failures, mode_by_mode
 from ortbench.core import units
+from ortbench.core.safe_text import first_of
+from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, keeps, slo_of, ties
+from ortbench.features.sweep.model import Switching
 from ortbench.model.metrics import RATIO
 from ortbench.model.modes import CPU, LATENCY, is_rate
 from ortbench.model.result import UNSUPPORTED, Case, Point, Result
-from ortbench.model.schema import Switching
-from ortbench.model.slo import slo_of
 from ortbench.report import model
 from ortbench.report.case_table import MODE, Own, case_table, legend
 from ortbench.report.costs import cost_parts
 from ortbench.report.outputs import own_outputs
-from ortbench.report.phrases import hint, measured_report
+from ortbench.report.phrases import PAIRS, hint, measured_report, processes_in
 from ortbench.report.placement import on_page, placement_parts, titled
 
+_NAMES = 3  # of shapes that a heading has
 BEST, TIE, WORSE, SMALLER = "best", "as good", "worse", "smaller"
 _MET = {True: "met", False: "violated", None: "too few samples"}
 _SHAPE = model.Column("shape", model.Kind.NAME, model.KEY)
@@ -46,7 +48,8 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Ta
     # A mode that failed keeps what was measured.
     found = [(case, shape.name) for shape, case in mode_by_mode(result) if case.stats(LATENCY) is not None]
     names = {id(case): shape for case, shape in found}
-    best, slo = result.best["modes"] if result.best else {}, slo_of(result.sweep)
+    stored = result.own.get("best")
+    best, slo = stored["modes"] if stored else {}, slo_of(result)
 
     tied = {mode: ties(result, mode) for mode in best}
 
@@ -98,7 +101,7 @@ def _shape_row(shape: Point, cpu: Case | None) -> tuple[str, ...]:
 def switching_table(result: Result) -> model.Table:
     """What it costs that each call has another shape, by mode."""
     return model.filled(
-        model.Table(_SWITCHING, tuple(map(_switched, result.switching or [])), title="Switching shapes")
+        model.Table(_SWITCHING, tuple(map(_switched, result.own.get("switching") or [])), title="Switching shapes")
     )
 
 
@@ -137,3 +140,17 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         parts.append([*titled(switching), model.Paragraph(WHAT_SWITCHING_IS)])
     further = [*own_outputs(result), *cost_parts(result), *on_page(placement_parts(result))]
     return measured_report("ortbench", result, parts, not_measured(result), further, folder)
+
+
+def own_line(result: Result) -> str:
+    """A sweep: how many shapes, which, and the dimensions that have one size in all of them."""
+    names = [it.name for it in result.shapes]
+    shown = names if len(names) <= 2 * PAIRS else [*names[:PAIRS], "…", names[-1]]
+    sizes = [{*it.shape.items()} for it in result.shapes if it.shape and it.data is None]
+    alike = ", ".join(f"{name}={size}" for name, size in sorted(set.intersection(*sizes))) if sizes else ""
+    said = f"sweep of {units.count(len(names), 'shape')} in one session{' in each process' * bool(processes_in(result))}: {', '.join(shown)}"
+    return f"{said}; {alike} in all" if alike else said
+
+
+def heading(result: Result) -> str:
+    return first_of([it.name for it in result.shapes], _NAMES)

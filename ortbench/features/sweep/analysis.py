@@ -1,4 +1,4 @@
-"""A sweep of shapes: each as a result of its own, all as one, which is the best, and what it costs that shapes change. Pure."""
+"""A sweep of shapes: all as one result, which is the best, and what it costs that shapes change. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, Protocol, TypedDict
 
+from ortbench.analysis.comparing.comparable import Traits
 from ortbench.analysis.comparing.pairs import are_apart, by_round
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, OPEN, at_most, verdict_of
 from ortbench.analysis.items import dim_sizes
@@ -15,11 +16,13 @@ from ortbench.analysis.loads.levels import keeps_to
 from ortbench.analysis.loads.queueing import LEAST, QUANTILES, latency_bounds
 from ortbench.analysis.noise import is_busy, join_noise, supports_better
 from ortbench.analysis.outputs import joined_outputs
+from ortbench.analysis.shapes import cases_of, differing_dims
 from ortbench.core.resampling import MEAN, Blocks, Rounds, by_few_rounds
 from ortbench.core.stats import Value
-from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate
-from ortbench.model.result import FAILED, RUN, SWEEP, Case, Point, Result
-from ortbench.model.schema import Axis, Best, BestShape, SwitchedShape, Switching, Tensor
+from ortbench.features.sweep.model import KIND, Best, BestShape, SwitchedShape, Switching
+from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate, mode_of
+from ortbench.model.result import FAILED, Case, Point, Result
+from ortbench.model.schema import Axis, Tensor
 from ortbench.model.slo import Slo
 
 ITEMS, BYTES = "items_per_s", "bytes_in"  # by what a shape is the best
@@ -63,23 +66,6 @@ def best_of(result: Result, slo: Slo | None) -> Best | None:
     return {"mode": max(rates, key=lambda mode: rates[mode]) if rates and by == ITEMS else None, "modes": found}
 
 
-def differing_dims(shapes: Sequence[Point]) -> list[str]:
-    """The dimensions that have several sizes, in the order in which shapes have them."""
-    names = dict.fromkeys(name for it in shapes for name in it.shape)
-    return [name for name in names if len({it.shape[name] for it in shapes if name in it.shape}) > 1]
-
-
-def cases_of(result: Result, mode: str) -> list[tuple[Point, Case]]:
-    """The shapes in which a mode is ok, with its case."""
-    return [(it, case) for it in result.shapes if (case := result.case(mode, it.point)) is not None]
-
-
-def mode_by_mode(result: Result) -> list[tuple[Point, Case]]:
-    """All cases with their shapes, whatever came of them, mode after mode."""
-    cases = [(shape, case) for shape in result.shapes for case in result.at_point(shape.point)]
-    return [it for mode in ALL_MODES for it in cases if it[1].mode == mode]
-
-
 def _best(result: Result, mode: str, slo: Slo | None, by: str) -> BestShape | None:
     there = [it for it in cases_of(result, mode) if it[1].stats(LATENCY) and (slo is None or keeps(it[1], slo))]
     if not there:
@@ -96,9 +82,15 @@ def _best(result: Result, mode: str, slo: Slo | None, by: str) -> BestShape | No
     }
 
 
+def best_shape_in(result: Result, mode: str) -> BestShape | None:
+    """That of a mode, as the result has it."""
+    best: Best | None = result.own.get("best")
+    return None if best is None else best["modes"].get(mode)
+
+
 def is_noisy(result: Result, mode: str) -> bool:
     """Whether the machine was too busy to say which shape of a mode gets most items done."""
-    best = result.best and result.best["modes"].get(mode)
+    best = best_shape_in(result, mode)
     if best is None or best["by"] != ITEMS or not is_busy(result):
         return False
     cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)}
@@ -145,7 +137,7 @@ def _bytes(point: Point) -> int:
 
 def ties(result: Result, mode: str) -> tuple[list[str], list[str]]:
     """Of the shapes that cannot be told from a mode's best: those that are as good, and those of which it cannot be told."""
-    best = result.best and result.best["modes"].get(mode)
+    best = best_shape_in(result, mode)
     cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)} if best else {}
     found: tuple[list[str], list[str]] = [], []
     for name in best["ties"] if best else ():
@@ -168,26 +160,6 @@ def _interval(case: Case) -> tuple[float, float] | None:
 def _is_tie(best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
     """Whether the other may be as good, by its time for an item."""
     return verdict_of(_item_ratio(best, other, MEAN)) != ABOVE
-
-
-def failures(result: Result, status: str = FAILED) -> list[str]:
-    """Which modes of which shapes failed, and why: shapes that did so for one reason, and modes of one shape, in one sentence."""
-    of_reason: dict[str, dict[str, list[str]]] = {}
-    cases = {it.name: result.at_point(it.point) for it in result.shapes}
-    for shape, of_shape in cases.items():
-        for case in of_shape:
-            if case.status == status:
-                of_reason.setdefault(str(case.reason), {}).setdefault(shape, []).append(case.mode)
-    found = []
-    for reason, shapes in of_reason.items():
-        of_modes: dict[tuple[str, ...], list[str]] = {}
-        for name, modes in shapes.items():
-            of_modes.setdefault(tuple(modes), []).append(name)
-        for modes_, names in of_modes.items():
-            whole = all(len(cases[name]) == len(modes_) for name in names)
-            which = ", ".join(names) if whole else f"{', '.join(modes_)} at {', '.join(names)}"
-            found.append(f"{which} {status}: {reason}")
-    return found
 
 
 # Switching
@@ -272,27 +244,6 @@ class Asked(Protocol):
     def dims(self) -> Mapping[str, int | str]: ...
 
 
-def point_as_result(result: Result, shape: Point) -> Result:
-    """A shape of a sweep as the result that a run of it would have, of the same run as the other shapes' ones."""
-    setup, model = copy(result.setup), copy(result.model)
-    setup["first_inference_ns"] = shape.first_inference_ns or 0
-    model["inputs"], model["outputs"] = shape.inputs, shape.outputs
-    return replace(
-        result, setup=setup, model=model, cases=[replace(case, point={}) for case in result.at_point(shape.point)],
-        items=shape.items, kind=RUN, axes=[], sweep=None, shapes=[], switching=None, best=None,
-    )  # fmt: skip
-
-
-def split(results: Sequence[Result], settings: Sequence[str] = ()) -> tuple[list[Result], list[str]]:
-    """Results with each sweep replaced by its shapes as results, and the settings of each, with a shape's name behind."""
-    found: list[tuple[Result, str]] = []
-    for result, setting in zip(results, settings or [""] * len(results), strict=True):
-        found += [(point_as_result(result, it), f"{setting} {it.name}".strip()) for it in result.shapes] or [
-            (result, setting)
-        ]
-    return [shape for shape, _ in found], [setting for _, setting in found]
-
-
 def merge(
     shapes: Sequence[Asked],
     results: Sequence[Result | None],
@@ -302,8 +253,9 @@ def merge(
 ) -> Result:
     """The result of a sweep: of shapes that were asked for, with results or the reasons why they did not open; one did."""
     first = next(result for result in results if result is not None)
-    made = replace(first, kind=SWEEP, items=None, warnings=[], cases=[])
-    made.shapes = [_described(shape, result) for shape, result in zip(shapes, results, strict=True)]
+    made = replace(first, kind=KIND.key, items=None, warnings=[], cases=[])
+    described = [_described(shape, result) for shape, result in zip(shapes, results, strict=True)]
+    made.own = {KIND.key: {"slo": None if slo is None else {slo.statistic: slo.limit_ns}}, "shapes": described}
     made.axes = _axes(made.shapes)
     for asked, it, result, reason in zip(shapes, made.shapes, results, reasons, strict=True):
         it.point = {axis["name"]: it.shape[axis["name"]] if axis["unit"] else it.name for axis in made.axes}
@@ -318,17 +270,16 @@ def merge(
         [(shape.name, result) for shape, result in zip(shapes, results, strict=True) if result is not None]
     )
     made.noise = join_noise(result.noise for result in results if result is not None)
-    made.sweep = {"slo": None if slo is None else {slo.statistic: slo.limit_ns}}
     _collect_warnings(made, shapes, results)
-    made.switching = [summarise_switching(it) for it in switching]
+    made.own["switching"] = [summarise_switching(it) for it in switching]
     for it in made.shapes:
         if (cpu := made.case(CPU, it.point)) is not None and it.first_inference_ns:
             later = cpu.median(LATENCY)
             cpu.put("first_inference", it.first_inference_ns)
             cpu.put("first_ratio", round(it.first_inference_ns / later, 4) if later else None, derived=True)
-    for found in made.switching:
+    for found in made.own["switching"]:
         _put_switching(made, found)
-    made.best = best_of(made, slo)
+    made.own["best"] = best_of(made, slo)
     return made
 
 
@@ -384,3 +335,29 @@ def _collect_warnings(made: Result, shapes: Sequence[Asked], results: Sequence[R
             found.setdefault((it["code"], it["message"]), []).append(name)
     for (code, message), names in found.items():
         made.warn(code, message if len(names) == len(there) else f"{', '.join(names)}: {message}")
+
+
+def slo_of(result: Result) -> Slo | None:
+    """What the best shape had to keep, if anything."""
+    limits = result.part and result.part["slo"]
+    return Slo(*next(iter(limits.items()))) if limits else None
+
+
+def most_items(result: Result) -> str | None:
+    """The shape that gets most items done, of modes that take new inputs first."""
+    of_modes = (result.own.get("best") or {"modes": {}})["modes"]
+    best = [
+        (not mode_of(mode).on_device, it["items_per_s"] or 0, it["shape"])
+        for mode, it in of_modes.items()
+        if it is not None and it["by"] == ITEMS and not is_rate(mode, LATENCY)
+    ]
+    return max(best)[2] if best else None
+
+
+def counted(result: Result) -> str:
+    return f" of {len(result.shapes)} shapes"
+
+
+def identity(result: Result, own: Traits) -> Traits:
+    """Of two sweeps the shapes are compared that both have."""
+    return {**own, "shapes": {tensor["name"]: tensor["model_shape"] for tensor in result.model["inputs"]}}

@@ -9,28 +9,35 @@ from pathlib import Path
 
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
-from ortbench.model.slo import Slo, parse_slo
+from ortbench.features.sweep.feature import FEATURE
+from ortbench.model.slo import FIELDS, Slo, parse_limits
 from ortbench.plan.configurations import ends, name_configurations, split_configurations
-from ortbench.plan.list_syntax import split_lists
 from ortbench.plan.option_types import ARRAY_SETS, FLAG, OptionType, text_of
 from ortbench.plan.options import (
     INPUT,
     MEASURED,
-    SWEPT,
     RawOptions,
     build,
     declared,
     new_option,
     option,
-    options_of,
 )
-from ortbench.plan.plan import PLAN, Loop, Plan, check
-from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.plan import Plan, check
+from ortbench.plan.plan_builder import OF_SHAPES, plan_of
 from ortbench.plan.registry import options_for
 
 MAX_SHAPES = 64  # each has buffers of its own in every mode
-OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.rules.is_of_shapes or it.flag == "range")
+SWEPT = "sweep"
+_DURATION_S = FEATURE.commands[SWEPT].options["duration"]["default"]
 _swept = partial(option, commands=(SWEPT,))
+
+
+def parse_slo(text: str, option: str) -> Slo:
+    """``p99=20ms`` or ``latency=1.5s``; `BadInput` where it is not of that form."""
+    found = parse_limits(text, option, FIELDS)
+    if len(found) > 1:
+        raise BadInput(f"{option} {text!r}: name one statistic, by which the best shape is told", option)
+    return Slo(*found.popitem())
 
 
 SLO = OptionType('"p99=20ms"', text_of, parse_slo)
@@ -82,7 +89,7 @@ class Shape:
 def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: Collection[str] = ()) -> list[Shape]:
     """The shapes that options ask for, the first list's sizes slowest, in modes as `plan_of` has them; `BadInput`: an option that cannot
     be read, fewer than two shapes, or too many."""
-    given = {"duration": declared(Loop)["duration_s"].for_command(SWEPT).default, **given}
+    given = {"duration": _DURATION_S, **given}
     if swept := build(Swept, given).data:
         for it in OF_SHAPES:
             if it.flag in given:
@@ -96,12 +103,6 @@ def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: C
         reason = "such as --dim batch=1,2,4..64; 'ortbench inspect' lists a model's dimensions"
         raise BadInput(f"a sweep needs several shapes: {reason}, and --data takes real inputs", "--dim")
     return [Shape(name, plan) for name, plan in zip(name_configurations(plans), plans, strict=True)]
-
-
-def list_in(given: RawOptions) -> str | None:
-    """The first option (its flag) that has a list, of which each entry would be a shape of its own; None where there is none."""
-    several = (it.flag for it in OF_SHAPES if len(split_lists(given.get(it.flag))) > 1)
-    return next(several, None)
 
 
 def check_shapes(shapes: Sequence[Shape]) -> None:
