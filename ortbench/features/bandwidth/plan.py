@@ -47,7 +47,7 @@ OF_RUNS = (
         "PATH",
         "Compare the copies with this result of 'ortbench bandwidth'.",
         MEASURED,
-        PLACE._replace(parse=_curve),
+        PLACE._replace(parse=_curve, is_path=bool),
         commands=("run",),
         is_in_suites=False,
         shown="the newest in --out that fits",
