@@ -240,7 +240,7 @@ def test_values_as_source() -> None:
     assert literals.shape_by_step([[1, 4], [1, 5]]) == "(1, 4 + step)"
     assert literals.random_array("int64", "(2,)", (0, 9)) == "rng.integers(0, 9, (2,), dtype=np.int64, endpoint=True)"
     assert literals.random_array("float16", "()", None).startswith("np.asarray(rng.random((), dtype=np.float32))")
-    assert "\n    " in literals.listed(["a" * 60, "b" * 60])
+    assert "\n    " in literals.list_literal(["a" * 60, "b" * 60])
 
 
 # The command that advice names

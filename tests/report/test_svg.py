@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.features.page.report.chart_svg.sheet import inline
+from ortbench.features.page.report.chart_svg.sheet import inline_svg
 
 WRITTEN = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
 <!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN"
@@ -37,7 +37,7 @@ z
 
 def test_styles_become_attributes_and_colours_classes() -> None:
     palette = {"#0072b2": "h2d", "#57606a": "muted"}
-    assert inline(WRITTEN, palette, {"tip-0": 'a "bar" & more'}) == (
+    assert inline_svg(WRITTEN, palette, {"tip-0": 'a "bar" & more'}) == (
         '<svg viewBox="0 0 80 40" width="80" height="40" font-family="system-ui, sans-serif" stroke-linejoin="round">'
         '<g><title>a "bar" &amp; more</title>'
         '<path d="M 1.2 2 L 10.1 20 z" clip-path="url(#c)" fill="#0072b2" stroke="#123456" stroke-width="1.2"'

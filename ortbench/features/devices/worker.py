@@ -168,7 +168,7 @@ def check_device(state: State, library: str, number: int) -> list[Check]:
     provider = Provider(device.ep_name, device, library=library)
     found: list[Check] = []
     for memory, kind in zip(ep_device_memories(device), ("DEFAULT", "HOST_ACCESSIBLE"), strict=True):
-        found += _of_memory(device, memory, kind)
+        found += _check_memory(device, memory, kind)
     problem = streams.stream_problem(provider)
     verdict = PASSED if problem is None else NOT_OFFERED
     return [*found, _check("streams", "a copy on a stream arrives", verdict, problem or "")]
@@ -200,21 +200,21 @@ def check_runs(state: State, threads: int, own: bool, runs: int) -> dict[str, st
         return {"wrong": next(filter(None, pool.map(differs, range(threads))), None)}
 
 
-def _of_memory(device: Any, memory: EpDeviceMemory | None, kind: str) -> Iterator[Check]:
+def _check_memory(device: Any, memory: EpDeviceMemory | None, kind: str) -> Iterator[Check]:
     if memory is None:
         yield _check("allocate", f"{kind} memory", NOT_OFFERED, f"memory_info({kind}) is None")
         return
     answer = memory_trial.try_memory(device, memory.info)
-    yield _tried("allocate", f"{kind} memory, sizes from 0 elements to 1 MiB", _allocate, memory)
-    yield _tried("allocate", f"{kind} memory, {_AT_ONCE} values at a time", _many, memory)
+    yield _try_memory("allocate", f"{kind} memory, sizes from 0 elements to 1 MiB", _allocate, memory)
+    yield _try_memory("allocate", f"{kind} memory, {_AT_ONCE} values at a time", _allocate_many, memory)
     if answer.is_on_host:
         yield _check("copy", f"{kind} memory", NOT_OFFERED, "it is host memory, which is bound in place")
         return
     if answer.copy_problem is not None and not answer.has_failed:
         yield _check("copy", f"{kind} memory", NOT_OFFERED, answer.copy_problem)
         return
-    yield _tried("copy", f"{kind} memory in and out, {', '.join(_TYPES)}", _rounds, memory)
-    yield _tried("copy", f"{kind} memory to {kind} memory", _inside, memory)
+    yield _try_memory("copy", f"{kind} memory in and out, {', '.join(_TYPES)}", _copy_rounds, memory)
+    yield _try_memory("copy", f"{kind} memory to {kind} memory", _copy_inside, memory)
 
 
 def _allocate(memory: EpDeviceMemory) -> None:
@@ -222,7 +222,7 @@ def _allocate(memory: EpDeviceMemory) -> None:
         memory.allocate(TensorSpec(f"{count} elements", "tensor(float)", (count,)), (count,))
 
 
-def _many(memory: EpDeviceMemory) -> None:
+def _allocate_many(memory: EpDeviceMemory) -> None:
     """All are there at once, so that each must keep its own contents."""
     spec = TensorSpec("value", "tensor(float)", (64,))
     values = [memory.allocate(spec, (64,)) for _ in range(_AT_ONCE)]
@@ -231,7 +231,7 @@ def _many(memory: EpDeviceMemory) -> None:
         raise BenchmarkFailed("values that are there at the same time overlap")
 
 
-def _rounds(memory: EpDeviceMemory) -> None:
+def _copy_rounds(memory: EpDeviceMemory) -> None:
     problems: dict[str, list[str]] = {}
     for element in _TYPES:
         try:
@@ -247,11 +247,11 @@ def _round(memory: EpDeviceMemory, element: str) -> None:
         spec = TensorSpec("value", f"tensor({element})", (count,))
         sent: Array = (np.arange(count) % 100).astype(spec.dtype)
         value = memory.allocate(spec, (count,))
-        if not _arrives(memory, spec, sent, value, value):
+        if not _does_arrive(memory, spec, sent, value, value):
             raise BenchmarkFailed("a copy in and out gives other bytes")
 
 
-def _arrives(memory: EpDeviceMemory, spec: TensorSpec, sent: Array, first: Any, last: Any) -> bool:
+def _does_arrive(memory: EpDeviceMemory, spec: TensorSpec, sent: Array, first: Any, last: Any) -> bool:
     """Whether what is copied into one value, and from there to another, comes back from that."""
     back = poison(sent)
     memory.upload([spec], [sent], [first])()
@@ -261,14 +261,14 @@ def _arrives(memory: EpDeviceMemory, spec: TensorSpec, sent: Array, first: Any, 
     return np.array_equal(sent, back)
 
 
-def _inside(memory: EpDeviceMemory) -> None:
+def _copy_inside(memory: EpDeviceMemory) -> None:
     spec = TensorSpec("value", "tensor(float)", (1000,))
     one, other = memory.allocate(spec, (1000,)), memory.allocate(spec, (1000,))
-    if not _arrives(memory, spec, np.arange(1000, dtype=np.float32), one, other):
+    if not _does_arrive(memory, spec, np.arange(1000, dtype=np.float32), one, other):
         raise BenchmarkFailed("other bytes arrive")
 
 
-def _tried(part: str, what: str, call: Callable[[EpDeviceMemory], None], memory: EpDeviceMemory) -> Check:
+def _try_memory(part: str, what: str, call: Callable[[EpDeviceMemory], None], memory: EpDeviceMemory) -> Check:
     with messages.announce(f"checking: {part}: {what}"):
         try:
             call(memory)

@@ -43,7 +43,7 @@ def print_model(found: Inspected, verbose: bool = True) -> None:
         screen.text(f"with {guessed} set to 1 (--dim, --shape)", label=" " * 10, style="unclear")
     operators, opsets, weights = found["operators"], found["opsets"], found["parameters_bytes"]
     if operators is not None and opsets is not None and weights is not None:
-        screen.text(f"{sum(operators.values())}: {_counted(operators, verbose)}", label="  nodes   ")
+        screen.text(f"{sum(operators.values())}: {_count_operators(operators, verbose)}", label="  nodes   ")
         screen.text(", ".join(f"{domain} {version}" for domain, version in opsets.items()), label="  opset   ")
         screen.text(units.size(weights), label="  weights ")
     _print_loop(screen, found.get("loop"), runs=found["not_run"] is None)
@@ -76,7 +76,9 @@ def _print_placement(screen: Screen, found: Inspected, verbose: bool) -> None:
     for name, count in where["nodes"].items():
         screen.text(f"node{'' if count == 1 else 's'} on {name}", label=f"  {count:5} ")
     if where["cpu_operators"]:
-        screen.text(_counted(where["cpu_operators"], verbose), label="        on the CPU: ", label_style="unclear")
+        screen.text(
+            _count_operators(where["cpu_operators"], verbose), label="        on the CPU: ", label_style="unclear"
+        )
     memcpy = where["memcpy_nodes"]
     if memcpy != 0 or len(where["nodes"]) > 1:
         screen.text(
@@ -126,6 +128,6 @@ _UNSHAPED = {
 }
 
 
-def _counted(operators: dict[str, int], verbose: bool) -> str:
+def _count_operators(operators: dict[str, int], verbose: bool) -> str:
     counted = [name if count == 1 else f"{name} ({count})" for name, count in operators.items()]
     return first_of(counted, len(counted) if verbose else 2 * _FIRST)

@@ -43,7 +43,7 @@ def inspect(
         where = placement.describe_placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
         found, arrays = _describe(model, recorder.model, request, needs_run=several)
-        timed = _profiled(recorder, arrays) if several and arrays is not None else []
+        timed = _time_nodes(recorder, arrays) if several and arrays is not None else []
     copies = nodes.outline(model, asked, recorder.model, content, timed) if where["nodes"] is not None else None
     if copies is not None and (copies["problem"] is None or timed):
         where["memcpy_nodes"] = len(copies["memcpy"])
@@ -55,7 +55,7 @@ def inspect(
     }  # fmt: skip
 
 
-def _profiled(recorder: nodes.Recorder, arrays: dict[str, Array]) -> list[Timed]:
+def _time_nodes(recorder: nodes.Recorder, arrays: dict[str, Array]) -> list[Timed]:
     """The nodes of a run; none where they cannot be profiled: what the placement says is said without them."""
     try:
         recorder.run(arrays, 1)
@@ -78,7 +78,10 @@ def _describe(
     if data is not None:
         guessed = [name for name, size in data.guessed_dims.items() if size == 1]  # others follow from the outputs
     inputs = [
-        _tensor(spec, _made(spec, shapes[spec.name], request) if data is None else get_form(data.arrays[spec.name]))
+        _tensor(
+            spec,
+            _synthetic_form(spec, shapes[spec.name], request) if data is None else get_form(data.arrays[spec.name]),
+        )
         for spec in model.inputs
     ]
     outputs = [_output(spec, index, data) for index, spec in enumerate(model.outputs)]
@@ -104,7 +107,7 @@ def _is_static(spec: TensorSpec) -> bool:
     return spec.is_tensor and bool(spec.shape) and all(isinstance(dim, int) for dim in spec.shape)
 
 
-def _made(spec: TensorSpec, shape: tuple[int, ...], request: Inputs) -> Form:
+def _synthetic_form(spec: TensorSpec, shape: tuple[int, ...], request: Inputs) -> Form:
     """The form of an input that is made up; not known of a sequence of which nobody has said how long it is."""
     if not spec.is_sequence:
         return list(shape)
@@ -112,7 +115,7 @@ def _made(spec: TensorSpec, shape: tuple[int, ...], request: Inputs) -> Form:
     return None if length is None else [list(shape)] * length
 
 
-def _given(spec: TensorSpec, index: int, data: first_run.Data | None) -> Form:
+def _input_form(spec: TensorSpec, index: int, data: first_run.Data | None) -> Form:
     """The form of an output: that of a run, or else what the model states."""
     if data is not None:
         return get_form(data.reference[index])
@@ -120,7 +123,7 @@ def _given(spec: TensorSpec, index: int, data: first_run.Data | None) -> Form:
 
 
 def _output(spec: TensorSpec, index: int, data: first_run.Data | None) -> Tensor:
-    found = _tensor(spec, _given(spec, index, data))
+    found = _tensor(spec, _input_form(spec, index, data))
     why = None if data is None else data.unshaped.get(spec.name)
     return found if why is None else {**found, "unshaped": why}
 

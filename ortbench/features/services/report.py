@@ -142,7 +142,7 @@ def _entry(name: str, result: Result, it: Series) -> dict[str, str | float]:
     if ends:
         off = max(abs(end - value) for end in ends)
         entry["range"] = "± " + f"{off:.6f}".rstrip("0").rstrip(".")
-    return entry | {"extra": _told(_about(it), result)}
+    return entry | {"extra": _tooltip(_about(it), result)}
 
 
 def _about(it: Series) -> str:
@@ -157,7 +157,7 @@ def _about(it: Series) -> str:
     return f"{text}, p95 {it.key.metric.unit.text(stats.p95) if known else NOTHING}"
 
 
-def _told(first: str, result: Result) -> str:
+def _tooltip(first: str, result: Result) -> str:
     """A line, and those that say with what it was measured and how."""
     versions = [
         f"ortbench {result.tool['version']}",
@@ -187,7 +187,7 @@ def step_summary(markdown: str, environ: Mapping[str, str]) -> bool:
             if size > 0:
                 file.seek(size - 1)
                 text = text if file.read(1) == b"\n" else b"\n" + text
-            text = _fitting(text, SUMMARY_LIMIT - size)
+            text = _cut_to(text, SUMMARY_LIMIT - size)
             _append(file, text, size)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or one_line(error)
@@ -205,7 +205,7 @@ def _append(file: FileIO, text: bytes, size: int) -> None:
         raise
 
 
-def _fitting(text: bytes, room: int) -> bytes:
+def _cut_to(text: bytes, room: int) -> bytes:
     if len(text) <= room:
         return text
     cut = f"\n{SUMMARY_CUT}\n".encode()  # the blank line ends a table

@@ -26,7 +26,7 @@ def literal(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
 
 
-def listed(values: Sequence[Any], indent: int = 0) -> str:
+def list_literal(values: Sequence[Any], indent: int = 0) -> str:
     """Values as a list: on one line, or on a line each where that is too long."""
     words = [literal(value) for value in values]
     one_line = f"[{', '.join(words)}]"

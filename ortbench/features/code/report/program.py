@@ -71,7 +71,7 @@ def write_program(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"literal": literals.literal, "listed": literals.listed, "dtype": literals.dtype}
+    environment.filters |= {"literal": literals.literal, "listed": literals.list_literal, "dtype": literals.dtype}
     parts = []
     for name in ("imports", "session", *_templates(plan.work.whole, mode)):
         text = environment.get_template(f"{name}.py.j2").render(context)
@@ -104,7 +104,7 @@ def _about(plan: Plan, opened: Opened, found: Program, command: Sequence[str]) -
     without = [] if modes.mode_of(mode).of_cpu_tensors else reasons(opened["outputs"])
     said = [
         _DO.get(plan.work.whole, modes.MODES_DO)[mode],
-        f"Assumes {_assumed(plan, mode)}.",
+        f"Assumes {_assumption(plan, mode)}.",
         *([f"Bound without a shape: {visible('; '.join(without))}."] if without else []),
         f"Needs {', '.join(needs)}; the synchronization was verified with onnxruntime "
         f"{found['session']['onnxruntime']}: verify it again with another version or device, as ortbench run does.",
@@ -120,7 +120,7 @@ _NEW_INPUTS = (
 )
 
 
-def _assumed(plan: Plan, mode: str) -> str:
+def _assumption(plan: Plan, mode: str) -> str:
     """What a program relies on: new inputs in each inference, or tensors that stay where they are."""
     looped = plan.work.whole == modes.WHOLE_LOOP
     if not modes.mode_of(mode).on_device:
@@ -139,7 +139,7 @@ def _in_docstring(text: str) -> str:
 
 def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> dict[str, Any]:
     (mode,) = plan.modes
-    moved = _moved(found, mode)
+    moved = _memory_kind(found, mode)
     unshaped = [it["name"] for it in found["outputs"] if it["unshaped"]]
     known = modes.mode_of(mode)
     copying = known.times_copies and not known.is_rate
@@ -155,7 +155,8 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "seconds": plan.loop.duration_s,
         "path": plan.inputs.path,
         "inputs": [
-            {**it, "made": _made(it, info["range"])} for it, info in zip(found["inputs"], opened["inputs"], strict=True)
+            {**it, "made": _input_expression(it, info["range"])}
+            for it, info in zip(found["inputs"], opened["inputs"], strict=True)
         ],
         "kind": moved,
         "unshaped": unshaped,
@@ -194,7 +195,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
     return context
 
 
-def _made(tensor: ProgramTensor, bounds: list[float] | None) -> str:
+def _input_expression(tensor: ProgramTensor, bounds: list[float] | None) -> str:
     """An expression that makes a random input; a list of them for a sequence."""
     made = literals.random_array(tensor["dtype"], literals.literal(tensor["shape"]), bounds)
     return made if tensor["length"] is None else f"[{made} for _ in range({tensor['length']})]"
@@ -227,7 +228,7 @@ def _is_handed_over_natively(found: Program) -> bool:
     return not found["dlpack"] or any(it["dtype"] == "bool" for it in found["inputs"])
 
 
-def _moved(found: Program, mode: str) -> str:
+def _memory_kind(found: Program, mode: str) -> str:
     """The one kind of memory that all is in that is not in ordinary host memory because the session wants it there; refused are several."""
     kinds = {it["memory"] for it in _tensors(found)} - {"stays"}
     if len(kinds) > 1 and not modes.mode_of(mode).of_cpu_tensors:
@@ -322,7 +323,7 @@ def steps_context(steps: Steps, loop: ProgramLoop, opened: Opened, found: Progra
     constant: list[dict[str, str]] = []
     varying: list[dict[str, str]] = []
     for name, given in loop["feeds"].items():
-        made = _made_by_step(by_name[name]["dtype"], given, ranges.get(name))
+        made = _input_expression_by_step(by_name[name]["dtype"], given, ranges.get(name))
         same = all(it == given[0] for it in given)
         (constant if same or name in loop["given"] else varying).append({"name": name, "made": made})
     gives = [{**it, "by_step": shape_by_step([step[place] for step in loop["gives"]])} for place, it in enumerate(free)]
@@ -347,7 +348,7 @@ def steps_context(steps: Steps, loop: ProgramLoop, opened: Opened, found: Progra
     }
 
 
-def _made_by_step(name: str, given: list[StepInput], bounds: list[float] | None) -> str:
+def _input_expression_by_step(name: str, given: list[StepInput], bounds: list[float] | None) -> str:
     """An expression of ``step`` that makes an input, from a generator ``rng`` where it is random."""
     shape = shape_by_step([it["shape"] for it in given])
     fills = [it["fill"] for it in given]

@@ -35,7 +35,7 @@ from ortbench.facts.comparison import (
 from ortbench.facts.findings import shown
 from ortbench.facts.run import copy_share
 from ortbench.facts.several import FEW_RESULTS, mode_facts
-from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, drawn, sections
+from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, draw_twice, sections
 from ortbench.model.modes import ALL_MODES, LATENCY
 from ortbench.model.result import LOAD, OK, Case, Result
 from ortbench.report import model
@@ -62,7 +62,7 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
     """Several results; where a verdict on them stands above, none of them is called the best."""
     modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
     groups = alike_but_for_ep(results)
-    compared, said = _compared(results, names, groups)
+    compared, said = _comparisons(results, names, groups)
     best = [] if judged else bests(results, names)
     told = ep_facts(results)
     told += [it.fact for it in best] if len(groups) == 1 or judged else best_of_models(results, names)
@@ -92,7 +92,7 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
     return Overview(model.filled(model.Table(headed, lines)), said, pictures, compared)
 
 
-def _compared(
+def _comparisons(
     results: Sequence[Result], names: Sequence[str], groups: Sequence[Sequence[int]]
 ) -> tuple[list[Section], list[model.Note | Finding]]:
     """The tables of results that may be compared, a group a model or shape, and what there is to say of them."""
@@ -148,7 +148,9 @@ def _multiples(results: Sequence[Result], names: Sequence[str], apart: bool) -> 
         for chart in own:
             name = Path(path).name if files[Path(path).name] == 1 else path
             title = chart.title if len(models) == 1 else f"{chart.title}: {name}"
-            kinds.setdefault(chart.title, []).append(drawn(replace(chart, title=title), f"0 {count} {chart.title}"))
+            kinds.setdefault(chart.title, []).append(
+                draw_twice(replace(chart, title=title), f"0 {count} {chart.title}")
+            )
     return [*kinds.values()]
 
 

@@ -24,7 +24,16 @@ from ortbench.facts.several import headline_of_many
 from ortbench.features.page.report.chart_svg.draw import draw
 from ortbench.features.page.report.chart_svg.sheet import WIDE
 from ortbench.features.page.report.overview import overview
-from ortbench.features.page.report.parts import Drawn, Section, charts_of, drawn, filled_in, notes, sections, tables
+from ortbench.features.page.report.parts import (
+    Drawn,
+    Section,
+    charts_of,
+    draw_twice,
+    fill_template,
+    notes,
+    sections,
+    tables,
+)
 from ortbench.model.kinds import kind_of, kinds
 from ortbench.model.result import CHAIN, LOAD, LOOP, Result
 from ortbench.model.result_file import result_json
@@ -87,7 +96,7 @@ def build_page(
         beside = replace(beside, notes=told)
     shown = [table for report in reports for table in tables(report)]
     shown += [it.table for it in (beside.sections if beside else ()) if it.table is not None]
-    return filled_in(
+    return fill_template(
         "page.html.j2",
         version=__version__,
         title=_title(results, [first.title] if first else names if many else [name] if name else []),
@@ -178,7 +187,7 @@ def _part(result: Result, report: Report, name: str, number: int) -> Part:
         heading=heading(result),
         facts=large_figures(facts_of(result)),
         notes=[*[remark("interrupted: what was measured until then is shown")] * interrupted, *notes(report)],
-        pictures=[drawn(chart, f"{number} {at}") for at, chart in enumerate(charts_of(result))],
+        pictures=[draw_twice(chart, f"{number} {at}") for at, chart in enumerate(charts_of(result))],
         sections=sections(report.parts),
         command=" ".join(result.command),
         provenance=_provenance(result),
@@ -208,7 +217,7 @@ class FirstPart:
     tables: Sequence[Table] = ()
 
 
-def of_result(result: Result) -> str:
+def first_part_html(result: Result) -> str:
     """The first part of the page of a result, as HTML."""
     part = FirstPart(headline(result), heading(result), large_figures(facts_of(result)), notes(build(result)))
     for first in charts_of(result)[:1]:
@@ -216,10 +225,10 @@ def of_result(result: Result) -> str:
         salt = sha256(result_json(result).encode(errors="replace")).hexdigest()[:12]
         picture = Markup(draw(first.drawing, WIDE, salt))
         part = replace(part, picture=picture, label=first.label, caption=first.caption)
-    return filled_in("first_part.html.j2", part=part)
+    return fill_template("first_part.html.j2", part=part)
 
 
-def of_tables(title: str, tables: Iterable[Table], said: Iterable[str] = ()) -> str:
+def tables_html(title: str, tables: Iterable[Table], said: Iterable[str] = ()) -> str:
     """A headline, what is to be said, and tables, as HTML in the same dress, whose style touches nothing else of a page."""
     part = FirstPart(title, notes=[*map(Note, said)], tables=list(tables))
-    return filled_in("first_part.html.j2", part=part)
+    return fill_template("first_part.html.j2", part=part)

@@ -37,43 +37,43 @@ _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
 _CLASSES = {model.BAD: "bad", model.UNCLEAR: "warn"}  # of notes, by their tones
 
 
-def filled_in(template: str, **values: object) -> str:
+def fill_template(template: str, **values: object) -> str:
     """A template of this folder with its values in it, every text of them escaped."""
     environment = Environment(
         loader=PackageLoader("ortbench.features.page.report", "."),
         autoescape=True,
-        finalize=_shown,
+        finalize=_visible_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["tied"] = _tied
+    environment.filters["tied"] = _keep_units
     environment.filters["toned"] = lambda note: _CLASSES.get(note.tone, "")
-    environment.filters["followed"] = _followed
-    environment.filters["unbroken"] = _unbroken
+    environment.filters["followed"] = _next_command
+    environment.filters["unbroken"] = _keep_options_whole
     environment.tests["flush_left"] = _is_flush_left
     environment.tests["in_words"] = lambda column: column.kind is model.Kind.WORDS
     text: str = environment.get_template(template).render(palette=PALETTE, **values)
     return text
 
 
-def _shown(value: object) -> object:
+def _visible_value(value: object) -> object:
     """What the template shows of a value: of a text what can be seen of it, a picture as it is."""
     return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _tied(text: str) -> str:
+def _keep_units(text: str) -> str:
     """A text in which no line ends between a number and its unit."""
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
-def _followed(note: model.Note) -> str:
+def _next_command(note: model.Note) -> str:
     """What to do next after a note, of which a page needs not say that there is a page."""
     return note.next if isinstance(note, Finding) else ""
 
 
-def _unbroken(command: str) -> Markup:
+def _keep_options_whole(command: str) -> Markup:
     """A command in which no line ends within an option."""
     words = (
         Markup("<span>{}</span>" if word.startswith("-") else "{}").format(word)
@@ -105,7 +105,7 @@ def sections(parts: Iterable[Sequence[model.Block]]) -> list[Section]:
     found: list[Section] = []
     for part in parts:
         title, own, said = "", len(found), list[str]()
-        for block in _shown_blocks(part):
+        for block in _page_blocks(part):
             match block:
                 case model.Title():
                     title = block.text
@@ -132,7 +132,7 @@ def sections(parts: Iterable[Sequence[model.Block]]) -> list[Section]:
 
 def notes(report: model.Report) -> list[model.Note | Finding]:
     """What a page says of a report before its tables: all findings, and the notes that belong to no section."""
-    shown = [list(_shown_blocks(part)) for part in report.parts]
+    shown = [list(_page_blocks(part)) for part in report.parts]
     plain = [part for part in shown if not any(isinstance(block, model.Title) for block in part)]
     found: list[model.Note | Finding] = []
     for block in (block for part in plain for block in part):
@@ -145,10 +145,10 @@ def notes(report: model.Report) -> list[model.Note | Finding]:
 
 
 def tables(report: model.Report) -> list[model.Table]:
-    return [block for part in report.parts for block in _shown_blocks(part) if isinstance(block, model.Table)]
+    return [block for part in report.parts for block in _page_blocks(part) if isinstance(block, model.Table)]
 
 
-def _shown_blocks(part: Sequence[model.Block]) -> Iterator[model.Block]:
+def _page_blocks(part: Sequence[model.Block]) -> Iterator[model.Block]:
     return (block for block in part if model.Medium.PAGE in block.media)
 
 
@@ -193,7 +193,7 @@ class Drawn(NamedTuple):
     narrow: Markup
 
 
-def drawn(chart: Chart, salt: str) -> Drawn:
+def draw_twice(chart: Chart, salt: str) -> Drawn:
     """Draw a chart; `salt` tells its ids from those of the others of the page."""
     wide, narrow = (Markup(draw(chart.drawing, width, f"{salt} {width}")) for width in (WIDE, NARROW))
     return Drawn(replace(chart, table=model.filled(chart.table)), wide, narrow)

@@ -22,15 +22,15 @@ def page_of(results: Sequence[Result], names: Sequence[str]) -> str:
 
 
 def first_part_of(result: Result) -> str:
-    from ortbench.features.page.report.page import of_result
+    from ortbench.features.page.report.page import first_part_html
 
-    return of_result(result)
+    return first_part_html(result)
 
 
 def tables_of(title: str, tables: Sequence[Table], notes: Sequence[str]) -> str:
-    from ortbench.features.page.report.page import of_tables
+    from ortbench.features.page.report.page import tables_html
 
-    return of_tables(title, tables, notes)
+    return tables_html(title, tables, notes)
 
 
 def figure_of(result: Result, picture: str | None) -> Figure:

@@ -17,23 +17,23 @@ from ortbench.features.page.report.chart_data.model import DotRows, Drawing, His
 from ortbench.features.page.report.chart_svg.lines import lines
 from ortbench.features.page.report.chart_svg.rows import bars, dots, histograms
 from ortbench.features.page.report.chart_svg.scatter import scatter
-from ortbench.features.page.report.chart_svg.sheet import MARGIN, PALETTE, PAPER, STYLE, WIDE, Sheet, standalone
+from ortbench.features.page.report.chart_svg.sheet import MARGIN, PALETTE, PAPER, STYLE, WIDE, Sheet, svg_document
 
 
 def draw(drawing: Drawing, width: int, salt: str) -> str:
     """A drawing as an `svg` element of a page, `WIDE` or `NARROW`; `salt` sets its ids apart from those of every other one there."""
-    with _styled({"svg.hashsalt": salt}):
+    with _chart_style({"svg.hashsalt": salt}):
         return _sheet(drawing, width).svg()
 
 
 def svg_file(drawing: Drawing) -> str:
     """A drawing as an SVG file of its own, light or dark as the reader has it."""
-    return standalone(draw(drawing, WIDE, "ortbench"), PALETTE)
+    return svg_document(draw(drawing, WIDE, "ortbench"), PALETTE)
 
 
 def figure(drawing: Drawing) -> Canvas:
     """A drawing as a Matplotlib figure on white, as wide as a screen's; it belongs to nobody's pyplot."""
-    with _styled({}):
+    with _chart_style({}):
         canvas = _sheet(drawing, WIDE).canvas
     canvas.set_facecolor(PAPER)
     _widen(canvas)
@@ -51,7 +51,7 @@ def _widen(canvas: Canvas) -> None:
 
 
 @contextmanager
-def _styled(more: dict[Any, str]) -> Iterator[None]:
+def _chart_style(more: dict[Any, str]) -> Iterator[None]:
     with warnings.catch_warnings(), mpl.rc_context():
         mpl.rcdefaults()  # a user's matplotlibrc is for the user's own figures
         mpl.rcParams.update({**STYLE, **more})

@@ -104,7 +104,7 @@ def _panel(sheet: paper.Sheet, axes: Axes, panel: Panel) -> None:
 
 
 def _line(sheet: paper.Sheet, axes: Axes, line: Line) -> None:
-    style, count = paper.styled(line.look), len(line.points)
+    style, count = paper.line_style(line.look), len(line.points)
     colour = style["color"]
     x, y = [at for at, _ in line.points], [value for _, value in line.points]
     if line.band:
@@ -120,7 +120,7 @@ def _line(sheet: paper.Sheet, axes: Axes, line: Line) -> None:
         sheet.tip(drawn, line.tip)
     if line.hollow:
         axes.plot(
-            *zip(*line.hollow, strict=True), **paper.styled(line.look._replace(hollow=True)) | {"linestyle": "none"}
+            *zip(*line.hollow, strict=True), **paper.line_style(line.look._replace(hollow=True)) | {"linestyle": "none"}
         )
     for ring in line.rings:
         (around,) = axes.plot([ring.x], [ring.y], **_RING)
@@ -163,7 +163,7 @@ def _values(axes: Axes, panel: Panel) -> None:
         axes.yaxis.set_major_locator(
             MaxNLocator(3 if few else 5, steps=[1, 2, 2.5, 5, 10], prune="lower" if few else None)
         )
-        axes.yaxis.set_major_formatter(paper.times_to(high) if panel.show is None else paper.written(panel.show))
+        axes.yaxis.set_major_formatter(paper.times_to(high) if panel.show is None else paper.tick_formatter(panel.show))
     else:
         values = [value for line in panel.lines for _, value in line.points if isfinite(value)]
         values += [end for line in panel.lines for _, *ends in line.intervals for end in ends]
@@ -189,7 +189,7 @@ def _below(axes: Axes, panel: Panel, narrow: bool, across: float, named: bool) -
             ends = [end for it in panel.uprights for end in it.span or ()]
             axes.set_xlim(0, max([x for line in panel.lines for x, _ in line.points] + ends) * 1.05)
             axis.set_major_locator(MaxNLocator(4 if narrow else 8, steps=steps))
-            axis.set_major_formatter(paper.written("{:g}".format))
+            axis.set_major_formatter(paper.tick_formatter("{:g}".format))
         case "times":
             end = panel.axis.ticks[-1][0]
             axes.set_xlim(-end / 80, end * (1 + 1 / 80))

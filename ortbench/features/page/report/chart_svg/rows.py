@@ -29,7 +29,7 @@ def bars(chart: StackedBars, width: int) -> paper.Sheet:
     marks = [(chart.mark, paper.upright_mark(linewidth=2))] if chart.mark else []
     legend = paper.Legend([*((fill.name, paper.patch_mark(**_paint(fill))) for fill in chart.fills), *marks], width)
     room = width - 10 if narrow else width * 0.45
-    names = [paper.shortened(visible(it.name), room) for it in chart.bars]
+    names = [paper.shorten(visible(it.name), room) for it in chart.bars]
     label = _LABEL if any(part.name for it in chart.bars for part in it.parts) else 0
     row = label + (_BAR + 28 if narrow else _BAR + 10) + (8 if label else 0)
     left = 6 if narrow else max(paper.text_width(name, weight=bold) for name in names) + 18
@@ -73,7 +73,7 @@ def _paint(fill: Fill) -> dict[str, Any]:
 def _label(sheet: paper.Sheet, bar: Bar, left: float, y: float, scale: float) -> None:
     """Names and times above the parts of a bar, the times alone where there is no room: of all that fit side by side, the longest."""
     parts, room = bar.parts, sheet.width - left
-    long = [f"{paper.shortened(visible(part.name), room / 3)} {part.said}".strip() for part in parts]
+    long = [f"{paper.shorten(visible(part.name), room / 3)} {part.said}".strip() for part in parts]
     texts = long if _fit(long, room) else [part.said for part in parts]
     kept = sorted(range(len(parts)), key=lambda number: -parts[number].ns)
     while not _fit([texts[number] for number in kept], room):
@@ -104,7 +104,7 @@ def histograms(chart: Histograms, width: int) -> paper.Sheet:
     narrow = paper.is_narrow(width)
     row, tall = (78, 40) if narrow else (64, 42)
     room = width * (0.45 if narrow else 0.32)
-    names = [paper.shortened(visible(it.mode), room) for it in chart.rows]
+    names = [paper.shorten(visible(it.mode), room) for it in chart.rows]
     left = 1 if narrow else max(paper.text_width(name, weight="bold") for name in names) + 18
     right = 22 if narrow else 190
     entries = [("median", paper.upright_mark(**_MEDIAN))]
@@ -177,7 +177,7 @@ _APART = 11  # px, so that modes which take equally long do not hide each other
 def dots(chart: DotRows, width: int) -> paper.Sheet:
     narrow = paper.is_narrow(width)
     styles = {
-        mode: {**paper.styled(look_of(mode)), "linestyle": "none", "markersize": 10}
+        mode: {**paper.line_style(look_of(mode)), "linestyle": "none", "markersize": 10}
         for _, it in chart.rows
         for mode, _ in it
     }
@@ -185,7 +185,7 @@ def dots(chart: DotRows, width: int) -> paper.Sheet:
     legend = paper.Legend([(mode, paper.point_mark(**style)) for mode, style in styles.items()], width)
     top, row = legend.height, _APART * len(modes) + (38 if narrow else 18)
     room = width - 10 if narrow else width * 0.32
-    names = [paper.shortened(" ".join(name.split()), room) for name, _ in chart.rows]
+    names = [paper.shorten(" ".join(name.split()), room) for name, _ in chart.rows]
     left = 8 if narrow else max(map(paper.text_width, names)) + 20
     height = row * len(names)
     sheet = paper.Sheet(width, top + height + 26)

@@ -36,18 +36,18 @@ def scatter(chart: Scatter, width: int) -> paper.Sheet:
         subs = (1.0,) if high > 200 * low else (1.0, 2.0, 5.0)
         axis.set_major_locator(LogLocator(subs=subs, numticks=5 if narrow else 9))
         axis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(paper.written(lambda size: paper.plain(units.size(size))))
-    axes.yaxis.set_major_formatter(paper.written(lambda rate: f"{paper.plain(units.size(rate))}/s"))
+    axes.xaxis.set_major_formatter(paper.tick_formatter(lambda size: paper.without_noughts(units.size(size))))
+    axes.yaxis.set_major_formatter(paper.tick_formatter(lambda rate: f"{paper.without_noughts(units.size(rate))}/s"))
     for line in chart.lines:
         counts, per_s = zip(*line.points, strict=True)
-        axes.plot(counts, per_s, **paper.styled(line.look))
+        axes.plot(counts, per_s, **paper.line_style(line.look))
     _equal_times(axes, _marks(sheet, axes, chart.marks))
     return sheet
 
 
 def _point(look: Look) -> dict[str, Any]:
     """A mark without the rim that sets points on lines apart."""
-    return {**paper.styled(look), "linestyle": "none", "markeredgecolor": paper.COLOURS[look.colour]}
+    return {**paper.line_style(look), "linestyle": "none", "markeredgecolor": paper.COLOURS[look.colour]}
 
 
 def _marks(sheet: paper.Sheet, axes: Axes, marks: Sequence[Mark]) -> list[Bbox]:
@@ -109,4 +109,4 @@ def _equal_times(axes: Axes, taken: list[Bbox]) -> None:
         ns = 10.0**power
         axes.plot([left, right], [left / ns * 1e9, right / ns * 1e9], color=paper.RULE, linewidth=1, zorder=0.5)
         x = min(right, top * ns / 1e9)
-        _label(axes, paper.plain(units.duration(ns)), (x, x / ns * 1e9), _BELOW, taken, paper.MUTED)
+        _label(axes, paper.without_noughts(units.duration(ns)), (x, x / ns * 1e9), _BELOW, taken, paper.MUTED)

@@ -104,7 +104,7 @@ class Sheet:
         FigureCanvasSVG(self.canvas)
         written = io.StringIO()
         self.canvas.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-        return inline(written.getvalue(), {light: name for name, (light, _) in PALETTE.items()}, self._tips)
+        return inline_svg(written.getvalue(), {light: name for name, (light, _) in PALETTE.items()}, self._tips)
 
 
 def is_narrow(width: int) -> bool:
@@ -117,7 +117,7 @@ def text_width(text: str, size: float = _TEXT, weight: str = "normal") -> float:
     return found
 
 
-def shortened(text: str, width: float) -> str:
+def shorten(text: str, width: float) -> str:
     """A text that fits a width, its middle left out if need be."""
     if len(text) <= width and text_width(text) <= width:
         return text
@@ -174,7 +174,7 @@ class Legend:
         self._placed: list[tuple[float, float, str, Sample]] = []
         x, y = 0.0, 8.0
         for whole, sample in entries:
-            name = shortened(visible(whole), text_width("n" * _LONGEST))
+            name = shorten(visible(whole), text_width("n" * _LONGEST))
             needed = 28 + text_width(name, SMALL)
             if x and x + needed > width:
                 x, y = 0.0, y + 20
@@ -193,7 +193,7 @@ class Legend:
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 
 
-def styled(look: Look) -> dict[str, Any]:
+def line_style(look: Look) -> dict[str, Any]:
     colour = COLOURS[look.colour]
     line = {"color": colour, "linestyle": _DASHES[look.dash % len(_DASHES)], "linewidth": 0.9 if look.thin else 1.6}
     face = {"markerfacecolor": PAPER, "markeredgecolor": colour} if look.hollow else {"markeredgecolor": PAPER}
@@ -201,7 +201,7 @@ def styled(look: Look) -> dict[str, Any]:
 
 
 def line_mark(look: Look) -> Sample:
-    style = styled(look)
+    style = line_style(look)
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         level_mark(**{**style, "marker": "none"})(sheet, x, y)
@@ -249,15 +249,15 @@ def upright_axis(axes: Axes, low: float, high: float, show: Callable[[float], st
         axes.set_yscale("log")
         axes.set_ylim(low / _BESIDE, high * _BESIDE)
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 500 * low else (1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(written(show or (lambda ns: plain(units.duration(ns)))))
+        axes.yaxis.set_major_formatter(tick_formatter(show or (lambda ns: without_noughts(units.duration(ns)))))
     else:
         axes.set_ylim(0, high * _OVER or 1)
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        axes.yaxis.set_major_formatter(times_to(high) if show is None else written(show))
+        axes.yaxis.set_major_formatter(times_to(high) if show is None else tick_formatter(show))
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def written(show: Callable[[float], str]) -> FuncFormatter:
+def tick_formatter(show: Callable[[float], str]) -> FuncFormatter:
     return FuncFormatter(lambda value, _: show(value))
 
 
@@ -268,7 +268,7 @@ def duration_axis(axes: Axes, low: float, high: float, narrow: bool) -> None:
         axes.set_xlim(low / 1.1, high * 1.1)
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if narrow or high > 500 * low else (1.0, 2.0, 5.0)))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(written(lambda ns: plain(units.duration(ns))))
+        axes.xaxis.set_major_formatter(tick_formatter(lambda ns: without_noughts(units.duration(ns))))
         axes.xaxis.grid(True)
         axes.yaxis.set_major_locator(NullLocator())
     else:
@@ -293,7 +293,7 @@ def _fits(axes: Axes, tick: float, text: str) -> bool:
     return bool(at - half > -2 and at + half < axes.figure.bbox.width + 2)
 
 
-def plain(text: str) -> str:
+def without_noughts(text: str) -> str:
     """A figure with its unit, without noughts that say nothing: 10 ms for 10.0 ms."""
     number, unit = text.split(" ")
     return f"{float(number):g} {unit}" if number[0].isdigit() else text
@@ -310,12 +310,12 @@ _FONT = "system-ui, sans-serif"
 MARGIN = 16  # px, of a picture by itself: on a page what is written beyond the edge is shown, elsewhere it would be cut
 
 
-def inline(text: str, palette: Mapping[str, str], tips: Mapping[str, str]) -> str:
+def inline_svg(text: str, palette: Mapping[str, str], tips: Mapping[str, str]) -> str:
     """The `svg` element of a page from what Matplotlib wrote. A colour (``#rrggbb``, lower case) of the palette gets the classes
     ``fill-<name>`` and ``stroke-<name>``; a pointer over the group of an id shows its tip."""
     root = ElementTree.fromstring(text)
     _, _, width, height = root.attrib["viewBox"].split()
-    _clean(root, palette, tips)
+    _clean_element(root, palette, tips)
     root.attrib = {
         "viewBox": f"0 0 {width} {height}",
         "width": width,
@@ -326,7 +326,7 @@ def inline(text: str, palette: Mapping[str, str], tips: Mapping[str, str]) -> st
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def standalone(svg: str, palette: Mapping[str, tuple[str, str]]) -> str:
+def svg_document(svg: str, palette: Mapping[str, tuple[str, str]]) -> str:
     """An `svg` element of a page as a file of its own, on paper, with the second of each pair of colours for dark mode."""
     rules = "".join(f".{paint}-{name}{{{paint}:{dark}}}" for name, (_, dark) in palette.items() for paint in _PAINTS)
     style = f"<style>@media (prefers-color-scheme: dark){{{rules}}}</style>"
@@ -338,12 +338,12 @@ def standalone(svg: str, palette: Mapping[str, tuple[str, str]]) -> str:
     return f"{head}{style}{paper}{svg.partition('>')[2]}\n"
 
 
-def _clean(element: Element, palette: Mapping[str, str], tips: Mapping[str, str]) -> None:
+def _clean_element(element: Element, palette: Mapping[str, str], tips: Mapping[str, str]) -> None:
     element.tag = element.tag.rpartition("}")[2]
     element.tail = None
     children: list[Element] = []
     for child in element:
-        _clean(child, palette, tips)
+        _clean_element(child, palette, tips)
         if child.tag in ("metadata", "style") or (child.tag in ("g", "defs") and len(child) == 0):
             continue
         children += [*child] if child.tag == "g" and not child.attrib and child[0].tag != "title" else [child]
@@ -369,7 +369,7 @@ def _attributes(element: Element, palette: Mapping[str, str]) -> dict[str, str]:
     classes = [f"{name}-{palette[given[name]]}" for name in _PAINTS if given.get(name) in palette]
     if classes:
         given["class"] = " ".join(classes)
-    return {name: _rounded(value) if name in _NUMBERS else value for name, value in given.items()}
+    return {name: _round_numbers(value) if name in _NUMBERS else value for name, value in given.items()}
 
 
 def _style(text: str) -> dict[str, str]:
@@ -379,7 +379,7 @@ def _style(text: str) -> dict[str, str]:
     return declared
 
 
-def _rounded(text: str) -> str:
+def _round_numbers(text: str) -> str:
     """Numbers to a tenth of a pixel, no line breaks, dots in a short form: the same picture in a third of the bytes."""
     text = _FRACTION.sub(lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), text)
     return _DOT.sub(r"M\1h0", " ".join(text.split()))
