@@ -15,8 +15,8 @@ from ortbench.core.stats import Value
 from ortbench.core.units import duration
 from ortbench.facts.run import copy_share
 from ortbench.features.page.report.page import build_page
-from ortbench.gates.contests import own_contests, regression_contests
 from ortbench.gates.limits import Limits
+from ortbench.gates.ratio_tests import own_ratio_tests, regression_tests
 from ortbench.model import modes
 from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.modes import (
@@ -80,7 +80,7 @@ def test_a_class_times_what_its_record_says(name: str) -> None:
 SPELLED = {name: value for name, value in vars(modes).items() if isinstance(value, str) and value in MODES}
 
 
-def named(tree: Iterable[ast.AST | None]) -> set[str]:
+def name_at(tree: Iterable[ast.AST | None]) -> set[str]:
     """Modes that nodes name: as texts, and by names and attributes that stand for them."""
     texts = {it.value for it in tree if isinstance(it, ast.Constant) and it.value in MODES}
     spelled = {it.name if isinstance(it, ast.alias) else getattr(it, "attr", "") for it in tree}
@@ -97,9 +97,9 @@ def test_nothing_else_names_or_lists_modes() -> None:
         literals = [it.elts for it in tree if isinstance(it, ast.Tuple | ast.List | ast.Set)]
         literals += [[*filter(None, it.keys)] for it in tree if isinstance(it, ast.Dict)]
         if place != Path("model/modes.py"):
-            lists = [listed for literal in literals if len(listed := named(constants(literal))) > 1]
+            lists = [listed for literal in literals if len(listed := name_at(constants(literal))) > 1]
             own = place.parts[:2] in (("worker", "modes"), ("worker", "loops"))
-            found[place] = (lists, set() if own else named(tree) - ELSEWHERE)
+            found[place] = (lists, set() if own else name_at(tree) - ELSEWHERE)
     assert {place: it for place, it in found.items() if it != ([], set())} == {}
 
 
@@ -135,8 +135,8 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
     check(Plan(TINY, modes=("made-up",), measure_copies=True, target=Target(input_memory="numpy")))
     assert parse_metric("made-up.h2d.min") == MetricName("made-up", "h2d", "min")
     limits = Limits(max_regression=0.05, metrics=(parse_metric("h2d"),))
-    (contest,) = regression_contests(limits, ["cpu-tensors", "made-up"])
-    assert (contest.over.mode, contest.over.phase) == ("made-up", "h2d")
+    (ratio_test,) = regression_tests(limits, ["cpu-tensors", "made-up"])
+    assert (ratio_test.over.mode, ratio_test.over.phase) == ("made-up", "h2d")
 
     parts = {phase: steady([MS] * 20) for phase in ("h2d", "inference", "d2h")}
     slower = {phase: steady([2 * MS] * 20) for phase in ("h2d", "inference", "d2h")}
@@ -157,8 +157,8 @@ def test_a_made_up_mode_of_cpu_tensors_has_its_copies_derived(monkeypatch: pytes
     monkeypatch.setitem(MODES, CPU, Mode(CPU, without_copies="made-up"))
     monkeypatch.setitem(MODES, "made-up", Mode("made-up"))
     assert Limits(max_copy_share=0.5).needed() == {CPU, "made-up"}
-    (contest,) = own_contests(Limits(max_copy_share=0.5))
-    assert contest.over.mode == "made-up"
+    (ratio_test,) = own_ratio_tests(Limits(max_copy_share=0.5))
+    assert ratio_test.over.mode == "made-up"
     cpu, rest = measured(CPU, latency=steady([4 * MS] * 20)), measured("made-up", latency=steady([MS] * 20))
     copying(cpu, 3 * MS, MS)
     rest.speedup = Value(4.0, (4.0, 4.0))

@@ -21,6 +21,7 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "ns": units.duration,
     "B": units.size,
     "×": units.times,
+    "ratio": lambda value: units.ratio(value, 3),
     "share": units.share,
     "inferences/s": lambda value: f"{units.rate(value)} inferences/s",
     "items/s": lambda value: f"{units.rate(value)} items/s",
@@ -52,7 +53,7 @@ class Sentence(NamedTuple):
 
 
 class _Words(Formatter):
-    """Shows figures in their units, with ``:ci`` behind their interval; with ``:if`` a mode and what it needs; with a noun as the format a
+    """Shows figures in their units, with ``:ci`` behind their interval, with ``:to`` its ends alone; with ``:if`` a mode and what it needs; with a noun as the format a
     number of such things."""
 
     def __init__(self, needs: str) -> None:
@@ -60,6 +61,8 @@ class _Words(Formatter):
 
     def format_field(self, value: Any, spec: str) -> str:
         if isinstance(value, Quantity):
+            if spec == "to":
+                return " to ".join(map(_UNITS[value.unit], value.ci95 or ()))
             if spec not in ("", "ci"):
                 return units.count(value.value, spec)
             return _figure(value) + (_interval(value) if spec else "")
@@ -281,6 +284,70 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("gate-noise", "holds"): Sentence("The verdict holds: noise only makes a gate take longer or end with \"cannot tell\".", "nothing", _DETAIL, "", "gates"),
     ("gate-noise", "growth"): Sentence("The verdict holds: noise is in times, not in the growth of memory.", "nothing", _DETAIL, "", "gates"),
     ("gate-noise", "unequal"): Sentence("Noise hits configurations with other threads or EPs unequally: the verdict is of a machine as busy as this.", WAIT, _COST, "unclear", "gates"),
+    # checks of a gate, each with its figures and its limit
+    ("check-mode", "works"): Sentence("mode {what} works.", "nothing", _DETAIL, "good", "gates"),
+    ("check-mode", "missing"): Sentence("mode {what} was not measured.", "measure it: --mode", _ANSWER, "bad", "gates"),
+    ("check-mode", "failed"): Sentence("{what} failed: {why}.", "see the reason", _ANSWER, "bad", "gates"),
+    ("check-mode", "unsupported"): Sentence("{what} is unsupported: {why}.", "take another mode or EP", _ANSWER, "bad", "gates"),
+    ("check-mode", "not-measured"): Sentence("{what} was not measured: {why}.", "see the reason", _ANSWER, "bad", "gates"),
+    ("check-lost", "lost"): Sentence("the baseline has it.", "see what changed since the baseline", _ANSWER, "bad", "gates"),
+    ("check-case", "missing"): Sentence("the baseline has no result of this case: {baseline}.", "run the suite of the baseline again", _ANSWER, "unclear", "suites"),
+    ("check-nodes", "unknown"): Sentence("where nodes run is not known for this model and EP.", "leave the limit out", _ANSWER, "unclear", "cpu-fallback"),
+    ("check-nodes", "cpu-ep"): Sentence("no node falls back on {ep}, so this cannot fail.", "leave the limit out", _DETAIL, "", "cpu-fallback"),
+    ("check-nodes", "none"): Sentence("no node falls back to the CPU, must be at most {most}.", "nothing", _DETAIL, "good", "cpu-fallback"),
+    ("check-nodes", "some"): Sentence("{nodes:node} on the CPU ({operators}), must be at most {most}.", "see why: ortbench inspect", _ANSWER, "", "cpu-fallback"),
+    ("check-memory", "known"): Sentence("{what}: {memory}, must be at most {most}.", "smaller arenas or shapes", _ANSWER, "", "memory"),
+    ("check-memory", "none"): Sentence("{what}: none, {why}; must be at most {most}.", "leave the limit out", _DETAIL, "good", "memory"),
+    ("check-memory", "unknown"): Sentence("{what}: {why}; must be at most {most}.", "leave the limit out", _ANSWER, "unclear", "memory"),
+    ("check-memory", "none-either"): Sentence("{what}: none on either side, {why}.", "leave the metric out", _DETAIL, "good", "memory"),
+    ("check-memory", "unknown-of"): Sentence("{what} of the {configuration}: {why}; must be at most {limit}.", "leave the metric out", _ANSWER, "unclear", "memory"),
+    ("check-copies", "host"): Sentence("{ep} computes in host memory: nothing is copied.", "leave the limit out", _DETAIL, "good", "modes"),
+    ("check-copies", "passed"): Sentence("ONNX Runtime passes arrays through without a copy with CPU tensors.", "leave the limit out", _DETAIL, "good", "modes"),
+    ("check-copies", "missing"): Sentence("copies of cpu-tensors: not measured, must be at most {most} of latency.", "measure both modes in the same rounds", _ANSWER, "unclear", "modes"),
+    ("check-copies", "share"): Sentence("copies of cpu-tensors: {share} of latency (sequential test: {confidence} {share:to}, {rounds:round}), must be at most {most}.", "keep tensors on the device", _ANSWER, "", "modes"),
+    ("check-copies", "few-rounds"): Sentence("copies of cpu-tensors: {share} of latency, must be at most {most}.", LONGER, _ANSWER, "unclear", "modes"),
+    ("check-ratio", "missing"): Sentence("{what}: was not measured.", "measure it in both", _ANSWER, "unclear", "gates"),
+    ("check-ratio", "at-most"): Sentence("{what}: median ratio of paired blocks {ratio} (sequential test: {confidence} {ratio:to}, {rounds:round}), must be at most {limit}.", "see why: gate --why", _ANSWER, "", "gates"),
+    ("check-ratio", "at-least"): Sentence("{what}: median ratio of paired blocks {ratio} (sequential test: {confidence} {ratio:to}, {rounds:round}), must be at least {limit}.", "see what the copies cost: ortbench run", _ANSWER, "", "gates"),
+    ("check-ratio", "few-at-most"): Sentence("{what}: median ratio of paired blocks {ratio} (sequential test: too few rounds for an interval, {rounds:round}), must be at most {limit}.", LONGER, _ANSWER, "unclear", "gates"),
+    ("check-ratio", "few-at-least"): Sentence("{what}: median ratio of paired blocks {ratio} (sequential test: too few rounds for an interval, {rounds:round}), must be at least {limit}.", LONGER, _ANSWER, "unclear", "gates"),
+    ("check-ratio", "copies-nothing"): Sentence("{what}: {phase} copies nothing.", "leave the metric out", _ANSWER, "unclear", "gates"),
+    ("check-ratio", "not-apart"): Sentence("{what}: {phase} is not apart: its run waits until the device is done.", "leave the metric out", _ANSWER, "unclear", "gates"),
+    ("check-doubt", "medians"): Sentence("cannot tell: the ratio of the medians, {medians}, lies on the other side of the limit; a longer --duration or a quieter machine tells more.", LONGER, _ANSWER, "unclear", "gates"),
+    ("check-doubt", "outputs"): Sentence("{what}: not judged, as the outputs differ by a lower precision.", "allow the difference with --rtol", _ANSWER, "unclear", "measuring"),
+    ("check-rounds", "needed"): Sentence("a verdict takes {needed:round}.", LONGER, _ANSWER, "unclear", "gates"),
+    ("check-rounds", "how"): Sentence("a verdict takes {needed:round}: {how}.", "measure as it says", _ANSWER, "unclear", "gates"),
+    ("check-speedup", "known"): Sentence("throughput of {what} to that of cpu-tensors: ratio {ratio} ({ratio:to}), must be at least {limit}.", "see the load's report", _ANSWER, "", "load"),
+    ("check-speedup", "few-blocks"): Sentence("throughput of {what} to that of cpu-tensors: ratio {ratio} (fewer than {needed:block}, so no interval; a longer --duration gives more), must be at least {limit}.", LONGER, _ANSWER, "unclear", "load"),
+    ("check-slo", "queue"): Sentence("{stat} of {what}: requests come as fast as they are served or faster, so the queue grows as long as they come; must be at most {limit}.", "fewer requests, more workers", _ANSWER, "bad", "load"),
+    ("check-slo", "old"): Sentence("{stat} of {what}: {value} (the result is of an older ortbench; measure again), must be at most {limit}.", "measure again", _ANSWER, "unclear", "load"),
+    ("check-slo", "few-requests"): Sentence("{stat} of {what}: {value} (too few requests, {stat} takes {needed} or more; a longer --duration gives more), must be at most {limit}.", LONGER, _ANSWER, "unclear", "load"),
+    ("check-slo", "largest"): Sentence("{stat} of {what}: {value}, must be at most {limit}.", "see the load's report", _ANSWER, "", "load"),
+    ("check-slo", "met"): Sentence("{stat} of {what}: {value} (at most {high} with 95% confidence), must be at most {limit}.", "nothing", _ANSWER, "good", "load"),
+    ("check-slo", "violated"): Sentence("{stat} of {what}: {value} (at least {low} with 95% confidence), must be at most {limit}.", "fewer requests, a faster mode", _ANSWER, "bad", "load"),
+    ("check-slo", "open"): Sentence("{stat} of {what}: {value} ({low} to {high} with 95% confidence; a longer --duration narrows it), must be at most {limit}.", LONGER, _ANSWER, "unclear", "load"),
+    ("check-slo", "open-below"): Sentence("{stat} of {what}: {value} (at most {high} with 95% confidence; a longer --duration narrows it), must be at most {limit}.", LONGER, _ANSWER, "unclear", "load"),
+    ("check-output", "at-most"): Sentence("{metric}: {value}, must be at most {limit}.", "compare the outputs", _ANSWER, "", "measuring"),
+    ("check-output", "at-least"): Sentence("{metric}: {value}, must be at least {limit}.", "compare the outputs", _ANSWER, "", "measuring"),
+    ("check-output", "not-moved"): Sentence("{metric}: no output moved, must be at least {limit}.", "nothing", _DETAIL, "good", "measuring"),
+    ("check-output", "differs"): Sentence("{metric}: the outputs are not {against}: {why}; limit {limit}.", "compare the outputs", _ANSWER, "bad", "measuring"),
+    ("check-output", "missing"): Sentence("{metric}: no output has it; limit {limit}.", "take another metric of outputs", _ANSWER, "unclear", "measuring"),
+    ("check-points", "best"): Sentence("best point ({point}).", "nothing", _DETAIL, "", "sweeps"),
+    ("check-points", "bests"): Sentence("best points ({point} against {other}).", "nothing", _DETAIL, "", "sweeps"),
+    ("check-stored", "ratio"): Sentence("{what}: {value} against {base}, ratio {ratio} ({ratio:to} with the noise of both runs), must be at most {limit}.", "measure both in turns: a live gate", _ANSWER, "", "gates"),
+    ("check-stored", "exact"): Sentence("{what}: {value} against {base}, ratio {ratio}, must be at most {limit}.", "see the tables", _ANSWER, "", "gates"),
+    ("check-stored", "few-blocks"): Sentence("{what}: {value} against {base}, ratio {ratio} ({configuration} has {blocks:block} and a comparison needs {needed}: {how}), must be at most {limit}.", LONGER, _ANSWER, "unclear", "gates"),
+    ("check-stored", "few-load-blocks"): Sentence("{what}: {value} against {base}, ratio {ratio} (fewer than {needed:block}, so no interval; a longer --duration gives more), must be at most {limit}.", LONGER, _ANSWER, "unclear", "gates"),
+    ("check-stored", "no-interval"): Sentence("{what}: {value} against {base}, ratio {ratio} (one of them has no interval), must be at most {limit}.", "leave the metric out", _ANSWER, "unclear", "gates"),
+    ("check-queue", "candidate"): Sentence("{what}: with the candidate requests come as fast as they are served or faster, so its {figure} only says how long the load point lasted.", "fewer requests", _ANSWER, "bad", "load"),
+    ("check-queue", "baseline"): Sentence("{what}: with the baseline requests come as fast as they are served or faster, so its {figure} only says how long the load point lasted.", "nothing", _ANSWER, "good", "load"),
+    ("check-queue", "both"): Sentence("{what}: with both sides requests come as fast as they are served or faster, so its {figure} only says how long the load point lasted.", "fewer requests", _ANSWER, "unclear", "load"),
+    ("check-again", "confirmed"): Sentence("again with fresh workers: ratio {ratio} ({confidence} {ratio:to}, {rounds:round}); by both runs, of one process a side each, {both:to}.", "see why: gate --why", _ANSWER, "bad", "gates"),
+    ("check-again", "the-same"): Sentence("again with fresh workers: the same.", "see the reason", _ANSWER, "bad", "gates"),
+    ("check-again", "other"): Sentence("again with fresh workers: ratio {ratio} ({confidence} {ratio:to}, {rounds:round}), so the regression is not confirmed.", "run the gate again", _ANSWER, "unclear", "gates"),
+    ("check-again", "few-rounds"): Sentence("again with fresh workers: ratio {ratio}, so the regression is not confirmed.", "run the gate again", _ANSWER, "unclear", "gates"),
+    ("check-again", "missing"): Sentence("again with fresh workers: it was not measured, so the regression is not confirmed.", "run the gate again", _ANSWER, "unclear", "gates"),
+    ("check-again", "broken"): Sentence("again with fresh workers: it failed: {why}, so the regression is not confirmed.", "run the gate again", _ANSWER, "unclear", "gates"),
     # results side by side
     ("best-configuration", "better"): Sentence("{configuration} has the lowest {what} with {mode}, {value}: {other} takes {ratio:ci} as much.", "set what is printed below", _ANSWER, "good", "tune"),
     ("best-configuration", "better-tied"): Sentence("{configuration} has a lower {what} than {other} with {mode}, {value}: {other} takes {ratio:ci} as much; the same: {ties}.", "set what is printed below", _ANSWER, "good", "tune"),

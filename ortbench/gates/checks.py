@@ -28,18 +28,24 @@ from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unkno
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.outputs import doubt, told_of, worst
 from ortbench.analysis.shapes import point_as_result
-from ortbench.core import units
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
-from ortbench.facts.findings import shown
+from ortbench.facts.fact import Fact, Values, bytes_of, ns, share
 from ortbench.facts.slo import searched
-from ortbench.gates.contests import CANDIDATE, RatioTest, SequentialTests, fill, named, own_contests, refuse_copy_share
-from ortbench.gates.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, between, verdict_on
+from ortbench.gates.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, check_by, ratio_of, verdict_on
+from ortbench.gates.ratio_tests import (
+    CANDIDATE,
+    RatioTest,
+    SequentialTests,
+    add_cases,
+    name_at,
+    own_ratio_tests,
+    refuse_copy_share,
+)
 from ortbench.model.kinds import CONCURRENCY, LOAD, kind_of, kinds
 from ortbench.model.metrics import LATENCY, metric
 from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, SLO_RATE, THROUGHPUT
-from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import OK, Case, Result, work_of
 from ortbench.model.schema import SloRate
 from ortbench.plan.options import RawOptions
@@ -93,34 +99,35 @@ def _check_mode(result: Result, mode: str) -> Check:
     cases = [case for case in cases if not case.point] or cases
     broken = next((case for case in cases if case.status != OK), None)
     if broken is not None:
-        at = named(broken.mode, tuple(broken.point.items()))
-        return Check(f"mode {mode}", FAILED, f"{at} {became(broken)}", mode=mode)
-    text = f"mode {mode} works" if cases else f"mode {mode} was not measured"
-    return Check(f"mode {mode}", PASSED if cases else FAILED, text, mode=mode)
+        at = name_at(broken.mode, tuple(broken.point.items()))
+        return check_by(f"mode {mode}", FAILED, status_fact(broken, at), mode=mode)
+    fact = Fact("check-mode", "works" if cases else "missing", mode, {"what": mode})
+    return check_by(f"mode {mode}", PASSED if cases else FAILED, fact, mode=mode)
 
 
-def became(case: Case) -> str:
-    status = case.status if case.status == CASE_FAILED else f"is {case.status}"
-    return f"{status}: {case.reason}" if case.reason else status
+def status_fact(case: Case, what: str) -> Fact:
+    """That something is not ok, and why."""
+    values: Values = {"what": what, "why": case.reason or "no reason is known"}
+    return Fact("check-mode", case.status.replace("_", "-"), case.mode, values)
 
 
 def _check_nodes(result: Result, most: int) -> Check:
-    if result.placement["nodes"] is None:
-        return Check(NODES, UNCLEAR, "where nodes run is not known for this model and EP")
-    if result.target["ep"] == CPU_EP:
-        return Check(NODES, PASSED, f"no node falls back on {CPU_EP}, so this cannot fail")
     operators = result.placement["cpu_operators"]
     count = sum(operators.values())
-    listed = f" ({', '.join(operators)})" if operators else ""
-    text = f"{'1 node falls' if count == 1 else f'{count} nodes fall'} back to the CPU{listed}, must be at most {most}"
-    return Check(NODES, PASSED if count <= most else FAILED, text)
+    values: Values = {"ep": result.target["ep"], "nodes": count, "operators": [*operators], "most": most}
+    if result.placement["nodes"] is None:
+        return check_by(NODES, UNCLEAR, Fact("check-nodes", "unknown"))
+    if result.target["ep"] == CPU_EP:
+        return check_by(NODES, PASSED, Fact("check-nodes", "cpu-ep", "", values))
+    fact = Fact("check-nodes", "some" if count else "none", "", values)
+    return check_by(NODES, PASSED if count <= most else FAILED, fact)
 
 
 def _check_memory(result: Result, limits: Limits) -> Iterator[Check]:
     for side, most in limits.most_memory.items():
         if most is None:
             continue
-        cases = [case for case in result.cases if case.status == OK and limits.held(case.mode)]
+        cases = [case for case in result.cases if case.status == OK and limits.covers(case.mode)]
         if not any(case.memory is not None for case in cases):
             option = f"--max-{side}-memory"
             raise BadInput(f"{option}: the result has no memory; measure it with --measure-memory", option)
@@ -128,16 +135,18 @@ def _check_memory(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def _memory(case: Case, side: str, most: int) -> Check:
-    name = named(f"{case.mode} {side} memory", tuple(case.point.items()))
-    at_most = f"must be at most {units.size(most)}"
+    name = name_at(f"{case.mode} {side} memory", tuple(case.point.items()))
     found = figure(case, side)
+    values: Values = {"what": name, "most": bytes_of(most)}
     if side == DEVICE and computes_on_host(case):
-        verdict, said = PASSED, f"none, {why_unknown(case, side)}; {at_most}"
+        said, verdict = "none", PASSED
     elif found is None:
-        verdict, said = UNCLEAR, f"{why_unknown(case, side)}; {at_most}"
+        said, verdict = "unknown", UNCLEAR
     else:
-        verdict, said = PASSED if found <= most else FAILED, f"{units.size(found)}, {at_most}"
-    return Check(name, verdict, f"{name}: {said}", metric=_METRIC[side], mode=case.mode, point=case.point)
+        said, verdict = "known", PASSED if found <= most else FAILED
+    values |= {"why": why_unknown(case, side)} if found is None or said == "none" else {"memory": bytes_of(found)}
+    fact = Fact("check-memory", said, case.mode, values)
+    return check_by(name, verdict, fact, metric=_METRIC[side], mode=case.mode, point=case.point)
 
 
 # Modes compared with each other
@@ -151,53 +160,54 @@ def _check_modes(result: Result, limits: Limits) -> Iterator[Check]:
     # That a shape did not run is a failure of the benchmark.
     shapes = [(tuple(it.point.items()), point_as_result(result, it)) for it in result.shapes if it.inputs]
     for point, one in shapes if result.axes else [((), result)]:
-        contests = own_contests(limits, work_of(result), point)
-        jury = SequentialTests(contests)
-        fill(jury, CANDIDATE, one.cases)
-        yield from (check_contest(one, jury, contest) for contest in contests)
+        ratio_tests = own_ratio_tests(limits, work_of(result), point)
+        sequential = SequentialTests(ratio_tests)
+        add_cases(sequential, CANDIDATE, one.cases)
+        yield from (check_ratio_test(one, sequential, ratio_test) for ratio_test in ratio_tests)
 
 
-def check_contest(result: Result, jury: SequentialTests, contest: RatioTest) -> Check:
-    """A contest of the candidate's own modes, which must have been asked for (`BadInput`); one that does not work fails it."""
-    is_share = contest.metric == "copy_share"
-    plain = replace(contest.unclear(""), verdict=PASSED, limit=None)
+def check_ratio_test(result: Result, sequential: SequentialTests, ratio_test: RatioTest) -> Check:
+    """A ratio test of the candidate's own modes, which must have been asked for (`BadInput`); one that does not work fails it."""
+    is_share = ratio_test.metric == "copy_share"
     if is_share and result.target["memory"]["kind"] == "host":
-        return replace(plain, text=f"{result.target['ep']} computes in host memory: nothing is copied")
+        fact = Fact("check-copies", "host", CPU, {"ep": result.target["ep"]})
+        return ratio_test.unclear().but(fact, verdict=PASSED, limit=None)
     if is_share and (handed := handing_on(result)) is not None and handed.verdict == HANDED_ON:
-        return replace(plain, text="ONNX Runtime passes arrays through without a copy with CPU tensors")
-    for mode in (contest.over.mode, contest.under.mode):
+        return ratio_test.unclear().but(Fact("check-copies", "passed", CPU), verdict=PASSED, limit=None)
+    for mode in (ratio_test.over.mode, ratio_test.under.mode):
         case = next((case for case in result.cases if case.mode == mode), None)
         if case is None:
             measured = ", ".join(case.mode for case in result.cases)
-            raise BadInput(f"{contest.name}: needs mode {mode}, which was not measured; measured: {measured}")
+            raise BadInput(f"{ratio_test.name}: needs mode {mode}, which was not measured; measured: {measured}")
         if case.status != OK:
-            text = f"{contest.what}: {mode} {became(case)}"
-            return replace(contest.unclear(text), verdict=FAILED)
-    check = jury.check(contest)
-    return with_remedy(_as_share(check) if is_share else check, result, jury.takes)
+            return ratio_test.unclear().but(status_fact(case, f"{ratio_test.what}: {mode}"), verdict=FAILED)
+    check = sequential.check(ratio_test)
+    return with_remedy(_as_share(check) if is_share else check, result, sequential.takes)
 
 
 def with_remedy(check: Check, result: Result, takes: int) -> Check:
-    """The check of a contest; of one with too few rounds for a verdict also how many it takes and what gives them."""
+    """The check of a ratio test; of one with too few rounds for a verdict also how many it takes and what gives them."""
     if check.rounds is None or check.low is not None:
         return check
-    return replace(check, text=f"{check.text}; a verdict takes {takes} rounds: {remedy(result, takes)}")
+    values: Values = {"needed": takes, "how": remedy(result, takes)}
+    return check.and_fact(Fact("check-rounds", "how", check.mode or "", values))
 
 
 def _as_share(check: Check) -> Check:
+    """The check of what is left of the latency without its copies, as one of the copies."""
     assert check.limit is not None
-    most = units.share(1 - check.limit, 1)
+    values: Values = {"most": share(1 - check.limit)}
     if check.ratio is None:
-        text = f"copies of cpu-tensors: not measured, must be at most {most} of latency"
-        return replace(check, verdict=UNCLEAR, text=text, limit=1 - check.limit)
-    share = f"≈{units.share(max(0.0, 1 - check.ratio), 1)} of latency"
-    if check.low is not None and check.high is not None:
-        least, most_ = (units.share(max(0.0, 1 - end), 1) for end in (check.high, check.low))
-        share += f" (sequential test: {CONFIDENCE} {least} to {most_}, {check.rounds} rounds)"
-    doubt = f"; {check.doubt}" if check.doubt else ""
-    text = f"copies of cpu-tensors: {share}, must be at most {most}{doubt}"
+        return check.but(Fact("check-copies", "missing", CPU, values), verdict=UNCLEAR, limit=1 - check.limit)
     low, high = (None if it is None else 1 - it for it in (check.high, check.low))
-    return replace(check, text=text, ratio=1 - check.ratio, low=low, high=high, limit=1 - check.limit)
+    ends = None if low is None or high is None else (max(0.0, low), max(0.0, high))
+    values |= {"share": share(max(0.0, 1 - check.ratio), derived=True)._replace(ci95=ends), "confidence": CONFIDENCE}
+    values["rounds"] = check.rounds or 0
+    fact = Fact("check-copies", "share" if ends else "few-rounds", CPU, values)
+    made = check.but(fact, ratio=1 - check.ratio, low=low, high=high, limit=1 - check.limit)
+    if check.doubt is None:
+        return made
+    return replace(made, text=f"{made.text}; {check.doubt}", findings=[*made.findings, *check.findings[1:]])
 
 
 def _speedups(result: Result, mode: str, least: float) -> list[Check]:
@@ -213,14 +223,22 @@ def _speedups(result: Result, mode: str, least: float) -> list[Check]:
 def _speedup(one: Case, base: Case, least: float) -> Check:
     found = quotient(rate_of(one), rate_of(base), interval(one, THROUGHPUT), interval(base, THROUGHPUT))
     low, high = found.ci95 or (None, None)
-    verdict, where = verdict_on(low, high, least, at_most=False), between(low, high, few_blocks())
     point = tuple(one.point.items())
-    text = f"throughput of {named(one.mode, point)} to that of cpu-tensors: ratio {units.ratio(found.ratio, 3)} ({where}), must be at least {least:.4g}"
-    name = named(f"{one.mode} speedup", point)
-    return Check(name, verdict, text, found.ratio, low, high, least, metric="speedup", mode=one.mode, point=one.point)
-
-
-FULL = "requests come as fast as they are served or faster"
+    values: Values = {
+        "what": name_at(one.mode, point), "ratio": ratio_of(found.ratio, low, high), "limit": f"{least:.4g}", "needed": FEWEST_BLOCKS,
+    }  # fmt: skip
+    return check_by(
+        name_at(f"{one.mode} speedup", point),
+        verdict_on(low, high, least, at_most=False),
+        Fact("check-speedup", "few-blocks" if low is None else "known", one.mode, values),
+        ratio=found.ratio,
+        low=low,
+        high=high,
+        limit=least,
+        metric="speedup",
+        mode=one.mode,
+        point=one.point,
+    )
 
 
 def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
@@ -230,19 +248,15 @@ def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
     yield from (_OF_KIND.get(result.kind) or part_of(result.kind, "gates", "slo_checks"))(result, limits)
 
 
-def few_blocks() -> str:
-    return f"fewer than {FEWEST_BLOCKS} blocks, so no interval; a longer --duration gives more"
-
-
 # Loads
 
 
 def _of_load(result: Result, limits: Limits) -> Iterator[Check]:
     if result.slo is not None and result.slo["found"] and result.slo["asked"] == limits.slo:
         found = result.slo["found"].items()
-        yield from (_found(result, mode, it, limits.slo) for mode, it in found if limits.held(mode))
+        yield from (_found(result, mode, it, limits.slo) for mode, it in found if limits.covers(mode))
         return
-    cases = [case for case in limited(result) if limits.held(case.mode)]
+    cases = [case for case in limited(result) if limits.covers(case.mode)]
     if not cases:
         raise BadInput("--slo: the result has no load point", "--slo")
     yield from (_keeps(case, stat, most) for case in cases for stat, most in limits.slo.items())
@@ -253,31 +267,34 @@ def _found(result: Result, mode: str, found: SloRate | None, asked: Mapping[str,
     name = f"SLO of {mode}"
     fact = searched(result, mode, found, asked)
     verdict = PASSED if found is not None else UNCLEAR if fact.verdict == "open" else FAILED
-    return Check(name, verdict, shown([fact])[0].what, metric=SLO_RATE, mode=mode)
+    return check_by(name, verdict, fact, metric=SLO_RATE, mode=mode)
 
 
 def _keeps(case: Case, stat: str, most: int) -> Check:
     """Whether a load point keeps an SLO for certain: of the largest latency by itself, of others with 95 % confidence."""
-    name = named(f"SLO of {case.mode} {stat}", tuple(case.point.items()))
-    limit = f"must be at most {limit_text(most)}"
-    value, told = units.duration(by_name(latency_of(case), stat)), meets(case, {stat: most})
-    verdict, said = UNCLEAR if told is None else PASSED if told else FAILED, value
-    within = bounds_of(case, stat)
+    name = name_at(f"SLO of {case.mode} {stat}", tuple(case.point.items()))
+    is_met, within = meets(case, {stat: most}), bounds_of(case, stat)
+    values: Values = {
+        "stat": stat, "what": f"{case.mode} {at(case).phrase}", "value": ns(by_name(latency_of(case), stat)), "limit": limit_text(most),
+        "needed": LEAST.get(stat, 0),
+    }  # fmt: skip
+    if within is not None:
+        ends = {"low": within["low"], "high": within["high"]}
+        values |= {end: ns(value) for end, value in ends.items() if value is not None}
     if is_full(case):
-        said = f"{FULL}, so the queue grows as long as they come"
+        said = "queue"
     elif within is None:
-        said = f"{value} (the result is of an older ortbench; measure again)"
-    elif told is None and within["high"] is None:
-        said = f"{value} (too few requests, {stat} takes {LEAST[stat]} or more; a longer --duration gives more)"
-    elif stat != "max":
-        low, high = (None if it is None else units.duration(it) for it in (within["low"], within["high"]))
-        known = f"at most {high}" if told or low is None else f"at least {low}" if told is False else f"{low} to {high}"
-        more = "; a longer --duration narrows it" if told is None else ""
-        said = f"{value} ({known} with 95% confidence{more})"
-    separator = ";" if is_full(case) else ","
+        said = "old"
+    elif is_met is None and within["high"] is None:
+        said = "few-requests"
+    elif stat == "max":
+        said = "largest"
+    else:
+        said = {True: "met", False: "violated", None: "open" if "low" in values else "open-below"}[is_met]
     metric = f"{LATENCY}.{'median' if stat == P50 else stat}"
-    text = f"{stat} of {case.mode} {at(case).phrase}: {said}{separator} {limit}"
-    return Check(name, verdict, text, metric=metric, mode=case.mode, point=case.point)
+    verdict = {True: PASSED, False: FAILED, None: UNCLEAR}[is_met]
+    fact = Fact("check-slo", said, case.mode, values)
+    return check_by(name, verdict, fact, metric=metric, mode=case.mode, point=case.point)
 
 
 _OF_KIND: dict[str, Callable[[Result, Limits], Iterator[Check]]] = {LOAD.key: _of_load}
@@ -300,22 +317,25 @@ def _check_output(key: str, limit: float, result: Result) -> Check:
     it = metric(key)
     found = worst([one for compared in result.outputs for one in compared["distances"]]).get(key.partition(".")[2])
     at_most = it.better == "lower"
-    bound = f"must be at {'most' if at_most else 'least'} {it.unit.text(limit)}"
+    values: Values = {"metric": key, "limit": it.unit.text(limit)}
     if found is None or found == -math.inf:
-        differing = (
-            f"the outputs are not {told_of(one)}: {one['differs']}" for one in result.outputs if one["differs"]
-        )
-        wrong = next(differing, "no output has it")
-        return Check(key, FAILED if found is not None else UNCLEAR, f"{key}: {wrong}; {bound}", metric=key)
+        differing = next((one for one in result.outputs if one["differs"]), None)
+        if differing is not None:
+            values |= {"against": told_of(differing), "why": str(differing["differs"])}
+        fact = Fact("check-output", "missing" if differing is None else "differs", "", values)
+        return check_by(key, FAILED if found is not None else UNCLEAR, fact, metric=key)
     passed = found <= limit if at_most else found >= limit
-    said = "no output moved" if found == math.inf else it.unit.text(found)
-    return Check(key, PASSED if passed else FAILED, f"{key}: {said}, {bound}", metric=key)
+    values["value"] = it.unit.text(found) if math.isfinite(found) else ""
+    fact = Fact("check-output", "not-moved" if found == math.inf else "at-most" if at_most else "at-least", "", values)
+    return check_by(key, PASSED if passed else FAILED, fact, metric=key)
 
 
 def without_doubtful(checks: Sequence[Check], *results: Result) -> list[Check]:
     """Checks of a candidate and its baseline, of which nothing is told where the figures of either are doubtful."""
     if not any(map(doubt, results)):
         return [*checks]
-    why = "not judged, as the outputs differ by a lower precision"
     untold: dict[str, Any] = {"verdict": UNCLEAR, **dict.fromkeys(("ratio", "low", "high", "rounds", "doubt"))}
-    return [it if it.limit is None else replace(it, text=f"{it.name}: {why}", **untold) for it in checks]
+    return [
+        it if it.limit is None else it.but(Fact("check-doubt", "outputs", "", {"what": it.name}), **untold)
+        for it in checks
+    ]

@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 from ortbench.analysis.comparing import verdict
-from ortbench.core import units
 from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
+from ortbench.facts.fact import Fact, Quantity, record
 from ortbench.model.metric_names import AxisValue, MetricName
 from ortbench.model.metrics import known_or_plain
 from ortbench.model.modes import ALL_MODES, CPU, LATENCY, MEMORY_SIDES, MODES, comes_with, no_such
+from ortbench.model.schema import Finding
 from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import MODES_ALONE, SHARE, SIZE, SPEEDUPS, WHOLE
@@ -25,7 +26,7 @@ PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
 CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
 
 SLO = declared(LoadPlan)["slo"]
-ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests; that of each end of an interval to be wrong
+ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its ratio tests; that of each end of an interval to be wrong
 CONFIDENCE = f"{1 - 2 * ALPHA:.0%} CI"
 USUAL_REGRESSION = "5%"  # that a baseline allows, unless told otherwise
 _limit = partial(option, panel=LIMIT, commands=("gate",))
@@ -109,7 +110,7 @@ class Limits:
             needed |= {CPU, MODES[CPU].without_copies}
         return needed | set(self.require_modes)
 
-    def held(self, mode: str) -> bool:
+    def covers(self, mode: str) -> bool:
         return not self.modes or mode in self.modes
 
     def phases(self) -> set[str]:
@@ -136,7 +137,7 @@ def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Li
 class Check:
     name: str  # what, in a few words; the same from run to run
     verdict: str  # `PASSED`, `FAILED` or `UNCLEAR`
-    text: str  # the figures and the limit, for people
+    text: str  # the figures and the limit, for people: the sentences of its facts
     # ratio, low, high: of the figures, where two were compared, by the sequential test where there are `rounds`; else None
     ratio: float | None = None
     low: float | None = None
@@ -148,17 +149,38 @@ class Check:
     metric: str | None = None
     mode: str | None = None
     point: Mapping[str, AxisValue] = field(default_factory=dict, hash=False)
+    findings: Sequence[Finding] = field(default_factory=list, compare=False)  # the same as its text, as data
+
+    def but(self, fact: Fact, **changes: Any) -> Check:
+        """The same with another fact, and with what else is changed."""
+        from ortbench.facts.sentences import phrase  # which options need not wait for
+
+        return replace(self, text=phrase(fact), findings=[record(fact)], **changes)
+
+    def and_fact(self, fact: Fact, **changes: Any) -> Check:
+        """The same with one more fact, and with what is changed."""
+        from ortbench.facts.sentences import phrase
+
+        text, findings = f"{self.text}; {phrase(fact)}", [*self.findings, record(fact)]
+        return replace(self, text=text, findings=findings, **changes)
+
+
+def check_by(name: str, verdict: str, *facts: Fact, **more: Any) -> Check:
+    """A check that says what facts say."""
+    from ortbench.facts.sentences import phrase
+
+    return Check(name, verdict, "; ".join(map(phrase, facts)), findings=[*map(record, facts)], **more)
+
+
+def ratio_of(ratio: float, low: float | None = None, high: float | None = None) -> Quantity:
+    """A ratio of a check, with its interval."""
+    return Quantity(ratio, "ratio", None if low is None or high is None else (low, high))
 
 
 def verdict_on(low: float | None, high: float | None, limit: float, *, at_most: bool) -> str:
     """The verdict on a ratio that lies between two ends for certain; of None it cannot be told."""
     below, above = (PASSED, FAILED) if at_most else (FAILED, PASSED)
     return {verdict.BELOW: below, verdict.ABOVE: above}.get(verdict.verdict_of((low, high), limit, limit), UNCLEAR)
-
-
-def between(low: float | None, high: float | None, otherwise: str) -> str:
-    """Where a ratio lies, in words; `otherwise` where that is not known."""
-    return otherwise if low is None or high is None else f"{units.ratio(low, 3)} to {units.ratio(high, 3)}"
 
 
 def overall(checks: Sequence[Check]) -> str:

@@ -1,4 +1,4 @@
-"""Live gates: candidate and baseline in turns, until every contest is decided or the budget is spent. Pure.
+"""Live gates: candidate and baseline in turns, until every ratio test is decided or the budget is spent. Pure.
 
 They are sequential tests of a driver (`ortbench.measure.stopping.SequentialTest`), whose configurations are the candidate and, where
 there is one, the baseline. A load point's block of one is paired with that of the same round of the other, and the ratios of the pairs go
@@ -8,15 +8,25 @@ to the same sequential test as those of single inferences.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ortbench.analysis.comparing.series import PERCENTILES, Key, Point, block_figure_of, is_of, point_text
 from ortbench.analysis.loads.levels import CPU, LoadPoint, is_full, is_measured, load_cases
 from ortbench.analysis.loads.queueing import own_rate
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.core.safe_text import listed
-from ortbench.gates.checks import check_alone, check_contest, check_facts, refuse_limits, with_remedy, without_doubtful
-from ortbench.gates.contests import (
+from ortbench.facts.fact import Fact
+from ortbench.facts.sentences import phrase
+from ortbench.gates.checks import (
+    check_alone,
+    check_facts,
+    check_ratio_test,
+    refuse_limits,
+    with_remedy,
+    without_doubtful,
+)
+from ortbench.gates.limits import FAILED as UNFIT
+from ortbench.gates.limits import Check, Limits
+from ortbench.gates.ratio_tests import (
     BASELINE,
     CANDIDATE,
     RatioTest,
@@ -24,12 +34,10 @@ from ortbench.gates.contests import (
     Stream,
     check_name,
     fewest_samples,
-    own_contests,
-    regression_contests,
+    own_ratio_tests,
+    regression_tests,
 )
-from ortbench.gates.limits import FAILED as UNFIT
-from ortbench.gates.limits import Check, Limits
-from ortbench.gates.stored import check_lost, check_values, full, refuse_statistic
+from ortbench.gates.stored import check_lost, check_values, queue_fact, refuse_statistic
 from ortbench.model.kinds import CONCURRENCY, LOAD, RATE, kind_of
 from ortbench.model.metrics import LATENCY, Figure
 from ortbench.model.modes import ENQUEUE, THROUGHPUT
@@ -39,16 +47,16 @@ from ortbench.plan.load_plan import AUTO, LoadPlan, read_timestamps
 
 
 class Gate:
-    """What live gates share: contests of candidate and baseline, and of the candidate's own modes."""
+    """What live gates share: ratio tests of candidate and baseline, and of the candidate's own modes."""
 
     def __init__(self, limits: Limits, regressions: Sequence[RatioTest], own: Sequence[RatioTest] = ()) -> None:
         self._limits, self._regressions, self._own = limits, regressions, own
-        self._jury = SequentialTests([*regressions, *own])
-        self.takes = self._jury.takes
+        self._sequential = SequentialTests([*regressions, *own])
+        self.takes = self._sequential.takes
 
     def so_far(self) -> list[tuple[str, str]]:
-        """What is known of each contest by now: its name, and the ratio with its interval and limit."""
-        return self._jury.so_far()
+        """What is known of each ratio test by now: its name, and the ratio with its interval and limit."""
+        return self._sequential.so_far()
 
     def regressions(self, checks: Sequence[Check]) -> set[str]:
         """The names of the checks that found the candidate slower than the baseline."""
@@ -62,14 +70,14 @@ class LiveGate(Gate):
     """
 
     def __init__(self, limits: Limits, modes: Sequence[str], has_baseline: bool, work: Work = INFERENCE) -> None:
-        regressions = regression_contests(limits, modes, work) if has_baseline else []
-        super().__init__(limits, regressions, own_contests(limits, work))
+        regressions = regression_tests(limits, modes, work) if has_baseline else []
+        super().__init__(limits, regressions, own_ratio_tests(limits, work))
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: object = None) -> None:
-        self._jury.add(side, mode, phase, round, samples)
+        self._sequential.add(side, mode, phase, round, samples)
 
     def wants(self, mode: str, place: object = None, rounds: int = 0) -> bool:
-        return self._jury.wants(mode)
+        return self._sequential.wants(mode)
 
     def least_runs(self, mode: str, place: LoadPoint) -> int:
         return 1
@@ -107,30 +115,39 @@ class LiveGate(Gate):
         measured = [it for it in self._regressions if all(result.case(it.over.mode) for result in results)]
         never = {it: why for it in measured if (why := _why_not_timed(results, it)) is not None}
         compared = [it for it in measured if it not in never]
-        checks += [with_remedy(self._jury.check(contest), candidate, self._jury.takes) for contest in compared]
+        checks += [
+            with_remedy(self._sequential.check(ratio_test), candidate, self._sequential.takes)
+            for ratio_test in compared
+        ]
         if compared:  # what was asked for is not passed over in silence
             untold = {it: why for it, why in never.items() if it.over.phase == ENQUEUE}
-            checks += [it.unclear(f"{it.what}: {ENQUEUE} {why}") for it, why in untold.items()]
+            checks += [
+                it.unclear(Fact("check-ratio", why, it.mode, {"what": it.what, "phase": ENQUEUE}))
+                for it, why in untold.items()
+            ]
         has_failed = any(case.status == FAILED for result in results for case in result.cases)
         if self._regressions and not compared and not checks and not has_failed:
             reasons = [f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason]
-            reasons += [f"{it.over.phase} of {it.over.mode} {why}" for it, why in never.items()]
+            reasons += [
+                phrase(Fact("check-ratio", why, "", {"what": it.over.mode, "phase": it.over.phase}))
+                for it, why in never.items()
+            ]
             raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
         for baseline in baselines:
             checks += check_values(candidate, baseline, limits)
         checks = without_doubtful(checks, candidate, *baselines)
         checks += check_facts(candidate, limits)
-        return checks + [check_contest(candidate, self._jury, contest) for contest in self._own]
+        return checks + [check_ratio_test(candidate, self._sequential, ratio_test) for ratio_test in self._own]
 
 
-def _why_not_timed(results: Sequence[Result], contest: RatioTest) -> str | None:
-    """What makes that a contest is of something that no side has; None for one that is of what was timed."""
-    cases = [case for result in results if (case := result.case(contest.over.mode)) is not None]
-    phase = contest.over.phase
+def _why_not_timed(results: Sequence[Result], ratio_test: RatioTest) -> str | None:
+    """What makes that a ratio test is of something that no side has; None for one that is of what was timed."""
+    cases = [case for result in results if (case := result.case(ratio_test.over.mode)) is not None]
+    phase = ratio_test.over.phase
     if all(case.copies_nothing(phase) for case in cases):
-        return "copies nothing"
+        return "copies-nothing"
     if phase == ENQUEUE and not any(phase in case.samples for case in cases):
-        return "is not apart: its run waits until the device is done"
+        return "not-apart"
     return None
 
 
@@ -143,12 +160,12 @@ class LiveLoadGate(Gate):
     """Decides while blocks come in of load points that are to be measured; `BadInput` for a metric of none of them."""
 
     def __init__(self, limits: Limits, places: Sequence[tuple[str, LoadPoint]]) -> None:
-        self._contests: dict[Key, RatioTest] = {}
+        self._ratio_tests: dict[Key, RatioTest] = {}
         if limits.max_regression is not None:
             most = 1 + limits.max_regression
-            self._contests = {key: _contest(key, most) for key in _compared(places, limits)}
+            self._ratio_tests = {key: _ratio_test(key, most) for key in _compared(places, limits)}
         self._has_rates = any(place.kind == RATE.name for _, place in places)
-        super().__init__(limits, [*self._contests.values()])
+        super().__init__(limits, [*self._ratio_tests.values()])
 
     def least_runs(self, mode: str, place: LoadPoint) -> int:
         figures = [key.figure for key, _ in self._of(mode, place)]
@@ -159,22 +176,22 @@ class LiveLoadGate(Gate):
     def add(
         self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: LoadPoint | None = None
     ) -> None:
-        for key, contest in self._of(mode, place):
+        for key, ratio_test in self._of(mode, place):
             if phase == block_figure_of(key.figure):
-                self._jury.add(side, mode, contest.over.phase, round, _costs(key, samples))
+                self._sequential.add(side, mode, ratio_test.over.phase, round, _costs(key, samples))
 
     def _of(self, mode: str, place: LoadPoint | None) -> Iterator[tuple[Key, RatioTest]]:
         assert place is not None
-        return (it for it in self._contests.items() if it[0].mode == mode and it[0].point == _point(place))
+        return (it for it in self._ratio_tests.items() if it[0].mode == mode and it[0].point == _point(place))
 
     def wants(self, mode: str, place: LoadPoint | None = None, rounds: int = 0) -> bool:
-        """Those of contests until they are decided; where a limit is of the candidate's level itself always, because its interval
+        """Those of ratio tests until they are decided; where a limit is of the candidate's level itself always, because its interval
         may not be looked at again and again; else as many as a verdict takes."""
-        own = [contest for _, contest in self._of(mode, place)]
+        own = [ratio_test for _, ratio_test in self._of(mode, place)]
         is_rate = place is not None and place.kind == RATE.name
         if (self._limits.slo and (is_rate or not self._has_rates)) or (self._limits.min_speedup and not is_rate):
             return True
-        return self._jury.is_open(own) if own else rounds < self.takes
+        return self._sequential.is_open(own) if own else rounds < self.takes
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
         """The verdicts on a load that is over; `BenchmarkFailed` with nothing to compare, `BadInput` for a limit of no point."""
@@ -182,41 +199,41 @@ class LiveLoadGate(Gate):
         checks = check_lost(candidate, baseline, self._limits)
         checks += [
             check
-            for key, contest in self._contests.items()
-            if (check := self._check(key, contest, candidate, baseline)) is not None
+            for key, ratio_test in self._ratio_tests.items()
+            if (check := self._check(key, ratio_test, candidate, baseline)) is not None
         ]
         checks = without_doubtful(checks, candidate, baseline)
         statuses = [it.status for result in results for it in result.cases]
-        if self._contests and not checks and FAILED not in statuses:
+        if self._ratio_tests and not checks and FAILED not in statuses:
             reasons = [f"{case.mode}: {case.reason}" for case in candidate.at_point() if case.reason]
             raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
         if not any(map(is_measured, load_cases(candidate))):
             return [*checks, *check_facts(candidate, self._limits)]
         return [*checks, *check_alone(candidate, self._limits)]
 
-    def _check(self, key: Key, contest: RatioTest, candidate: Result, baseline: Result) -> Check | None:
-        """What is known of a contest; None where one of the two has no such load point, which it says itself."""
+    def _check(self, key: Key, ratio_test: RatioTest, candidate: Result, baseline: Result) -> Check | None:
+        """What is known of a ratio test; None where one of the two has no such load point, which it says itself."""
         one, base = (result.case(key.mode, dict(key.point)) for result in (candidate, baseline))
         if one is None or base is None:
             return None
-        check = self._jury.check(contest)
+        check = self._sequential.check(ratio_test)
         if key.figure.metric == LATENCY and (is_full(one) or is_full(base)):
-            verdict, text = full(contest.name, key, one, base)
-            return replace(contest.unclear(text), verdict=verdict)
+            verdict, fact = queue_fact(ratio_test.name, key, one, base)
+            return ratio_test.unclear().but(fact, verdict=verdict)
         if check.low is not None or check.rounds is None:
             return check
-        text = f"{check.text}; a verdict takes {self.takes} rounds"
-        return replace(contest.unclear(text), ratio=check.ratio, rounds=check.rounds)
+        fact = Fact("check-rounds", "needed", key.mode, {"needed": self.takes})
+        return check.and_fact(fact)
 
 
-def check_live(limits: Limits, modes: Sequence[str], load: LoadPlan, is_contest: bool) -> None:
+def check_live(limits: Limits, modes: Sequence[str], load: LoadPlan, is_in_turns: bool) -> None:
     """Refuse limits that a live gate of a load has not, before anything is started."""
     if limits.of_memory:
         raise BadInput("limits of memory are for single inferences: gate memory without --load")
     refuse_limits(LOAD.key, limits)
     if limits.min_speedup and not load.closed:
         raise BadInput("--min-speedup compares throughput by clients: give a --concurrency too", "--min-speedup")
-    if is_contest and load.rate == AUTO:
+    if is_in_turns and load.rate == AUTO:
         raise BadInput("--rate auto: candidate and baseline are compared at the same rates: give the rates", "--rate")
     LiveLoadGate(limits, planned(modes, load))
 
@@ -247,8 +264,8 @@ def _compared(places: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[K
         for mode, place in places:
             point = _point(place)
             if metric is None:
-                own += [Key(mode, point, it) for it in LOAD.view(dict(point)).gated if limits.held(mode)]
-            elif metric.mode == mode or (metric.mode is None and limits.held(mode)):
+                own += [Key(mode, point, it) for it in LOAD.view(dict(point)).gated if limits.covers(mode)]
+            elif metric.mode == mode or (metric.mode is None and limits.covers(mode)):
                 own += [Key(mode, point, Figure(metric.metric, metric.statistic))] if is_of(metric, dict(point)) else []
         if metric is not None:
             if metric.metric not in _METRICS:
@@ -263,7 +280,7 @@ def _compared(places: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[K
     return list(found)
 
 
-def _contest(key: Key, most: float) -> RatioTest:
+def _ratio_test(key: Key, most: float) -> RatioTest:
     name, figure = check_name(key), ".".join(filter(None, key.figure))
     over, under = (Stream(side, key.mode, name, "median") for side in (CANDIDATE, BASELINE))
     slower = ", as time per inference" if key.figure.metric == THROUGHPUT else ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from ortbench.analysis.comparing.pairs import lack
-from ortbench.analysis.comparing.ratio import RatioEstimate, compare_series
+from ortbench.analysis.comparing.pairs import PARTS, remedy
+from ortbench.analysis.comparing.ratio import compare_series
 from ortbench.analysis.comparing.series import (
     Key,
     Selection,
@@ -18,14 +19,14 @@ from ortbench.analysis.comparing.series import (
     what_lacks,
 )
 from ortbench.analysis.comparing.verdict import at_most
+from ortbench.analysis.loads.levels import FEWEST_BLOCKS, is_full
 from ortbench.analysis.loads.levels import STATISTICS as LOAD_STATISTICS
-from ortbench.analysis.loads.levels import is_full
 from ortbench.analysis.memory import DEVICE, HOST, computes_on_host, why_unknown
-from ortbench.core import units
 from ortbench.core.errors import BadInput
-from ortbench.gates.checks import FULL, became, few_blocks, without_doubtful
-from ortbench.gates.contests import check_name, named
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, between
+from ortbench.facts.fact import Fact, Values
+from ortbench.gates.checks import status_fact, without_doubtful
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, check_by, ratio_of
+from ortbench.gates.ratio_tests import check_name, name_at
 from ortbench.model.kinds import kind_of
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import LATENCY, Figure, Group, known_or_plain
@@ -80,7 +81,7 @@ def check_lost(result: Result, baseline: Result, limits: Limits) -> list[Check]:
         case
         for case in result.cases
         if case.status not in (OK, NOT_MEASURED)
-        and limits.held(case.mode)
+        and limits.covers(case.mode)
         and baseline.case(case.mode, case.point) is not None
     ]
     found = []
@@ -88,9 +89,9 @@ def check_lost(result: Result, baseline: Result, limits: Limits) -> list[Check]:
         point = tuple(case.point.items())
         gone = [it for it in result.cases if it.point == case.point]
         whole = bool(point) and all(it.status != OK and it.reason == case.reason for it in gone)
-        name, what = (point_text(point) if whole else named(it, point) for it in (f"mode {case.mode}", case.mode))
-        text = f"{what} {became(case)}; the baseline has it"
-        found.append(Check(name, FAILED, text, mode=None if whole else case.mode, point=case.point))
+        name, what = (point_text(point) if whole else name_at(it, point) for it in (f"mode {case.mode}", case.mode))
+        facts = (status_fact(case, what), Fact("check-lost", "lost", case.mode))
+        found.append(check_by(name, FAILED, *facts, mode=None if whole else case.mode, point=case.point))
     return list(dict.fromkeys(found))
 
 
@@ -120,60 +121,60 @@ def _best(theirs: dict[Key, Series], ours: dict[Key, Series]) -> Iterator[tuple[
 
 def _of_metric(metric: MetricName | None, result: Result, baseline: Result, limits: Limits) -> Iterator[Check]:
     for base, one in compared(metric, result, baseline, limits):
-        which = ""
+        best: tuple[Fact, ...] = ()
         if metric is not None and metric.best:
-            mine, theirs = point_text(one.key.point), point_text(base.key.point)
-            which = f"best point ({mine}): " if mine == theirs else f"best points ({mine} against {theirs}): "
-        yield _check(one, base, (result, baseline), limits, which)
+            values: Values = {"point": point_text(one.key.point), "other": point_text(base.key.point)}
+            best = (Fact("check-points", "best" if one.key.point == base.key.point else "bests", one.key.mode, values),)
+        yield _check(one, base, limits, *best)
     if metric is not None and metric.metric in _MEMORY:
         yield from _without_memory(metric, result, baseline, limits)
 
 
-def _check(one: Series, base: Series, results: tuple[Result, Result], limits: Limits, which: str) -> Check:
+def _check(one: Series, base: Series, limits: Limits, *best: Fact) -> Check:
     assert limits.max_regression is not None
     most, key = 1 + limits.max_regression, one.key
     if key.figure.metric == LATENCY:  # which stands for a whole loop or chain
         key = key._replace(figure=key.figure._replace(metric=one.case.whole))
-    name = f"best: {check_name(key._replace(point=()))}" if which else check_name(key)
-    figure = ".".join(filter(None, key.figure))
-
-    def made(verdict: str, text: str, found: RatioEstimate | None = None) -> Check:
-        ratio, low, high = (None, None, None) if found is None else (found.ratio, found.low, found.high)
-        ends = (None, None) if found is not None and found.exact else (low, high)
-        return Check(
-            name, verdict, f"{which}{text}", ratio, *ends, most, metric=figure, mode=key.mode, point=dict(key.point)
-        )
-
+    name = f"best: {check_name(key._replace(point=()))}" if best else check_name(key)
     found = compare_series(base, one)
+    more: dict[str, Any] = {"metric": ".".join(filter(None, key.figure)), "mode": key.mode, "point": dict(key.point)}
     if found is None:
-        return made(*full(name, key, one.case, base.case))
-    bound = f"must be at most {most:.4g}"
-    figures = f"{name}: {one.text(found.value)} against {one.text(found.base)}, ratio {units.ratio(found.ratio, 3)}"
-    if found.low is None or found.high is None:
-        return made(UNCLEAR, f"{figures} ({_lacking(one, base, results)}), {bound}", found)
-    verdict = {True: PASSED, False: FAILED, None: UNCLEAR}[at_most((found.low, found.high), most)]
-    if found.exact:
-        return made(verdict, f"{figures}, {bound}", found)
-    return made(
-        verdict, f"{figures} ({between(found.low, found.high, '')} with the noise of both runs), {bound}", found
-    )
+        verdict, fact = queue_fact(name, key, one.case, base.case)
+        return check_by(name, verdict, *best, fact, limit=most, **more)
+    low, high = (None, None) if found.exact else (found.low, found.high)
+    values: Values = {
+        "what": name, "value": one.text(found.value), "base": one.text(found.base), "ratio": ratio_of(found.ratio, low, high),
+        "limit": f"{most:.4g}",
+    }  # fmt: skip
+    said = "exact" if found.exact else "ratio"
+    if found.ends is None:
+        said = _lacking(one, base, values)
+    verdict = {True: PASSED, False: FAILED, None: UNCLEAR}[at_most(found.ends, most)]
+    fact = Fact("check-stored", said, key.mode, values)
+    return check_by(name, verdict, *best, fact, ratio=found.ratio, low=low, high=high, limit=most, **more)
 
 
-def full(name: str, key: Key, one: Case, base: Case) -> tuple[str, str]:
+def queue_fact(name: str, key: Key, one: Case, base: Case) -> tuple[str, Fact]:
+    """The verdict on load points of which requests come too fast for one, and who that is."""
     ours, theirs = is_full(one), is_full(base)
-    who = "both sides" if ours and theirs else "the candidate" if ours else "the baseline"
+    who = "both" if ours and theirs else "candidate" if ours else "baseline"
     verdict = UNCLEAR if ours and theirs else FAILED if ours else PASSED
-    return verdict, f"{name}: with {who} {FULL}, so its {key.metric.title} only says how long the load point lasted"
+    return verdict, Fact("check-queue", who, key.mode, {"what": name, "figure": key.metric.title})
 
 
-def _lacking(one: Series, base: Series, results: tuple[Result, Result]) -> str:
+def _lacking(one: Series, base: Series, values: Values) -> str:
+    """What there is too little of for an interval, with what gives more."""
     if one.has_load_blocks:
-        return few_blocks()
-    if one.case.load_blocks is not None:
-        return "blocks of load points do not have it"
-    names = zip(("the candidate", "the baseline"), (one, base), results, strict=True)
-    lacking = [lack(name, result, len(it.blocks)) for name, it, result in names if it.blocks or it.key.figure.statistic]
-    return "; ".join(filter(None, lacking[::-1])) or "one of them has no interval"
+        values["needed"] = FEWEST_BLOCKS
+        return "few-load-blocks"
+    both = {"the baseline": base, "the candidate": one}
+    short = [who for who, it in both.items() if (it.blocks or it.key.figure.statistic) and len(it.blocks) < PARTS]
+    if one.case.load_blocks is not None or not short:
+        return "no-interval"
+    lacking = both[short[0]]
+    values |= {"configuration": short[0], "blocks": len(lacking.blocks), "needed": PARTS}
+    values["how"] = remedy(lacking.result, PARTS)
+    return "few-blocks"
 
 
 def _without_memory(metric: MetricName, result: Result, baseline: Result, limits: Limits) -> Iterator[Check]:
@@ -186,7 +187,7 @@ def _without_memory(metric: MetricName, result: Result, baseline: Result, limits
         if it.status == OK
         and metric.mode in (None, it.mode)
         and metric.fits(it.point)
-        and limits.held(metric.mode or it.mode)
+        and limits.covers(metric.mode or it.mode)
     )
     pairs = [(one, base) for one in wanted if (base := baseline.case(one.mode, one.point)) is not None]
     if not any(one.memory is not None and base.memory is not None for one, base in pairs):
@@ -196,12 +197,17 @@ def _without_memory(metric: MetricName, result: Result, baseline: Result, limits
         if not unknown:
             continue
         name = check_name(Key(one.mode, tuple(one.point.items()), Figure(metric.metric, metric.statistic)))
-        if side == DEVICE and computes_on_host(one) and computes_on_host(base):
-            verdict, text = PASSED, f"{name}: none on either side, {why_unknown(one, side)}"
-        else:
-            who, case = unknown[0]
-            verdict, text = UNCLEAR, f"{name} of the {who}: {why_unknown(case, side)}; must be at most {most:.4g}"
-        yield Check(name, verdict, text, limit=most, metric=metric.metric, mode=one.mode, point=one.point)
+        is_none = side == DEVICE and computes_on_host(one) and computes_on_host(base)
+        who, case = ("", one) if is_none else unknown[0]
+        values: Values = {
+            "what": name,
+            "configuration": who,
+            "why": why_unknown(case, side),
+            "limit": f"{most:.4g}",
+        }
+        fact = Fact("check-memory", "none-either" if is_none else "unknown-of", one.mode, values)
+        verdict = PASSED if is_none else UNCLEAR
+        yield check_by(name, verdict, fact, limit=most, metric=metric.metric, mode=one.mode, point=one.point)
 
 
 def _why_none(metric: MetricName | None, result: Result, baseline: Result) -> str:

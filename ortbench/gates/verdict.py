@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.loads.levels import at, load_cases
 from ortbench.analysis.shapes import failures as shape_failures
-from ortbench.core import units
 from ortbench.core.errors import BENCHMARK_FAILED
-from ortbench.facts.fact import Fact, record
+from ortbench.facts.fact import Fact, Values, record
 from ortbench.facts.gate import gate_fact
 from ortbench.facts.sentences import phrase
 from ortbench.facts.shared import noise_facts
-from ortbench.gates.limits import CODES, CONFIDENCE, FAILED, UNCLEAR, Check, between, overall
+from ortbench.gates.limits import CODES, CONFIDENCE, FAILED, UNCLEAR, Check, overall, ratio_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Result, not_ok
@@ -24,7 +23,7 @@ from ortbench.model.result import Result, not_ok
 if TYPE_CHECKING:
     from ortbench.analysis.why.explain import Why
 
-SIDES = ("candidate", "baseline")
+NAMES = ("candidate", "baseline")
 AGAIN = "again"  # the folder of what was measured once more
 
 
@@ -40,7 +39,7 @@ class Verdict:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return SIDES[: len(self.results)]
+        return NAMES[: len(self.results)]
 
     @property
     def failed(self) -> list[str]:
@@ -152,22 +151,19 @@ def confirmed(
 
 
 def _confirmed(check: Check, again: Check | None, why_not: str | None) -> Check:
+    values: Values = {"why": why_not or ""}
     if again is None or (again.ratio is None and again.verdict != FAILED):
-        found = why_not or "it was not measured"
+        said = "broken" if why_not else "missing"
+    elif again.ratio is None:
+        said = "the-same"
     else:
-        found = "the same" if again.ratio is None else f"ratio {units.ratio(again.ratio, 3)}"
-        if where := between(again.low, again.high, ""):
-            found += f" ({CONFIDENCE} {where}, {again.rounds} rounds)"
-        if again.verdict == FAILED:
-            ends = [it for it in (check.low, check.high, again.low, again.high) if it is not None]
-            both = (
-                f"; by both runs, of one process a side each, {between(min(ends), max(ends), '')}"
-                if len(ends) == 4
-                else ""
-            )
-            return replace(check, text=f"{check.text}; again with fresh workers: {found}{both}")
-    return replace(
-        check,
-        verdict=UNCLEAR,
-        text=f"{check.text}; again with fresh workers: {found}, so the regression is not confirmed",
-    )
+        values |= {
+            "ratio": ratio_of(again.ratio, again.low, again.high),
+            "confidence": CONFIDENCE,
+            "rounds": again.rounds or 0,
+        }
+        said = "few-rounds" if again.low is None else "confirmed" if again.verdict == FAILED else "other"
+        ends = [it for it in (check.low, check.high, again.low, again.high) if it is not None]
+        values["both"] = ratio_of(again.ratio, min(ends, default=None), max(ends, default=None))
+    fact = Fact("check-again", said, check.mode or "", values)
+    return check.and_fact(fact, verdict=FAILED if said in ("confirmed", "the-same") else UNCLEAR)

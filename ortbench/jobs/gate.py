@@ -29,7 +29,7 @@ from ortbench.gates.checks import check_alone, refuse_unchecked
 from ortbench.gates.limits import FAILED, UNCLEAR, Check, Limits, limits_of
 from ortbench.gates.live import LiveGate, LiveLoadGate, check_live, planned
 from ortbench.gates.stored import check_stored
-from ortbench.gates.verdict import AGAIN, SIDES, Verdict, confirmed, verdict_json
+from ortbench.gates.verdict import AGAIN, NAMES, Verdict, confirmed, verdict_json
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.measuring import ForecastLine, MakeFolder, folder_maker, measure, observer_for, result_saver
 from ortbench.jobs.publishing import check_wanted, publish
@@ -70,8 +70,8 @@ class AskedGate:
 def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:
     """What options ask for; `is_stored` where a result is given that has been measured, `typed` is for the results.
     `BadInput` for options that cannot be, that say nothing, or exclude each other."""
-    is_contest = has_live_baseline(given)
-    has_baseline = "baseline" in given or is_contest
+    is_in_turns = has_live_baseline(given)
+    has_baseline = "baseline" in given or is_in_turns
     for name, reason in (
         ("max-regression", "needs something to compare with:"),
         ("metric", "is compared with a baseline: give"),
@@ -87,7 +87,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
         raise BadInput("--why explains a difference: give a baseline", "--why")
     force = "force" in given
     if is_stored:
-        if is_live or is_contest:
+        if is_live or is_in_turns:
             raise BadInput("a result file and a live gate (--model, --chain, --baseline-set …) exclude each other")
         for it in options_for("gate"):
             if it.rules.is_live_only and it.flag in given:
@@ -100,14 +100,14 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     if not is_live:
         raise BadInput("name a result file, or for a live gate a --model or a --chain")
     if UNDER_LOAD.flag in given:
-        return _under_load(given, limits, typed, is_contest)
+        return _under_load(given, limits, typed, is_in_turns)
     for it in options_of(LoadPlan):
         if it.panel == LOAD and it.flag in given:
             raise BadInput(
                 f"{it.name} is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'", it.name
             )
     if limits.own:
-        return _of_kind(given, limits, typed, is_contest)
+        return _of_kind(given, limits, typed, is_in_turns)
     for kind, limit in limits_of_kinds().values():
         for flag in flags_of_kinds()[kind]:
             if flag in given:
@@ -115,19 +115,19 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
                 raise BadInput(f"--{flag} {reason}", f"--{flag}")
     plan = with_memory(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans: tuple[Plan, ...] = (plan,)
-    if is_contest:
+    if is_in_turns:
         of_chain = "chain" in given
         plans = plan, chain_file.baseline_of(plan, os.environ, given) if of_chain else baseline_of(plan, given)
     for one in plans:
         check(one)
-    if why and (not is_contest or plan.work != INFERENCE):
+    if why and (not is_in_turns or plan.work != INFERENCE):
         raise BadInput(
             "--why explains single inferences beside a baseline: give --baseline-model, without --feedback", "--why"
         )
     return AskedGate(limits, force, plans, why=why)
 
 
-def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
+def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_turns: bool) -> AskedGate:
     """A live gate of a load; `BadInput` for options that a load has not, or that exclude each other."""
     if given.get(WHY.flag):
         raise BadInput("--why explains single inferences, not a load", "--why")
@@ -136,18 +136,18 @@ def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_co
     _refuse_others("load", given)
     put = live_load(build(LoadPlan, {flag: value for flag, value in given.items() if flag != "duration"}), given)
     plan = plan_under_load(given["model"], given, typed, limits.needed())
-    plans = (plan, baseline_of(plan, given)) if is_contest else (plan,)
+    plans = (plan, baseline_of(plan, given)) if is_in_turns else (plan,)
     for side in plans:
         check(side)
         check_load(side, put)
-    check_live(limits, plan.modes, put, is_contest)
+    check_live(limits, plan.modes, put, is_in_turns)
     return AskedGate(limits, "force" in given, plans, load=put)
 
 
-def _of_kind(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
+def _of_kind(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_turns: bool) -> AskedGate:
     """A live gate of a feature's kind, whose limit was given; `BadInput` for options or limits that the kind has not, or a baseline."""
     kind, limit = limits_of_kinds()[next(iter(limits.own))]
-    if is_contest or "chain" in given:
+    if is_in_turns or "chain" in given:
         reason = f"measures {kind_of(kind).noun} of one model: name it with --model, without a baseline"
         raise BadInput(f"{limit.name} {reason}", limit.name)
     _refuse_others(kind, given)
@@ -178,8 +178,8 @@ def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
 
 
 @dataclass(frozen=True)
-class _Held:
-    """A live gate that was held once: results of the candidate and of the baseline, where there is one, and their folders."""
+class _Outcome:
+    """A live gate that was outcome once: results of the candidate and of the baseline, where there is one, and their folders."""
 
     results: Sequence[Result]
     folders: Sequence[Path]
@@ -202,7 +202,7 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
     """
     if baseline is None:
         return Verdict([result], check_alone(result, limits))
-    remarks = comparability([baseline, result], SIDES[::-1], force)
+    remarks = comparability([baseline, result], NAMES[::-1], force)
     checks = [*check_stored(result, baseline, limits), *check_alone(result, limits)]
     alike = not mismatches(baseline, result) and sameness(baseline, result) is not None
     found = explain(baseline, result, limits.modes) if why else None
@@ -214,25 +214,25 @@ def gate_live(
 ) -> Verdict | None:
     """Measure a candidate, in turns with its baseline where there are two plans, until the verdict is clear; a regression
     once more, with fresh workers. None if it was interrupted; see `ortbench.jobs.measuring.measure`."""
-    held = _hold(asked, quiet, observer, make_folder)
-    if held is None:
+    outcome = _measure_once(asked, quiet, observer, make_folder)
+    if outcome is None:
         return None
-    results, checks = held.results, held.checks
+    results, checks = outcome.results, outcome.checks
     remarks, alike = _remarks(asked.plans, results) if results[1:] else ([], False)
-    folder = held.folders[0] if held.folders else None
+    folder = outcome.folders[0] if outcome.folders else None
     if folder is not None and results[1:]:
         folder = folder.parent
     not_confirmed = ""
-    if held.regressions:
-        again = _hold_again(asked, held, quiet, observer, folder)
+    if outcome.regressions:
+        again = _measure_again(asked, outcome, quiet, observer, folder)
         if again is None:
             return None
         checks, not_confirmed = again
-    slower = [it.mode for it in checks if it.verdict == FAILED and it.name in held.regressions and it.mode]
+    slower = [it.mode for it in checks if it.verdict == FAILED and it.name in outcome.regressions and it.mode]
     verdict = Verdict(results, checks, remarks, folder, alike, not_confirmed=not_confirmed)
     can_tell = bool(results[1:]) and kind_of(results[0].kind).times_nodes and not verdict.failed
     if can_tell and (bool(slower) if asked.why is None else asked.why):
-        verdict = _explained(verdict, asked, held, slower, quiet, observer)
+        verdict = _explained(verdict, asked, outcome, slower, quiet, observer)
     if folder is not None:
         write_or_note(folder / "gate.json", verdict_json(verdict))
         write_or_note(folder / "gate.md", markdown(build_gate(verdict)))
@@ -242,7 +242,7 @@ def gate_live(
 def _explained(
     verdict: Verdict,
     asked: AskedGate,
-    held: _Held,
+    outcome: _Outcome,
     slower: Sequence[str],
     quiet: bool,
     observer: Observer | None,
@@ -257,11 +257,11 @@ def _explained(
             told = observer_for(stack, quiet, observer or _line(quiet, "confirming the change of nodes")) or Observer()
             ratios = {it.mode: it.ratio for it in verdict.checks if it.mode and it.ratio is not None and _is_told(it)}
             why = why_slower(asked.plans, verdict.results, [*slower, *asked.limits.modes], told, ratios)
-            held.check_models()
+            outcome.check_models()
     except (OrtbenchError, OSError, KeyboardInterrupt) as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         return replace(verdict, remarks=[*verdict.remarks, f"which nodes make the difference is not known: {reason}"])
-    for result, folder in zip(verdict.results, held.folders, strict=False):
+    for result, folder in zip(verdict.results, outcome.folders, strict=False):
         result_saver(folder)(result)
         write_run(result, folder)
     return replace(verdict, why=why)
@@ -278,9 +278,11 @@ def _is_told(check: Check) -> bool:
     return of_latency and verdict_of((check.low, check.high)) in (ABOVE, BELOW)
 
 
-def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, make_folder: MakeFolder | None) -> _Held | None:
+def _measure_once(
+    asked: AskedGate, quiet: bool, observer: Observer | None, make_folder: MakeFolder | None
+) -> _Outcome | None:
     """Measure once until the checks are clear, and check; None if it was interrupted."""
-    plans, names, in_turns = asked.plans, SIDES[: len(asked.plans)], len(asked.plans) > 1
+    plans, names, in_turns = asked.plans, NAMES[: len(asked.plans)], len(asked.plans) > 1
     judge: LiveGate | LiveLoadGate
     if asked.load is None:
         judge = LiveGate(asked.limits, plans[0].modes, in_turns, plans[0].work.shared(plans[-1].work))
@@ -293,21 +295,21 @@ def _hold(asked: AskedGate, quiet: bool, observer: Observer | None, make_folder:
         return None
     is_load_alone = not in_turns and asked.load is not None
     checks = check_alone(found.result, asked.limits) if is_load_alone else judge.checks(found.results)
-    return _Held(found.results, found.folders, checks, judge.regressions(checks), found.model_files)
+    return _Outcome(found.results, found.folders, checks, judge.regressions(checks), found.model_files)
 
 
-def _hold_again(
-    asked: AskedGate, held: _Held, quiet: bool, observer: Observer | None, folder: Path | None
+def _measure_again(
+    asked: AskedGate, outcome: _Outcome, quiet: bool, observer: Observer | None, folder: Path | None
 ) -> tuple[Sequence[Check], str] | None:
     """The checks, with what another time with fresh workers came to, which is kept beside the first, and why that failed, if it did; None
     if it was interrupted."""
     observer = observer or _line(quiet, "confirming with fresh workers")
     try:
-        again = _hold(asked, quiet, observer, None if folder is None else lambda: make_folder(folder / AGAIN))
-        held.check_models()
+        again = _measure_once(asked, quiet, observer, None if folder is None else lambda: make_folder(folder / AGAIN))
+        outcome.check_models()
     except (OrtbenchError, OSError) as error:
-        return confirmed(held.checks, held.regressions, [], f"it failed: {error}"), str(error)
-    return None if again is None else (confirmed(held.checks, held.regressions, again.checks), "")
+        return confirmed(outcome.checks, outcome.regressions, [], str(error)), str(error)
+    return None if again is None else (confirmed(outcome.checks, outcome.regressions, again.checks), "")
 
 
 def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str], bool]:

@@ -83,4 +83,4 @@ def test_gate_is_the_function_whatever_was_imported_before() -> None:
     from ortbench.gates import verdict
 
     assert ortbench.gate is commands.gate
-    assert verdict.SIDES == ("candidate", "baseline")
+    assert verdict.NAMES == ("candidate", "baseline")

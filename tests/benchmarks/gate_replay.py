@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench.analysis.comparing.ratio import compare_series
-from ortbench.gates.contests import RatioTest, SequentialTests, regression_contests
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
+from ortbench.gates.ratio_tests import RatioTest, SequentialTests, regression_tests
 from tests.benchmarks.gate_trace import FOLDER, LANES
 from tests.results import measured, series_of
 
@@ -81,22 +81,22 @@ Verdict = tuple[str, float]
 def live(trace: Trace, kind: Kind, number: int, start_s: float) -> Verdict:
     """A live gate: verdict, and the seconds its blocks took."""
     candidate, baseline = kind.lanes(number)
-    (contest,) = contests(kind)
-    jury = SequentialTests([contest])
+    (ratio_test,) = ratio_tests(kind)
+    sequential = SequentialTests([ratio_test])
     spent = 0.0
     for at in range(trace.after(start_s), len(trace.samples)):
         for side, lane in enumerate((candidate, baseline)):
-            jury.add(side, "cpu-tensors", "latency", at, trace.samples[at, lane].tolist())
+            sequential.add(side, "cpu-tensors", "latency", at, trace.samples[at, lane].tolist())
             spent += float(trace.spent_s[at, lane])
-        verdict = jury.check(contest).verdict
+        verdict = sequential.check(ratio_test).verdict
         if verdict != UNCLEAR or spent > BUDGET_S:
             return verdict, spent
     return UNCLEAR, spent
 
 
-def contests(kind: Kind) -> list[RatioTest]:
+def ratio_tests(kind: Kind) -> list[RatioTest]:
     """What the command line makes of ``--max-regression``."""
-    return regression_contests(Limits(max_regression=kind.limit), ["cpu-tensors"])
+    return regression_tests(Limits(max_regression=kind.limit), ["cpu-tensors"])
 
 
 def stored_number(trace: Trace, kind: Kind, number: int, start_s: float, apart_s: float) -> Verdict:

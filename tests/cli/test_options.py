@@ -332,15 +332,15 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_soak = option.flag == "max-growth"
-    contest = {} if option in LIVE_BASELINE or of_soak else {"baseline-set.session-config": '{a = "b"}'}
-    keys = {"max-cpu-nodes": "0", **contest, option.flag: toml(option)}
+    ratio_test = {} if option in LIVE_BASELINE or of_soak else {"baseline-set.session-config": '{a = "b"}'}
+    keys = {"max-cpu-nodes": "0", **ratio_test, option.flag: toml(option)}
     lines = "\n".join(f"{key} = {value}" for key, value in keys.items())
     own = TWINS[option.flag].flag if option.flag in TWINS else ""
     more = BESIDES_IN_TOML.get(option.flag if of_soak else own, "")
     fed = 'feedback = "y=x"\n' if option.flag in OF_LOOPS else ""
     (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{more}{fed}[bench.gate]\n{lines}\n')
     (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
-    needed = ["--baseline-set", "session-config=a=b"] if contest else BESIDES.get(own, LOOPED if fed else [])
+    needed = ["--baseline-set", "session-config=a=b"] if ratio_test else BESIDES.get(own, LOOPED if fed else [])
     plans, limits, _ = asked(folder, monkeypatch, "gate", [*needed, *words(option)])
     assert (unnamed(job), job.limits) == (plans, limits)
     (plain, *_), without, _ = asked(folder, monkeypatch, "gate", needed)

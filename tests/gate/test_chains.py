@@ -10,9 +10,9 @@ import pytest
 
 from ortbench.core.errors import BadInput
 from ortbench.gates.checks import check_alone
-from ortbench.gates.contests import BASELINE, CANDIDATE
 from ortbench.gates.limits import FAILED, PASSED, Limits
 from ortbench.gates.live import LiveGate
+from ortbench.gates.ratio_tests import BASELINE, CANDIDATE
 from ortbench.gates.stored import check_stored
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.schedule import Block, Series

@@ -31,7 +31,7 @@ def test_a_regression_takes_two_that_say_so() -> None:
         [check] = confirmed([FIRST], {FIRST.name}, [other])
         assert (check.verdict, check.text) == (verdict, text)
         assert (check.ratio, check.low, check.high, check.rounds) == (1.95, 1.83, 5.16, 9)
-    [check] = confirmed([FIRST], {FIRST.name}, [], "it failed: the worker was ended by SIGSEGV")
+    [check] = confirmed([FIRST], {FIRST.name}, [], "the worker was ended by SIGSEGV")
     assert check.verdict == UNCLEAR
     assert (
         check.text

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.gates.contests import BASELINE, CANDIDATE, regression_contests
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits, overall
 from ortbench.gates.live import LiveGate
+from ortbench.gates.ratio_tests import BASELINE, CANDIDATE, regression_tests
 from ortbench.gates.stored import check_stored
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Result
@@ -22,14 +22,14 @@ def test_which_modes_have_them_and_what_has_to_be_timed() -> None:
     assert Limits(0.1, (CPU_TIME,)).phases() == {"latency"}
     assert Limits(0.1, (ENQUEUE,)).phases() == {"latency", "inference"}
     modes = ["cpu-tensors", "device-tensors", "device-resident-async"]
-    contests = regression_contests(Limits(0.1, (parse_metric("cpu_time"), parse_metric("enqueue"))), modes)
-    assert [(it.over.mode, it.over.phase) for it in contests] == [
+    ratio_tests = regression_tests(Limits(0.1, (parse_metric("cpu_time"), parse_metric("enqueue"))), modes)
+    assert [(it.over.mode, it.over.phase) for it in ratio_tests] == [
         *((mode, "cpu_time") for mode in modes), ("device-tensors", "enqueue"), ("device-resident-async", "enqueue"),
     ]  # fmt: skip
     with pytest.raises(
         BadInput, match=r"--metric enqueue\.median: no mode that is measured has it; measured: cpu-tensors$"
     ):
-        regression_contests(Limits(0.1, (parse_metric("enqueue"),)), ["cpu-tensors"])
+        regression_tests(Limits(0.1, (parse_metric("enqueue"),)), ["cpu-tensors"])
 
 
 def timed(**phases: int) -> Result:
@@ -62,7 +62,7 @@ def test_where_the_run_is_the_wait_there_is_no_submit_to_judge() -> None:
     results = [timed(), timed()]
     alone = LiveGate(Limits(0.1, (ENQUEUE,)), ["cpu-tensors", "device-resident"], has_baseline=True)
     assert refusal(BenchmarkFailed, alone.checks, results) == (
-        "nothing could be compared: enqueue of device-resident is not apart: its run waits until the device is done"
+        "nothing could be compared: device-resident: enqueue is not apart: its run waits until the device is done"
     )
     live = LiveGate(
         Limits(0.1, (ENQUEUE, parse_metric("cpu-tensors.latency"))),

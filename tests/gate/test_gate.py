@@ -9,19 +9,9 @@ import pytest
 
 from ortbench.analysis.comparing.pairs import PAIRS
 from ortbench.analysis.comparing.sequential import Interval
+from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.gates.checks import check_alone
-from ortbench.gates.contests import (
-    BASELINE,
-    BLOCK_STATISTICS,
-    CANDIDATE,
-    RatioTest,
-    SequentialTests,
-    Stream,
-    fill,
-    own_contests,
-    regression_contests,
-)
 from ortbench.gates.limits import (
     CODES,
     FAILED,
@@ -32,6 +22,17 @@ from ortbench.gates.limits import (
     overall,
 )
 from ortbench.gates.live import LiveGate
+from ortbench.gates.ratio_tests import (
+    BASELINE,
+    BLOCK_STATISTICS,
+    CANDIDATE,
+    RatioTest,
+    SequentialTests,
+    Stream,
+    add_cases,
+    own_ratio_tests,
+    regression_tests,
+)
 from ortbench.gates.stored import check_stored
 from ortbench.gates.verdict import Verdict
 from ortbench.model.metric_names import parse_metric
@@ -40,7 +41,7 @@ from tests.expect import refusal
 from tests.gate.test_metrics import verdicts
 from tests.results import broken, change, measured, result_of, steady
 
-ENOUGH = 9  # rounds in which a single contest is decided when all signs agree
+ENOUGH = 9  # rounds in which a single ratio_test is decided when all signs agree
 QUIET = [1000] * 8
 NOISY = [1000, 1300] * 4
 
@@ -101,9 +102,9 @@ def test_the_worst_check_counts() -> None:
         assert CODES[verdict] == code
 
 
-def contest(limit: float, at_most: bool = True, mode: str = "cpu-tensors") -> RatioTest:
+def ratio_test(limit: float, at_most: bool = True, mode: str = "cpu-tensors") -> RatioTest:
     sides = Stream(CANDIDATE, mode, "latency", "median"), Stream(BASELINE, mode, "latency", "median")
-    return RatioTest(f"{mode} contest", *sides, limit, at_most, f"{mode}, candidate to baseline")
+    return RatioTest(f"{mode} ratio_test", *sides, limit, at_most, f"{mode}, candidate to baseline")
 
 
 def test_a_contest_on_both_sides_of_its_limit() -> None:
@@ -117,12 +118,12 @@ def test_a_contest_on_both_sides_of_its_limit() -> None:
         (None, None, UNCLEAR, UNCLEAR),
     ]:
         found = Interval(1.25, low, high, 20)
-        assert contest(1.2, at_most=True).check(found).verdict == at_most
-        assert contest(1.2, at_most=False).check(found).verdict == at_least
-    check = contest(1.2).check(Interval(1.25, 1.1, 1.3, 20))
+        assert ratio_test(1.2, at_most=True).check(found).verdict == at_most
+        assert ratio_test(1.2, at_most=False).check(found).verdict == at_least
+    check = ratio_test(1.2).check(Interval(1.25, 1.1, 1.3, 20))
     text = "cpu-tensors, candidate to baseline: median ratio of paired blocks 1.250 (sequential test: 98% CI 1.100 to 1.300, 20 rounds), must be at most 1.2"
-    assert check == Check("cpu-tensors contest", UNCLEAR, text, 1.25, 1.1, 1.3, 1.2, 20, mode="cpu-tensors")
-    check = contest(2, at_most=False).check(Interval(2.5, None, None, 3))
+    assert check == Check("cpu-tensors ratio_test", UNCLEAR, text, 1.25, 1.1, 1.3, 1.2, 20, mode="cpu-tensors")
+    check = ratio_test(2, at_most=False).check(Interval(2.5, None, None, 3))
     assert (
         check.text
         == "cpu-tensors, candidate to baseline: median ratio of paired blocks 2.500 (sequential test: too few rounds for an interval, 3 rounds), must be at least 2"
@@ -131,7 +132,7 @@ def test_a_contest_on_both_sides_of_its_limit() -> None:
 
 def test_nothing_is_decided_while_the_medians_say_otherwise() -> None:
     """Each pair has one of 0.9 to 1, but half of all rounds are twice as slow: the medians of all lie on both sides of that."""
-    tests = SequentialTests([it := contest(1.05)])
+    tests = SequentialTests([it := ratio_test(1.05)])
     for number in range(24):
         level = 2000 if number % 2 else 1000
         tests.add(BASELINE, "cpu-tensors", "latency", number, [level, level, level + number])
@@ -150,74 +151,76 @@ def test_nothing_is_decided_while_the_medians_say_otherwise() -> None:
     assert (tests.check(it).verdict, tests.check(it).doubt) == (PASSED, None)
 
 
-# The jury
+# The sequential
 
 
-def open_modes(jury: SequentialTests) -> set[str]:
-    return {mode for mode in ("cpu-tensors", "device-tensors", "device-resident") if jury.wants(mode)}
+def open_modes(sequential: SequentialTests) -> set[str]:
+    return {mode for mode in ("cpu-tensors", "device-tensors", "device-resident") if sequential.wants(mode)}
 
 
-def checks(jury: SequentialTests) -> list[Check]:
-    return [jury.check(contest) for contest in jury.contests]
+def checks(sequential: SequentialTests) -> list[Check]:
+    return [sequential.check(ratio_test) for ratio_test in sequential.ratio_tests]
 
 
 def hear(
-    jury: SequentialTests, candidate: int, baseline: int, rounds: Iterable[int], mode: str = "cpu-tensors"
+    sequential: SequentialTests, candidate: int, baseline: int, rounds: Iterable[int], mode: str = "cpu-tensors"
 ) -> None:
     for number in rounds:
-        jury.add(CANDIDATE, mode, "latency", number, [candidate] * 3)
-        jury.add(BASELINE, mode, "latency", number, [baseline] * 3)
+        sequential.add(CANDIDATE, mode, "latency", number, [candidate] * 3)
+        sequential.add(BASELINE, mode, "latency", number, [baseline] * 3)
 
 
 def test_contests_share_the_error_rate() -> None:
-    """All signs agree after n rounds: the wager stands at (2^(n + 1) - 1) / (n + 1), which must reach contests / 0.01."""
-    for contests, rounds in [(1, ENOUGH), (2, 11), (10, 13)]:
+    """All signs agree after n rounds: the wager stands at (2^(n + 1) - 1) / (n + 1), which must reach ratio_tests / 0.01."""
+    for ratio_tests, rounds in [(1, ENOUGH), (2, 11), (10, 13)]:
         for number, verdict in ((rounds - 1, UNCLEAR), (rounds, FAILED)):
-            jury = SequentialTests([contest(1.1), *[contest(1.1, mode="device-tensors")] * (contests - 1)])
-            hear(jury, 1300, 1000, range(number))
-            assert checks(jury)[0].verdict == verdict
+            sequential = SequentialTests(
+                [ratio_test(1.1), *[ratio_test(1.1, mode="device-tensors")] * (ratio_tests - 1)]
+            )
+            hear(sequential, 1300, 1000, range(number))
+            assert checks(sequential)[0].verdict == verdict
 
 
 def test_juries_that_have_heard_little() -> None:
-    jury = SequentialTests([contest(1.1)])
-    assert checks(jury) == [
+    sequential = SequentialTests([ratio_test(1.1)])
+    assert checks(sequential) == [
         Check(
-            "cpu-tensors contest",
+            "cpu-tensors ratio_test",
             UNCLEAR,
             "cpu-tensors, candidate to baseline: was not measured",
             limit=1.1,
             mode="cpu-tensors",
         )
     ]
-    assert open_modes(jury) == {"cpu-tensors"}
-    jury = SequentialTests([])
-    hear(jury, 1, 1, range(3))
-    assert checks(jury) == []
-    assert open_modes(jury) == set()
-    jury = SequentialTests([contest(1.1)])
-    hear(jury, 1200, 1000, [0])
-    [check] = checks(jury)
+    assert open_modes(sequential) == {"cpu-tensors"}
+    sequential = SequentialTests([])
+    hear(sequential, 1, 1, range(3))
+    assert checks(sequential) == []
+    assert open_modes(sequential) == set()
+    sequential = SequentialTests([ratio_test(1.1)])
+    hear(sequential, 1200, 1000, [0])
+    [check] = checks(sequential)
     assert check.verdict == UNCLEAR
     assert (check.ratio, check.low, check.high, check.rounds) == pytest.approx((1.2, None, None, 1))
-    jury = SequentialTests([contest(1.1)])
-    hear(jury, 4, 0, [0])
-    assert checks(jury)[0].ratio == pytest.approx(4)
+    sequential = SequentialTests([ratio_test(1.1)])
+    hear(sequential, 4, 0, [0])
+    assert checks(sequential)[0].ratio == pytest.approx(4)
 
 
 def test_blocks_without_partner_or_contest_are_ignored() -> None:
-    jury = SequentialTests([contest(1.1)])
-    hear(jury, 1200, 1000, range(ENOUGH))
-    alone = checks(jury)
+    sequential = SequentialTests([ratio_test(1.1)])
+    hear(sequential, 1200, 1000, range(ENOUGH))
+    alone = checks(sequential)
     for number in range(100, 200):
-        jury.add(CANDIDATE, "cpu-tensors", "latency", number, [1] * 3)
-        jury.add(BASELINE, "cpu-tensors", "latency", number + 100, [1] * 3)
-    assert checks(jury) == alone
+        sequential.add(CANDIDATE, "cpu-tensors", "latency", number, [1] * 3)
+        sequential.add(BASELINE, "cpu-tensors", "latency", number + 100, [1] * 3)
+    assert checks(sequential) == alone
     assert alone[0].rounds == ENOUGH
-    jury = SequentialTests([contest(1.1)])
-    hear(jury, 1200, 1000, range(ENOUGH), mode="device-tensors")
-    jury.add(CANDIDATE, "cpu-tensors", "h2d", 0, [1] * 3)
-    assert checks(jury) == checks(SequentialTests([contest(1.1)]))
-    assert open_modes(jury) == {"cpu-tensors"}
+    sequential = SequentialTests([ratio_test(1.1)])
+    hear(sequential, 1200, 1000, range(ENOUGH), mode="device-tensors")
+    sequential.add(CANDIDATE, "cpu-tensors", "h2d", 0, [1] * 3)
+    assert checks(sequential) == checks(SequentialTests([ratio_test(1.1)]))
+    assert open_modes(sequential) == {"cpu-tensors"}
 
 
 def test_the_order_of_blocks_does_not_matter() -> None:
@@ -225,20 +228,20 @@ def test_the_order_of_blocks_does_not_matter() -> None:
     found = []
     for seed in range(3):
         random.Random(seed).shuffle(blocks)
-        jury = SequentialTests([contest(1.1)])
+        sequential = SequentialTests([ratio_test(1.1)])
         for side, number, samples in blocks:
-            jury.add(side, "cpu-tensors", "latency", number, samples)
-        found.append(checks(jury))
+            sequential.add(side, "cpu-tensors", "latency", number, samples)
+        found.append(checks(sequential))
     assert found[0] == found[1] == found[2]
     assert found[0][0].rounds == 30
 
 
 def test_a_block_counts_with_its_statistic() -> None:
     for stat, ratio in [("median", 2.0), ("mean", 4.0), ("min", 1.0)]:
-        jury = SequentialTests(regression_contests(Limits(0.1, (parse_metric(f"latency.{stat}"),)), ["cpu-tensors"]))
-        jury.add(CANDIDATE, "cpu-tensors", "latency", 0, [100, 200, 900])
-        jury.add(BASELINE, "cpu-tensors", "latency", 0, [100, 100, 100])
-        assert checks(jury)[0].ratio == pytest.approx(ratio)
+        sequential = SequentialTests(regression_tests(Limits(0.1, (parse_metric(f"latency.{stat}"),)), ["cpu-tensors"]))
+        sequential.add(CANDIDATE, "cpu-tensors", "latency", 0, [100, 200, 900])
+        sequential.add(BASELINE, "cpu-tensors", "latency", 0, [100, 100, 100])
+        assert checks(sequential)[0].ratio == pytest.approx(ratio)
 
 
 def test_what_is_exactly_at_its_limit_cannot_be_told() -> None:
@@ -254,53 +257,53 @@ def test_what_is_exactly_at_its_limit_cannot_be_told() -> None:
         (False, 5.0, 5000, 1000),
         (False, 10.0, 10_000, 1000),
     ]:
-        jury = SequentialTests([contest(limit, at_most)])
-        hear(jury, over, under, range(50))
-        [check] = checks(jury)
+        sequential = SequentialTests([ratio_test(limit, at_most)])
+        hear(sequential, over, under, range(50))
+        [check] = checks(sequential)
         assert (check.verdict, check.rounds) == (UNCLEAR, 50)
 
 
 def test_a_mode_is_decided_when_all_its_contests_are() -> None:
     limits = Limits(0.1, (parse_metric("latency"), parse_metric("device-tensors.latency.min")))
-    jury = SequentialTests(regression_contests(limits, ["cpu-tensors", "device-tensors"]))
-    assert open_modes(jury) == {"cpu-tensors", "device-tensors"}
-    hear(jury, 1000, 1000, range(20), mode="cpu-tensors")
-    assert open_modes(jury) == {"device-tensors"}
+    sequential = SequentialTests(regression_tests(limits, ["cpu-tensors", "device-tensors"]))
+    assert open_modes(sequential) == {"cpu-tensors", "device-tensors"}
+    hear(sequential, 1000, 1000, range(20), mode="cpu-tensors")
+    assert open_modes(sequential) == {"device-tensors"}
     for number in range(20):  # medians differ for certain, the least lie on both sides of the limit
-        jury.add(CANDIDATE, "device-tensors", "latency", number, [1090 if number % 2 else 1110, 1500, 1500])
-        jury.add(BASELINE, "device-tensors", "latency", number, [1000] * 3)
-    assert verdicts(checks(jury)) == {
+        sequential.add(CANDIDATE, "device-tensors", "latency", number, [1090 if number % 2 else 1110, 1500, 1500])
+        sequential.add(BASELINE, "device-tensors", "latency", number, [1000] * 3)
+    assert verdicts(checks(sequential)) == {
         "cpu-tensors latency median": PASSED,
         "device-tensors latency median": FAILED,
         "device-tensors latency min": UNCLEAR,
     }
-    assert open_modes(jury) == {"device-tensors"}
+    assert open_modes(sequential) == {"device-tensors"}
     for number in range(20, 200):
-        jury.add(CANDIDATE, "device-tensors", "latency", number, [1200] * 3)
-        jury.add(BASELINE, "device-tensors", "latency", number, [1000] * 3)
-    assert open_modes(jury) == set()
+        sequential.add(CANDIDATE, "device-tensors", "latency", number, [1200] * 3)
+        sequential.add(BASELINE, "device-tensors", "latency", number, [1000] * 3)
+    assert open_modes(sequential) == set()
 
 
 def test_a_mode_that_another_one_is_held_against_stays_open() -> None:
-    jury = SequentialTests(own_contests(Limits(min_speedup={"device-tensors": 2.0, "device-resident": 2.0})))
+    sequential = SequentialTests(own_ratio_tests(Limits(min_speedup={"device-tensors": 2.0, "device-resident": 2.0})))
     for number in range(20):
         for mode, ns in (
             ("cpu-tensors", 3000),
             ("device-tensors", 1000),
             ("device-resident", 1400 + 200 * (number % 2)),
         ):
-            jury.add(CANDIDATE, mode, "latency", number, [ns] * 3)
-    assert verdicts(checks(jury)) == {"device-tensors speedup": PASSED, "device-resident speedup": UNCLEAR}
-    assert open_modes(jury) == {"cpu-tensors", "device-resident"}
+            sequential.add(CANDIDATE, mode, "latency", number, [ns] * 3)
+    assert verdicts(checks(sequential)) == {"device-tensors speedup": PASSED, "device-resident speedup": UNCLEAR}
+    assert open_modes(sequential) == {"cpu-tensors", "device-resident"}
 
 
 def test_what_is_decided_stays_decided() -> None:
-    jury = SequentialTests([contest(1.1)])
-    hear(jury, 1000, 1000, range(ENOUGH))
-    decided = checks(jury)
-    hear(jury, 5000, 1000, range(ENOUGH, 100))
+    sequential = SequentialTests([ratio_test(1.1)])
+    hear(sequential, 1000, 1000, range(ENOUGH))
+    decided = checks(sequential)
+    hear(sequential, 5000, 1000, range(ENOUGH, 100))
     assert decided[0].verdict == PASSED
-    assert checks(jury) == decided
+    assert checks(sequential) == decided
 
 
 # Regressions against a baseline in the same run
@@ -308,34 +311,34 @@ def test_what_is_decided_stays_decided() -> None:
 
 def test_regression_contests() -> None:
     limits = Limits(0.05, (parse_metric("latency"), parse_metric("device-tensors.h2d.mean")))
-    contests = regression_contests(limits, ["cpu-tensors", "device-tensors"])
-    assert [each.name for each in contests] == [
+    ratio_tests = regression_tests(limits, ["cpu-tensors", "device-tensors"])
+    assert [each.name for each in ratio_tests] == [
         "cpu-tensors latency median",
         "device-tensors latency median",
         "device-tensors h2d mean",
     ]
-    assert {(each.limit, each.at_most) for each in contests} == {(1.05, True)}
-    last = contests[-1]
+    assert {(each.limit, each.at_most) for each in ratio_tests} == {(1.05, True)}
+    last = ratio_tests[-1]
     assert (last.over, last.under) == tuple(
         Stream(side, "device-tensors", "h2d", "mean") for side in (CANDIDATE, BASELINE)
     )
-    assert regression_contests(Limits(), ["cpu-tensors"]) == []
+    assert regression_tests(Limits(), ["cpu-tensors"]) == []
     for stat in ["max", "p90", "p95", "p99"]:
         assert stat not in BLOCK_STATISTICS
         with pytest.raises(BadInput, match=rf"--metric latency\.{stat}: .*stored --baseline"):
-            regression_contests(Limits(0.05, (parse_metric(f"latency.{stat}"),)), ["cpu-tensors"])
+            regression_tests(Limits(0.05, (parse_metric(f"latency.{stat}"),)), ["cpu-tensors"])
 
 
 def test_a_finished_run_with_its_baseline() -> None:
     for candidate, verdict in [(1000, PASSED), (1200, FAILED)]:
         for mode, phase in [("cpu-tensors", "latency"), ("device-tensors", "h2d"), ("device-resident", "inference")]:
-            jury = SequentialTests(regression_contests(Limits(0.1, (parse_metric(f"{mode}.{phase}"),)), [mode]))
+            sequential = SequentialTests(regression_tests(Limits(0.1, (parse_metric(f"{mode}.{phase}"),)), [mode]))
             for side, ns in ((CANDIDATE, candidate), (BASELINE, 1000)):
                 # Where inference is all there is, it is timed as the latency.
                 timed = "latency" if phase == "inference" else phase
                 case = measured(mode, **{"latency": steady([7] * ENOUGH), timed: steady([ns] * ENOUGH)})
-                fill(jury, side, [case])
-            assert [check.verdict for check in checks(jury)] == [verdict]
+                add_cases(sequential, side, [case])
+            assert [check.verdict for check in checks(sequential)] == [verdict]
 
 
 def test_a_live_gate_on_a_phase_is_decided_by_the_modes_that_have_it() -> None:
@@ -354,10 +357,10 @@ def test_a_live_gate_on_a_phase_is_decided_by_the_modes_that_have_it() -> None:
 
 
 def test_a_mode_that_failed_hands_no_blocks_to_the_jury() -> None:
-    jury = SequentialTests([contest(1.1)])
-    fill(jury, CANDIDATE, [broken("cpu-tensors", latency=steady([1000] * ENOUGH))])
-    fill(jury, BASELINE, run_of(cpu_tensors=[1000] * ENOUGH).cases)
-    assert checks(jury)[0].rounds is None
+    sequential = SequentialTests([ratio_test(1.1)])
+    add_cases(sequential, CANDIDATE, [broken("cpu-tensors", latency=steady([1000] * ENOUGH))])
+    add_cases(sequential, BASELINE, run_of(cpu_tensors=[1000] * ENOUGH).cases)
+    assert checks(sequential)[0].rounds is None
 
 
 # What a result shows on its own
@@ -369,7 +372,9 @@ def test_required_modes() -> None:
     assert check_alone(run_of(*cases, cpu_tensors=[1000]), limits) == [
         Check("mode cpu-tensors", PASSED, "mode cpu-tensors works", mode="cpu-tensors"),
         Check("mode device-tensors", FAILED, "device-tensors failed: out of memory", mode="device-tensors"),
-        Check("mode device-resident", FAILED, "device-resident is unsupported", mode="device-resident"),
+        Check(
+            "mode device-resident", FAILED, "device-resident is unsupported: no reason is known", mode="device-resident"
+        ),
         Check("mode host-accessible", FAILED, "mode host-accessible was not measured", mode="host-accessible"),
     ]
     assert check_alone(run_of(cpu_tensors=[1000]), Limits()) == []
@@ -377,9 +382,9 @@ def test_required_modes() -> None:
 
 def test_cpu_nodes() -> None:
     for operators, most, verdict, text in [
-        ({}, 0, PASSED, "0 nodes fall back to the CPU, must be at most 0"),
-        ({"Gather": 2, "Shape": 1}, 3, PASSED, "3 nodes fall back to the CPU (Gather, Shape), must be at most 3"),
-        ({"Gather": 2, "Shape": 1}, 2, FAILED, "3 nodes fall back to the CPU (Gather, Shape), must be at most 2"),
+        ({}, 0, PASSED, "no node falls back to the CPU, must be at most 0"),
+        ({"Gather": 2, "Shape": 1}, 3, PASSED, "3 nodes on the CPU (Gather, Shape), must be at most 3"),
+        ({"Gather": 2, "Shape": 1}, 2, FAILED, "3 nodes on the CPU (Gather, Shape), must be at most 2"),
     ]:
         result = result_of(placement__cpu_operators=operators)
         assert check_alone(result, Limits(max_cpu_nodes=most)) == [Check("cpu nodes", verdict, text)]
@@ -406,9 +411,9 @@ def test_min_speedup() -> None:
             rounds,
         )
         assert check.ratio == pytest.approx(3)
-    for mode, other, reason in [("cpu-tensors", "device-tensors", "it broke"), ("device-tensors", "cpu-tensors", "")]:
+    for mode, other, reason in [("cpu-tensors", "device-tensors", "it broke"), ("device-tensors", "cpu-tensors", "no")]:
         result = run_of(broken(mode, UNSUPPORTED, reason, latency=steady([1] * ENOUGH)), **{other: [3000] * ENOUGH})
-        text = f"speedup of device-tensors over cpu-tensors: {mode} is unsupported{reason and ': '}{reason}"
+        text = f"speedup of device-tensors over cpu-tensors: {mode} is unsupported: {reason}"
         expected = [Check("device-tensors speedup", FAILED, text, limit=2.0, metric="speedup", mode="device-tensors")]
         assert check_alone(result, Limits(min_speedup={"device-tensors": 2.0})) == expected
     for limits in [Limits(min_speedup={"device-resident": 2.0}), Limits(max_copy_share=0.5)]:
@@ -424,12 +429,12 @@ def test_copy_share() -> None:
     for most, verdict in [(0.3, PASSED), (0.2, FAILED), (0.0, FAILED), (1.0, PASSED)]:
         [check] = check_alone(copying, Limits(max_copy_share=most))
         assert (check.name, check.verdict) == ("copy share", verdict)
-        share = "≈25.0% of latency (sequential test: 98% CI 25.0% to 25.0%, 9 rounds)"
-        assert check.text == f"copies of cpu-tensors: {share}, must be at most {most:.1%}"
+        share = "≈25% of latency (sequential test: 98% CI 25% to 25%, 9 rounds)"
+        assert check.text == f"copies of cpu-tensors: {share}, must be at most {units.share(most)}"
     limit = Limits(max_copy_share=0.3)
     [check] = check_alone(run_of(cpu_tensors=[1000], device_resident=[1100]), limit)
     assert check.text.startswith(
-        "copies of cpu-tensors: ≈0.0% of latency, must be at most 30.0%; a verdict takes 9 rounds: "
+        "copies of cpu-tensors: ≈0% of latency, must be at most 30%; a verdict takes 9 rounds: "
     )
     assert check.verdict == UNCLEAR
     # There is no round that both modes have.
@@ -602,10 +607,10 @@ def test_what_cannot_be_compared() -> None:
 def test_a_phase_that_is_never_timed_keeps_no_mode_open() -> None:
     """A copy of no bytes has no blocks: the gate must not wait for it until its budget is spent."""
     download = parse_metric("device-tensors.d2h.median")
-    jury = SequentialTests(regression_contests(Limits(max_regression=0.05, metrics=(download,)), ["device-tensors"]))
-    assert open_modes(jury) == {"device-tensors"}
+    sequential = SequentialTests(regression_tests(Limits(max_regression=0.05, metrics=(download,)), ["device-tensors"]))
+    assert open_modes(sequential) == {"device-tensors"}
     for side in (CANDIDATE, BASELINE):
-        jury.add(side, "device-tensors", "latency", 0, [10, 11, 12])
-    assert open_modes(jury) == set()
-    jury.add(CANDIDATE, "device-tensors", "d2h", 1, [10, 11, 12])
-    assert open_modes(jury) == {"device-tensors"}
+        sequential.add(side, "device-tensors", "latency", 0, [10, 11, 12])
+    assert open_modes(sequential) == set()
+    sequential.add(CANDIDATE, "device-tensors", "d2h", 1, [10, 11, 12])
+    assert open_modes(sequential) == {"device-tensors"}

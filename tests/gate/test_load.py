@@ -404,4 +404,4 @@ def test_what_a_live_gate_of_a_load_has_not_is_refused_before_it_begins() -> Non
         (limits(min_speedup={"device-tensors": 2.0}), LoadPlan(rate=(30.0,)), "--min-speedup compares throughput by clients: give a --concurrency too"),
         (limits(), LoadPlan(rate="auto", slo={"p99": MS}), "--rate auto: candidate and baseline are compared at the same rates"),
     ]:  # fmt: skip
-        assert refusal(BadInput, check_live, asked, ["cpu-tensors"], load, is_contest=True).startswith(said)
+        assert refusal(BadInput, check_live, asked, ["cpu-tensors"], load, is_in_turns=True).startswith(said)

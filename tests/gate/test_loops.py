@@ -8,9 +8,9 @@ import pytest
 
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.gates.checks import check_alone
-from ortbench.gates.contests import BASELINE, CANDIDATE
 from ortbench.gates.limits import FAILED, PASSED, Limits
 from ortbench.gates.live import LiveGate
+from ortbench.gates.ratio_tests import BASELINE, CANDIDATE
 from ortbench.gates.stored import check_stored
 from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.gates.contests import regression_contests
 from ortbench.gates.limits import Check, Limits
+from ortbench.gates.ratio_tests import regression_tests
 from ortbench.gates.stored import check_stored
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.unit_of_work import ChainWork, LoopWork, Work
@@ -41,9 +41,9 @@ def test_what_metrics_of_a_live_gate_are_of() -> None:
         ("step.p90", LoopWork(6), ["cpu-tensors step p90", "device-resident step p90"]),
         ("step.p99", LoopWork(51), ["cpu-tensors step p99", "device-resident step p99"]),
     ]:
-        assert [it.name for it in regression_contests(limits(metric), MODES, work)] == names
+        assert [it.name for it in regression_tests(limits(metric), MODES, work)] == names
     for whole, work in [("chain", CHAIN), ("loop", LOOP)]:
-        assert len(regression_contests(limits("latency", whole), ["cpu-tensors"], work)) == 1
+        assert len(regression_tests(limits("latency", whole), ["cpu-tensors"], work)) == 1
 
 
 def test_metrics_that_a_live_gate_has_not() -> None:
@@ -78,7 +78,7 @@ def test_metrics_that_a_live_gate_has_not() -> None:
         ),
     ]:
         said = f"--metric {parse_metric(metric).text}: "
-        refused = refusal(BadInput, regression_contests, limits(metric), MODES, work)
+        refused = refusal(BadInput, regression_tests, limits(metric), MODES, work)
         assert (refused.startswith(said), message in refused) == (True, True), refused
 
 

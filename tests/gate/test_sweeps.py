@@ -61,7 +61,7 @@ def test_the_best_shapes_are_compared_by_items_whichever_they_are() -> None:
     (check,) = check_stored(slower(2, 4), sweep_result(), limits("cpu-tensors.item_throughput@best"))
     assert check.verdict == FAILED
     assert check.text.startswith(
-        "best points (batch=2 against batch=4): best: cpu-tensors item_throughput: 1.67k items/s against 2.50k items/s, ratio 1.500 (1.456 to 1.545 "
+        "best points (batch=2 against batch=4); best: cpu-tensors item_throughput: 1.67k items/s against 2.50k items/s, ratio 1.500 (1.456 to 1.545 "
     )
 
 

@@ -52,7 +52,7 @@ def test_a_model_is_no_slower_than_itself(library: Path, tmp_path: Path) -> None
     (folder,) = (tmp_path / "out").glob("gate-*")
     assert not (folder / "again").exists()
     results = results_of(folder)
-    are_in_turns(results, rounds=10)  # two contests share the error rate, and so take one more than one does
+    are_in_turns(results, rounds=10)  # two ratio_tests share the error rate, and so take one more than one does
     for result in results:
         assert result.kind == "load"
         assert [(case.mode, case.status) for case in result.at_point()] == [("device-resident", "ok")]

@@ -31,7 +31,7 @@ from ortbench.model.metrics import figure as figure_of
 from ortbench.model.result import LOAD, OK, UNSUPPORTED, Case, Result
 from ortbench.report.publication import Part, Publication, number_repeated, plain_line, samples_text
 
-ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gates.contests`
+ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gates.ratio_tests`
 
 
 @dataclass(frozen=True)

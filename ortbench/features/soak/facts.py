@@ -60,6 +60,8 @@ def several_facts(result: Result, name: str) -> list[Fact]:
 # fmt: off
 SENTENCES = {
     ("growth", "open"): Sentence("Cannot tell yet whether {what} grows ({start} to {end}).", "soak longer", _ANSWER, "unclear", "soak"),
+    ("check-growth", "known"): Sentence("{what}: {growth}, must be at most {most} per 1,000.", "soak longer, or mend the leak", _ANSWER, "", "soak"),
+    ("check-growth", "open"): Sentence("{what}: {growth}, must be at most {most} per 1,000; a longer --duration tells more.", "soak longer", _ANSWER, "unclear", "soak"),
     ("growth", "none"): Sentence("No growth of {what} found: it is less than {least} per 1,000 inferences.", "nothing", _ANSWER, "good", "soak"),
     ("growth", "steady"): Sentence("Steady: {what} grew from {start} to {end} in the first {until} inferences and not since.", "nothing", _ANSWER, "good", "soak"),
     ("growth", "grows"): Sentence("Growth: {what} grows by {each:ci} per 1,000 inferences, from {start} to {end}.", "try smaller arenas: --try arena; report a leak to the EP's authors", _ANSWER, "bad", "soak", figure=("Growth per 1,000", "each")),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.comparing.verdict import at_most
-from ortbench.core import units
+from ortbench.facts.fact import Fact, Values, bytes_of
 from ortbench.features.soak.analysis import UNCLEAR as CANNOT_TELL
 from ortbench.features.soak.analysis import grown
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, check_by
 from ortbench.model.result import Result
 
 
@@ -23,6 +23,6 @@ def checks(result: Result, limits: Limits) -> Iterator[Check]:
         verdict = {True: PASSED, False: FAILED, None: UNCLEAR}[at_most((low, high), most)]
         if it.verdict == CANNOT_TELL and verdict == PASSED:
             verdict = UNCLEAR
-        more = "; a longer --duration tells more" if verdict == UNCLEAR else ""
-        text = f"{it.title}: {it.text}, must be at most {units.size(most)} per 1,000{more}"
-        yield Check(f"growth of {it.title}", verdict, text, metric=it.metric)
+        values: Values = {"what": it.title, "growth": it.text, "most": bytes_of(most)}
+        fact = Fact("check-growth", "open" if verdict == UNCLEAR else "known", "", values)
+        yield check_by(f"growth of {it.title}", verdict, fact, metric=it.metric)

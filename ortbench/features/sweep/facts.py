@@ -146,6 +146,10 @@ def _first_inferences(result: Result) -> Iterator[Fact]:
 
 # fmt: off
 SENTENCES = {
+    ("check-slo-shape", "met"): Sentence("SLO of {mode}: {slo} is met; best with {shape}.", "batch to this shape", _ANSWER, "good", "sweeps"),
+    ("check-slo-shape", "met-rate"): Sentence("SLO of {mode}: {slo} is met; best with {shape}, {rate}.", "batch to this shape", _ANSWER, "good", "sweeps"),
+    ("check-slo-shape", "open"): Sentence("SLO of {mode}: whether a shape meets {slo} cannot be told: {why}.", LONGER, _ANSWER, "unclear", "sweeps"),
+    ("check-slo-shape", "none"): Sentence("SLO of {mode}: no shape meets {slo}.", "smaller shapes, a faster mode or EP", _ANSWER, "bad", "sweeps"),
     ("best-shape", "known"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}.", "batch to this shape", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
     ("best-shape", "largest"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}. A larger one may have more.", "try larger shapes", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
     ("best-shape", "tied"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}, the same as {ties}.", "take the smallest of them", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),

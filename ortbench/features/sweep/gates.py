@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.shapes import cases_of
-from ortbench.core import units
+from ortbench.facts.fact import Fact, Values, per_s
 from ortbench.features.sweep.analysis import best_of, keeps, why_not_told
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits
+from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, check_by
 from ortbench.model.modes import ALL_MODES, LATENCY, is_rate
 from ortbench.model.result import Result
 from ortbench.model.slo import Slo
@@ -19,13 +19,15 @@ def slo_checks(result: Result, limits: Limits) -> Iterator[Check]:
         best = best_of(result, slo)
         for mode in ALL_MODES:
             told = [keeps(case, slo) for _, case in cases_of(result, mode) if case.stats(LATENCY)]
-            if not told or not limits.held(mode) or is_rate(mode, LATENCY):
+            if not told or not limits.covers(mode) or is_rate(mode, LATENCY):
                 continue
-            name, found = f"SLO of {mode}", None if best is None else best["modes"].get(mode)
-            verdict, said = FAILED, f"no shape meets {slo}"
+            found = None if best is None else best["modes"].get(mode)
+            values: Values = {"slo": str(slo), "why": why_not_told(slo)}
+            verdict, said = (UNCLEAR, "open") if None in told else (FAILED, "none")
             if found is not None:
-                rate = "" if found["items_per_s"] is None else f", {units.rate(found['items_per_s'])} items/s"
-                verdict, said = PASSED, f"{slo} is met; best with {found['shape']}{rate}"
-            elif None in told:
-                verdict, said = UNCLEAR, f"whether a shape meets {slo} cannot be told: {why_not_told(slo)}"
-            yield Check(name, verdict, f"{name}: {said}", metric=LATENCY, mode=mode)
+                verdict, said = PASSED, "met"
+                values["shape"] = found["shape"]
+                if found["items_per_s"] is not None:
+                    said, values["rate"] = "met-rate", per_s(found["items_per_s"], None, "items")
+            fact = Fact("check-slo-shape", said, mode, values)
+            yield check_by(f"SLO of {mode}", verdict, fact, metric=LATENCY, mode=mode)

@@ -11,11 +11,12 @@ from typing import Any
 
 from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
+from ortbench.facts.fact import Fact
 from ortbench.features.suite.job.fingerprint import fingerprint
 from ortbench.features.suite.job.folder import done_record, empty_folder, load_result, write_record
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, SKIPPED, Record, figures
-from ortbench.gates.limits import PASSED, UNCLEAR, Check
+from ortbench.gates.limits import PASSED, UNCLEAR, check_by
 from ortbench.gates.verdict import Verdict, nothing_measured
 from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
 from ortbench.jobs.measuring import ForecastLine, measure
@@ -125,7 +126,8 @@ def _measure(job: Job, folder: Path, quiet: bool) -> Verdict | None:
     verdict = gate_stored(found.result, stored, job.limits, job.force)
     if job.baseline is not None and stored is None:
         # Green would say that there was no regression.
-        unknown = Check("baseline", UNCLEAR, f"the baseline has no result of this case: {job.baseline}")
+        fact = Fact("check-case", "missing", "", {"baseline": str(job.baseline)})
+        unknown = check_by("baseline", UNCLEAR, fact)
         verdict = replace(verdict, checks=[*verdict.checks, unknown])
     return verdict
 

@@ -12,9 +12,9 @@ from ortbench.core.paths import is_folder
 from ortbench.features.suite.job.cases import Suite, SuiteCase
 from ortbench.gates.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, candidate_of, has_live_baseline
 from ortbench.gates.checks import refuse_unchecked
-from ortbench.gates.contests import own_contests, regression_contests
 from ortbench.gates.limits import SLO, Limits, limits_of
 from ortbench.gates.live import check_live
+from ortbench.gates.ratio_tests import own_ratio_tests, regression_tests
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import IN_FLIGHT
 from ortbench.model.slo import Slo
@@ -160,7 +160,7 @@ class _Maker:
                 check_load(plan, load)
         else:
             with self._blaming(self._case.where):
-                own_contests(limits, plan.work)
+                own_ratio_tests(limits, plan.work)
         plans = [plan]
         if is_live:
             with self._blaming(self._where(f"{_BASELINE}{named[-1]}"), _BASELINE):
@@ -168,9 +168,9 @@ class _Maker:
                 self._check(plans[1])
             with self._blaming(self._where("metric")):
                 if load is not None:
-                    check_live(limits, plan.modes, load, is_contest=True)
+                    check_live(limits, plan.modes, load, is_in_turns=True)
                 else:
-                    regression_contests(limits, plan.modes, plan.work.shared(plans[1].work))
+                    regression_tests(limits, plan.modes, plan.work.shared(plans[1].work))
         plans = [replace(it, name=self._case.id) for it in plans]
         case = replace(self._case, ep=" and ".join(eps_of(plan))) if of_chain else self._case
         why = self._why(is_live and not self._is_load and plan.work == INFERENCE)
@@ -192,7 +192,7 @@ class _Maker:
             own = {flag: value for flag, value in given.items() if flag != SLO.flag}
             limits = limits_of(own, "baseline" in given, modes_to_compare(given))
             limits = limits if slo is None else replace(limits, slo={slo.statistic: slo.limit_ns})
-            own_contests(limits)
+            own_ratio_tests(limits)
             found = shapes_of(case.model, given, self._command, limits.needed())
             shapes = [replace(it, plan=with_memory(replace(it.plan, name=case.id), limits.of_memory)) for it in found]
         with self._blaming((*case.where, "model")):

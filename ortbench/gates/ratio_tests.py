@@ -1,7 +1,7 @@
 """Gates: what a result must keep to, and whether it does, does not, or cannot be told. Pure.
 
-Nearly all of them are contests: a ratio of two streams of blocks that were measured in the same rounds, against a limit.
-A contest is decided by `ortbench.analysis.comparing.sequential`, so it may be looked at after every round. What it tests is the median of
+Nearly all of them are ratio tests: a ratio of two streams of blocks that were measured in the same rounds, against a limit.
+A ratio test is decided by `ortbench.analysis.comparing.sequential`, so it may be looked at after every round. What it tests is the median of
 the ratios of pairs of blocks, which is not the ratio of the medians that tables print; where the two lie on different sides of the limit
 nothing is decided. Only a baseline that was stored by an earlier run has no rounds in common with the candidate; it goes by
 `ortbench.analysis.comparing.compare.stored`.
@@ -21,7 +21,9 @@ from ortbench.analysis.comparing.series import PERCENTILES, STATISTICS, Key, Poi
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.resampling import figure_of
-from ortbench.gates.limits import ALPHA, CONFIDENCE, UNCLEAR, Check, Limits, between, verdict_on
+from ortbench.facts.fact import Fact, Values
+from ortbench.facts.sentences import phrase
+from ortbench.gates.limits import ALPHA, CONFIDENCE, UNCLEAR, Check, Limits, check_by, ratio_of, verdict_on
 from ortbench.model.kinds import kind_of
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import USUAL, Figure, known_or_plain
@@ -64,37 +66,38 @@ class RatioTest:
         """The verdict as far as it is known; `medians` is the ratio of those of all samples, which must lie on the same side of the
         limit."""
         if found is None:
-            return self.unclear(f"{self.what}: was not measured")
+            return self.unclear(Fact("check-ratio", "missing", self.mode, {"what": self.what}))
         verdict = verdict_on(found.low, found.high, self.limit, at_most=self.at_most)
-        where = between(found.low, found.high, "")
-        where = f"{CONFIDENCE} {where}" if where else "too few rounds for an interval"
-        rounds = units.count(found.rounds, "round")
-        text = f"{self.what}: median ratio of paired blocks {units.ratio(found.ratio, 3)} (sequential test: {where}, {rounds}), {self.bound}"
-        doubt = None
-        if verdict != UNCLEAR and medians is not None:
-            of_medians = medians()
-            if (found.ratio - self.limit) * (of_medians - self.limit) < 0:  # they lie on different sides of the limit
-                other = f"the ratio of the medians, {units.ratio(of_medians, 3)}, lies on the other side of the limit"
-                doubt = f"cannot tell: {other}; a longer --duration or a quieter machine tells more"
-        return replace(
-            self.unclear(text if doubt is None else f"{text}; {doubt}"),
-            verdict=verdict if doubt is None else UNCLEAR,
+        values: Values = {
+            "what": self.what, "ratio": ratio_of(found.ratio, found.low, found.high), "confidence": CONFIDENCE, "rounds": found.rounds,
+            "limit": f"{self.limit:.4g}",
+        }  # fmt: skip
+        bound = "at-most" if self.at_most else "at-least"
+        fact = Fact("check-ratio", bound if found.low is not None else f"few-{bound}", self.mode, values)
+        check = replace(
+            self.unclear(fact),
+            verdict=verdict,
             ratio=found.ratio,
             low=found.low,
             high=found.high,
             rounds=found.rounds,
-            doubt=doubt,
         )
+        if verdict != UNCLEAR and medians is not None:
+            of_medians = medians()
+            if (found.ratio - self.limit) * (of_medians - self.limit) < 0:  # they lie on different sides of the limit
+                doubt = Fact("check-doubt", "medians", self.mode, {"medians": ratio_of(of_medians)})
+                return check.and_fact(doubt, verdict=UNCLEAR, doubt=phrase(doubt))
+        return check
 
     @property
     def bound(self) -> str:
         return f"must be {'at most' if self.at_most else 'at least'} {self.limit:.4g}"
 
-    def unclear(self, text: str) -> Check:
-        return Check(
+    def unclear(self, *facts: Fact) -> Check:
+        return check_by(
             self.name,
             UNCLEAR,
-            text,
+            *facts,
             limit=self.limit,
             metric=self.metric or None,
             mode=self.mode or self.over.mode,
@@ -102,11 +105,11 @@ class RatioTest:
         )
 
 
-def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFERENCE) -> list[RatioTest]:
+def regression_tests(limits: Limits, modes: Sequence[str], work: Work = INFERENCE) -> list[RatioTest]:
     """Candidate over baseline by metrics of samples and modes; `BadInput` for a metric that blocks, or all modes, have not."""
     if limits.max_regression is None:
         return []
-    contests = []
+    ratio_tests = []
     for metric in limits.metrics or (MetricName(None, work.whole, USUAL),):
         if metric.point or metric.best:
             reason = "is of a point of an axis: compare stored results of 'ortbench load' or 'ortbench sweep'"
@@ -114,13 +117,13 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
         if not known_or_plain(metric.metric).sampled:  # one number, which is compared when all is measured
             continue
         _check_statistic(metric, work.per_sample(metric.metric))
-        compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
+        compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.covers(mode))]
         chosen = [mode for mode in compared if metric.metric in work.phases(mode)]
         if not chosen:
             none = f"no mode that is measured has it; measured: {', '.join(modes)}"
             raise BadInput(f"--metric {metric.text}: {work.lacks(metric.metric) or none}", "--metric")
-        contests += [_regression(mode, metric, 1 + limits.max_regression, work.whole) for mode in chosen]
-    return list(dict.fromkeys(contests))  # the latency of a loop or a chain has two names
+        ratio_tests += [_regression(mode, metric, 1 + limits.max_regression, work.whole) for mode in chosen]
+    return list(dict.fromkeys(ratio_tests))  # the latency of a loop or a chain has two names
 
 
 def _check_statistic(metric: MetricName, steps: int | None) -> None:
@@ -151,7 +154,7 @@ def check_name(key: Key) -> str:
     return " ".join(filter(None, (key.mode, *key.figure, point_text(key.point))))
 
 
-def named(what: str, point: Point) -> str:
+def name_at(what: str, point: Point) -> str:
     return " ".join(filter(None, (what, point_text(point))))
 
 
@@ -162,7 +165,7 @@ def refuse_copy_share(limits: Limits, kind: str, name: str) -> None:
         raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")
 
 
-def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> list[RatioTest]:
+def own_ratio_tests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> list[RatioTest]:
     """What the candidate's modes must keep to among themselves, at a point; `BadInput` for a limit that work has not."""
     refuse_copy_share(limits, work.kind, work.name)
 
@@ -171,30 +174,30 @@ def own_contests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -> l
 
     found = []
     for mode, least in limits.min_speedup.items():
-        name, what = (named(it, point) for it in (f"{mode} speedup", f"speedup of {mode} over cpu-tensors"))
+        name, what = (name_at(it, point) for it in (f"{mode} speedup", f"speedup of {mode} over cpu-tensors"))
         found.append(RatioTest(name, latency_of(CPU), latency_of(mode), least, False, what, "speedup", mode, point))
     if limits.max_copy_share is not None:
-        name, what = named(COPY_SHARE, point), "what is left of a run with CPU tensors without its copies"
+        name, what = name_at(COPY_SHARE, point), "what is left of a run with CPU tensors without its copies"
         rest, least = latency_of(MODES[CPU].without_copies), 1 - limits.max_copy_share
         found.append(RatioTest(name, rest, latency_of(CPU), least, False, what, "copy_share", CPU, point))
     return found
 
 
 class SequentialTests:
-    """Holds contests: takes blocks as they come and says what is decided. What is decided once stays so.
+    """Holds ratio tests: takes blocks as they come and says what is decided. What is decided once stays so.
 
-    All contests of a gate share its error rate `ALPHA`: the chance that one which is exactly at its limit is decided wrongly.
+    All ratio_tests of a gate share its error rate `ALPHA`: the chance that one which is exactly at its limit is decided wrongly.
     `takes` is how many rounds it takes to decide one of them, at least.
     """
 
-    def __init__(self, contests: Sequence[RatioTest]) -> None:
-        self.contests = list(contests)
-        self._alpha = ALPHA / max(1, len(self.contests))
+    def __init__(self, ratio_tests: Sequence[RatioTest]) -> None:
+        self.ratio_tests = list(ratio_tests)
+        self._alpha = ALPHA / max(1, len(self.ratio_tests))
         self.takes = fewest(self._alpha)
-        streams = {stream for contest in contests for stream in (contest.over, contest.under)}
+        streams = {stream for ratio_test in ratio_tests for stream in (ratio_test.over, ratio_test.under)}
         self._values: dict[Stream, dict[int, float]] = {stream: {} for stream in streams}
         self._samples: dict[Stream, dict[int, Sequence[float]]] = {stream: {} for stream in streams}
-        self._ratios: dict[RatioTest, list[float]] = {contest: [] for contest in contests}
+        self._ratios: dict[RatioTest, list[float]] = {ratio_test: [] for ratio_test in ratio_tests}
         self._decided: dict[RatioTest, Check] = {}
         self._timed: dict[str, set[str]] = {}
 
@@ -204,59 +207,61 @@ class SequentialTests:
             if (stream.side, stream.mode, stream.phase) == (side, mode, phase):
                 values[round] = STATISTICS[stream.stat](samples)
                 self._samples[stream][round] = samples
-                for contest, ratios in self._ratios.items():  # those that the block completes
-                    over, under = self._values[contest.over].get(round), self._values[contest.under].get(round)
-                    if stream in (contest.over, contest.under) and over is not None and under is not None:
-                        insort(ratios, _quotient(contest, over, under))
+                for ratio_test, ratios in self._ratios.items():  # those that the block completes
+                    over, under = self._values[ratio_test.over].get(round), self._values[ratio_test.under].get(round)
+                    if stream in (ratio_test.over, ratio_test.under) and over is not None and under is not None:
+                        insort(ratios, _quotient(ratio_test, over, under))
 
-    def _medians(self, contest: RatioTest) -> float:
+    def _medians(self, ratio_test: RatioTest) -> float:
         """The ratio of the medians of all samples, of the rounds in which both have some."""
-        over, under = self._samples[contest.over], self._samples[contest.under]
+        over, under = self._samples[ratio_test.over], self._samples[ratio_test.under]
         rounds = over.keys() & under.keys()
-        return _quotient(contest, *(figure_of({it: of[it] for it in rounds}) for of in (over, under)))
+        return _quotient(ratio_test, *(figure_of({it: of[it] for it in rounds}) for of in (over, under)))
 
-    def check(self, contest: RatioTest) -> Check:
-        if contest not in self._decided:
-            ratios = self._ratios[contest]
+    def check(self, ratio_test: RatioTest) -> Check:
+        if ratio_test not in self._decided:
+            ratios = self._ratios[ratio_test]
             found = median_ratio(ratios, self._alpha) if ratios else None
-            of_medians = contest.over.stat == contest.under.stat == "median"
-            check = contest.check(found, partial(self._medians, contest) if of_medians else None)
+            of_medians = ratio_test.over.stat == ratio_test.under.stat == "median"
+            check = ratio_test.check(found, partial(self._medians, ratio_test) if of_medians else None)
             if check.verdict == UNCLEAR:
                 return check
-            self._decided[contest] = check
-        return self._decided[contest]
+            self._decided[ratio_test] = check
+        return self._decided[ratio_test]
 
     def so_far(self) -> list[tuple[str, str]]:
-        """What is known of each contest by now: its name, and the ratio with its interval and limit."""
+        """What is known of each ratio test by now: its name, and the ratio with its interval and limit."""
         return [(it.name, _short(it, median_ratio(found, self._alpha))) for it, found in self._ratios.items() if found]
 
     def wants(self, mode: str) -> bool:
-        """Whether an undecided contest needs a mode, after whole rounds: a phase that is in none of them is never timed."""
-        needing = (it for it in self.contests for at in (it.over, it.under) if at.mode == mode and self._is_timed(at))
+        """Whether an undecided ratio test needs a mode, after whole rounds: a phase that is in none of them is never timed."""
+        needing = (
+            it for it in self.ratio_tests for at in (it.over, it.under) if at.mode == mode and self._is_timed(at)
+        )
         return self.is_open(needing)
 
-    def is_open(self, contests: Iterable[RatioTest]) -> bool:
-        return any(self.check(it).verdict == UNCLEAR for it in contests)
+    def is_open(self, ratio_tests: Iterable[RatioTest]) -> bool:
+        return any(self.check(it).verdict == UNCLEAR for it in ratio_tests)
 
     def _is_timed(self, stream: Stream) -> bool:
         phases = self._timed.get(stream.mode, set())
         return stream.phase in phases or LATENCY not in phases
 
 
-def _short(contest: RatioTest, found: Interval) -> str:
+def _short(ratio_test: RatioTest, found: Interval) -> str:
     low, high = found.low, found.high
     ends = "" if low is None or high is None else f" ({units.ratio(low, 3)}–{units.ratio(high, 3)})"
-    return f"ratio {units.ratio(found.ratio, 3)}{ends}, {contest.bound}"
+    return f"ratio {units.ratio(found.ratio, 3)}{ends}, {ratio_test.bound}"
 
 
-def _quotient(contest: RatioTest, over: float, under: float) -> float:
-    least = known_or_plain(contest.over.phase).unit.least
+def _quotient(ratio_test: RatioTest, over: float, under: float) -> float:
+    least = known_or_plain(ratio_test.over.phase).unit.least
     return max(over, least) / max(under, least)
 
 
-def fill(jury: SequentialTests, side: int, cases: Sequence[Case]) -> None:
+def add_cases(sequential: SequentialTests, side: int, cases: Sequence[Case]) -> None:
     for case in cases:
         for phase in case.blocks:
             if case.status == OK:
                 for number, samples in blocks(case, phase):
-                    jury.add(side, case.mode, phase, number, samples)
+                    sequential.add(side, case.mode, phase, number, samples)
