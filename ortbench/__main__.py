@@ -28,7 +28,7 @@ def main() -> None:
         from ortbench.cli import overview
         from ortbench.core import safe_stdio
 
-        safe_stdio.to_the_end(overview.show)
+        safe_stdio.to_the_end(overview.print_overview)
     from ortbench.core.interpreters import start_no_threads
 
     start_no_threads()

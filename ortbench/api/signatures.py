@@ -54,15 +54,15 @@ def takes(function: F) -> F:
     call.__signature__ = whole  # type: ignore[attr-defined]
     head, heading, tail = cleandoc(function.__doc__ or "").partition("\n\nReturns:")
     texts = {"model": _MODEL} if "model" in own.parameters else {}
-    texts |= {it: _said(types[it], option, options) for it, option in options.items()}
+    texts |= {it: _describe_option(types[it], option, options) for it, option in options.items()}
     texts |= {"progress": _PROGRESS} if after else {}
     arguments = [] if "\n\nArgs:" in head else ["\nArgs:"]
-    call.__doc__ = "\n".join([head, *arguments, *(line for entry in texts.items() for line in _entry(*entry))])
+    call.__doc__ = "\n".join([head, *arguments, *(line for entry in texts.items() for line in _format_entry(*entry))])
     call.__doc__ += heading + tail + ("" if "\n\nRaises:" in tail else _RAISES)
     return call  # type: ignore[return-value]
 
 
-def _said(type_: str, option: Option, options: Mapping[str, Option]) -> str:
+def _describe_option(type_: str, option: Option, options: Mapping[str, Option]) -> str:
     text = option.help
     if "Arrays" in type_:
         text += " Or arrays by name."
@@ -82,7 +82,7 @@ def _said(type_: str, option: Option, options: Mapping[str, Option]) -> str:
     )
 
 
-def _entry(name: str, text: str) -> Iterator[str]:
+def _format_entry(name: str, text: str) -> Iterator[str]:
     lines = wrap(f"{name}: {text}", _WIDTH - 4, break_long_words=False, break_on_hyphens=False)
     yield f"    {lines[0]}"
     yield from (f"        {line}" for line in lines[1:])

@@ -23,10 +23,10 @@ _LINE = "_TYPER_COMPLETE_ARGS"  # what was typed, of zsh and fish; of bash its w
 _WORDS, _NUMBER = "COMP_WORDS", "COMP_CWORD"
 
 
-def install() -> None:
+def install_script() -> None:
     """Write the script of the shell that the program was started from where that shell finds it, and say where; `BadInput`: it is
     none that is known, or its files cannot be written."""
-    shell = _shell("--install-completion")
+    shell = _detect_shell("--install-completion")
     try:
         _, path = _TYPERS.install(shell=shell, prog_name=PROGRAM, complete_var=COMPLETING)
     except OSError as error:
@@ -34,12 +34,16 @@ def install() -> None:
     print(f"Completion for {shell} is in {path}; it begins with the next {shell} that is started.")
 
 
-def show() -> None:
+def print_script() -> None:
     """Print that script; `BadInput`: the shell is none that is known."""
-    print(_TYPERS.get_completion_script(prog_name=PROGRAM, complete_var=COMPLETING, shell=_shell("--show-completion")))
+    print(
+        _TYPERS.get_completion_script(
+            prog_name=PROGRAM, complete_var=COMPLETING, shell=_detect_shell("--show-completion")
+        )
+    )
 
 
-def _shell(option: str) -> str:
+def _detect_shell(option: str) -> str:
     """The shell that the program was started from; where that cannot be told, the user's own."""
     import shellingham
 
@@ -53,7 +57,7 @@ def _shell(option: str) -> str:
     return name
 
 
-def begun() -> list[str]:
+def typed_words() -> list[str]:
     """What has been typed behind the program's name, the word that is being typed left out."""
     _TYPERS.completion_init()
     if _LINE in os.environ:
@@ -67,7 +71,7 @@ def begun() -> list[str]:
     return before[1:]
 
 
-def rewrite(typed: Sequence[str]) -> None:
+def replace_words(typed: Sequence[str]) -> None:
     """Have it that these words stand before the one that is being typed; one of them can be two, as ``suite merge``."""
     before = [PROGRAM, *(f"'{word}'" if " " in word else word for word in typed)]
     if _LINE in os.environ:

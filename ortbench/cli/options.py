@@ -48,7 +48,7 @@ def refuse_json(plans: Sequence[Plan], wanted: OutputOptions) -> None:
         raise BadInput("--json is for one result: every side has a result.json in a folder of its own", "--json")
 
 
-def written(name: str) -> Any:
+def function_in_module(name: str) -> Any:
     """The function of a command as its module has it."""
     return getattr(import_module(commands()[name].module), name.replace(" ", "_"))
 
@@ -63,7 +63,7 @@ def function_of(name: str) -> Callable[..., None]:
 
     What is declared keeps its defaults to itself: `given` holds what was typed and nothing else.
     """
-    function = written(name)
+    function = function_in_module(name)
     options = declared_for(name)
 
     def command(help_all: bool, **values: Any) -> None:
@@ -97,7 +97,7 @@ def _parameter(parameter: str, option: Option) -> inspect.Parameter:
         help=option.sentence + (f"  [default: {default_text}]" if default_text else ""),
         show_default=False,
         rich_help_panel=option.panel,
-        autocompletion=_completed(option),
+        autocompletion=_completer_for(option),
     )
     kind = option.kind
     nothing: Any = [] if kind.repeatable else False if kind is FLAG else None
@@ -232,7 +232,7 @@ class Command(_PlainHelp, TyperCommand):
         return {name for name in names if name in options and not options[name].is_shown_by(self.name)}
 
 
-def _completed(option: Option) -> Callable[[str], list[str]] | None:
+def _completer_for(option: Option) -> Callable[[str], list[str]] | None:
     """What gives a shell the values of an option that begin with a text; None where it is left to files, or nothing is known."""
 
     def complete(incomplete: str) -> list[str]:

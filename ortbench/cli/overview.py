@@ -21,27 +21,25 @@ OWN = {
 }
 
 
-def show() -> int:
+def print_overview() -> int:
     """Print it, as wide as the terminal; the exit code."""
     width = max(min(get_terminal_size().columns, WIDEST), 50) - 2
-    lines = ["Usage: ortbench COMMAND [OPTIONS] [ARGUMENTS]", "", *_indented(ABOUT, width)]
+    lines = ["Usage: ortbench COMMAND [OPTIONS] [ARGUMENTS]", "", *_wrap(ABOUT, width)]
     for group in GROUPS:
         of_group = {name: it.sentence for name, it in commands().items() if it.group == group}
-        lines += ["", f"{group}:", *_listed(of_group, commands(), width)]
-    lines += ["", "Options:", *_listed(OWN, OWN, width), "", *_indented(BEGIN, width)]
+        lines += ["", f"{group}:", *_list(of_group, commands(), width)]
+    lines += ["", "Options:", *_list(OWN, OWN, width), "", *_wrap(BEGIN, width)]
     print("\n".join(lines))
     return 0
 
 
-def _indented(text: str, width: int, first: str = "  ", rest: str = "  ") -> list[str]:
+def _wrap(text: str, width: int, first: str = "  ", rest: str = "  ") -> list[str]:
     return wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
-def _listed(texts: Mapping[str, str], aligned: Mapping[str, object], width: int) -> list[str]:
+def _list(texts: Mapping[str, str], aligned: Mapping[str, object], width: int) -> list[str]:
     """A list of names and texts, which begin below each other, also in other lists whose names are `aligned` with them."""
     column = max(map(len, aligned))
     return [
-        line
-        for name, text in texts.items()
-        for line in _indented(text, width, f"  {name:{column}}  ", " " * (column + 4))
+        line for name, text in texts.items() for line in _wrap(text, width, f"  {name:{column}}  ", " " * (column + 4))
     ]

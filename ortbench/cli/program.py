@@ -44,7 +44,7 @@ app = typer.Typer(
 )
 
 
-def _do(param: typer.CallbackParam, asked: bool) -> None:
+def _carry_out_option(param: typer.CallbackParam, asked: bool) -> None:
     """Do what one of the program's own options says, and exit."""
     if not asked:
         return
@@ -53,24 +53,30 @@ def _do(param: typer.CallbackParam, asked: bool) -> None:
     else:
         from ortbench.cli import completion
 
-        completion.install() if param.name == "install_completion" else completion.show()
+        completion.install_script() if param.name == "install_completion" else completion.print_script()
     raise typer.Exit
 
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_do, is_eager=True, help=OWN["--version"])] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_carry_out_option, is_eager=True, help=OWN["--version"])
+    ] = False,
     install_completion: Annotated[
-        bool, typer.Option("--install-completion", callback=_do, is_eager=True, help=OWN["--install-completion"])
+        bool,
+        typer.Option(
+            "--install-completion", callback=_carry_out_option, is_eager=True, help=OWN["--install-completion"]
+        ),
     ] = False,
     show_completion: Annotated[
-        bool, typer.Option("--show-completion", callback=_do, is_eager=True, help=OWN["--show-completion"])
+        bool,
+        typer.Option("--show-completion", callback=_carry_out_option, is_eager=True, help=OWN["--show-completion"]),
     ] = False,
 ) -> None:
     """Options of every command."""
 
 
-def _offer(typed: Sequence[str]) -> None:
+def _add_commands(typed: Sequence[str]) -> None:
     """Give the program the command that was typed; where none was, all of them.
 
     Typer makes every option of every command it has, which takes longer than all else before a run begins.
@@ -79,7 +85,7 @@ def _offer(typed: Sequence[str]) -> None:
         app.command(name, cls=Command)(function_of(name))
 
 
-def offer_names() -> None:
+def _name_commands() -> None:
     """Give the program its commands by name and sentence alone, for a list of them."""
     for name, it in commands().items():
         if " " not in name:  # else it is one of another one's
@@ -94,15 +100,15 @@ def _complete() -> int:
     """Answer a shell that asks what could be typed; without an answer it goes on with files."""
     from ortbench.cli import completion
 
-    begun = completion.begun()
+    begun = completion.typed_words()
     if not begun:
-        offer_names()
+        _name_commands()
     else:
         typed = with_default_command(begun)
         if typed != begun:
-            completion.rewrite(typed)
+            completion.replace_words(typed)
         if typed[0] in commands():
-            _offer(typed)
+            _add_commands(typed)
     with suppress(SystemExit):
         app(prog_name=completion.PROGRAM, complete_var=COMPLETING)
     return DONE
@@ -112,7 +118,7 @@ def main(typed: Sequence[str]) -> NoReturn:
     """The program, of what is typed behind its name: a user's error is one line on stderr and its exit code, never a traceback."""
     if COMPLETING in os.environ:
         safe_stdio.to_the_end(_complete)
-    _offer(typed)
+    _add_commands(typed)
     safe_stdio.to_the_end(partial(_carry_out_and_warn, list(typed)))
 
 
@@ -123,7 +129,7 @@ def _tell_ci(command: str, message: str) -> None:
     write_error(command, message)
 
 
-def _instead(command: str, name: str) -> str | None:
+def _advice_for(command: str, name: str) -> str | None:
     """What to do in place of an option that a command does not take although one might think so; None where that is not said."""
     from ortbench.plan.options import options_of
     from ortbench.plan.plan import PLAN
@@ -176,7 +182,7 @@ def _carry_out(typed: list[str]) -> int:
         if not hasattr(error, "format_message"):
             raise
         name = getattr(error, "option_name", None) or ""
-        instead = _instead(typed[0], name)
+        instead = _advice_for(typed[0], name)
         usage: Any = error
         if found := getattr(error, "possibilities", None):  # the dashes alone make names alike
             usage.possibilities = [it for it in found if SequenceMatcher(None, name[2:], it[2:]).ratio() >= _ALIKE]

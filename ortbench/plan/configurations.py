@@ -100,14 +100,14 @@ def ep_names(plans: Sequence[Plan]) -> list[str]:
     called: dict[str, str] = {}
     for name, alike in libraries.items():
         whole = [Path(os.path.abspath(path)).with_suffix("") for path in alike]
-        called |= zip(alike, ends(whole, 2 if name in others else 1) or alike, strict=True)
+        called |= zip(alike, path_ends(whole, 2 if name in others else 1) or alike, strict=True)
     return [
         called.get(plan.target.library or "", name) if plan.target.ep == "auto" else name
         for name, plan in zip(names, plans, strict=True)
     ]
 
 
-def ends(paths: Sequence[Path], least: int = 1) -> list[str] | None:
+def path_ends(paths: Sequence[Path], least: int = 1) -> list[str] | None:
     """The ends of some paths, at least so many parts of each, as long as tells all of them apart; None where nothing does."""
     for length in range(least, max(len(path.parts) for path in paths) + 1):
         found = ["/".join(path.parts[-length:]) for path in paths]
@@ -131,7 +131,7 @@ def name_configurations(plans: Sequence[Plan]) -> list[str]:
     differing = [key for key in known if any(one.get(key) != settings[0].get(key) for one in settings)]
     names: list[str] = []
     for plan, one in zip(plans, settings, strict=True):
-        name = plan.beside or " ".join(_said(key, one.get(key)) for key in differing) or one["ep"]
+        name = plan.beside or " ".join(_format_setting(key, one.get(key)) for key in differing) or one["ep"]
         again = sum(plain_name(other) == plain_name(name) for other in names)
         names.append(name if not again else f"{name}-{again + 1}")
     return names
@@ -154,7 +154,7 @@ def _settings(plan: Plan, ep: str, several_eps: bool) -> Iterator[tuple[str, Any
                 yield it.flag, value
 
 
-def _said(key: str, value: Any) -> str:
+def _format_setting(key: str, value: Any) -> str:
     if key == "ep":
         return str(value)
     if key == "python":

@@ -11,7 +11,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
 from ortbench.features.sweep.feature import FEATURE
 from ortbench.model.slo import FIELDS, Slo, parse_limits
-from ortbench.plan.configurations import ends, name_configurations, split_configurations
+from ortbench.plan.configurations import name_configurations, path_ends, split_configurations
 from ortbench.plan.option_types import ARRAY_SETS, FLAG, OptionType, text_of
 from ortbench.plan.options import (
     INPUT,
@@ -156,6 +156,6 @@ def _expected(path: Path) -> str | None:
 def _names(paths: Sequence[Path]) -> list[str]:
     """What to call test sets: their own names, with so many folders before them as tell them apart."""
     shown = [path.with_name(path.name.removesuffix(".npz").removesuffix(".inputs")) for path in paths]
-    if (names := ends(shown)) is None:
+    if (names := path_ends(shown)) is None:
         raise BadInput("--data: a set was given twice; give each once", "--data")
     return names
