@@ -58,5 +58,5 @@ class Soak(TypedDict):
     readings: list[SoakReading]
 
 
-class Parts(TypedDict):
+class Parts(TypedDict, total=False):
     soak: Soak

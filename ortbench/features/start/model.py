@@ -61,5 +61,5 @@ class Start(TypedDict):
     cached: float | None
 
 
-class Parts(TypedDict):
+class Parts(TypedDict, total=False):
     start: Start

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from ortbench.model.kinds import RUN, SPEEDUP, View, tails
 from ortbench.model.metrics import LATENCY
@@ -81,11 +81,11 @@ class Best(TypedDict):
     modes: dict[str, BestShape | None]
 
 
-class Parts(TypedDict):
+class Parts(TypedDict, total=False):
     sweep: Sweep
-    shapes: NotRequired[list[Point]]
-    switching: NotRequired[list[Switching] | None]
-    best: NotRequired[Best | None]
+    shapes: list[Point]
+    switching: list[Switching] | None
+    best: Best | None
 
 
 def references(result: Result) -> Iterator[tuple[list[str | int], str, Collection[str]]]:
