@@ -24,7 +24,7 @@ from ortbench.features.soak.analysis import put_figures as put_growth
 from ortbench.features.soak.model import Soak, SoakReading
 from ortbench.features.start.analysis import put_figures as put_start_parts
 from ortbench.features.start.model import Start
-from ortbench.features.sweep.analysis import best_of, merge, switched
+from ortbench.features.sweep.analysis import best_of, merge, new_switching
 from ortbench.features.sweep.model import Switching
 from ortbench.features.sweep.plan import Shape
 from ortbench.model.metrics import figure
@@ -914,7 +914,7 @@ def of_batch(batch: int, *cases: Case, first_inference_ns: int = 1_000 * US) -> 
 
 def turns(mode: str, alone: Mapping[int, int], turned: Mapping[int, int], rounds: int = 6) -> Switching:
     """What switching shapes takes: µs of each shape by its batch, one at a time and in turns."""
-    found = switched(mode, [f"batch={batch}" for batch in alone], calls=2)
+    found = new_switching(mode, [f"batch={batch}" for batch in alone], calls=2)
     for shape, batch in zip(found["shapes"], alone, strict=True):
         shape["samples"]["alone"] = [alone[batch] * US] * 2 * rounds
         shape["samples"]["turns"] = [turned[batch] * US] * 2 * rounds

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.features.sweep.analysis import keeps
-from ortbench.features.sweep.plan import MAX_SHAPES, SWEPT, Shape, Swept, parse_slo, shapes_of
+from ortbench.features.sweep.analysis import meets_slo
+from ortbench.features.sweep.plan import MAX_SHAPES, SWEPT, Shape, SweepOptions, parse_slo, shapes_of
 from ortbench.model.slo import Slo
 from ortbench.plan.list_syntax import split_lists
 from ortbench.plan.options import declared, options_of
@@ -105,8 +105,8 @@ def test_sets_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
 def test_what_a_sweep_has_of_its_own() -> None:
     lists = {it.flag for it in options_of(*PLAN) if it.is_taken_by(SWEPT) and it.for_command(SWEPT).lists}
     assert lists == {"dim", "shape", "sequence-tensors"}
-    assert {it.flag for it in declared(Swept).values()} == {"data", "slo"}
-    assert replace(Swept(), slo=Slo("p99", 1)).slo == Slo("p99", 1)
+    assert {it.flag for it in declared(SweepOptions).values()} == {"data", "slo"}
+    assert replace(SweepOptions(), slo=Slo("p99", 1)).slo == Slo("p99", 1)
 
 
 # Limits
@@ -147,4 +147,4 @@ def test_a_limit_is_met_where_the_samples_show_it(
     random.Random(1).shuffle(samples)
     case = measured("cpu-tensors", latency={0: [it * MS for it in samples]})
     ((statistic, limit),) = slo.items()
-    assert keeps(case, Slo(statistic, limit * MS)) is verdict
+    assert meets_slo(case, Slo(statistic, limit * MS)) is verdict

@@ -17,7 +17,7 @@ from ortbench.analysis.loads.levels import keeps_to
 from ortbench.core.stats import Value
 from ortbench.facts.findings import facts_of
 from ortbench.facts.loop import RESIDENT
-from ortbench.features.sweep.analysis import has_a_cost, switched
+from ortbench.features.sweep.analysis import has_a_cost, new_switching
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, verdict_on
 from ortbench.model.modes import CPU, DEVICE
 from ortbench.model.result import Result
@@ -56,7 +56,7 @@ def test_limits_are_kept_or_not_by_the_same_function(ends: tuple[float, float], 
     assert keeps_to({"low": round(low * 1e6), "high": round(high * 1e6), "requests": 9}, 1_020_000) is at_most(
         ends, 1.02
     )
-    found = switched(CPU, ["a", "b"], 1)
+    found = new_switching(CPU, ["a", "b"], 1)
     found["ci95"] = [low, high]
     assert has_a_cost(found) is not (low <= 1.1)  # which counts from 10 % on
 

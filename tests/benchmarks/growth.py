@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from ortbench.features.soak.analysis import GROWS, NONE, STEADY, grown
+from ortbench.features.soak.analysis import GROWS, NONE, STEADY, trends_of
 from tests import softcuda
 from tests.conftest import MODELS
 from tests.refdevice import build
@@ -69,7 +69,7 @@ def soak(folder: Path, leak: Leak, seed: int) -> tuple[str, float]:
         command = [*prefix, sys.executable, "-m", "ortbench", "soak", str(leak.model), *told]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         (file,) = Path(out).glob("*/result.json")
-        (found,) = (it for it in grown(json.loads(file.read_text())["soak"]) if it.metric == leak.metric)
+        (found,) = (it for it in trends_of(json.loads(file.read_text())["soak"]) if it.metric == leak.metric)
     return found.verdict, 0.0 if found.growth is None else found.growth.slope
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from ortbench.features.soak import measure as soak_bench
-from ortbench.features.soak.measure import SoakConfiguration, Thinned
+from ortbench.features.soak.measure import Downsampled, SoakConfiguration
 from ortbench.features.soak.plan import soak_of
 from ortbench.jobs import measuring
 from ortbench.measure import driver, memory
@@ -245,7 +245,7 @@ def test_what_cannot_be_soaked_is_refused(tmp_path: Path, more: tuple[object, ..
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 17, 1000, 1023])
 def test_what_is_thinned_keeps_the_first_and_the_last(count: int) -> None:
-    thinned: Thinned[int] = Thinned(8)
+    thinned: Downsampled[int] = Downsampled(8)
     for number in range(count):
         thinned.add(number)
     found = thinned.items

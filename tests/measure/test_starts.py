@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.features.start.measure import FOUND, PROGRAM, empty, files_of, fill, share_cached, start
+from ortbench.features.start.measure import (
+    FOUND,
+    PROGRAM,
+    drop_from_cache,
+    files_of,
+    read_into_cache,
+    run_program,
+    share_cached,
+)
 from ortbench.model.modes import LATENCY, START_MEMORY, START_PARTS
 
 TELLS = """
@@ -23,7 +31,7 @@ with open(__file__.replace("program.py", "found.json"), "w") as file:
 @pytest.mark.process
 def test_a_start_is_made_of_its_parts(tmp_path: Path) -> None:
     (tmp_path / PROGRAM).write_text(TELLS)
-    found = start(tmp_path, None, 60)
+    found = run_program(tmp_path, None, 60)
     parts = [found.samples[part] for part in START_PARTS]
     assert parts[1:] == [10_000_000, 1_000_000, 20_000_000, 1_000_000, 4_000_000]
     assert found.samples[LATENCY] == sum(parts)
@@ -45,7 +53,7 @@ def test_a_start_that_comes_to_nothing_says_why(tmp_path: Path, program: str, ti
     (tmp_path / PROGRAM).write_text(program)
     (tmp_path / FOUND).write_text("{}")  # of the start before
     with pytest.raises(BenchmarkFailed) as failed:
-        start(tmp_path, None, timeout_s)
+        run_program(tmp_path, None, timeout_s)
     assert str(failed.value) == reason
 
 
@@ -57,9 +65,9 @@ def test_a_model_is_in_the_file_cache_or_not(tmp_path: Path) -> None:
     (tmp_path / "other.onnx").write_bytes(b"")
     files = files_of(model)
     assert {it.name for it in files} == {"m.onnx", "m.onnx.data"}
-    fill(files)
+    read_into_cache(files)
     assert share_cached(files) == 1.0
-    assert empty(files)
+    assert drop_from_cache(files)
     left = share_cached(files)
     if left == 1.0:
         pytest.skip("this file system keeps its files in memory")

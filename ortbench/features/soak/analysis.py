@@ -111,7 +111,7 @@ def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
 
 
 @dataclass(frozen=True)
-class Grown:
+class Trend:
     """Something that was read throughout a soak: inferences, and how much of it there was after them."""
 
     metric: str
@@ -142,19 +142,19 @@ class Grown:
         return {GROWS: grows, STEADY: "steady", NONE: "no growth", UNCLEAR: "cannot tell yet"}[self.verdict]
 
 
-def grown(soak: Soak) -> list[Grown]:
+def trends_of(soak: Soak) -> list[Trend]:
     """What was read throughout, the host's memory first: private memory where the system tells it, else the resident set."""
-    found: dict[str, Grown] = {}
+    found: dict[str, Trend] = {}
     for key, (metric, title) in _KEYS.items():
         points = [(it["inferences"], it[key]) for it in soak["readings"]]  # type: ignore[literal-required]
         if points and metric not in found and all(held is not None for _, held in points):
-            found[metric] = Grown(metric, title, points)
+            found[metric] = Trend(metric, title, points)
     return list(found.values())
 
 
 def verdicts(soak: Soak) -> list[tuple[str, str]]:
     """What grows, or does not, and the verdict in words: of memory, and of what is counted where it grows."""
-    return [(it.title, it.text) for it in grown(soak) if it.is_memory or it.verdict == GROWS]
+    return [(it.title, it.text) for it in trends_of(soak) if it.is_memory or it.verdict == GROWS]
 
 
 class _Fit(NamedTuple):
@@ -218,7 +218,7 @@ def _largest_step(points: Readings) -> float:
 
 
 def put_figures(case: Case, soak: Soak) -> None:
-    for it in grown(soak):
+    for it in trends_of(soak):
         if it.growth is not None:
             case.put(it.metric, it.growth.slope, it.growth.ci95, derived=True)
         if it.is_memory:

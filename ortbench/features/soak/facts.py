@@ -8,7 +8,7 @@ from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.findings.program import again
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of
 from ortbench.facts.sentences import Sentence
-from ortbench.features.soak.analysis import GROWS, STEADY, UNCLEAR, Grown, grown
+from ortbench.features.soak.analysis import GROWS, STEADY, UNCLEAR, Trend, trends_of
 from ortbench.features.soak.model import Soak
 from ortbench.model.result import Result
 
@@ -19,7 +19,7 @@ _TIMES_LONGER = 4  # times as long as a soak that cannot tell
 def kind_facts(result: Result) -> Iterator[Fact]:
     """A fact for memory, and for what is counted where it grows."""
     soak: Soak = result.part
-    for it in grown(soak):
+    for it in trends_of(soak):
         if not it.is_memory and it.verdict != GROWS:
             continue
         unit = "B" if it.is_memory else "1"
@@ -35,7 +35,7 @@ def kind_facts(result: Result) -> Iterator[Fact]:
         yield Fact("growth", verdict, result.cases[0].mode, values, _next(result, it))
 
 
-def _next(result: Result, it: Grown) -> str:
+def _next(result: Result, it: Trend) -> str:
     """Soak longer, or try smaller arenas where shapes make them grow."""
     stopped = result.stopped
     if it.verdict == UNCLEAR and stopped is not None and stopped["reason"] in ("iterations", "duration"):
@@ -49,7 +49,7 @@ def several_facts(result: Result, name: str) -> list[Fact]:
     """What a soak beside others ends with."""
     found = []
     mode = next((case.mode for case in result.cases), "")
-    for it in grown(result.part):
+    for it in trends_of(result.part):
         if it.is_memory and it.growth is not None and it.verdict == GROWS:
             each = Quantity(it.growth.slope, "B", it.growth.ci95)
             values: Values = {"configuration": name, "what": it.title, "end": bytes_of(it.points[-1][1]), "each": each}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ortbench.analysis.comparing.verdict import at_most
 from ortbench.facts.fact import Fact, Values, bytes_of
 from ortbench.features.soak.analysis import UNCLEAR as CANNOT_TELL
-from ortbench.features.soak.analysis import grown
+from ortbench.features.soak.analysis import trends_of
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, check_by
 from ortbench.model.result import Result
 
@@ -16,7 +16,7 @@ def checks(result: Result, limits: Limits) -> Iterator[Check]:
     most = limits.own.get("max-growth")
     if most is None:
         return
-    for it in grown(result.part):
+    for it in trends_of(result.part):
         if not it.is_memory:
             continue
         low, high = (0.0, 0.0) if it.growth is None else it.growth.ci95

@@ -30,7 +30,7 @@ _MORE = 4  # times the inferences of the block before, at most
 T = TypeVar("T")
 
 
-class Thinned(Generic[T]):
+class Downsampled(Generic[T]):
     """All that was added, or every nth of it where that would be more than `most`; and what was added last."""
 
     def __init__(self, most: int) -> None:
@@ -80,8 +80,8 @@ class SoakConfiguration(StreamConfiguration):
         assert isinstance(self.plan.part, SoakPlan)
         self.reopen = self.plan.part.reopen
         self._shapes = () if self.plan.stream is None else self.plan.stream.shapes
-        self._of_shapes: list[Thinned[int]] = [Thinned(_MOST_OF_SHAPE) for _ in self._shapes]
-        self._readings: Thinned[SoakReading] = Thinned(MOST_READINGS)
+        self._of_shapes: list[Downsampled[int]] = [Downsampled(_MOST_OF_SHAPE) for _ in self._shapes]
+        self._readings: Downsampled[SoakReading] = Downsampled(MOST_READINGS)
         self._inferences = self._begun_ns = 0
         self._soak: Soak | None = None
         self._before, self._nvml = before, open_nvml()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ortbench.core import units
 from ortbench.features.page.report.chart_data import model
-from ortbench.features.soak.analysis import TOLERANCE, Grown, grown, verdicts
+from ortbench.features.soak.analysis import TOLERANCE, Trend, trends_of, verdicts
 from ortbench.model.result import Result
 from ortbench.report.model import Column, Kind, Table, columns
 
 
 def memory(result: Result) -> model.Chart | None:
     """What the process of a soak holds over its inferences; None with fewer than two readings."""
-    found = [it for it in grown(result.part) if it.is_memory and len(it.points) > 1]
+    found = [it for it in trends_of(result.part) if it.is_memory and len(it.points) > 1]
     if not found:
         return None
     rows = [(it.title, f"{at:.0f}", units.size(held)) for it in found for at, held in (it.points[0], it.points[-1])]
@@ -24,7 +24,7 @@ def memory(result: Result) -> model.Chart | None:
     )
 
 
-def _held(it: Grown) -> model.Panel:
+def _held(it: Trend) -> model.Panel:
     least, most = min(held for _, held in it.points), max(held for _, held in it.points)
     room = max((most - least) / 10, TOLERANCE)
     line = model.Line(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.core import units
-from ortbench.features.soak.analysis import GROWS, grown
+from ortbench.features.soak.analysis import GROWS, trends_of
 from ortbench.features.soak.model import Soak, SoakedShape
 from ortbench.model.result import Case, Result
 from ortbench.report.case_table import Own
@@ -15,7 +15,7 @@ _MOST_SHAPES = 12  # that are shown
 
 def own_columns(result: Result) -> dict[str, Own]:
     soak: Soak = result.part
-    if not (found := grown(soak)):
+    if not (found := trends_of(soak)):
         return {}
     host = found[0]
     hidden = {it.metric for it in found if it.verdict != GROWS}  # a slope that is not told from none is no growth

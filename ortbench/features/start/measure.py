@@ -47,7 +47,7 @@ def files_of(model: Path) -> list[Path]:
     return [model]
 
 
-def empty(files: Iterable[Path]) -> bool:
+def drop_from_cache(files: Iterable[Path]) -> bool:
     """Ask the system to drop files from its cache; whether it can be asked. What others have mapped may stay."""
     if sys.platform != "linux":
         return False
@@ -59,7 +59,7 @@ def empty(files: Iterable[Path]) -> bool:
     return True
 
 
-def fill(files: Iterable[Path]) -> None:
+def read_into_cache(files: Iterable[Path]) -> None:
     for file in files:
         with suppress(OSError), file.open("rb") as opened:
             while opened.read(1 << 20):
@@ -108,7 +108,7 @@ class Start:
     waits: Sequence[int] | None  # of its first thread: CPU time, time on the run queue, how often it got a CPU
 
 
-def start(folder: Path, python: str | None, timeout_s: float, outputs: Path | None = None) -> Start:
+def run_program(folder: Path, python: str | None, timeout_s: float, outputs: Path | None = None) -> Start:
     """Start the program in a folder once; it leaves its outputs in another folder where one is named; `BenchmarkFailed`: it failed,
     or took too long."""
     line = [
@@ -235,13 +235,13 @@ class StartConfiguration(Configuration):
         if self._starts.compile_cache == _IS_COLD:
             rmtree(self._kept, ignore_errors=True)
         if self._starts.file_cache != _IS_COLD:
-            fill(self._files)
-        elif not empty(self._files):
+            read_into_cache(self._files)
+        elif not drop_from_cache(self._files):
             raise Unsupported("--file-cache cold: this system cannot be asked to drop files from its cache")
         if (cached := share_cached(self._files)) is not None:
             self._cached.append(cached)
         with self.same_model():
-            return start(self._folder, self.plan.target.python, self.plan.timeout_s, outputs)
+            return run_program(self._folder, self.plan.target.python, self.plan.timeout_s, outputs)
 
     @property
     def pids(self) -> list[int]:

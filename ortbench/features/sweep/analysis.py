@@ -34,7 +34,7 @@ _FAR = 2  # times that inferences of two shapes are apart that need no rounds
 _QUANTILES = {**QUANTILES, "p90": 0.9}
 
 
-def keeps(case: Case, slo: Slo) -> bool | None:
+def meets_slo(case: Case, slo: Slo) -> bool | None:
     """Whether a mode meets an SLO with 95 % confidence, False where it violates it with as much, else None, as of modes whose times are
     no latency: by the rule of a load's SLO (`latency_bounds`)."""
     samples, stat = case.samples.get(LATENCY), _statistic(slo)
@@ -67,7 +67,7 @@ def best_of(result: Result, slo: Slo | None) -> Best | None:
 
 
 def _best(result: Result, mode: str, slo: Slo | None, by: str) -> BestShape | None:
-    there = [it for it in cases_of(result, mode) if it[1].stats(LATENCY) and (slo is None or keeps(it[1], slo))]
+    there = [it for it in cases_of(result, mode) if it[1].stats(LATENCY) and (slo is None or meets_slo(it[1], slo))]
     if not there:
         return None
     best = max(there, key=lambda it: _bytes(it[0]) if by == BYTES else it[1].value(ITEM_THROUGHPUT) or 0)
@@ -165,7 +165,7 @@ def _is_tie(best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
 # Switching
 
 
-def switched(mode: str, shapes: Sequence[str], calls: int) -> Switching:
+def new_switching(mode: str, shapes: Sequence[str], calls: int) -> Switching:
     """What is known before the first round, of so many calls of each shape either way."""
     empty: list[SwitchedShape] = [
         {"shape": it, "alone_ns": 0, "turns_ns": 0, "ratio": 1.0, "ci95": None, "samples": {"alone": [], "turns": []}}
@@ -254,7 +254,7 @@ def merge(
     """The result of a sweep: of shapes that were asked for, with results or the reasons why they did not open; one did."""
     first = next(result for result in results if result is not None)
     made = replace(first, kind=KIND.key, items=None, warnings=[], cases=[])
-    described = [_described(shape, result) for shape, result in zip(shapes, results, strict=True)]
+    described = [_describe_shape(shape, result) for shape, result in zip(shapes, results, strict=True)]
     made.own = {KIND.key: {"slo": None if slo is None else {slo.statistic: slo.limit_ns}}, "shapes": described}
     made.axes = _axes(made.shapes)
     for asked, it, result, reason in zip(shapes, made.shapes, results, reasons, strict=True):
@@ -293,7 +293,7 @@ def _put_switching(made: Result, found: Switching) -> None:
             case.put("switching_cost", it["turns_ns"] - it["alone_ns"], derived=True)
 
 
-def _described(shape: Asked, result: Result | None) -> Point:
+def _describe_shape(shape: Asked, result: Result | None) -> Point:
     """A shape, not yet on the axes; one that did not open with what was asked for."""
     asked = {name: size for name, size in shape.dims.items() if isinstance(size, int)}
     if result is None:

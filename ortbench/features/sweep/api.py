@@ -10,7 +10,7 @@ from ortbench.api.results import Result
 from ortbench.api.running import measuring
 from ortbench.api.signatures import takes
 from ortbench.api.values import Model, Tell
-from ortbench.features.sweep.plan import Swept, check_shapes, shapes_of
+from ortbench.features.sweep.plan import SweepOptions, check_shapes, shapes_of
 from ortbench.plan.options import build
 
 
@@ -31,5 +31,5 @@ def sweep(model: Model, *, progress: Tell | None = None, **options: Any) -> Resu
         shapes = [replace(shape, plan=call.called(shape.plan)) for shape in shapes]
         with measuring(progress) as observer, until_interrupted():
             place = folder_maker(call.out, [shapes[0].plan], "sweep")
-            swept = measure_sweep(shapes, build(Swept, call.given).slo, place, quiet=True, observer=observer)
+            swept = measure_sweep(shapes, build(SweepOptions, call.given).slo, place, quiet=True, observer=observer)
             return whole(Result.wrap(swept.result, swept.folder), swept.interrupted)

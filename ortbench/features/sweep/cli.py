@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ortbench.cli.options import Model, command_line
-from ortbench.features.sweep.plan import Swept, check_shapes, shapes_of
+from ortbench.features.sweep.plan import SweepOptions, check_shapes, shapes_of
 from ortbench.plan.options import RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 
@@ -12,4 +12,4 @@ def sweep(given: RawOptions, model: Model) -> None:
 
     shapes = shapes_of(model, given, command_line())
     check_shapes(shapes)
-    raise SystemExit(job.sweep(shapes, build(Swept, given).slo, build(OutputOptions, given)))
+    raise SystemExit(job.sweep(shapes, build(SweepOptions, given).slo, build(OutputOptions, given)))

@@ -11,7 +11,7 @@ from ortbench.analysis.shapes import cases_of, differing_dims
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, times
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
 from ortbench.facts.shared import condition
-from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, keeps, slo_of, ties
+from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, meets_slo, slo_of, ties
 from ortbench.features.sweep.model import Best, BestShape
 from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
 from ortbench.model.result import Result
@@ -59,7 +59,7 @@ def _best(result: Result) -> Iterator[Fact]:
         it = modes[mode]
         if it is None:
             if slo is not None and not is_rate(mode, LATENCY):
-                is_known = None not in [keeps(case, slo) for _, case in cases_of(result, mode)]
+                is_known = None not in [meets_slo(case, slo) for _, case in cases_of(result, mode)]
                 after = "" if is_known else _longer(result)
                 yield Fact("slo-shape", "none" if is_known else "open", mode, {"slo": text}, after)
         elif it["by"] != ITEMS:

@@ -22,5 +22,5 @@ FEATURE = Feature(
             },
         )
     },
-    options={"Swept": ("sweep",), "IN_SUITES": ()},
+    options={"SweepOptions": ("sweep",), "IN_SUITES": ()},
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ortbench.analysis.shapes import cases_of
 from ortbench.facts.fact import Fact, Values, per_s
-from ortbench.features.sweep.analysis import best_of, keeps, why_not_told
+from ortbench.features.sweep.analysis import best_of, meets_slo, why_not_told
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, check_by
 from ortbench.model.modes import ALL_MODES, LATENCY, is_rate
 from ortbench.model.result import Result
@@ -18,7 +18,7 @@ def slo_checks(result: Result, limits: Limits) -> Iterator[Check]:
     for slo in (Slo(stat, most) for stat, most in limits.slo.items()):
         best = best_of(result, slo)
         for mode in ALL_MODES:
-            told = [keeps(case, slo) for _, case in cases_of(result, mode) if case.stats(LATENCY)]
+            told = [meets_slo(case, slo) for _, case in cases_of(result, mode) if case.stats(LATENCY)]
             if not told or not limits.covers(mode) or is_rate(mode, LATENCY):
                 continue
             found = None if best is None else best["modes"].get(mode)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import ModelFiles
-from ortbench.features.sweep.analysis import merge, switched
+from ortbench.features.sweep.analysis import merge, new_switching
 from ortbench.features.sweep.model import Switching
 from ortbench.features.sweep.plan import Shape
 from ortbench.measure.configuration import Configuration
@@ -218,7 +218,7 @@ class Sweep:
         if plan.loop.iterations is not None:
             calls = min(calls, plan.loop.iterations)
             fewest = most = -(-plan.loop.iterations // calls)
-        switching = switched(mode, [self._shapes[number].name for number, _ in measured], calls)
+        switching = new_switching(mode, [self._shapes[number].name for number, _ in measured], calls)
         chance, begun = random.Random(plan.inputs.seed), time.monotonic()
         for number in range(most):
             if number >= fewest and time.monotonic() - begun > plan.loop.duration_s:

@@ -44,7 +44,7 @@ SLO = OptionType('"p99=20ms"', text_of, parse_slo)
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepOptions:
     data: tuple[str, ...] = _swept(
         "data", "PATH", "Sweep over real inputs: .npz files, or folders of input_0.pb, ...", panel=INPUT,
         kind=ARRAY_SETS, default=(), common=(SWEPT,),
@@ -65,7 +65,7 @@ IN_SUITES = (
         FLAG,
         commands=(),
     ),
-    declared(Swept)["data"],
+    declared(SweepOptions)["data"],
 )
 
 
@@ -90,7 +90,7 @@ def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: C
     """The shapes that options ask for, the first list's sizes slowest, in modes as `plan_of` has them; `BadInput`: an option that cannot
     be read, fewer than two shapes, or too many."""
     given = {"duration": _DURATION_S, **given}
-    if swept := build(Swept, given).data:
+    if swept := build(SweepOptions, given).data:
         for it in OF_SHAPES:
             if it.flag in given:
                 raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)

@@ -9,7 +9,7 @@ from ortbench.analysis.comparing.ratio import CANNOT_TELL
 from ortbench.analysis.shapes import failures, mode_by_mode
 from ortbench.core import units
 from ortbench.core.safe_text import first_of
-from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, keeps, slo_of, ties
+from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, meets_slo, slo_of, ties
 from ortbench.features.sweep.model import Switching
 from ortbench.model.metrics import RATIO
 from ortbench.model.modes import CPU, LATENCY, is_rate
@@ -57,7 +57,7 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Ta
         shape, of = names[id(case)], best.get(case.mode)
         if case.mode not in best or (slo is not None and is_rate(case.mode, LATENCY)):
             return model.NOTHING
-        met = slo is None or keeps(case, slo)
+        met = slo is None or meets_slo(case, slo)
         if of is None or not met or is_noisy(result, case.mode):
             return f"SLO {_MET[False]}" if met is False else CANNOT_TELL
         if of["by"] != ITEMS:
@@ -73,7 +73,7 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Ta
         **(own or {}),
         "best": Own(mark, model.Kind.WORD),
         "SLO": Own(
-            lambda case: model.NOTHING if slo is None or is_rate(case.mode, LATENCY) else _MET[keeps(case, slo)],
+            lambda case: model.NOTHING if slo is None or is_rate(case.mode, LATENCY) else _MET[meets_slo(case, slo)],
             model.Kind.WORD,
         ),
     }

@@ -134,7 +134,7 @@ class _Maker:
             with self._blaming(self._case.where):
                 refuse_unchecked(self._kind, given)
         if SLO.flag in given:
-            option = declared(part_of(SWEPT, "plan", "Swept"))["slo"] if self._is_sweep else SLO
+            option = declared(part_of(SWEPT, "plan", "SweepOptions"))["slo"] if self._is_sweep else SLO
             with self._file.at(self._where(SLO.flag)):
                 given[SLO.flag] = option.read(given[SLO.flag])
         if self._is_sweep:
@@ -181,14 +181,14 @@ class _Maker:
         check(replace(plan, target=replace(plan.target, python=None)) if self._elsewhere else plan)
 
     def _sweep(self) -> Job:
-        from ortbench.features.sweep.plan import Swept, check_shapes, shapes_of
+        from ortbench.features.sweep.plan import SweepOptions, check_shapes, shapes_of
 
         self._refuse_beside(SWEPT)
         self._refuse_live(SWEPT)
         self._why(can_be=False)
         case, given = self._case, self._given
         with self._blaming(case.where):
-            slo = build(Swept, given).slo
+            slo = build(SweepOptions, given).slo
             own = {flag: value for flag, value in given.items() if flag != SLO.flag}
             limits = limits_of(own, "baseline" in given, modes_to_compare(given))
             limits = limits if slo is None else replace(limits, slo={slo.statistic: slo.limit_ns})
