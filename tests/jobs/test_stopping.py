@@ -170,7 +170,7 @@ def test_while_the_energy_of_modes_is_measured(software_cuda: tuple[str, ...], t
     )
     line = ["run", TINY, "--ep", "cuda", "--mode", "device-tensors", "--mode", "device-resident", "--iterations", 2, "--warmup", 1,
             "--measure-energy", "--measure-memory", "--measure-spin", "--measure-nodes", "--out", tmp_path / "out"]  # fmt: skip
-    ran = stopped(INT, "asked stretch", 1, tmp_path, *line, shell=shell)
+    ran = stopped(INT, "asked run_stretch", 1, tmp_path, *line, shell=shell)
     assert (ran.code, ran.err) == (128 + INT, "")
     (file,) = tmp_path.glob("out/*/result.json")
     result = json.loads(file.read_text())
