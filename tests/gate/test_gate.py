@@ -107,7 +107,7 @@ def ratio_test(limit: float, at_most: bool = True, mode: str = "cpu-tensors") ->
     return RatioTest(f"{mode} ratio_test", *sides, limit, at_most, f"{mode}, candidate to baseline")
 
 
-def test_a_contest_on_both_sides_of_its_limit() -> None:
+def test_a_ratio_on_both_sides_of_its_limit() -> None:
     for low, high, at_most, at_least in [
         (1.0, 1.1, PASSED, FAILED),
         (1.3, 1.4, FAILED, PASSED),
@@ -170,7 +170,7 @@ def hear(
         sequential.add(BASELINE, mode, "latency", number, [baseline] * 3)
 
 
-def test_contests_share_the_error_rate() -> None:
+def test_ratio_tests_share_the_error_rate() -> None:
     """All signs agree after n rounds: the wager stands at (2^(n + 1) - 1) / (n + 1), which must reach ratio_tests / 0.01."""
     for ratio_tests, rounds in [(1, ENOUGH), (2, 11), (10, 13)]:
         for number, verdict in ((rounds - 1, UNCLEAR), (rounds, FAILED)):
@@ -207,7 +207,7 @@ def test_juries_that_have_heard_little() -> None:
     assert checks(sequential)[0].ratio == pytest.approx(4)
 
 
-def test_blocks_without_partner_or_contest_are_ignored() -> None:
+def test_blocks_without_partner_or_test_are_ignored() -> None:
     sequential = SequentialTests([ratio_test(1.1)])
     hear(sequential, 1200, 1000, range(ENOUGH))
     alone = checks(sequential)
@@ -263,7 +263,7 @@ def test_what_is_exactly_at_its_limit_cannot_be_told() -> None:
         assert (check.verdict, check.rounds) == (UNCLEAR, 50)
 
 
-def test_a_mode_is_decided_when_all_its_contests_are() -> None:
+def test_a_mode_is_decided_when_all_its_ratio_tests_are() -> None:
     limits = Limits(0.1, (parse_metric("latency"), parse_metric("device-tensors.latency.min")))
     sequential = SequentialTests(regression_tests(limits, ["cpu-tensors", "device-tensors"]))
     assert open_modes(sequential) == {"cpu-tensors", "device-tensors"}
@@ -309,7 +309,7 @@ def test_what_is_decided_stays_decided() -> None:
 # Regressions against a baseline in the same run
 
 
-def test_regression_contests() -> None:
+def test_regression_tests() -> None:
     limits = Limits(0.05, (parse_metric("latency"), parse_metric("device-tensors.h2d.mean")))
     ratio_tests = regression_tests(limits, ["cpu-tensors", "device-tensors"])
     assert [each.name for each in ratio_tests] == [
@@ -356,7 +356,7 @@ def test_a_live_gate_on_a_phase_is_decided_by_the_modes_that_have_it() -> None:
     assert overall(live.checks([result_of(*cases), result_of(*cases)])) == PASSED
 
 
-def test_a_mode_that_failed_hands_no_blocks_to_the_jury() -> None:
+def test_a_mode_that_failed_hands_on_no_blocks() -> None:
     sequential = SequentialTests([ratio_test(1.1)])
     add_cases(sequential, CANDIDATE, [broken("cpu-tensors", latency=steady([1000] * ENOUGH))])
     add_cases(sequential, BASELINE, run_of(cpu_tensors=[1000] * ENOUGH).cases)
