@@ -64,19 +64,6 @@ class OpenedChain(TypedDict):
     main: int
 
 
-class OpenedSweep(TypedDict):
-    """``open_sweep``: the session is there; of the rest each ``open_point`` says what ``open`` says."""
-
-    stages: list[Stage]
-
-
-class SwitchTimes(TypedDict):
-    """``time_turns``: samples of calls in turns (``turns``) and of one shape at a time (``alone``), ns, by shape."""
-
-    turns: list[list[int]]
-    alone: list[list[int]]
-
-
 class Prepared(TypedDict):
     """``prepare``: a mode that is set up and warm; ``estimates_ns``: about what a call of each phase takes."""
 

@@ -1,10 +1,10 @@
 """Requests about modes: set one up (its syncs and proofs, a check of its outputs, what warms it up), and its figures: blocks of
-samples, what is measured once, stretches beside which somebody else reads a meter, and what changes of shape cost."""
+samples, what is measured once, and stretches beside which somebody else reads a meter."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         Samples,
         StepTimes,
         StretchTimes,
-        SwitchTimes,
         TracedSamples,
     )
     from ortbench.model.schema import Once, Places, TensorPlace
@@ -200,27 +199,6 @@ def run_stretch(state: State, mode: str, seconds: float) -> StretchTimes:
         ends.append((count, now))
     made.wait_idle()
     return {"start_ns": start, "ended": ends}
-
-
-def time_turns(state: State, mode: str, points: Sequence[int], calls: int, first: bool) -> SwitchTimes:
-    """Time calls of ``latency`` of several shapes twice, so many `calls` of each: in turns, each call another shape, which may come
-    `first`, and one shape at a time. The samples are in ns, by the number of the shape in `points`. One shape at a time begins with
-    a call that is not recorded, since it is a change of shapes too."""
-    made = [(state.points[point].modes[mode], state.points[point].ranges[mode]) for point in points]
-    turns: list[list[int]] = [[] for _ in points]
-    single_shape: list[list[int]] = []
-
-    def time_in_turns() -> None:
-        for _ in range(calls):
-            for times, (it, ranges) in zip(turns, made, strict=True):
-                times += time_block(it, ranges, LATENCY, 1, 0)
-
-    def time_one_at_a_time() -> None:
-        single_shape.extend(time_block(it, ranges, LATENCY, calls, 1) for it, ranges in made)
-
-    for part in (time_in_turns, time_one_at_a_time) if first else (time_one_at_a_time, time_in_turns):
-        part()
-    return {"turns": turns, "alone": single_shape}
 
 
 def time_steps(state: State, mode: str) -> StepTimes:

@@ -4,7 +4,6 @@ it go; and about its file alone, for workers whose environment has nothing to re
 from __future__ import annotations
 
 import gc
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +12,9 @@ from ortbench.core.errors import BadInput, Unsupported
 from ortbench.plan.target import Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs import files, model_file
 from ortbench.worker.modes import external_inputs
-from ortbench.worker.opened import Opened, Shared, make_opened
+from ortbench.worker.opened import Opened, make_opened
 from ortbench.worker.proofs.outputs import compare_outputs
-from ortbench.worker.proofs.sync import Syncs
-from ortbench.worker.session import engine_cache, first_run, memory, placement, providers, session
+from ortbench.worker.session import engine_cache, memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.runtime import set_up_onnxruntime, versions
 from ortbench.worker.session.session import Model
@@ -36,7 +34,7 @@ def open(
     request, wanted = inputs_from(inputs), providers.with_ep_of_folder(target_from(target), steps)
     if wanted.input_memory is not None:
         external_inputs.check(wanted.input_memory)
-    wanted, made, cache = _open_session(model, wanted, stages)
+    wanted, made, cache = open_session(model, wanted, stages)
     opened = make_opened(model, wanted, request, made, steps)
     state.opened = opened  # also where the first run fails: the session then ends with the process
     where = placement.describe_placement(opened.model)
@@ -56,7 +54,7 @@ def open(
     return {**loop, **answer, "engine_cache": engines}  # type: ignore[typeddict-item]
 
 
-def _open_session(path: str, target: Target, stages: Stages) -> tuple[Target, Model, engine_cache.Watch]:
+def open_session(path: str, target: Target, stages: Stages) -> tuple[Target, Model, engine_cache.Watch]:
     """The session, the target with the options of its EP alone, and what watches the EP's engines."""
     provider = providers.find(target)
     own = with_own(target, provider.name)
@@ -163,41 +161,6 @@ def release(state: State) -> dict[str, object]:
     state.release()
     gc.collect()
     return {}
-
-
-_WAYS_OUT = "--dim, --shape, --sequence-tensors, --range change them, --data gives real ones"
-
-
-def open_sweep(state: State, model: str, target: dict[str, Any]) -> protocol.OpenedSweep:
-    """Load the EP and create the session that all shapes share."""
-    stages = Stages()
-    set_up_onnxruntime()
-    wanted, opened, cache = _open_session(model, target_from(target), stages)
-    described = describe_loaded_ep(wanted, opened.provider, stages)
-    state.shared = Shared(model, wanted, opened, described, cache, placement.describe_placement(opened))
-    return {"stages": stages.spans}
-
-
-def open_point(state: State, point: int, inputs: dict[str, Any]) -> protocol.Opened:
-    """Make the inputs of a shape, by whose number requests are about it from then on, and its reference outputs, by a first run of it."""
-    stages = Stages()
-    shared, request = state.shared, inputs_from(inputs)
-    # What is proved of the syncs of one shape is not taken for granted of another, whose work is longer or shorter.
-    model = replace(shared.model, syncs=Syncs())
-    opened = Opened(shared.path, shared.target, request, model)
-    unsupported = None
-    try:
-        opened.data = first_run.make_data(shared.path, model, request, _WAYS_OUT)
-    except Unsupported as error:
-        unsupported = str(error)
-    state.points[point] = State()
-    state.points[point].opened = opened
-    stages.end("inputs and first run")
-    if not shared.counted and unsupported is None:
-        shared.where = count_copies(shared.where, shared.path, model, opened.data.arrays)
-        shared.counted = True
-    answer = describe_opened(opened, shared.described, shared.where, unsupported, stages)
-    return {**answer, "engine_cache": shared.cache.found()}
 
 
 def index_sizes(state: State, model: str) -> dict[str, int]:

@@ -7,6 +7,7 @@ _OPTIONS = ("precision", "processes", "depth", *_COSTS, *_INPUTS)
 FEATURE = Feature(
     uses=("page",),
     api=("sweep",),
+    requests=dict.fromkeys(("open_sweep", "open_point", "time_turns"), "worker"),
     commands={
         "sweep": Command(
             group=MEASURE,

@@ -10,7 +10,7 @@ from typing import Any
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import ModelFiles
 from ortbench.features.sweep.analysis import merge, new_switching
-from ortbench.features.sweep.model import Switching
+from ortbench.features.sweep.model import OpenedSweep, Switching, SwitchTimes
 from ortbench.features.sweep.plan import Shape
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe
@@ -18,7 +18,7 @@ from ortbench.measure.forecast import Progress
 from ortbench.measure.process import Client, WorkerLost, request_of, worker_for
 from ortbench.measure.schedule import BLOCK_NS
 from ortbench.model.modes import LATENCY, is_rate
-from ortbench.model.protocol import Opened, OpenedSweep, SwitchTimes
+from ortbench.model.protocol import Opened
 from ortbench.model.result import Result
 from ortbench.model.schema import Machine
 from ortbench.model.slo import Slo

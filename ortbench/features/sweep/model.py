@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ortbench.model.kinds import RUN, SPEEDUP, View, tails
 from ortbench.model.metrics import LATENCY
+from ortbench.model.protocol import Stage
 from ortbench.model.result import Point
 
 if TYPE_CHECKING:
@@ -79,6 +80,19 @@ class Best(TypedDict):
 
     mode: str | None
     modes: dict[str, BestShape | None]
+
+
+class OpenedSweep(TypedDict):
+    """``open_sweep``: the session is there; of the rest each ``open_point`` says what ``open`` says."""
+
+    stages: list[Stage]
+
+
+class SwitchTimes(TypedDict):
+    """``time_turns``: samples of calls in turns (``turns``) and of one shape at a time (``alone``), ns, by shape."""
+
+    turns: list[list[int]]
+    alone: list[list[int]]
 
 
 class Parts(TypedDict, total=False):
