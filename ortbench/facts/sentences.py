@@ -376,11 +376,6 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("most-items", "most"): Sentence("{configuration} has the most items/s with {mode}: {rate:ci}.", "batch like this", _ANSWER, "good", "sweeps"),
     ("most-items", "tied"): Sentence("{configuration} has {rate:ci} with {mode}, the same as {ties}.", "take the smallest batch of them", _ANSWER, "good", "sweeps"),
     ("most-items", "open"): Sentence("Cannot tell whether {configuration} or {ties} has the most items/s: {rate:ci} with {mode}.", LONGER, _ANSWER, "unclear", "sweeps"),
-    # a search for the best settings
-    ("search", "untried"): Sentence("Time was up (--max-time) before these were tried: {configurations}.", "give more time: --max-time", _COST, "unclear", "tune"),
-    ("search", "no-conclusion"): Sentence("No conclusion: time was up (--max-time) before another configuration than the first was compared: {configurations}.", "give more time: --max-time", _ANSWER, "unclear", "tune"),
-    ("search", "no-memory"): Sentence("Time was up (--max-time) before memory was measured.", "give more time: --max-time", _COST, "unclear", "tune"),
-    ("search", "one-process"): Sentence("All figures are of one process: {option} leaves no time for several, whose figures can differ by more than the intervals.", "give more time with that option", _COST, "unclear", "tune"),
     # why a candidate is slower
     ("why", "slower"): Sentence("Why: {mode} takes {difference} longer; under the profiler {profiled}, {share} of it in the change below.", "look for the nodes by their names", _ANSWER, "bad", "why"),
     ("why", "slower-confirmed"): Sentence("Why: {mode} takes {difference} longer because of the change below.", "look for the nodes by their names", _ANSWER, "bad", "why"),

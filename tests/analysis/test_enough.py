@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.pairs import PAIRS, PARTS, ROUNDS, lack, remedy
+from ortbench.analysis.comparing.pairs import PAIRS, PARTS, ROUNDS, remedy
 from ortbench.analysis.comparing.rows import Row, rows
 from ortbench.analysis.comparing.sequential import fewest
 from ortbench.analysis.comparing.series import Selection
@@ -38,21 +38,8 @@ def lacks(results: list[Result], names: str, found: list[Row]) -> list[Finding]:
 def test_what_is_lacking_and_what_gives_it() -> None:
     assert fewest(ALPHA) == PAIRS
     assert max(PARTS, PAIRS) == ROUNDS == MIN_ROUNDS
-    for blocks, stopped, sentence in [
-        (
-            6,
-            PRECISE,
-            "a has 6 blocks and a comparison needs 8: measure again; a measurement now takes 9 rounds or more",
-        ),
-        (1, COUNTED, "a has 1 block and a comparison needs 8: measure again without --iterations"),
-        (
-            0,
-            None,
-            "a has 0 blocks and a comparison needs 8: measure again; a measurement now takes 9 rounds or more",
-        ),
-        (PARTS, COUNTED, None),
-    ]:
-        assert lack("a", ended(1, stopped), blocks) == sentence
+    assert remedy(ended(1, PRECISE), PARTS) == "measure again; a measurement now takes 9 rounds or more"
+    assert remedy(ended(1, COUNTED), PARTS) == "measure again without --iterations"
 
 
 def test_a_duration_that_is_long_enough() -> None:

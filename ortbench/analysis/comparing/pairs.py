@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from ortbench.core.resampling import Blocks, Ratio, of_processes
 from ortbench.core.resampling import ratio_of as ratio_of_blocks
 from ortbench.core.stats import Value
-from ortbench.core.units import count
 from ortbench.model.modes import COSTS, LATENCY, STAGE, mode_of, stage_in
 
 if TYPE_CHECKING:
@@ -104,17 +103,6 @@ ENDED_BY_TIME = ("duration", "agreement", "processes")  # a measurement that --d
 PARTS = 8  # of consecutive blocks into which each of two runs is cut: their spread is its noise
 PAIRS = 9  # of blocks of one run, which decide a gate's limit where all of them say the same
 ROUNDS = max(PARTS, PAIRS)  # that a run has at least, unless it was told to measure less
-
-TOO_FEW = "too few blocks for a 95% CI"
-
-
-def lack(name: str, result: Result, blocks: int) -> str | None:
-    """That a result has too few blocks for a comparison, and what gives them; None if it has not."""
-    return (
-        None
-        if blocks >= PARTS
-        else f"{name} has {count(blocks, 'block')} and a comparison needs {PARTS}: {remedy(result, PARTS)}"
-    )
 
 
 def remedy(result: Result, rounds: int, together: int = 1) -> str:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ortbench.analysis.findings.finding import Weight
 from ortbench.facts.fact import Fact
+from ortbench.facts.sentences import Sentence
+
+_COST, _ANSWER = Weight.COST, Weight.ANSWER
 
 
 def search_facts(
@@ -27,3 +31,12 @@ def search_facts(
     if one_process:
         found.append(Fact("search", "one-process", "", {"option": one_process}))
     return [*found[:-1], *(it._replace(next=next_) for it in found[-1:])]
+
+
+# fmt: off
+SENTENCES = {
+    ("search", "untried"): Sentence("Time was up (--max-time) before these were tried: {configurations}.", "give more time: --max-time", _COST, "unclear", "tune"),
+    ("search", "no-conclusion"): Sentence("No conclusion: time was up (--max-time) before another configuration than the first was compared: {configurations}.", "give more time: --max-time", _ANSWER, "unclear", "tune"),
+    ("search", "no-memory"): Sentence("Time was up (--max-time) before memory was measured.", "give more time: --max-time", _COST, "unclear", "tune"),
+    ("search", "one-process"): Sentence("All figures are of one process: {option} leaves no time for several, whose figures can differ by more than the intervals.", "give more time with that option", _COST, "unclear", "tune"),
+}
