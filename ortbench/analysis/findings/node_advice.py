@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeVar
 
 from ortbench.model.schema import InnerCopies, Island, NodeReference
 
@@ -40,17 +39,6 @@ def listed(operators: Counter[str], most: int | None = None) -> str:
     named = [f"{count} {op}" if count > 1 else op for op, count in counts[:most]]
     more = sum(count for _, count in counts) - sum(count for _, count in counts[:most])
     return ", ".join([*named, *([f"{more} more"] if more else [])])
-
-
-# Findings
-
-
-def are(count: int) -> str:
-    """The verb behind so many."""
-    return "is" if count == 1 else "are"
-
-
-_Number = TypeVar("_Number", int, float)
 
 
 def outlook(copies: InnerCopies) -> list[str]:
