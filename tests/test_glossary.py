@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -68,10 +69,10 @@ def of_kinds() -> set[str]:
 
 
 def codes_of(tree: list[ast.AST]) -> set[str]:
-    """The codes of warnings that a module makes: of `warn`, as texts or as constants, and of notes, which are pairs or dicts."""
+    """The codes of warnings that a module makes: of `warn`, as texts or as constants of any module, and of notes, which are pairs or dicts."""
     constants = {
         target.id: node.value.value
-        for node in tree
+        for node in itertools.chain(*nodes().values())
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
         for target in node.targets
         if isinstance(target, ast.Name)

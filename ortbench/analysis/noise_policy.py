@@ -29,12 +29,12 @@ class Policy:
 
     # When a block has waited, and when a machine is busy
     waited: float = _number(
-        0.02, "of a block: on two quiet cores runs wait up to 2 % for the system's own work (docs/noise.md)"
+        0.02, "of a block: on two quiet cores runs wait up to 2 % for the system's own work (the page on noise)"
     )
     waited_ns: int = _number(100_000, "as much as the readings of a block take themselves (reports/harness-cost.txt)")
     others: float = _number(
         0.08,
-        "of the cores: docs/noise.md counts noise in 296 of 296 runs beside 10 % or more, and in 0 of 160 quiet ones",
+        "of the cores: the page on noise counts noise in 296 of 296 runs beside 10 % or more, and in 0 of 160 quiet ones",
     )
     some: float = _number(
         0.02, "of the cores: twice what a quiet system does itself; others who use less make no block wait"
@@ -42,7 +42,7 @@ class Policy:
     waiting_blocks: float = _number(0.1, "of all blocks: the same count as of `others`")
     fewest_blocks: int = _number(2, "one block that waits is chance")
     waiting_time: float = _number(
-        0.08, "of all blocks: a load of more threads than cores waits 5 % for its own threads (docs/noise.md)"
+        0.08, "of all blocks: a load of more threads than cores waits 5 % for its own threads (the page on noise)"
     )
     stolen: float = _number(
         0.05,
@@ -59,7 +59,7 @@ class Policy:
     alike: float = _number(1.1, "the end of an interval of no difference: chosen, twice the usual margin of 5 %")
     most_hit: float = _number(0.4, "of samples: below a half, so that samples without a wait have the median")
     clear: float = _number(
-        1.1, "how much better one is beside samples that waited: chosen, with the counts of docs/noise.md"
+        1.1, "how much better one is beside samples that waited: chosen, with the counts of the page on noise"
     )
 
 

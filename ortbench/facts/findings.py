@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.phrases import NOTHING
 from ortbench.core.features import part_of
 from ortbench.facts import shared
 from ortbench.facts.chain import chain_facts
@@ -57,7 +56,9 @@ def findings(result: Result) -> list[Finding]:
 def headline(result: Result) -> str:
     """What there is to say first: the sentence of the weightiest fact."""
     facts = [it for it in facts_of(result) if it.code != "busy-machine"]
-    return phrase(facts[0]) if facts else NOTHING
+    if facts:
+        return phrase(facts[0])
+    return "No finding" if any(case.metrics for case in result.cases) else "Nothing was measured"
 
 
 def placed(result: Result) -> list[Finding]:

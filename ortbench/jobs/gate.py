@@ -159,12 +159,15 @@ def _of_kind(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_tu
 
 def _refuse_others(command: str, given: RawOptions) -> None:
     """Refuse (`BadInput`) options that are not for what a command measures; a gate has its own duration."""
+    names = []
     for it in options_of(*PLAN):
         for one in (it, baseline_option(it)):
             if one.flag in given and not it.is_taken_by(command) and it.flag != "duration":
-                raise BadInput(
-                    f"{one.name} is not for a {command}; 'ortbench {command} --help' lists what is", one.name
-                )
+                names.append(one.name)
+    for kind, flags in flags_of_kinds().items():
+        names += [f"--{flag}" for flag in flags & given.keys() if kind != command]
+    for name in names:
+        raise BadInput(f"{name} is not for a {command}; 'ortbench {command} --help' lists what is", name)
 
 
 def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:

@@ -85,6 +85,5 @@ def test_facts() -> None:
     }
     assert fact(with_times(10 * MS, 10 * MS, 4 * MS, proved=False), "arrays").verdict == "passed"
     unclear = with_times(8 * US, 6 * US, 1 * US)
-    assert fact(unclear, "arrays").verdict == "unclear"
-    assert not any(code == "copies" for code, *_ in keys(unclear))
+    assert not {code for code, *_ in keys(unclear)} & {"arrays", "copies"}
     assert values(fact(with_times(14 * MS, 10 * MS, 4 * MS), "copies"))["share"] == pytest.approx(4 / 14)

@@ -143,7 +143,7 @@ def limits(**changed: Any) -> Limits:
         (
             {"outputs.top1": 0.9},
             UNCLEAR,
-            "outputs.top1: the outputs are not those of cpu: 3 of 4 values of output y differ; must be at least 90.0%",
+            "outputs.top1: the outputs are not those of cpu: 3 of 4 values of output y differ; limit 90.0%",
         ),
     ],
     ids=lambda it: next(iter(it)) if isinstance(it, dict) else None,

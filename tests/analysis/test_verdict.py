@@ -131,13 +131,13 @@ def test_a_peak_is_claimed_where_the_interval_says_so() -> None:
 
 
 def test_pinned_copies_are_compared_by_their_intervals() -> None:
-    for pinned, verdict in ((1000, "faster"), (1999, "same"), (3000, "slower")):
+    for pinned, verdicts in ((1000, ["faster"]), (1999, []), (3000, [])):
         cases = [
             measured(mode, latency=steady([5000 * US] * 9), h2d=steady([ns * US] * 9), d2h=steady([ns * US] * 9))
             for mode, ns in ((DEVICE, 2000), ("device-tensors-pinned", pinned))
         ]
         made = result_of(measured(CPU, latency=steady([5000 * US] * 9)), *cases)
-        assert [it.verdict for it in facts_of(made) if it.code == "pinned"] == [verdict]
+        assert [it.verdict for it in facts_of(made) if it.code == "pinned"] == verdicts
 
 
 def test_no_rule_compares_the_ends_of_an_interval_by_itself() -> None:

@@ -347,5 +347,5 @@ def test_what_violates_an_slo_on_a_busy_machine_may_be_noise() -> None:
 def test_nothing_and_little() -> None:
     assert keys(load_result(opened(CPU, 30, 5.0, late_share=0.0009))) == []
     nothing = load_result(failed_level(closed(CPU, 1, 1, 1.0)))
-    assert (headline(nothing), keys(nothing)) == ("Nothing was measured", [])
+    assert (headline(nothing), keys(nothing)) == ("No finding", [])
     assert slo_text({"p99": 1_500_000}) == "p99 ≤ 1.5 ms"

@@ -339,7 +339,7 @@ def test_gates_with_a_baseline(tmp_path: Path) -> None:
         "transformer_ids--cpu": ("not comparable", 5),
     }
     found = records(place)
-    reason = "the baseline has 1 block and a comparison needs 8: measure again without --iterations; the candidate"
+    reason = "the baseline has 1 block and a comparison needs 8: measure again without --iterations"
     assert reason in found["tiny--cpu"]["reason"]
     assert "the baseline has no result of this case: old/multi_output--cpu" in found["multi_output--cpu"]["reason"]
     assert found["transformer_ids--cpu"]["reason"].startswith("the inputs differ: ")

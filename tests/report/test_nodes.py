@@ -132,7 +132,7 @@ def test_the_heading_says_what_the_times_are() -> None:
         ({}, "much", "inside"),
         ({"islands": [island("Sqrt", 2, "double[8]", share=0.05)]}, "some", "inside"),
         ({"islands": [island(to_host=0, position="start", bytes=2000, memcpy_ns=400)]}, "much", "at the start"),
-        ({"islands": [island(from_host=0, position="end", bytes=None, share=0.004)]}, "little", "at the end"),
+        ({"islands": [island(from_host=0, position="end", bytes=None, share=0.05)]}, "some", "at the end"),
     ],
 )
 def test_an_island_is_a_fact_by_what_it_costs(changed: dict[str, Any], verdict: str, position: str) -> None:

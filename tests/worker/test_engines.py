@@ -267,7 +267,7 @@ def test_an_engine_that_could_not_be_kept_is_noted(tmp_path: Path, monkeypatch: 
     def full(path: Path, content: str | bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ortbench.measure.configuration.write_atomically", full)
+    monkeypatch.setattr("ortbench.measure.describe.write_atomically", full)
     assert noted(tmp_path) == [f"the engine in {tmp_path} was not written: No space left on device"]
     (tmp_path / "x.engine").write_bytes(b"engine")
     assert noted(tmp_path) == []

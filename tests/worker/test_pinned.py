@@ -160,4 +160,4 @@ def test_what_is_said_of_copies_from_pinned_memory() -> None:
     )
     assert "pinned" not in [code for code, *_ in keys(result_of(plain))]
     slow = measured("device-tensors-pinned", h2d=steady([600_000]), d2h=steady([295_000]), **taken)
-    assert fact(result_of(plain, slow), "pinned").verdict == "same"
+    assert "pinned" not in [code for code, *_ in keys(result_of(plain, slow))]

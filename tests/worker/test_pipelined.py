@@ -154,12 +154,11 @@ def test_the_sentence_claims_no_more_than_is_known() -> None:
     assert said(beside_one_at_a_time(vague)) == (
         "pipelined (3 in flight) completes 167 inferences/s, 1.40× as many as device-tensors; too few blocks to tell."
     )
-    assert fact(result_of(vague), "pipeline").values["hidden"] == Quantity(1.0, "share", (0.2, 0.71), derived=True)
+    assert "pipeline" not in [code for code, *_ in keys(result_of(vague))]
     alone = pipeline()
     for key in ("copies", "copies_hidden", "hidden_share"):
         alone.put(key, None)
-    assert said(result_of(alone)) == "pipelined (3 in flight) completes 167 inferences/s."
-    assert "hidden" not in fact(result_of(alone), "pipeline").values
+    assert "pipeline" not in [code for code, *_ in keys(result_of(alone))]
 
 
 def cpu_and(case: Case) -> Result:
@@ -170,7 +169,7 @@ def cpu_and(case: Case) -> Result:
 
 def test_a_rate_is_not_the_fastest_mode_and_has_no_percentiles_of_latency() -> None:
     result = cpu_and(pipeline(rounds=40))
-    assert [it[:2] for it in keys(result) if it[2] == PIPELINED] == [("pipeline", "alone")]
+    assert [it[:2] for it in keys(result) if it[2] == PIPELINED] == []
     assert not [text for text in sentences(result) if "fastest" in text or "faster" in text]
     table = mode_table(result)
     row = {column.name: cell for column, cell in zip(table.columns, table.rows[1], strict=True)}
@@ -196,8 +195,7 @@ def test_no_mode_is_faster_but_the_pipeline_may_be(ratio: float) -> None:
 
 def test_what_a_page_shows_of_a_rate() -> None:
     alone, both = result_of(pipeline()), cpu_and(pipeline())
-    assert headline(alone) == "pipelined (3 in flight) completes 167 inferences/s"
-    assert headline(both) == "pipelined (3 in flight) completes 167 inferences/s"
+    assert (headline(alone), headline(both)) == ("No finding", "No finding")
     assert (distribution(alone), latencies([alone], [""])) == (None, None)
     spreading, splitting = distribution(both), phases(both)
     assert spreading is not None
@@ -290,7 +288,7 @@ def test_what_a_run_says_of_its_pipeline_is_what_the_trace_says(
     assert case.sync is not None
     assert case.sync["h2d"] is not None
     assert case.sync["h2d"]["kind"] == "stream"
-    assert re.search(r"pipelined \(3 in flight\) completes 16[67] inferences/s\.", out)
+    assert re.search(r"^pipelined .* 16[67] ", out, re.MULTILINE)
     assert case.samples[LATENCY] == per_item(result, trace)
     # Derived from medians of phases that hold some calls of the host's each.
     true_share = median(hidden_share(trace, span) for span in rounds(result, trace))

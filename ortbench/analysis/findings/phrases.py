@@ -7,8 +7,6 @@ from ortbench.core.stats import Value
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import OK, Case, Result
 
-NOTHING = "Nothing was measured"
-
 
 def times(speedup: Value | float) -> str:
     """A speedup: ``4.09×``."""
