@@ -9,13 +9,12 @@ from ortbench.core.features import part_of
 from ortbench.facts import shared
 from ortbench.facts.chain import chain_facts
 from ortbench.facts.fact import Fact, record
-from ortbench.facts.load import load_facts
 from ortbench.facts.loop import loop_facts
 from ortbench.facts.run import run_facts
 from ortbench.facts.sentences import in_order, phrase, sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY
-from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, Result
+from ortbench.model.result import CHAIN, LOOP, RUN, Result
 
 Rule = Callable[[Result], Iterator[Fact]]
 
@@ -26,7 +25,6 @@ _OF_KINDS: dict[str, tuple[Rule, ...]] = {
     RUN: (run_facts, *_OF_INFERENCES),
     LOOP: (loop_facts, *_OF_INFERENCES),
     CHAIN: (chain_facts, *_OF_INFERENCES),
-    LOAD: (load_facts,),
 }
 
 

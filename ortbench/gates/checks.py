@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.comparing.pairs import remedy
-from ortbench.analysis.comparing.verdict import quotient
-from ortbench.analysis.loads.levels import (
-    FEWEST_BLOCKS,
-    P50,
-    at,
-    bounds_of,
-    by_name,
-    interval,
-    is_full,
-    latency_of,
-    limit_text,
-    limited,
-    meets,
-    rate_of,
-)
-from ortbench.analysis.loads.queueing import LEAST
 from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.outputs import doubt, told_of, worst
@@ -31,9 +15,8 @@ from ortbench.analysis.shapes import point_as_result
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
-from ortbench.facts.fact import Fact, Values, bytes_of, ns, share
-from ortbench.facts.slo import searched
-from ortbench.gates.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, check_by, ratio_of, verdict_on
+from ortbench.facts.fact import Fact, Values, bytes_of, share
+from ortbench.gates.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, check_by
 from ortbench.gates.ratio_tests import (
     CANDIDATE,
     RatioTest,
@@ -43,11 +26,10 @@ from ortbench.gates.ratio_tests import (
     own_ratio_tests,
     refuse_copy_share,
 )
-from ortbench.model.kinds import CONCURRENCY, LOAD, kind_of, kinds
-from ortbench.model.metrics import LATENCY, metric
-from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES, SLO_RATE, THROUGHPUT
+from ortbench.model.kinds import kind_of, kinds
+from ortbench.model.metrics import metric
+from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES
 from ortbench.model.result import OK, Case, Result, work_of
-from ortbench.model.schema import SloRate
 from ortbench.plan.options import RawOptions
 from ortbench.plan.registry import limits_of_kinds
 
@@ -153,9 +135,8 @@ def _memory(case: Case, side: str, most: int) -> Check:
 
 
 def _check_modes(result: Result, limits: Limits) -> Iterator[Check]:
-    if kind_of(result.kind).axes:  # load points, whose blocks have figures alone
-        for mode, least in limits.min_speedup.items():
-            yield from _speedups(result, mode, least)
+    if of_kind := part_of(result.kind, "gates", "mode_checks"):
+        yield from of_kind(result, limits)
         return
     # That a shape did not run is a failure of the benchmark.
     shapes = [(tuple(it.point.items()), point_as_result(result, it)) for it in result.shapes if it.inputs]
@@ -210,94 +191,11 @@ def _as_share(check: Check) -> Check:
     return replace(made, text=f"{made.text}; {check.doubt}", findings=[*made.findings, *check.findings[1:]])
 
 
-def _speedups(result: Result, mode: str, least: float) -> list[Check]:
-    """How many times the throughput of `cpu-tensors` a mode has, at every number of clients that both were measured with."""
-    points = [case.point for case in result.cases if case.mode == mode and CONCURRENCY.name in case.point]
-    pairs = [(one, base) for it in points if (one := result.case(mode, it)) and (base := result.case(CPU, it))]
-    if not pairs:
-        reason = f"needs {mode} and {CPU} with the same numbers of clients, which were not measured"
-        raise BadInput(f"--min-speedup {mode}: {reason}", "--min-speedup")
-    return [_speedup(one, base, least) for one, base in pairs]
-
-
-def _speedup(one: Case, base: Case, least: float) -> Check:
-    found = quotient(rate_of(one), rate_of(base), interval(one, THROUGHPUT), interval(base, THROUGHPUT))
-    low, high = found.ci95 or (None, None)
-    point = tuple(one.point.items())
-    values: Values = {
-        "what": name_at(one.mode, point), "ratio": ratio_of(found.ratio, low, high), "limit": f"{least:.4g}", "needed": FEWEST_BLOCKS,
-    }  # fmt: skip
-    return check_by(
-        name_at(f"{one.mode} speedup", point),
-        verdict_on(low, high, least, at_most=False),
-        Fact("check-speedup", "few-blocks" if low is None else "known", one.mode, values),
-        ratio=found.ratio,
-        low=low,
-        high=high,
-        limit=least,
-        metric="speedup",
-        mode=one.mode,
-        point=one.point,
-    )
-
-
 def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
     """What a load or a sweep must keep to; `BadInput` where the load has no point."""
     if not limits.slo:
         return
-    yield from (_OF_KIND.get(result.kind) or part_of(result.kind, "gates", "slo_checks"))(result, limits)
-
-
-# Loads
-
-
-def _of_load(result: Result, limits: Limits) -> Iterator[Check]:
-    if result.slo is not None and result.slo["found"] and result.slo["asked"] == limits.slo:
-        found = result.slo["found"].items()
-        yield from (_found(result, mode, it, limits.slo) for mode, it in found if limits.covers(mode))
-        return
-    cases = [case for case in limited(result) if limits.covers(case.mode)]
-    if not cases:
-        raise BadInput("--slo: the result has no load point", "--slo")
-    yield from (_keeps(case, stat, most) for case in cases for stat, most in limits.slo.items())
-
-
-def _found(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
-    """Whether any rate keeps an SLO that one was looked for: others that were tried on the way need not."""
-    name = f"SLO of {mode}"
-    fact = searched(result, mode, found, asked)
-    verdict = PASSED if found is not None else UNCLEAR if fact.verdict == "open" else FAILED
-    return check_by(name, verdict, fact, metric=SLO_RATE, mode=mode)
-
-
-def _keeps(case: Case, stat: str, most: int) -> Check:
-    """Whether a load point keeps an SLO for certain: of the largest latency by itself, of others with 95 % confidence."""
-    name = name_at(f"SLO of {case.mode} {stat}", tuple(case.point.items()))
-    is_met, within = meets(case, {stat: most}), bounds_of(case, stat)
-    values: Values = {
-        "stat": stat, "what": f"{case.mode} {at(case).phrase}", "value": ns(by_name(latency_of(case), stat)), "limit": limit_text(most),
-        "needed": LEAST.get(stat, 0),
-    }  # fmt: skip
-    if within is not None:
-        ends = {"low": within["low"], "high": within["high"]}
-        values |= {end: ns(value) for end, value in ends.items() if value is not None}
-    if is_full(case):
-        said = "queue"
-    elif within is None:
-        said = "old"
-    elif is_met is None and within["high"] is None:
-        said = "few-requests"
-    elif stat == "max":
-        said = "largest"
-    else:
-        said = {True: "met", False: "violated", None: "open" if "low" in values else "open-below"}[is_met]
-    metric = f"{LATENCY}.{'median' if stat == P50 else stat}"
-    verdict = {True: PASSED, False: FAILED, None: UNCLEAR}[is_met]
-    fact = Fact("check-slo", said, case.mode, values)
-    return check_by(name, verdict, fact, metric=metric, mode=case.mode, point=case.point)
-
-
-_OF_KIND: dict[str, Callable[[Result, Limits], Iterator[Check]]] = {LOAD.key: _of_load}
+    yield from part_of(result.kind, "gates", "slo_checks")(result, limits)
 
 
 # Outputs

@@ -38,7 +38,7 @@ from ortbench.gates.ratio_tests import (
     regression_tests,
 )
 from ortbench.gates.stored import check_lost, check_values, queue_fact, refuse_statistic
-from ortbench.model.kinds import CONCURRENCY, LOAD, RATE, kind_of
+from ortbench.model.kinds import CONCURRENCY, RATE, kind_of
 from ortbench.model.metrics import LATENCY, Figure
 from ortbench.model.modes import ENQUEUE, THROUGHPUT
 from ortbench.model.result import FAILED, UNSUPPORTED, Result
@@ -230,7 +230,7 @@ def check_live(limits: Limits, modes: Sequence[str], load: LoadPlan, is_in_turns
     """Refuse limits that a live gate of a load has not, before anything is started."""
     if limits.of_memory:
         raise BadInput("limits of memory are for single inferences: gate memory without --load")
-    refuse_limits(LOAD.key, limits)
+    refuse_limits("load", limits)
     if limits.min_speedup and not load.closed:
         raise BadInput("--min-speedup compares throughput by clients: give a --concurrency too", "--min-speedup")
     if is_in_turns and load.rate == AUTO:
@@ -264,14 +264,14 @@ def _compared(places: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[K
         for mode, place in places:
             point = _point(place)
             if metric is None:
-                own += [Key(mode, point, it) for it in LOAD.view(dict(point)).gated if limits.covers(mode)]
+                own += [Key(mode, point, it) for it in kind_of("load").view(dict(point)).gated if limits.covers(mode)]
             elif metric.mode == mode or (metric.mode is None and limits.covers(mode)):
                 own += [Key(mode, point, Figure(metric.metric, metric.statistic))] if is_of(metric, dict(point)) else []
         if metric is not None:
             if metric.metric not in _METRICS:
                 reason = f"blocks of load points have {listed(_METRICS)}; compare stored results for others"
                 raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
-            refuse_statistic(metric, LOAD.key)
+            refuse_statistic(metric, "load")
         if metric is not None and not own:
             there = dict.fromkeys(point_text(_point(place)) for _, place in places)
             reason = f"no such load point is to be measured; there are {', '.join(there) or 'none'}"

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.loads.levels import at, load_cases
 from ortbench.analysis.shapes import failures as shape_failures
 from ortbench.core.errors import BENCHMARK_FAILED
+from ortbench.core.features import part_of
 from ortbench.facts.fact import Fact, Values, record
 from ortbench.facts.gate import gate_fact
 from ortbench.facts.sentences import phrase
@@ -89,9 +89,9 @@ def failures_of(result: Result) -> list[str]:
     modes = {case.mode for case in failed}
     said = [f"{named} failed: {reason}" for named, _, reason in not_ok(failed)]
     alike: dict[tuple[str, str | None], list[str]] = {}
-    for it in load_cases(result):
-        if it.status == CASE_FAILED and it.mode not in modes:
-            alike.setdefault((at(it).phrase, it.reason), []).append(it.mode)
+    for where, case in part_of(result.kind, "gates", "failed_points", lambda _: [])(result):
+        if case.mode not in modes:
+            alike.setdefault((where, case.reason), []).append(case.mode)
     return [
         *shape_failures(result),
         *said,

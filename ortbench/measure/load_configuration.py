@@ -42,7 +42,7 @@ from ortbench.measure.schedule import Block, Series, dropped_count
 from ortbench.measure.streams import StreamConfiguration
 from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY, THROUGHPUT
 from ortbench.model.protocol import Samples
-from ortbench.model.result import FAILED, LOAD, Case
+from ortbench.model.result import FAILED, Case
 from ortbench.model.schema import PROCESS, Machine, SloRate, Stopped
 from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps, settings
 
@@ -346,7 +346,7 @@ class LoadConfiguration(StreamConfiguration):
         if not self.is_open:
             return
         result, load = self.result, self._load
-        result.kind = LOAD
+        result.kind = "load"
         result.load = settings(load, self._seed, self.due.level_s, self._stream)
         self.taken.sort(key=lambda it: (self.plan.modes.index(it.mode), it.is_open, it.key[1]))
         result.cases = [*self.cases.values(), *map(self._case, self.taken)]

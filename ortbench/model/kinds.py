@@ -7,7 +7,6 @@ from functools import cache
 from typing import NamedTuple
 
 from ortbench.core.features import features, part_of
-from ortbench.model import modes
 from ortbench.model.metrics import LATENCY, NAME, Figure, figure
 
 
@@ -136,36 +135,7 @@ CHAIN = Kind(
     of_stages=True,
     needed=(*RUN.needed, "chain"),
 )  # fmt: skip
-LOAD = Kind(
-    "load", "a load", "inference",
-    (
-        View(
-            compared=figures("throughput", LATENCY, "latency.p99", modes.CPU_TIME), several=figures("throughput", modes.CPU_TIME),
-            gated=figures("throughput"),
-            axis=CONCURRENCY.name,
-            columns=(
-                ("throughput", "throughput.ci95"), ("scaling", "scaling.ci95"), tails(LATENCY), ("SLO",), ("cpu_cores", "gil_wait"), ("fairness",),
-                ("sm_clock",),
-            ),
-        ),
-        View(
-            compared=figures("latency.p99", LATENCY, modes.CPU_TIME), several=figures("latency.p99", modes.CPU_TIME), gated=figures("latency.p99"),
-            axis=RATE.name,
-            columns=(
-                tails(LATENCY), ("SLO", "processes"), ("queue_delay.mean", "service_time"), ("utilisation",), ("generator_lag.p99", "late_share"),
-                ("throughput", "throughput.ci95"), ("cpu_cores", "gil_wait"), ("sm_clock",),
-            ),
-        ),
-    ),
-    axes=(CONCURRENCY, RATE),
-    charts=("by_clients", "by_rate"),
-    charts_of_many=("by_clients", "by_rate"),
-    checks=("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "slo"),
-    needed=(*RUN.needed, "load"),
-    replaced_warnings=("gil-wait", "late-requests"),
-    samples="load-samples.npz",
-)  # fmt: skip
-_OF_CORE = {it.key: it for it in (RUN, LOOP, CHAIN, LOAD)}
+_OF_CORE = {it.key: it for it in (RUN, LOOP, CHAIN)}
 
 
 @cache

@@ -38,8 +38,8 @@ OK: Final = "ok"
 UNSUPPORTED: Final = "unsupported"
 FAILED: Final = "failed"
 NOT_MEASURED: Final = "not_measured"  # the measurement was ended before its turn came
-# Kinds of the core: of single inferences, of a loop, a chain, a load.
-RUN, LOOP, CHAIN, LOAD = "run", "loop", "chain", "load"
+# Kinds of the core: of single inferences, of a loop, a chain.
+RUN, LOOP, CHAIN = "run", "loop", "chain"
 
 
 @dataclass

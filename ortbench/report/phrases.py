@@ -11,7 +11,6 @@ from ortbench.analysis.comparing.ratio import CANNOT_TELL, FAR, FASTER, SLOWER, 
 from ortbench.analysis.comparing.rows import Row
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.items import dims_of, is_batch
-from ortbench.analysis.loads.levels import CONCURRENCY, RATE, asked_of, at, load_cases, rate_text, slo_text
 from ortbench.analysis.variables import variables_line
 from ortbench.core import units
 from ortbench.core.errors import BadInput
@@ -21,14 +20,13 @@ from ortbench.facts.findings import findings, superseded
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.result import CHAIN, FAILED, LOAD, LOOP, OK, Case, Result, not_ok
+from ortbench.model.result import CHAIN, FAILED, LOOP, OK, Case, Result, not_ok
 from ortbench.model.schema import (
     Chain,
     ChainStage,
     Device,
     EpOfSession,
     Generation,
-    LoadSetup,
     Loop,
     Memory,
     Provider,
@@ -58,7 +56,6 @@ from ortbench.report.model import (
 )
 
 PAIRS = 3  # that a heading names
-_RATES = 6  # that it names one by one
 
 
 def heading(result: Result) -> list[str]:
@@ -144,39 +141,12 @@ def chain_line(chain: Chain) -> str:
     return f"chain of {stages} and {links}: {', '.join(names)}"
 
 
-_SESSIONS = {"shared": "in one session", "own": "in a session each", "process": "in a process each"}
-_ARRIVALS = {"poisson": "the mean of Poisson arrivals", "uniform": "even arrivals"}
 ORDERS = {"random": "random order", "cycle": "turns"}
-
-
-def load_line(result: Result, setup: LoadSetup) -> str:
-    """A load: how many clients in what, which rates with which arrivals, how long each load point lasts, and the SLO."""
-    clients, rates = (
-        sorted({at(case).value for case in load_cases(result) if kind in case.point}) for kind in (CONCURRENCY, RATE)
-    )
-    said = []
-    if clients:
-        said.append(f"{', '.join(f'{it:g}' for it in clients)} client{'' if clients == [1] else 's'}")
-    if rates:
-        some = [rate_text(rate) for rate in rates]
-        some = some if len(rates) <= _RATES else [f"{some[0]} to {some[-1]}"]
-        arrivals = f"arrivals of {setup['file']}" if setup["file"] else _ARRIVALS.get(str(setup["arrivals"]), "")
-        by = f"served by {units.count(setup['workers'], 'worker')}"
-        said.append(", ".join(filter(None, (f"{', '.join(some)} requests/s", arrivals, by))))
-    where = _SESSIONS.get(setup["sessions"], setup["sessions"])
-    where += " in each process" if setup["sessions"] == "shared" and processes_in(result) else ""
-    asked = asked_of(result)
-    slo = f"; SLO: {slo_text(asked)}" if asked else ""
-    mixed = f"; {len(setup['shapes'])} shapes in {ORDERS[setup['order']]}" if "shapes" in setup else ""
-    each = f"load point{' over all processes' * bool(processes_in(result))}"
-    each = "try" if result.slo is not None and result.slo["found"] else each
-    return f"load {where}: {' and '.join(said) or 'no load point measured'}; {setup['duration_s']:g} s per {each}{mixed}{slo}"
 
 
 _LINES: dict[str, Callable[[Result], str]] = {
     LOOP: lambda result: loop_line(result.part),
     CHAIN: lambda result: chain_line(result.part),
-    LOAD: lambda result: "; ".join([load_line(result, result.part), *(loop_line(it) for it in [result.loop] if it)]),
 }
 
 

@@ -13,8 +13,7 @@ from ortbench.core.files import write_or_note
 from ortbench.facts.loop import state_bytes
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
-from ortbench.model.result import CHAIN, LOAD, LOOP, Case, Result
-from ortbench.report import load as report_load
+from ortbench.model.result import CHAIN, LOOP, Case, Result
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
 from ortbench.report.case_table import Own, case_table, in_groups, is_marked, legend
 from ortbench.report.composed import (
@@ -126,7 +125,8 @@ def split_legend(parts: Sequence[Bar]) -> str:
 
 def build(result: Result, folder: str | None = None) -> Report:
     """The report of a result; `folder` is where it was saved, which is said in a terminal."""
-    return (_REPORTS.get(result.kind) or part_of(result.kind, "report", "build", _build))(result, folder)
+    report: Report = part_of(result.kind, "report", "build", _build)(result, folder)
+    return report
 
 
 def _build(result: Result, folder: str | None) -> Report:
@@ -141,9 +141,6 @@ def _build(result: Result, folder: str | None) -> Report:
 
 def _of_links(table: Table) -> list[Block]:
     return [Paragraph(WHAT_A_LINK_TAKES)] if any(it.name == "through the host" for it in table.columns) else []
-
-
-_REPORTS: dict[str, Callable[[Result, str | None], Report]] = {LOAD: report_load.build}
 
 
 def further_tables(result: Result) -> list[Table]:

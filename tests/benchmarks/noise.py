@@ -32,7 +32,7 @@ from ortbench.analysis.loads.levels import best_level, interval, measured, rate_
 from ortbench.analysis.noise import busy_reasons, supports_better
 from ortbench.features.sweep.analysis import is_noisy
 from ortbench.model.modes import CPU, THROUGHPUT
-from ortbench.model.result import LOAD, Result
+from ortbench.model.result import Result
 from ortbench.model.result_file import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,7 +145,7 @@ def claims(result: Result) -> list[str]:
         modes = {} if result.own["best"] is None else result.own["best"]["modes"]
         return [f"best: {it['shape']} with {mode}" for mode, it in modes.items()
                 if it is not None and len(it["ties"]) < len(result.shapes) - 1 and not is_noisy(result, mode)]  # fmt: skip
-    if result.kind == LOAD:
+    if result.kind == "load":
         best = best_level(result)
         others = [it for it in measured(result, "concurrency") if best is not None and it.mode != best.mode]
         if best is None or not others:

@@ -12,11 +12,12 @@ from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity
 from ortbench.facts.findings import facts_of
 from ortbench.facts.sentences import sentence
+from ortbench.features.load import report as load
 from ortbench.features.soak.analysis import put_figures as put_growth
 from ortbench.features.soak.model import SoakReading
 from ortbench.model.modes import mode_of
 from ortbench.model.result import Case, Result
-from ortbench.report import comparison, load, run
+from ortbench.report import comparison, run
 from ortbench.report.model import Table, between
 from ortbench.report.screens.brief import brief
 from ortbench.report.screens.screen import screen

@@ -10,8 +10,8 @@ import pytest
 from ortbench.analysis.loads.levels import slo_text
 from ortbench.facts.findings import headline
 from ortbench.facts.sentences import sentence
+from ortbench.features.load.report import mode_curves
 from ortbench.model.result import Case, Result
-from ortbench.report.load import mode_curves
 from tests.expect import there
 from tests.results import (
     MS,

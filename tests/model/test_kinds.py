@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ortbench.gates.limits import Limits
-from ortbench.model.kinds import LOAD, RUN, Kind, axes, kind_of, kinds
+from ortbench.model.kinds import RUN, Kind, axes, kind_of, kinds
 from ortbench.model.metrics import GATED, METRICS, Figure
 from ortbench.plan.options import declared
 from ortbench.plan.registry import limits_of_kinds
@@ -34,8 +34,8 @@ def test_what_is_gated_is_compared_and_can_be_better_or_worse(kind: Kind) -> Non
 @pytest.mark.parametrize(
     ("kind", "point", "gated"),
     [
-        (LOAD, {"concurrency": 4}, Figure("throughput", "")),
-        (LOAD, {"rate": 30.0}, Figure("latency", "p99")),
+        (kind_of("load"), {"concurrency": 4}, Figure("throughput", "")),
+        (kind_of("load"), {"rate": 30.0}, Figure("latency", "p99")),
         (RUN, {}, Figure("latency", "median")),
         (kind_of("sweep"), {"batch": 8}, Figure("latency", "median")),
         (kind_of("loop"), {}, Figure("loop", "median")),

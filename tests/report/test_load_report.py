@@ -10,12 +10,12 @@ import pytest
 
 from ortbench.analysis.loads.levels import load_cases
 from ortbench.features.junit.report import outcomes_of_run
-from ortbench.features.page.report.chart_data.curves import by_clients, by_rate
+from ortbench.features.load.page import by_clients, by_rate
+from ortbench.features.load.report import mode_curves, open_table
 from ortbench.features.page.report.chart_data.model import LineChart
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
 from ortbench.model.result import UNSUPPORTED, Case, Result
-from ortbench.report.load import mode_curves, open_table
 from ortbench.report.markdown import markdown
 from ortbench.report.records import frame, records_csv
 from ortbench.report.run import build, write_run

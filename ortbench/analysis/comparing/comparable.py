@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ortbench.analysis.loads.levels import asked_of, has_rates, slo_text
 from ortbench.analysis.variables import differing_variables
 from ortbench.core.errors import NotComparable
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import first_of
 from ortbench.model.kinds import kind_of
-from ortbench.model.result import CHAIN, LOAD, LOOP, OK, Result
+from ortbench.model.result import CHAIN, LOOP, OK, Result
 from ortbench.model.schema import Chain, ChainStage, Environment, Loop, Provider
 from ortbench.model.settings import OF_LOOP, OF_SESSION, changed
 
@@ -109,15 +108,8 @@ def _chain(result: Result, own: Traits) -> Traits:
     return {"shapes": own["shapes"], **_stage_places(result.part), **rest}
 
 
-def _load(result: Result, own: Traits) -> Traits:
-    """How clients share sessions and, where there are rates, how requests come and who serves them."""
-    keys = ("sessions", *(("arrivals", "file", "workers") if has_rates(result) else ()))
-    mixed = {key: result.part.get(key) for key in ("order", "shapes") if "shapes" in result.part}
-    return {**own, **{key: result.part[key] for key in keys}, **mixed}
-
-
 _IDENTITY: dict[str, Callable[[Result, Traits], Traits]] = {
-    LOOP: _loop, CHAIN: _chain, LOAD: _load,
+    LOOP: _loop, CHAIN: _chain,
 }  # fmt: skip
 
 
@@ -215,17 +207,8 @@ def _kind_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     return changes(one, other) if changes and one.kind == other.kind else []
 
 
-def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    """How loads were put on that may be compared all the same."""
-    return [
-        ("SLO", slo_text(asked_of(one) or {}) or None, slo_text(asked_of(other) or {}) or None),
-        ("time per load point", f"{one.part['duration_s']:g} s", f"{other.part['duration_s']:g} s"),
-    ]
-
-
 _CHANGES: dict[str, Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
     LOOP: lambda one, other: changed(OF_LOOP, one.part, other.part),
-    LOAD: _load_changes,
 }
 
 

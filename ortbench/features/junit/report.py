@@ -18,17 +18,17 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ortbench.analysis.comparing.series import value_of
 from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.loads import levels
 from ortbench.analysis.memory import figure
 from ortbench.core.errors import one_line
+from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
-from ortbench.core.units import duration, energy, rate, size
+from ortbench.core.units import duration, energy, size
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import modes
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import TIME, known_or_plain
 from ortbench.model.metrics import figure as figure_of
-from ortbench.model.result import LOAD, OK, UNSUPPORTED, Case, Result
+from ortbench.model.result import OK, UNSUPPORTED, Case, Result
 from ortbench.report.publication import Part, Publication, number_repeated, plain_line, samples_text
 
 ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gates.ratio_tests`
@@ -52,7 +52,8 @@ def outcomes_of_run(result: Result, label: str = "") -> list[Outcome]:
     """
     group = _group(result) + (f", {label}" if label else "")
     usual = _outcomes_of_shapes if kind_of(result.kind).many_shapes else _outcomes_of_modes
-    return _OUTCOMES.get(result.kind, usual)(group, result)
+    words = part_of(result.kind, "report", "case_words")
+    return _outcomes_of_points(group, result, words) if words else usual(group, result)
 
 
 def outcomes_of_checks(result: Result, checks: Sequence[Check]) -> list[Outcome]:
@@ -103,27 +104,17 @@ def _outcomes_of_shapes(group: str, result: Result) -> list[Outcome]:
     ]
 
 
-def _outcomes_of_load(group: str, result: Result) -> list[Outcome]:
-    """One outcome a level; of a mode that came to none, one for it."""
-    found = levels.load_cases(result)
-    known = {level.mode for level in found}
+def _outcomes_of_points(group: str, result: Result, words: Callable[[Case], tuple[str, str]]) -> list[Outcome]:
+    """One outcome a load point; of a mode that came to none, one for it."""
+    known = {case.mode for case in result.cases if case.point}
     missing = [_outcome_of_case(group, case) for case in result.at_point() if case.mode not in known]
-    return [*missing, *(_outcome_of_level(group, level) for level in found)]
+    return [*missing, *(_outcome_of_point(group, case, *words(case)) for case in result.cases if case.point)]
 
 
-_OUTCOMES: dict[str, Callable[[str, Result], list[Outcome]]] = {LOAD: _outcomes_of_load}
-
-
-def _outcome_of_level(group: str, level: Case) -> Outcome:
-    name = f"{level.mode} {levels.at(level).phrase}"
-    if not levels.is_measured(level):
-        return Outcome(group, name, ERROR, level.reason or "no reason is known", 0.0)
-    latency, inside = levels.latency_of(level), level.metrics[modes.THROUGHPUT].ci95
-    sure = "" if inside is None else f" (95% CI {rate(inside[0])} to {rate(inside[1])})"
-    tails = ", ".join(
-        f"{it} {duration(levels.by_name(latency, it))}" for it in dict.fromkeys(["p50", levels.tail_of(level)])
-    )
-    text = f"{rate(levels.rate_of(level))} {levels.INFERENCES}{sure}, {tails}, of {latency.n} inferences"
+def _outcome_of_point(group: str, case: Case, name: str, text: str) -> Outcome:
+    latency = case.stats(modes.LATENCY)
+    if not text or latency is None:
+        return Outcome(group, name, ERROR, case.reason or "no reason is known", 0.0)
     return Outcome(group, name, PASSED, text, latency.median / 1e9)
 
 

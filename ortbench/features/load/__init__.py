@@ -1,1 +1,1 @@
-"""`ortbench sweep`: a model over shapes in one session: which has the most items/s, and what it costs that shapes change."""
+"""`ortbench load`: a model at load points, by clients or by requests at a rate."""

@@ -1,4 +1,4 @@
-"""Charts of figures over what was varied: of a load over clients and rate, of a sweep over its shapes, mode by mode."""
+"""Charts of figures of a load over clients and rate, mode by mode."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from ortbench.analysis.loads import levels
 from ortbench.analysis.loads.knees import knee_of
 from ortbench.analysis.loads.levels import slo_text
 from ortbench.core import units
+from ortbench.features.load.model import KIND
 from ortbench.features.page.report.chart_data import model
 from ortbench.model.modes import LATENCY, THROUGHPUT
-from ortbench.model.result import LOAD, Case, Result
+from ortbench.model.result import Case, Result
 from ortbench.report.model import Column, Kind, Table, between, columns
 
 _TAILS = ("p99", "p95", "p50", "mean")  # what a line of latencies can be of, the usual one first
@@ -47,7 +48,7 @@ class _Load(NamedTuple):
 
 def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load | None:
     """None where no mode has two load points."""
-    asked = [levels.asked_of(result) or {} for result in results if result.kind == LOAD]
+    asked = [levels.asked_of(result) or {} for result in results if result.kind == KIND.key]
     limits = asked[0] if asked and all(it == asked[0] for it in asked) else {}
     curves = []
     for number, (name, result) in enumerate(zip(names, results, strict=True)):
@@ -206,3 +207,6 @@ def _rate_in_words(it: _Curve, plotted: _Load) -> str:
     found = levels.kept(it.result).get(it.mode)
     limit = "" if found is None else f"; {plotted.slo} up to {levels.rate_text(found['rate'])} requests/s"
     return f"{it.name}: {ends}{limit}"
+
+
+CHARTS_OF_SEVERAL = {"by_clients": by_clients, "by_rate": by_rate}

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.loads.knees import bend_of, knee_of
 from ortbench.analysis.loads.levels import (
     CONCURRENCY,
+    INFERENCES,
     RATE,
     asked_of,
     at,
+    best_level,
+    by_name,
     failed,
     figure,
     has_figure,
     is_full,
+    is_measured,
     is_of_few,
     kept,
+    latency_of,
     load_cases,
+    load_point,
     measured,
     meets,
     modes_of,
@@ -27,12 +34,15 @@ from ortbench.analysis.loads.levels import (
     processes_of,
     rate_of,
     rate_text,
+    slo_text,
+    tail_of,
 )
 from ortbench.analysis.noise import is_busy
 from ortbench.core import units
 from ortbench.core.resampling import FEW
 from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
 from ortbench.core.units import change
+from ortbench.model.metric_names import AxisValue
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.modes import (
     ALL_SHAPES,
@@ -44,12 +54,14 @@ from ortbench.model.modes import (
     THROUGHPUT,
 )
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
+from ortbench.model.schema import LoadSetup
 from ortbench.report import model
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
 from ortbench.report.composed import sparkline
 from ortbench.report.costs import cost_parts
-from ortbench.report.phrases import hint, measured_report, not_measured, processes_in, told_once
+from ortbench.report.phrases import ORDERS, hint, measured_report, not_measured, processes_in, told_once
 from ortbench.report.placement import on_page, placement_parts, titled
+from ortbench.report.screens.screen import input_shapes
 
 WHAT_A_LATENCY_IS = {
     CONCURRENCY: "latency (closed loop): from the start of an inference to its outputs.",
@@ -304,3 +316,87 @@ def level_failures(result: Result) -> list[model.Note]:
         if it.mode not in modes
     ]
     return found
+
+
+# The screen
+
+
+def axis_tables(result: Result) -> dict[str, model.Table]:
+    """The tables of the default screen, by axis."""
+    return {CONCURRENCY: closed_table(result), RATE: open_table(result)}
+
+
+def point_label(point: Mapping[str, AxisValue]) -> str:
+    """A load point as a row of a table is called."""
+    return load_point(point).label
+
+
+def heading(result: Result) -> str:
+    setup: LoadSetup = result.part
+    asked = asked_of(result)
+    where = {"shared": "one session", "own": "a session each", "process": "a process each"}.get(
+        setup["sessions"], setup["sessions"]
+    )
+    arrivals = f", {setup['arrivals']} arrivals" if setup["arrivals"] else ""
+    workers = f", {units.count(setup['workers'], 'worker')}" if arrivals else ""
+    slo = f", SLO {slo_text(asked)}" if asked else ""
+    return f"{input_shapes(result)}; {where}{workers}{arrivals}, {setup['duration_s']:g} s each{slo}"
+
+
+_SESSIONS = {"shared": "in one session", "own": "in a session each", "process": "in a process each"}
+_ARRIVALS = {"poisson": "the mean of Poisson arrivals", "uniform": "even arrivals"}
+_RATES = 6  # that a line names one by one
+
+
+def own_line(result: Result) -> str:
+    """A load: how many clients in what, which rates with which arrivals, how long each load point lasts, and the SLO."""
+    setup: LoadSetup = result.part
+    clients, rates = (
+        sorted({at(case).value for case in load_cases(result) if kind in case.point}) for kind in (CONCURRENCY, RATE)
+    )
+    said = []
+    if clients:
+        said.append(f"{', '.join(f'{it:g}' for it in clients)} client{'' if clients == [1] else 's'}")
+    if rates:
+        some = [rate_text(rate) for rate in rates]
+        some = some if len(rates) <= _RATES else [f"{some[0]} to {some[-1]}"]
+        arrivals = f"arrivals of {setup['file']}" if setup["file"] else _ARRIVALS.get(str(setup["arrivals"]), "")
+        by = f"served by {units.count(setup['workers'], 'worker')}"
+        said.append(", ".join(filter(None, (f"{', '.join(some)} requests/s", arrivals, by))))
+    where = _SESSIONS.get(setup["sessions"], setup["sessions"])
+    where += " in each process" if setup["sessions"] == "shared" and processes_in(result) else ""
+    asked = asked_of(result)
+    slo = f"; SLO: {slo_text(asked)}" if asked else ""
+    mixed = f"; {len(setup['shapes'])} shapes in {ORDERS[setup['order']]}" if "shapes" in setup else ""
+    each = f"load point{' over all processes' * bool(processes_in(result))}"
+    each = "try" if result.slo is not None and result.slo["found"] else each
+    return f"load {where}: {' and '.join(said) or 'no load point measured'}; {setup['duration_s']:g} s per {each}{mixed}{slo}"
+
+
+def case_words(case: Case) -> tuple[str, str]:
+    """What a load point is called in a list of results, and its figures; no figures where it has none that count."""
+    name = f"{case.mode} {at(case).phrase}"
+    if not is_measured(case):
+        return name, ""
+    latency, inside = latency_of(case), case.metrics[THROUGHPUT].ci95
+    sure = "" if inside is None else f" (95% CI {units.rate(inside[0])} to {units.rate(inside[1])})"
+    tails = ", ".join(f"{it} {units.duration(by_name(latency, it))}" for it in dict.fromkeys(["p50", tail_of(case)]))
+    return name, f"{units.rate(rate_of(case))} {INFERENCES}{sure}, {tails}, of {latency.n} inferences"
+
+
+def overview_table(results: Sequence[Result], names: Sequence[str]) -> model.Table:
+    """A row for each load: the most runs/s, with which mode and how many clients, and the highest rate that keeps the SLO."""
+    headed = (
+        model.Column("result", model.Kind.NAME),
+        model.Column("EP", model.Kind.WORD),
+        *model.columns(model.Kind.NUMBER, "peak inf/s", "mode", "clients", "highest rate in SLO"),
+    )
+    rows = []
+    for name, result in zip(names, results, strict=True):
+        best, rates = best_level(result), kept(result)
+        most = (model.NOTHING,) * 3 if best is None else (units.rate(rate_of(best)), best.mode, f"{at(best).value:g}")
+        rate = max((it["rate"] for it in rates.values()), default=None)
+        rows.append(
+            (name, short(result.target["ep"]), *most, model.NOTHING if rate is None else f"{units.rate(rate)}/s")
+        )
+    return model.filled(model.Table(headed, tuple(rows)))

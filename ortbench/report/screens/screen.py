@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.findings.node_advice import short
-from ortbench.analysis.loads.levels import asked_of, load_point, slo_text
 from ortbench.analysis.noise import is_busy
 from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
@@ -20,8 +19,8 @@ from ortbench.facts.findings import facts_of, shown
 from ortbench.facts.sentences import sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, LATENCY
-from ortbench.model.result import CHAIN, LOAD, LOOP, OK, Case, Result, not_ok
-from ortbench.model.schema import Chain, LoadSetup, Loop
+from ortbench.model.result import CHAIN, LOOP, OK, Case, Result, not_ok
+from ortbench.model.schema import Chain, Loop
 from ortbench.report.model import (
     BAD,
     UNCLEAR,
@@ -64,7 +63,7 @@ def _row_names(result: Result, fact: Fact) -> tuple[str, ...]:
     if not fact.point:
         return ()
     shape = next((it.name for it in result.shapes if it.point == fact.point), None)
-    return fact.mode, shape or load_point(fact.point).label
+    return fact.mode, shape or part_of(result.kind, "report", "point_label")(fact.point)
 
 
 def heading(result: Result) -> list[str]:
@@ -76,11 +75,11 @@ def heading(result: Result) -> list[str]:
     noise = "" if result.noise is None else "busy machine" if is_busy(result) else "quiet machine"
     ep = " and ".join(eps(result)) or f"{short(target['ep'])} EP on {device_name(result)}"
     said = (ep, where, f"ONNX Runtime {result.environment['onnxruntime']}", noise)
-    of = (_OF_KINDS.get(result.kind) or part_of(result.kind, "report", "heading", _inputs))(result)
+    of = (_OF_KINDS.get(result.kind) or part_of(result.kind, "report", "heading", input_shapes))(result)
     return [f"{result.model['path']} ({of}){f': {note}' if note else ''}", ", ".join(filter(None, said))]
 
 
-def _inputs(result: Result) -> str:
+def input_shapes(result: Result) -> str:
     return first_of([f"{shortened(it['name'])}: {_shape(it['shape'])}" for it in result.model["inputs"]], _NAMES)
 
 
@@ -100,19 +99,7 @@ def _of_chain(result: Result) -> str:
     return f"chain of {first_of(stages, _NAMES)}"
 
 
-def _of_load(result: Result) -> str:
-    setup: LoadSetup = result.part
-    asked = asked_of(result)
-    where = {"shared": "one session", "own": "a session each", "process": "a process each"}.get(
-        setup["sessions"], setup["sessions"]
-    )
-    arrivals = f", {setup['arrivals']} arrivals" if setup["arrivals"] else ""
-    workers = f", {units.count(setup['workers'], 'worker')}" if arrivals else ""
-    slo = f", SLO {slo_text(asked)}" if asked else ""
-    return f"{_inputs(result)}; {where}{workers}{arrivals}, {setup['duration_s']:g} s each{slo}"
-
-
-_OF_KINDS: dict[str, Callable[[Result], str]] = {LOOP: _of_loop, CHAIN: _of_chain, LOAD: _of_load}
+_OF_KINDS: dict[str, Callable[[Result], str]] = {LOOP: _of_loop, CHAIN: _of_chain}
 
 
 def _shape(shape: list[int] | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ortbench.analysis.residency import is_on_host
@@ -10,8 +10,7 @@ from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU
-from ortbench.model.result import CHAIN, LOAD, LOOP, RUN, Case, Result
-from ortbench.report import load
+from ortbench.model.result import Case, Result
 from ortbench.report.case_table import Own
 from ortbench.report.model import NOTHING, Table
 from ortbench.report.run import mode_table
@@ -19,8 +18,6 @@ from ortbench.report.screens.narrow import narrowed
 
 _PLACES = 1  # of a per cent, of what an interval reaches
 _OF_TOKENS = ("TTFT", "ITL", "prefill tokens/s", "decode tokens/s", "speedup")
-_OF_CLIENTS = ("inf/s", "sequences/s", "tokens/s", "latency", "p99", "SLO", "CPU cores", "scaling")
-_OF_RATES = ("latency", "p99", "SLO", "CPU cores", "utilisation", "mean queue delay")
 
 
 def _only(table: Table, names: Sequence[str]) -> Table:
@@ -44,17 +41,9 @@ def _of_modes(result: Result) -> list[Table]:
     return [_only(table, [it for it in names if it != "copies" or not is_on_host(result)])]
 
 
-def _of_load(result: Result) -> list[Table]:
-    """By clients and by rate."""
-    tables = [(load.closed_table(result), _OF_CLIENTS), (load.open_table(result), _OF_RATES)]
-    return [_only(table, names) for table, names in tables if table.rows]
-
-
-_TABLES: dict[str, Callable[[Result], list[Table]]] = {
-    **dict.fromkeys((RUN, LOOP, CHAIN), _of_modes),
-    LOAD: _of_load,
-}
-
-
 def tables_of(result: Result) -> list[Table]:
-    return _TABLES.get(result.kind, _of_modes)(result)
+    by_axis = part_of(result.kind, "report", "axis_tables")
+    if by_axis is None:
+        return _of_modes(result)
+    kind = kind_of(result.kind)
+    return [_only(table, kind.view((axis,)).screen) for axis, table in by_axis(result).items() if table.rows]

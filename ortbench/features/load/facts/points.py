@@ -30,8 +30,8 @@ from ortbench.analysis.noise import is_busy, supports_within
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
 from ortbench.facts.shared import condition
-from ortbench.facts.slo import points, slo_facts
 from ortbench.facts.speedups import MORE_PROCESSES
+from ortbench.features.load.facts.slo import points, slo_facts
 from ortbench.model.modes import (
     ALL_SHAPES,
     CPU,
@@ -59,7 +59,7 @@ _LATE = 0.001  # from which share of late requests on they are told
 _GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
 
 
-def load_facts(result: Result) -> Iterator[Fact]:
+def kind_facts(result: Result) -> Iterator[Fact]:
     yield from slo_facts(result)
     yield from _peak(result)
     for mode in modes_of(result):

@@ -21,8 +21,8 @@ from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.findings.phrases import times
 from ortbench.analysis.items import best_mode
-from ortbench.analysis.loads import levels
 from ortbench.core import units
+from ortbench.core.features import part_of
 from ortbench.facts.comparison import (
     best_of_models,
     bests,
@@ -37,7 +37,7 @@ from ortbench.facts.run import copy_share
 from ortbench.facts.several import FEW_RESULTS, mode_facts
 from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, draw_twice, sections
 from ortbench.model.modes import ALL_MODES, LATENCY
-from ortbench.model.result import LOAD, OK, Case, Result
+from ortbench.model.result import OK, Case, Result
 from ortbench.report import model
 from ortbench.report.comparison import legend, setting_notes
 from ortbench.report.comparison import tables as side_by_side
@@ -74,8 +74,9 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
         said.append(model.Note(_why_apart(results, groups)))
     said += setting_notes(results, names, best)
     pictures = _multiples(results, names, len(groups) > 1)
-    if {result.kind for result in results} == {LOAD}:
-        return Overview(_loads(results, names), said, pictures, compared)
+    of_kind = part_of(results[0].kind, "report", "overview_table")
+    if of_kind and len({result.kind for result in results}) == 1:
+        return Overview(of_kind(results, names), said, pictures, compared)
     headed = (
         model.Column("result", model.Kind.NAME),
         model.Column("EP", model.Kind.WORD),
@@ -152,28 +153,6 @@ def _multiples(results: Sequence[Result], names: Sequence[str], apart: bool) -> 
                 draw_twice(replace(chart, title=title), f"0 {count} {chart.title}")
             )
     return [*kinds.values()]
-
-
-def _loads(results: Sequence[Result], names: Sequence[str]) -> model.Table:
-    """A row for each load: the most runs/s, with which mode and how many clients, and the highest rate that keeps the SLO."""
-    headed = (
-        model.Column("result", model.Kind.NAME),
-        model.Column("EP", model.Kind.WORD),
-        *model.columns(model.Kind.NUMBER, "peak inf/s", "mode", "clients", "highest rate in SLO"),
-    )
-    rows = []
-    for name, result in zip(names, results, strict=True):
-        best, rates = levels.best_level(result), levels.kept(result)
-        most = (
-            (model.NOTHING,) * 3
-            if best is None
-            else (units.rate(levels.rate_of(best)), best.mode, f"{levels.at(best).value:g}")
-        )
-        rate = max((it["rate"] for it in rates.values()), default=None)
-        rows.append(
-            (name, short(result.target["ep"]), *most, model.NOTHING if rate is None else f"{units.rate(rate)}/s")
-        )
-    return model.filled(model.Table(headed, tuple(rows)))
 
 
 def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from ortbench.features.page.report.parts import (
     tables,
 )
 from ortbench.model.kinds import kind_of, kinds
-from ortbench.model.result import CHAIN, LOAD, LOOP, Result
+from ortbench.model.result import CHAIN, LOOP, Result
 from ortbench.model.result_file import result_json
 from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
@@ -129,9 +129,9 @@ _OF_KINDS = {
     Group.LOOP: {LOOP},
     Group.CHAIN: {CHAIN},
     Group.SOAK: {"soak"},
-    Group.LOAD: {LOAD},
+    Group.LOAD: {"load"},
     Group.SWEEP: {"sweep"},
-    Group.RUN: kinds().keys() - {LOAD},  # load points have other words
+    Group.RUN: kinds().keys() - {"load"},  # load points have other words
 }
 
 

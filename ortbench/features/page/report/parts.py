@@ -17,7 +17,6 @@ from ortbench.analysis.findings.finding import Finding
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
 from ortbench.features.page.report.chart_data.copies import bandwidth
-from ortbench.features.page.report.chart_data.curves import by_clients, by_rate
 from ortbench.features.page.report.chart_data.model import Chart
 from ortbench.features.page.report.chart_data.samples import distribution, drift
 from ortbench.features.page.report.chart_data.times import (
@@ -165,23 +164,29 @@ _OF_ONE: dict[str, Callable[[Result], Chart | None]] = {
 _OF_MANY: dict[str, Callable[[Sequence[Result], Sequence[str]], Chart | None]] = {
     "latencies": latencies,
     "bandwidth": bandwidth,
-    "by_clients": by_clients,
-    "by_rate": by_rate,
 }
 
 
 def charts_of(result: Result) -> list[Chart]:
     """The charts of one result, as many as it has samples for."""
     made = {**_OF_ONE, **part_of(result.kind, "page", "CHARTS", {})}
-    keys = kind_of(result.kind).charts
-    found = (made[key](result) if key in made else _OF_MANY[key]([result], [""]) for key in keys)
+    several, keys = _charts_of_several([result]), kind_of(result.kind).charts
+    found = (made[key](result) if key in made else several[key]([result], [""]) for key in keys)
     return [chart for chart in found if chart is not None]
+
+
+def _charts_of_several(
+    results: Sequence[Result],
+) -> dict[str, Callable[[Sequence[Result], Sequence[str]], Chart | None]]:
+    """The charts that can hold several results, those of their kinds too."""
+    own = (part_of(kind, "page", "CHARTS_OF_SEVERAL", {}) for kind in dict.fromkeys(it.kind for it in results))
+    return {key: made for table in (_OF_MANY, *own) for key, made in table.items()}
 
 
 def charts_of_many(results: Sequence[Result], names: Sequence[str]) -> list[Chart]:
     """The charts that hold several results side by side."""
     wanted = {key for result in results for key in kind_of(result.kind).charts_of_many}
-    found = (made(results, names) for key, made in _OF_MANY.items() if key in wanted)
+    found = (made(results, names) for key, made in _charts_of_several(results).items() if key in wanted)
     return [chart for chart in found if chart is not None]
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, claim_of, compared, fastest, may_be_faster
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.items import item_bytes
-from ortbench.analysis.loads.knees import knee_of
-from ortbench.analysis.loads.levels import at, best_level, kept, rate_of
 from ortbench.analysis.memory import DEVICE, HOST, figure
 from ortbench.analysis.residency import stays_in_place
 from ortbench.analysis.shapes import point_as_result
@@ -24,7 +22,7 @@ from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
 from ortbench.model.kinds import RUN, kind_of
 from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate, mode_of
-from ortbench.model.result import LOAD, OK, Result, work_of
+from ortbench.model.result import OK, Result, work_of
 from ortbench.model.schema import Items, Node
 
 SKIPPED, MISSING = "skipped", "missing"
@@ -144,7 +142,8 @@ def figures(result: Result) -> Figures:
         "doubtful": next(map(sentence, doubt_facts(result)), None),
     }
     best_shape = part_of(result.kind, "analysis", "most_items")
-    figures = _of_best_shape(result, best_shape(result)) if best_shape else _FIGURES.get(result.kind, _of_times)(result)
+    own = part_of(result.kind, "analysis", "suite_figures", _of_times)
+    figures = _of_best_shape(result, best_shape(result)) if best_shape else own(result)
     return {**where, **figures}
 
 
@@ -199,25 +198,6 @@ def _of_best_shape(result: Result, name: str | None) -> Figures:
     """Those of the shape that gets most items done, as a run of it would have them."""
     shape = next((it for it in result.shapes if it.name == name), None)
     return {} if shape is None else {**_of_times(point_as_result(result, shape)), "best_shape": name}
-
-
-def _of_load(result: Result) -> Figures:
-    rates = [it["rate"] for it in kept(result).values()]
-    found: Figures = {"slo_rate": max(rates)} if rates else {}
-    best = best_level(result)
-    if best is None:
-        return found
-    knee = knee_of(result, best.mode)
-    return {
-        **found,
-        "fastest": best.mode,
-        "throughput_per_s": rate_of(best),
-        "clients": int(at(best).value),
-        "knee": knee and knee["concurrency"],
-    }
-
-
-_FIGURES: dict[str, Callable[[Result], Figures]] = {LOAD: _of_load}
 
 
 def exit_code(records: Sequence[Record]) -> int:

@@ -1,0 +1,42 @@
+"""What comparisons and suites ask of loads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortbench.analysis.comparing.comparable import Traits
+from ortbench.analysis.loads.knees import knee_of
+from ortbench.analysis.loads.levels import asked_of, at, best_level, has_rates, kept, rate_of, slo_text
+from ortbench.model.result import Result
+
+
+def identity(result: Result, own: Traits) -> Traits:
+    """How clients share sessions and, where there are rates, how requests come and who serves them."""
+    keys = ("sessions", *(("arrivals", "file", "workers") if has_rates(result) else ()))
+    mixed = {key: result.part.get(key) for key in ("order", "shapes") if "shapes" in result.part}
+    return {**own, **{key: result.part[key] for key in keys}, **mixed}
+
+
+def changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    """How loads were put on that may be compared all the same."""
+    return [
+        ("SLO", slo_text(asked_of(one) or {}) or None, slo_text(asked_of(other) or {}) or None),
+        ("time per load point", f"{one.part['duration_s']:g} s", f"{other.part['duration_s']:g} s"),
+    ]
+
+
+def suite_figures(result: Result) -> dict[str, Any]:
+    """The figures of a suite's case, by the attributes of its record."""
+    rates = [it["rate"] for it in kept(result).values()]
+    found: dict[str, Any] = {"slo_rate": max(rates)} if rates else {}
+    best = best_level(result)
+    if best is None:
+        return found
+    knee = knee_of(result, best.mode)
+    return {
+        **found,
+        "fastest": best.mode,
+        "throughput_per_s": rate_of(best),
+        "clients": int(at(best).value),
+        "knee": knee and knee["concurrency"],
+    }
