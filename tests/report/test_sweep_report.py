@@ -131,6 +131,10 @@ def test_the_column_best_has_a_word_for_every_shape() -> None:
         return [row[at] for row in table.rows if row[0] == "cpu-tensors"]
 
     assert best(sweep_result()) == ["worse", "worse", "best"]
+    assert best(sweep_result({"cpu-tensors": {1: 100, 2: 200, 4: 480}})) == ["as good", "as good", "worse"]
+    stored = load(Path("reports/gpu-h100-2/switching/result.json"))  # whose best shape may be another one
+    assert best(stored) == ["worse", "cannot tell", "cannot tell"]
+    assert [len(it.rings) for it in panel_of(rates_by_size(stored)).lines] == [0, 1]
     busy = sweep_result({"cpu-tensors": {1: 100, 8: 780}})
     busy.noise = noise_of(2, 1.0, [0.5] * 40)
     assert best(busy) == ["cannot tell"] * 2

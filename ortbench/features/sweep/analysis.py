@@ -88,6 +88,12 @@ def best_shape_in(result: Result, mode: str) -> BestShape | None:
     return None if best is None else best["modes"].get(mode)
 
 
+def decided_best(result: Result, mode: str) -> str | None:
+    """The shape that is better than each other one for certain, if there is one."""
+    best = best_shape_in(result, mode)
+    return None if best is None or is_noisy(result, mode) or any(ties(result, mode)) else best["shape"]
+
+
 def is_noisy(result: Result, mode: str) -> bool:
     """Whether the machine was too busy to say which shape of a mode gets most items done."""
     best = best_shape_in(result, mode)

@@ -152,7 +152,7 @@ SENTENCES = {
     ("check-slo-shape", "none"): Sentence("SLO of {mode}: no shape meets {slo}.", "smaller shapes, a faster mode or EP", _ANSWER, "bad", "sweeps"),
     ("best-shape", "known"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}.", "batch to this shape", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
     ("best-shape", "largest"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}. A larger one may have more.", "try larger shapes", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
-    ("best-shape", "tied"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}, the same as {ties}.", "take the smallest of them", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
+    ("best-shape", "tied"): Sentence("No shape alone has the most items/s with {mode:if}: {rate:ci} with {shape}, the same with {ties}.", "take the smallest of them", _ANSWER, "good", "sweeps", figure=("Items/s", "rate")),
     ("best-shape", "open"): Sentence("Cannot tell whether {shape} or {ties} has the most items/s with {mode}: {rate:ci}.", LONGER, _ANSWER, "unclear", "sweeps"),
     ("best-shape", "noise"): Sentence("The machine was too busy to tell which shape has the most items/s with {mode}.", WAIT, _ANSWER, "unclear", "noise"),
     ("slo-shape", "largest"): Sentence("{shape} is the largest shape that meets {slo} with {mode}.", "pad to no more than this shape", _ANSWER, "good", "sweeps"),

@@ -10,7 +10,7 @@ from ortbench.analysis.shapes import differing_dims
 from ortbench.core import units
 from ortbench.core.stats import Value
 from ortbench.features.page.report.chart_data import model
-from ortbench.features.sweep.analysis import best_shape_in, is_noisy, slo_of
+from ortbench.features.sweep.analysis import decided_best, slo_of
 from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, is_rate
 from ortbench.model.result import Case, Result
 from ortbench.model.slo import Slo
@@ -131,11 +131,10 @@ def _in_words(curve: _ShapeCurve, places: _Places, show: Callable[[float], str],
 def _shape_curve(
     result: Result, mode: str, of: str, numbers: Sequence[int | None], rates: bool, slo: Slo | None
 ) -> _ShapeCurve:
-    # On a busy machine no shape is called the best, as in the table.
-    best = None if is_noisy(result, mode) else best_shape_in(result, mode)
+    best = decided_best(result, mode)
     shown = [None if at is None else result.shapes[at] for at in numbers]
     values = tuple(None if it is None else _value(result.case(mode, it.point), rates, slo) for it in shown)
-    ring = (at for at, it in enumerate(shown) if best and it is not None and it.name == best["shape"])
+    ring = (at for at, it in enumerate(shown) if it is not None and it.name == best)
     return _ShapeCurve(mode, values, next(ring, None), of)
 
 

@@ -63,8 +63,8 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Ta
         if of["by"] != ITEMS:
             return BEST if shape == of["shape"] else SMALLER
         alike, unknown = tied[case.mode]
-        marks = {of["shape"]: BEST, **dict.fromkeys(alike, TIE), **dict.fromkeys(unknown, CANNOT_TELL)}
-        return marks.get(shape, WORSE)
+        first = CANNOT_TELL if unknown else TIE if alike else BEST
+        return first if shape in (of["shape"], *alike, *unknown) else WORSE
 
     def name(case: Case) -> str:
         return names[id(case)]
