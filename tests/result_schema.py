@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import msgspec
 
-from ortbench.core.features import part_of
+from ortbench.core.features import part_of, passes
 from ortbench.model.kinds import kinds
 from ortbench.model.result import SCHEMA_VERSION, Result
 from ortbench.model.sound import ALWAYS
@@ -27,7 +27,12 @@ def of_results() -> dict[str, Any]:
     for parts in own.values():
         found["$defs"] |= {name: it for name, it in parts["$defs"].items() if name != "Parts"}
         found["$defs"]["Result"]["properties"] |= parts["$defs"]["Parts"]["properties"]
-    found["$defs"]["Result"]["properties"].pop("own")
+    for feature, it in passes().values():
+        of_cases = schema(part_of(feature, "model", "CasePart"))
+        found["$defs"] |= of_cases.pop("$defs")
+        found["$defs"]["Case"]["properties"][it.key] = {"$ref": of_cases["$ref"]}
+    for part in ("Result", "Case"):
+        found["$defs"][part]["properties"].pop("own")
     found["$defs"] = dict(sorted(found["$defs"].items()))
     top = found["$defs"]["Result"]
     top["properties"]["schema_version"] = {"const": SCHEMA_VERSION}

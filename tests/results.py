@@ -169,7 +169,7 @@ def drawing(case: Case, joules: float) -> Case:
     case.put("power", 214.25)
     case.put("idle_power", 72.125)
     case.put("inferences_per_joule", 1 / joules)
-    case.energy = {"how": "counter", "of": "GPU 0", "start_ns": 0, "parts": [], "idle": []}
+    case.own["energy"] = {"how": "counter", "of": "GPU 0", "start_ns": 0, "parts": [], "idle": []}
     return following(case)
 
 

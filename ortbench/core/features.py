@@ -54,6 +54,16 @@ class Writer(NamedTuple):
     message: str = ""  # about the file, where {path} is its path
 
 
+class Pass(NamedTuple):
+    """What an option has measured of each configuration once its blocks are: a function of `measure.py` with the option's name gives each case
+    a `CasePart` of `model.py`, or why it is ``unsupported``; `cost_blocks` of `report.py` shows them."""
+
+    key: str  # of what cases have of it, which heads its tables
+    help: str
+    text: str  # what is said when it begins
+    commands: tuple[str, ...] = ("run", "loop", "chain")
+
+
 class Feature(NamedTuple):
     commands: Mapping[str, Command] = {}
     needs: tuple[str, ...] = ()  # other features
@@ -71,6 +81,7 @@ class Feature(NamedTuple):
     writers: Mapping[str, Writer] = {}  # by option
     # By a variable of the environment that asks for it: the module of the folder whose `take_report` gets every report, as Markdown.
     report_takers: Mapping[str, str] = {}
+    passes: Mapping[str, Pass] = {}  # by option
     views: Mapping[str, str] = {}  # of results in Python: the module of the folder that has a function of that name
 
 
@@ -154,6 +165,12 @@ def writers() -> dict[str, Writer]:
         for flag, writer in record.writers.items()
     ]
     return dict(sorted(found, key=lambda it: it[1].place))
+
+
+@cache
+def passes() -> dict[str, tuple[str, Pass]]:
+    """Those of all features, by option, with the feature's name."""
+    return {option: (name, it) for name, record in features().items() for option, it in record.passes.items()}
 
 
 def view(name: str) -> Callable[..., Any]:

@@ -490,6 +490,6 @@ class Driver:
 
 def _forecast(configurations: Sequence[Configuration]) -> Forecast:
     modes = sum(len(it.plan.modes) for it in configurations)
-    energy = sum(len(it.plan.modes) for it in configurations if it.plan.energy)
+    passes = sum(len(it.plan.modes) * [*it.plan.passes.values()].count(True) for it in configurations)
     switch = sum(it.steps_after_blocks for it in configurations)
-    return Forecast(configurations[0].plan.loop, len(configurations), modes, energy=energy, switch=switch)
+    return Forecast(configurations[0].plan.loop, len(configurations), modes, passes=passes, switch=switch)

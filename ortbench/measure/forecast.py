@@ -12,12 +12,12 @@ from ortbench.core.resampling import FEW
 from ortbench.measure.stopping import PART_NS
 from ortbench.plan.plan import PROCESSES, Loop, Observer
 
-Step = Literal["open", "prepare", "measure", "switch", "finish", "energy"]
+Step = Literal["open", "prepare", "measure", "switch", "finish", "pass"]
 
-_OF_MODES: tuple[Step, ...] = ("prepare", "finish", "energy")
-_ORDER: tuple[Step, ...] = ("open", "prepare", "measure", "switch", "finish", "energy")
+_OF_MODES: tuple[Step, ...] = ("prepare", "finish", "pass")
+_ORDER: tuple[Step, ...] = ("open", "prepare", "measure", "switch", "finish", "pass")
 # What a step takes, in s, and in runs of the model besides.
-_USUAL: dict[Step, tuple[float, float]] = {"open": (0.8, 1), "prepare": (0.4, 5), "finish": (0.1, 2), "energy": (4, 2)}
+_USUAL: dict[Step, tuple[float, float]] = {"open": (0.8, 1), "prepare": (0.4, 5), "finish": (0.1, 2), "pass": (4, 2)}
 _ROUND_RUNS = 5  # of each mode, at least: blocks of a round are never cut; phases have blocks of their own
 _SWITCH_RUNS = 30  # of each mode of a sweep, at least, to see what it costs that shapes change
 _START_S = 1.0  # of another process, and to warm its modes up, at least
@@ -34,7 +34,7 @@ class Forecast:
         configurations: int,
         modes: int,
         clock: Callable[[], float] = time.monotonic,
-        energy: int = 0,
+        passes: int = 0,
         switch: int = 0,
         measuring_s: Callable[[float, int], float] | None = None,
     ) -> None:
@@ -45,7 +45,7 @@ class Forecast:
             "measure": 1,
             "switch": switch,
             "finish": modes,
-            "energy": energy,
+            "pass": passes,
         }
         self._first_s: dict[
             int, float

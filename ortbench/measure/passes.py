@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from ortbench.analysis.memory import failed
+from ortbench.core import features
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.forecast import Step
 from ortbench.model.modes import CPU_TIME, NO_SPIN
 from ortbench.model.result import OK
 from ortbench.plan.plan import Plan
 
+_EXTRA, _MEMORY = "ortbench.measure.extra_inferences", "ortbench.measure.memory"
 # Codes of warnings.
 NODES_FAILED = "nodes-failed"
 COPIES_NOT_MEASURED = "copies-not-measured"
@@ -25,11 +28,11 @@ SPIN_NOT_MEASURED = "spin-not-measured"
 
 def without_passes(plan: Plan) -> Plan:
     """A plan of blocks alone, whose configurations are looked at no closer afterwards."""
-    return replace(plan, nodes=False, measure_copies=False, memory=False, energy=False, spin=False)
+    return replace(plan, nodes=False, measure_copies=False, memory=False, passes={}, spin=False)
 
 
 class Pass(NamedTuple):
-    """A pass: `wanted` says whether a configuration is to have it, and a function of a module of this package, loaded then, does it. It
+    """A pass: `wanted` says whether a configuration is to have it, and a function of a module, loaded then, does it. It
     begins with `text`, unless it tells that itself, and the forecast counts on the time of `step` for each of its words."""
 
     wanted: Callable[[Configuration], bool]
@@ -39,7 +42,7 @@ class Pass(NamedTuple):
     step: Step | None = None
 
     def carry_out(self, configuration: Configuration, tell: Callable[[str], None]) -> None:
-        function: Any = getattr(import_module(f"ortbench.measure.{self.module}"), self.function)
+        function: Any = getattr(import_module(self.module), self.function)
         function(configuration, tell)
 
 
@@ -50,18 +53,26 @@ def wanted_passes(
     return ((it, configuration) for it in passes for configuration in configurations if it.wanted(configuration))
 
 
+def _of_feature(option: str, of: tuple[str, features.Pass]) -> Pass:
+    feature, it = of
+    module = features.module_of(feature, "measure")
+    return Pass(
+        lambda it: it.plan.has_pass(option) and bool(it.modes), module, option.replace("-", "_"), it.text, "pass"
+    )
+
+
 # In the workers that have measured. CUPTI is the last that looks into runs, as it stays in their processes.
 IN_WORKERS = (
-    Pass(lambda it: it.timeline is not None and it.has_close_ups, "extra_inferences", "look_closer"),
-    Pass(lambda it: it.plan.energy and bool(it.modes), "energy", "measure_energy", "measuring the idle draw", "energy"),
-    Pass(lambda it: it.plan.measure_copies, "extra_inferences", "measure_copies", "measuring copies with CUPTI"),
-    Pass(lambda it: it.plan.memory and bool(it.modes), "memory", "learn_forms"),
+    Pass(lambda it: it.timeline is not None and it.has_close_ups, _EXTRA, "look_closer"),
+    *starmap(_of_feature, features.passes().items()),
+    Pass(lambda it: it.plan.measure_copies, _EXTRA, "measure_copies", "measuring copies with CUPTI"),
+    Pass(lambda it: it.plan.memory and bool(it.modes), _MEMORY, "learn_forms"),
 )
 
 # In workers of their own, when those have ended.
 APART = (
-    Pass(lambda it: it.plan.nodes, "extra_inferences", "profile_nodes", "profiling nodes"),
-    Pass(lambda it: it.forms is not None, "memory", "weigh_modes"),
+    Pass(lambda it: it.plan.nodes, _EXTRA, "profile_nodes", "profiling nodes"),
+    Pass(lambda it: it.forms is not None, _MEMORY, "weigh_modes"),
 )
 
 
@@ -72,8 +83,9 @@ def give_up(configuration: Configuration) -> None:
     for case in done:
         if plan.memory and case.memory is None:
             case.memory = failed(why)
-        if plan.energy and case.energy is None:
-            case.energy = {"unsupported": why}
+        for option, (_, it) in features.passes().items():
+            if plan.has_pass(option):
+                case.own.setdefault(it.key, {"unsupported": why})
     for option, code, lacking in (
         ("nodes", NODES_FAILED, plan.nodes and result.nodes is None),
         ("measure-copies", COPIES_NOT_MEASURED, plan.measure_copies and all(case.recorded is None for case in done)),

@@ -10,10 +10,10 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
@@ -77,14 +77,20 @@ def parse(content: bytes, name: str) -> Any:
 
 
 def shape(
-    data: Any, name: str, type: type[T], check: Callable[[T], object] | None = None, own: type[Any] | None = None
-) -> T:
-    """The data that `parse` gave, as the type says, with keys of its `own` where it has some; `check` raises `Wrong` where values do not
-    go together."""
+    data: Any, name: str, type: type[T], check: Callable[[T], object] | None = None, own: type[Any] | None = None,
+    of_cases: Mapping[str, Any] = {},
+) -> T:  # fmt: skip
+    """The data that `parse` gave, as the type says, with keys of its `own` where it has some, and those `of_cases`; `check` raises `Wrong`
+    where values do not go together."""
     try:
         found = _convert(data, type)
         if own is not None:
             found.own = _convert(data, own)  # type: ignore[attr-defined]
+        if of_cases:
+            parts: Any = TypedDict("parts", of_cases, total=False)  # type: ignore[misc]
+            whole: Any = TypedDict("whole", {"cases": list[parts]})
+            for case, own_of_case in zip(found.cases, _convert(data, whole)["cases"], strict=True):  # type: ignore[attr-defined]
+                case.own = own_of_case
         if check is not None:
             check(found)
         kept: T = _kept(data, found)

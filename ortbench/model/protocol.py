@@ -231,13 +231,6 @@ class WeighedArenas(TypedDict):
     nodes: list[schema.NodeMemory] | None
 
 
-class StretchTimes(TypedDict):
-    """``run_stretch``: when it began, and how many runs had ended at some times, both rising, a millisecond apart at least."""
-
-    start_ns: int
-    ended: list[tuple[int, int]]
-
-
 class CustomOps(TypedDict):
     module: str | None
     path: str

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.core.features import part_of
+from ortbench.core.features import part_of, passes
 from ortbench.core.files import write_atomically
 from ortbench.core.parts import keys_of, text
 from ortbench.model.kinds import kinds
@@ -77,4 +77,11 @@ def from_data(data: Any, name: str) -> Result:
 
     kind = data.get("kind") if isinstance(data, dict) else None
     own = part_of(kind, "model", "Parts") if isinstance(kind, str) and kind in kinds() else None
-    return door.shape(data, name, Result, sound.check, own)
+    return door.shape(data, name, Result, sound.check, own, _case_parts(data))
+
+
+def _case_parts(data: Any) -> dict[str, Any]:
+    """The types of what features measured of the cases, by key."""
+    cases = data.get("cases") if isinstance(data, dict) else None
+    keys = {key for case in cases or () if isinstance(case, dict) for key in case} if isinstance(cases, list) else ()
+    return {it.key: part_of(feature, "model", "CasePart") for feature, it in passes().values() if it.key in keys}

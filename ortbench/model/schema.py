@@ -716,24 +716,6 @@ class MachineNoise(TypedDict):
     readings: list[NoiseReading]
 
 
-class Energy(TypedDict):
-    """``--measure-energy``: what runs of a mode draw, in a stretch of their own after the measurement, or why that is not known
-    (``unsupported``, which then is all there is).
-
-    ``how``: ``counter``, the device's own; ``power``, readings of its power, integrated; ``rapl``, the counters of the CPU's
-    packages. ``of``: of what, in words. ``start_ns``: when the stretch begins, on the clock on which blocks begin; ``parts``:
-    runs, seconds and joules of its parts, the idle draw among them; ``idle``: seconds and joules of the parts of the idle time
-    beside it.
-    """
-
-    unsupported: NotRequired[str]
-    how: NotRequired[Literal["counter", "power", "rapl"]]
-    of: NotRequired[str]
-    start_ns: NotRequired[int]
-    parts: NotRequired[list[list[float]]]
-    idle: NotRequired[list[list[float]]]
-
-
 class HostTime(TypedDict):
     """What the host took for the timed blocks of ``latency``, all of them together: ``runs`` of the model, their time by the
     clock, and the CPU time of all threads of the worker in it. The CPU time by the time is how many cores were in use."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ortbench.core.features import part_of
+from ortbench.core.features import part_of, passes
 from ortbench.core.parts import keys_of
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Stats
@@ -47,9 +47,9 @@ _COUNTS = {"cores", "usable_cores"}  # of what there is at least one of
 # Keys that an object has, by its own key: all of one of these.
 _NEEDED = {
     "device": (("vendor_id", "device_id"), ("name", "index")),  # one that ONNX Runtime knows, and another
-    "energy": (("how", "of", "start_ns", "parts", "idle"), ("unsupported",)),
     "latency": (("mean", "median", "p95", "p99", "max"),),  # of a block of a load
 }
+_UNSUPPORTED = "unsupported"  # the key that stands for all others of what a feature measures
 _LONGEST_MODE = 200  # characters
 _LEAST, _MOST = 1e-30, 2**63 - 1  # beyond these, figures that follow are infinite, or more than NumPy's integers hold
 
@@ -107,14 +107,15 @@ def check_numbers(value: Any, path: Sequence[str | int] = (), signed: bool = Fal
                 raise Wrong("a list of pairs is needed", *inner)
             if key in _COUNTS and item == 0:
                 raise Wrong("a number of at least 1 is needed, not 0", *inner)
-            if (
-                isinstance(item, dict)
-                and key in _NEEDED
-                and path[:1] != ["slo"]
-                and not any({*keys} <= item.keys() for keys in _NEEDED[key])
-            ):
-                raise Wrong(f"the keys {', or '.join(map(listed, _NEEDED[key]))} are needed", *inner)
+            if isinstance(item, dict) and key in _NEEDED and path[:1] != ["slo"]:
+                _check_needed(item, _NEEDED[key], inner)
             check_numbers(item, inner, signed or key in _SIGNED)
+
+
+def _check_needed(part: Collection[str], needed: Sequence[Sequence[str]], path: Sequence[str | int]) -> None:
+    """Whether an object has all keys of one of several sets."""
+    if not any({*keys} <= {*part} for keys in needed):
+        raise Wrong(f"the keys {', or '.join(map(listed, needed))} are needed", *path)
 
 
 def _check_sorted(values: Mapping[str, Any], path: Sequence[str | int]) -> None:
@@ -128,6 +129,10 @@ def _check_case(case: Case, path: list[str | int]) -> None:
         raise Wrong(
             f"a text of at most {_LONGEST_MODE} characters is needed, not one of {len(case.mode)}", *path, "mode"
         )
+    for feature, it in passes().values():
+        if it.key in case.own:
+            keys = [key for key in part_of(feature, "model", "CasePart").__annotations__ if key != _UNSUPPORTED]
+            _check_needed(case.own[it.key], (keys, (_UNSUPPORTED,)), [*path, it.key])
     parts = [(case.samples, case.blocks, case.block_medians or {}, path)]
     if case.left_out is not None:
         parts.append((case.left_out["samples"], case.left_out["blocks"], {}, [*path, "left_out"]))

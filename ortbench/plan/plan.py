@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ortbench.core import features
 from ortbench.core.errors import BadInput
 from ortbench.core.files import model_files
 from ortbench.core.paths import check_readable, is_folder, is_same_file
@@ -41,6 +42,7 @@ from ortbench.plan.options import (
     check_text,
     check_values,
     declared,
+    new_option,
     not_negative,
     option,
 )
@@ -56,6 +58,10 @@ PROCESSES = 5  # that a run is measured in, unless told otherwise
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
 _OF_ONE_SHAPE = {"sweep": "looks into runs of one shape: 'ortbench run' with that shape takes it"}
 _measured = partial(option, panel=MEASURED, is_live_only=True)
+_PASSES = tuple(
+    new_option(flag, "", it.help, MEASURED, FLAG, default=False, commands=it.commands, is_live_only=True)
+    for flag, (_, it) in features.passes().items()
+)
 
 
 def _depth(value: int, option: str) -> None:
@@ -216,10 +222,9 @@ class Plan:
         commands=("run", "loop", "chain"), common=("chain",),
     )  # fmt: skip
     weighings: int = 1  # workers that tell the host memory of a mode, each anew
-    energy: bool = _measured(
-        "measure-energy", "", "Measure the energy of an inference, some seconds per mode.", kind=FLAG,
-        default=False, commands=("run", "loop", "chain"),
-    )  # fmt: skip
+    passes: Mapping[str, bool] = field(
+        default_factory=dict, metadata={"options": _PASSES}
+    )  # by the options of features
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks during the run (needs permission).", kind=CLOCK,
         commands=("run", "gate", "loop", "chain", "load"),
@@ -239,6 +244,10 @@ class Plan:
         "items", "N/DIM", "Set the items of an inference: a number, or a dimension.", INPUT, kind=ITEMS,
         shown="the dimension batch, batch_size or N", commands=("run", "gate"), is_live_only=True, is_in_baselines=True,
     )  # fmt: skip
+
+    def has_pass(self, option: str) -> bool:
+        """Whether what a feature's option measures is wanted."""
+        return self.passes.get(option, False)
 
     @property
     def stages(self) -> tuple[Stage, ...]:

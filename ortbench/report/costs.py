@@ -1,4 +1,4 @@
-"""Resource usage, besides time: host CPU, memory, energy; of a sweep by shape."""
+"""Resource usage, besides time: host CPU, memory, what features measure; of a sweep by shape."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.memory import is_weighed
 from ortbench.analysis.shapes import mode_by_mode
 from ortbench.core import units
+from ortbench.core.features import part_of, passes
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import METRICS, Group
 from ortbench.model.modes import CPU_TIME, DEVICE_MEMORY, ENERGY, ENQUEUE, HOST_MEMORY, NO_SPIN, SPIN_SHARE
@@ -125,36 +126,6 @@ def _memory_notes(result: Result) -> list[model.Note]:
     ]
 
 
-_ENERGY = (
-    (ENERGY, f"{ENERGY}.ci95"),
-    ("token_energy", "token_energy.ci95"),
-    ("power", "idle_power", "inferences_per_joule"),
-)
-_HOW = {
-    "counter": "by the energy counter of {of}",
-    "power": "by readings of the power of {of}, integrated, as it has no energy counter",
-    "rapl": "by the energy counters (RAPL) of {of}, whatever else they do",
-}
-
-
-def energy_blocks(result: Result) -> list[model.Block]:
-    """The table with what it says, or why there is none; nothing of a result that was not asked for it."""
-    asked = [(case, case.energy) for case in _cases(result) if case.energy is not None]
-    if not asked:
-        return []
-    known = [(case, found) for case, found in asked if ENERGY in case.metrics]
-    why = said_once((found["unsupported"], case.mode) for case, found in asked if "unsupported" in found)
-    lacking: list[model.Block] = [
-        model.Paragraph(f"unsupported ({', '.join(modes)}): {reason}.") for reason, modes in why.items()
-    ]
-    if not known:
-        return lacking
-    of = dict.fromkeys(_HOW[found["how"]].format(of=found["of"]) for _, found in known)
-    said = f"energy: of one inference, {'; '.join(of)}, measured after the timing, less idle power."
-    table = figure_table(_ENERGY, [case for case, _ in known], title="Energy")
-    return [table, model.Paragraph(said), *lacking, hint("energy", "idle power")]
-
-
 _CPU_STILL = f"{CPU_TIME}_{NO_SPIN}"
 _SHAPES = ((CPU_TIME, SPIN_SHARE, _CPU_STILL), (DEVICE_MEMORY, HOST_MEMORY), (ENERGY, "power", "items_per_joule"))
 # What a column means, by its metric.
@@ -188,7 +159,7 @@ def shape_blocks(result: Result) -> list[model.Block]:
 
 
 def _is_asked(case: Case) -> bool:
-    return case.memory is not None or case.energy is not None or _CPU_STILL in case.metrics
+    return case.memory is not None or bool(case.own) or _CPU_STILL in case.metrics
 
 
 def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[model.Note]:
@@ -198,8 +169,11 @@ def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[model.Note]:
         of = f"{shape.name} with {case.mode}"
         if case.memory is not None and case.memory["failed"] is not None:
             why.append((f"memory could not be measured: {case.memory['failed']}", of))
-        if case.energy is not None and "unsupported" in case.energy:
-            why.append((f"energy is unsupported: {case.energy['unsupported']}", of))
+        why += [
+            (f"{key} is unsupported: {part['unsupported']}", of)
+            for key, part in case.own.items()
+            if "unsupported" in part
+        ]
     return [
         model.Note(reason if len(cases) == len(asked) else f"{', '.join(cases)}: {reason}", "!", "unclear")
         for reason, cases in said_once(why).items()
@@ -208,18 +182,23 @@ def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[model.Note]:
 
 TITLE = "Resource usage"
 
-# What each is called, and its blocks: a table with what explains it, or none where a result has nothing of it.
+# What each of the core is called, and its blocks: a table with what explains it, or none where a result has nothing of it.
 _COSTS: tuple[tuple[str, Callable[[Result], Sequence[model.Block]]], ...] = (
     ("host CPU per {work}", host_blocks),
     ("memory", memory_blocks),
-    ("energy", energy_blocks),
-    ("by shape", shape_blocks),
 )
 
 
 def cost_parts(result: Result) -> list[list[model.Block]]:
     """A part of a report for each kind of cost that a result has, with its title."""
-    per = {"work": _work(result)}
+    per, cases = {"work": _work(result)}, result.at_point()
+    of_features = (
+        (it.key, part_of(feature, "report", "cost_blocks"))
+        for feature, it in passes().values()
+        if any(it.key in case.own for case in cases)
+    )
     return [
-        [model.Title(f"{TITLE}: {name.format(**per)}"), *blocks] for name, build in _COSTS if (blocks := build(result))
+        [model.Title(f"{TITLE}: {name.format(**per)}"), *blocks]
+        for name, build in (*_COSTS, *of_features, ("by shape", shape_blocks))
+        if (blocks := build(result))
     ]

@@ -1,5 +1,5 @@
 """Requests about modes: set one up (its syncs and proofs, a check of its outputs, what warms it up), and its figures: blocks of
-samples, what is measured once, and stretches beside which somebody else reads a meter."""
+samples, and what is measured once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         Prepared,
         Samples,
         StepTimes,
-        StretchTimes,
         TracedSamples,
     )
     from ortbench.model.schema import Once, Places, TensorPlace
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 _ONCE_REPEATS = 5
 _CLOSE_UPS, _CLOSE_UP_NS = 8, 1_000_000_000  # a slow model is looked at fewer times
-_APART_NS = 1_000_000  # between ends of a stretch: finer than meters tell, and few enough for an answer
 
 
 def prepare(
@@ -177,28 +175,6 @@ def capture(state: State, on: bool) -> Captured:
     else:
         state.capture.end()
     return {"listening": state.capture.listening}
-
-
-def run_stretch(state: State, mode: str, seconds: float) -> StretchTimes:
-    """Run a mode for so many seconds, at least once, each run synced as its samples are; several a call count as several."""
-    made = state.modes[mode]
-    call, a, b = made.phases()[LATENCY]
-    ends: list[tuple[int, int]] = []
-    count = noted = 0
-    start = now = time.perf_counter_ns()
-    until = start + round(seconds * 1e9)
-    while not count or now < until:
-        call(a, b)
-        now = time.perf_counter_ns()
-        count += made.per_call
-        if now - noted >= _APART_NS:
-            ends.append((count, now))
-            noted = now
-        made.take_times(0)  # of a loop or a chain: nobody wants the times of its parts
-    if ends[-1][0] != count:
-        ends.append((count, now))
-    made.wait_idle()
-    return {"start_ns": start, "ended": ends}
 
 
 def time_steps(state: State, mode: str) -> StepTimes:

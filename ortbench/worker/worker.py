@@ -25,7 +25,7 @@ _REQUESTS = {
         "index_sizes",
     ),
     "loops.chain_opening": ("open_chain",),
-    "measuring": ("prepare", "block", "finish", "capture", "run_stretch", "time_steps"),
+    "measuring": ("prepare", "block", "finish", "capture", "time_steps"),
     "stream": ("begin_stream", "time_stream"),
     "reverting": ("revert",),
     "inspection.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from ortbench.analysis.comparing.rows import rows
-from ortbench.analysis.energy import idle_parts, put_energy
 from ortbench.core.stats import Value
+from ortbench.features.energy.analysis import idle_parts, put_energy
 from ortbench.model.result import Case
 from tests.expect import there
 from tests.results import case, result_of
@@ -41,20 +41,20 @@ def test_a_run_has_what_is_drawn_while_it_goes_on_less_the_idle_draw() -> None:
     assert found.ci95 == pytest.approx((1.0, 1.0))
     assert (of.value("power"), of.value("idle_power")) == (120, 20)
     assert of.value("inferences_per_joule") == pytest.approx(1.0)
-    assert there(of.energy)["parts"] == [
+    assert there(of.own["energy"])["parts"] == [
         [pytest.approx(n), pytest.approx(n / 100), pytest.approx(1.2 * n)] for n in (30, 20, 30, 20) * 2
     ]
     of, found = drawn("counter", counter(120, 4, 0.1), 0, runs(2.0, 2), IDLE)
     assert found.value == pytest.approx(200.0)
     assert found.ci95 is None
-    assert len(there(of.energy)["parts"]) == 2
+    assert len(there(of.own["energy"])["parts"]) == 2
     assert of.value("inferences_per_joule") == pytest.approx(0.005)
     of, found = drawn("power", counter(20, 2, 0.02), 0, runs(0.01, 200), IDLE)
     assert found.value == pytest.approx(0.0)
     assert of.value("inferences_per_joule") is None
     for readings, idle in [([], IDLE), ([(S, 1.0)], IDLE), (counter(120, 2, 0.1), [])]:
         of, _ = drawn("counter", readings, 0, runs(0.01, 200), idle)
-        assert (of.energy, of.metrics) == ({"unsupported": "the energy counter of GPU 0 moved too seldom"}, {})
+        assert (of.own["energy"], of.metrics) == ({"unsupported": "the energy counter of GPU 0 moved too seldom"}, {})
 
 
 def test_the_edges_of_a_stretch_cost_nothing() -> None:
@@ -65,7 +65,7 @@ def test_the_edges_of_a_stretch_cost_nothing() -> None:
     after = [(3 * S, during[-1][1] + 120 * 0.08 + 20 * 0.02)]
     of, found = drawn("counter", [*steps, *during, *after], round(1.03 * S), runs(0.01, 195, round(1.03 * S)), IDLE)
     assert found.value == pytest.approx(1.0)
-    assert there(of.energy)["start_ns"] == round(1.1 * S)
+    assert there(of.own["energy"])["start_ns"] == round(1.1 * S)
 
 
 def test_parts_that_differ_give_an_interval_and_so_does_the_idle_draw() -> None:
@@ -91,7 +91,7 @@ def test_results_draw_more_less_or_the_same() -> None:
         made = case("device-tensors", latency=1)
         if joules is not None:
             made.put("energy", joules, (joules - half, joules + half))
-            made.energy = {"how": how, "of": "GPU 0"}
+            made.own["energy"] = {"how": how, "of": "GPU 0"}
         return made
 
     for one, other, half, how, low, high in [

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import pytest
 
-from ortbench.measure import energy
+from ortbench.features.energy import measure as energy
 from tests.conftest import MODELS, ONCE, cases, lacking, measure, ortbench
 from tests.decoders import genai_folder
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import Unsupported
+from ortbench.features.energy.measure import Recorder, counter, meter_for, power, rapl
 from ortbench.measure import gpus
-from ortbench.measure.energy import Recorder, counter, meter_for, power, rapl
 from tests.results import nvidia_result, result_of
 
 S = 1_000_000_000

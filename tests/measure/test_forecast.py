@@ -49,11 +49,11 @@ def test_processes_that_are_to_agree_start_as_slowly_as_the_first() -> None:
 
 def test_stretches_for_energy_are_to_come_until_they_begin() -> None:
     clock = Clock()
-    plain, more = (Forecast(Loop(duration_s=5.0), 1, 4, clock, energy=count) for count in (0, 4))
+    plain, more = (Forecast(Loop(duration_s=5.0), 1, 4, clock, passes=count) for count in (0, 4))
     assert more.left_s() == plain.left_s() + 16
     more.know_modes(3)
     for left in (12, 8, 4):
-        more.begin("energy")
+        more.begin("pass")
         assert more.left_s() == left
 
 

@@ -30,7 +30,7 @@ def with_energy(factor: float = 1.0) -> Result:
     made = published()
     drawing(made.cases[0], 0.312 * factor)
     drawing(made.cases[1], 0.012 * factor)
-    made.cases[2].energy = {"unsupported": "the stretch failed: it broke"}
+    made.cases[2].own["energy"] = {"unsupported": "the stretch failed: it broke"}
     return made
 
 
@@ -56,7 +56,7 @@ def test_a_report_has_a_section_of_it() -> None:
 def test_where_nothing_can_be_read_the_reason_is_all() -> None:
     made = published()
     for case in made.cases:
-        case.energy = {"unsupported": "this CPU has no energy counter (RAPL) in /sys/class/powercap"}
+        case.own["energy"] = {"unsupported": "this CPU has no energy counter (RAPL) in /sys/class/powercap"}
     said = "unsupported (cpu-tensors, device-tensors, host-accessible, device-resident): this CPU has no energy counter (RAPL) in /sys/class/powercap."
     assert f"## Resource usage: energy\n\n{said}\n" in markdown(build(made))
     page = Page(build_page([made], ["a"]))
@@ -68,7 +68,7 @@ def test_how_it_was_read_is_said_where_it_is_no_counter() -> None:
     cpu = drawing(made.cases[0], 1.0)
     cpu.put("energy", 1.0)
     cpu.put("inferences_per_joule", None)
-    cpu.energy = {"how": "power", "of": "GPU 0"}
+    cpu.own["energy"] = {"how": "power", "of": "GPU 0"}
     text = markdown(build(made))
     assert (
         "by readings of the power of GPU 0, integrated, as it has no energy counter; by the energy counter of GPU 0"

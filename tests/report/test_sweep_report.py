@@ -262,7 +262,7 @@ def test_what_shapes_cost_besides_time_is_a_table_of_its_own() -> None:
     first, second, third = (there(made.case("cpu-tensors", {"batch": batch})) for batch in (1, 2, 4))
     hosted(first, 10, 1_000, 400, 100, still=(200, 1, 0))
     put_throughput(drawing(second, 0.5), {"count": 2, "dim": "batch"})
-    third.energy = {"unsupported": "no counter"}
+    third.own["energy"] = {"unsupported": "no counter"}
     text = markdown(build(made))
     part = text.partition("## Resource usage: by shape\n")[2].partition("• best")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines() if line.startswith("|")]

@@ -231,6 +231,6 @@ def _reaches(base: Series, other: Series) -> list[tuple[float, float]] | None:
 
 
 def _method(series: Series) -> str | None:
-    """In which of several ways a figure was measured."""
-    energy = series.key.metric.group is Group.ENERGY and series.case.energy
-    return energy.get("how") if energy else None
+    """In which of several ways a figure was measured, as far as its case says so under the name of its group."""
+    how: str | None = series.case.own.get(series.key.metric.group.title, {}).get("how")
+    return how

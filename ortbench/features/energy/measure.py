@@ -7,15 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ortbench.analysis import energy
-from ortbench.analysis.energy import PARTS, Part
 from ortbench.core import signals
 from ortbench.core.errors import OrtbenchError, Unsupported
+from ortbench.features.energy.analysis import PARTS, Part, idle_parts, put_energy
+from ortbench.features.energy.model import KEY, StretchTimes
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import card_of, opened_nvml
 from ortbench.measure.process import WorkerLost
 from ortbench.model.modes import LATENCY
-from ortbench.model.protocol import StretchTimes
 from ortbench.model.schema import Provider
 
 SHORTEST_S = 2.0  # of a stretch
@@ -58,7 +57,7 @@ class Recorder:
         moves = self.record(IDLE_S, _IDLE_STEPS)
         if len(moves) > 1:
             self.step_s = (moves[-1][0] - moves[0][0]) / 1e9 / (len(moves) - 1)
-        return energy.idle_parts(moves)
+        return idle_parts(moves)
 
     def stretch_s(self, call_s: float) -> float:
         """How long a stretch must be whose runs take so long, without the time in which the meter settles."""
@@ -83,8 +82,7 @@ def measure_energy(configuration: Configuration, tell: Callable[[str], None]) ->
 
 def _give_up(configuration: Configuration, reason: str) -> None:
     for mode in configuration.modes:
-        if configuration.cases[mode].energy is None:
-            configuration.cases[mode].energy = {"unsupported": reason}
+        configuration.cases[mode].own.setdefault(KEY, {"unsupported": reason})
 
 
 def _measure(configuration: Configuration, mode: str, recorder: Recorder, before: list[Part]) -> list[Part]:
@@ -100,11 +98,11 @@ def _measure(configuration: Configuration, mode: str, recorder: Recorder, before
     except WorkerLost:
         raise
     except OrtbenchError as error:
-        case.energy = {"unsupported": f"the stretch failed: {error}"}
+        case.own[KEY] = {"unsupported": f"the stretch failed: {error}"}
         return before
     after = recorder.idle()
     ended = [(count, at) for count, at in answer["ended"]]
-    energy.put_energy(case, meter.how, meter.of, readings, answer["start_ns"], ended, [*before, *after])
+    put_energy(case, meter.how, meter.of, readings, answer["start_ns"], ended, [*before, *after])
     return after
 
 
@@ -114,7 +112,7 @@ RAPL = Path("sys/class/powercap")
 class Meter(NamedTuple):
     """Counts joules; for `settle_s` after a change readings are of what was done before."""
 
-    how: Literal["counter", "power", "rapl"]  # see `ortbench.model.schema.Energy`
+    how: Literal["counter", "power", "rapl"]  # see `ortbench.features.energy.model.Energy`
     of: str  # what draws them
     poll_s: float
     settle_s: float

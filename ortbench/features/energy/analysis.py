@@ -15,6 +15,7 @@ from statistics import variance
 from typing import Literal
 
 from ortbench.core.stats import t_quantile
+from ortbench.features.energy.model import KEY
 from ortbench.model.modes import ENERGY
 from ortbench.model.result import Case
 
@@ -49,7 +50,7 @@ def put_energy(
     counts = _Counts(start_ns, ended)
     done = counts.at(during[-1][0]) - counts.at(during[0][0]) if len(during) > 1 else 0.0
     if not done or not idle:
-        case.energy = {"unsupported": f"the energy counter of {of} moved too seldom"}
+        case.own[KEY] = {"unsupported": f"the energy counter of {of} moved too seldom"}
         return
     pairs = _cut(during, min(PARTS, max(1, math.floor(done))))
     parts = [[round(counts.at(b[0]) - counts.at(a[0]), _DIGITS), *_drawn(a, b)] for a, b in pairs]
@@ -62,7 +63,7 @@ def put_energy(
     case.put("power", round(joules / seconds, 3))
     case.put("idle_power", round(idle_w, 3))
     case.put("inferences_per_joule", 1 / each if surely else None)
-    case.energy = {"how": how, "of": of, "start_ns": during[0][0], "parts": parts, "idle": [list(it) for it in idle]}
+    case.own[KEY] = {"how": how, "of": of, "start_ns": during[0][0], "parts": parts, "idle": [list(it) for it in idle]}
 
 
 def _interval(each: float, parts: Sequence[Part], idle: Sequence[Part], idle_w: float) -> list[float] | None:

@@ -1,0 +1,1 @@
+"""`--measure-energy`: what an inference draws, by the energy counter of its device."""
