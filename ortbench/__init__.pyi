@@ -253,6 +253,7 @@ def gate(
     *,
     reopen: int | None = None,
     max_growth: int | str | None = None,
+    why: bool | None = None,
     model: Model | None = None,
     chain: Place | None = None,
     load: bool = False,
@@ -267,7 +268,6 @@ def gate(
     require_mode: Texts | None = None,
     baseline: Result | StoredResult | Place | None = None,
     force: bool = False,
-    why: bool | None = None,
     baseline_model: Model | None = None,
     baseline_chain: Place | None = None,
     baseline_python: Place | None = None,
@@ -337,10 +337,10 @@ def gate(
 def compare(
     results: Sequence[Result | StoredResult | Place] | Place,
     *,
+    why: bool | None = None,
     metric: Texts | None = None,
     equivalence_margin: float | str | None = None,
     force: bool = False,
-    why: bool | None = None,
     modes: Texts | None = None,
 ) -> Comparison: ...
 def bandwidth(

@@ -17,7 +17,7 @@ from ortbench.plan.options import options_of
 from tests.conftest import MODELS, ROOT
 
 pytestmark = pytest.mark.process
-OTHERS = ("run", "gate")  # commands of the core that features add options to
+OTHERS = ("run", "compare", "gate")  # commands of the core that features add options to
 STORED = ROOT / "reports" / "copy_bound-refdevice"
 
 

@@ -242,7 +242,7 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
         # What lies nowhere goes by its number where nothing else tells it apart.
         places = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
         names = called(loaded, places)
-        why = explained(loaded, only) if call.given.get("why") else None
+        why = explained(call.given, loaded, only)
         compared = compare_results(loaded, names, only, "force" in call.given, why)
         refuse_not_shown([loaded], only)
         return Comparison(loaded, names, compared.records, compared.findings, compared.report, why)

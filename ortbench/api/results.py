@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from ortbench.analysis.why.explain import Why
+    from ortbench.facts.fact import Explanation
 
     Samples = Mapping[str, NDArray[np.int64]]
 
@@ -221,7 +221,7 @@ class Comparison:
     records: Sequence[Mapping[str, Any]]
     findings: Sequence[Finding]
     _report: Report = field(compare=False)
-    why: Why | None = None
+    why: Explanation | None = None
 
     def frame(self) -> pandas.DataFrame:
         """The records, a row for each; what is inside ``vs_first`` is in columns such as ``vs_first_ratio``."""

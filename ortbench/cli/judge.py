@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import command_line
-from ortbench.plan.compare_options import WHY, compared_of
+from ortbench.plan.compare_options import compared_of
 from ortbench.plan.options import RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 
@@ -24,7 +24,7 @@ def compare(
     only = compared_of(given)
     from ortbench.jobs import compare as job
 
-    job.compare(results, only, "force" in given, build(OutputOptions, given), why=given.get(WHY.flag, False))
+    job.compare(results, only, given, build(OutputOptions, given))
 
 
 def gate(

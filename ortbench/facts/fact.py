@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core.stats import Value
 from ortbench.model.modes import LATENCY
@@ -37,6 +37,16 @@ class Fact(NamedTuple):
     @property
     def key(self) -> tuple[str, str]:
         return self.code, self.verdict
+
+
+class Explanation(NamedTuple):
+    """What makes the difference of two results, as a feature says it."""
+
+    facts: Sequence[Fact]  # what it comes to first
+    text: str  # their sentences, a line each
+    others: Sequence[str]  # what else differs, in words
+    data: Mapping[str, Any]  # for JSON
+    parts: Sequence[Sequence[Any]]  # blocks of a report, what it comes to first
 
 
 def ns(value: float, ci95: Sequence[float] | None = None, *, derived: bool = False) -> Quantity:

@@ -10,7 +10,6 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.interpreters import is_interpreter
 from ortbench.gates.limits import Limits
-from ortbench.plan.compare_options import WHY
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.model_folder import found_in
@@ -133,7 +132,6 @@ STORED_BASELINE = (
             "compare": {"panel": COMPARED},
         },
     ),
-    WHY,
 )
 
 

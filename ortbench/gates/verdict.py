@@ -6,12 +6,12 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortbench.analysis.shapes import failures as shape_failures
 from ortbench.core.errors import BENCHMARK_FAILED
 from ortbench.core.features import part_of
-from ortbench.facts.fact import Fact, Values, record
+from ortbench.facts.fact import Explanation, Fact, Values, record
 from ortbench.facts.gate import gate_fact
 from ortbench.facts.sentences import phrase
 from ortbench.facts.shared import noise_facts
@@ -19,9 +19,6 @@ from ortbench.gates.limits import CODES, CONFIDENCE, FAILED, UNCLEAR, Check, ove
 from ortbench.model.kinds import kind_of
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Result, not_ok
-
-if TYPE_CHECKING:
-    from ortbench.analysis.why.explain import Why
 
 NAMES = ("candidate", "baseline")
 AGAIN = "again"  # the folder of what was measured once more
@@ -34,7 +31,7 @@ class Verdict:
     remarks: Sequence[str] = ()  # what differs between the two, in sentences
     folder: Path | None = None  # where it was saved, if it was
     alike: bool = False  # nothing that was recorded differs between the two, as its remark says
-    why: Why | None = None  # what makes the candidate slower, where that was looked for
+    why: Explanation | None = None  # what makes the candidate slower, where that was looked for
     not_confirmed: str = ""  # why a regression could not be measured once more
 
     @property
@@ -107,10 +104,8 @@ def nothing_measured(result: Result) -> str:
 
 def facts_of(verdict: Verdict) -> list[Fact]:
     """What a gate says: its verdict, what makes the candidate slower, and what was wrong with the machine."""
-    from ortbench.facts.why import why_facts
-
-    why = [] if verdict.why is None else why_facts(verdict.why)
-    return [verdict.fact, *why, *noise_facts(verdict.results[0])]
+    why = verdict.why
+    return [verdict.fact, *(why.facts if why else ()), *noise_facts(verdict.results[0])]
 
 
 def verdict_json(verdict: Verdict) -> str:
@@ -128,9 +123,7 @@ def verdict_json(verdict: Verdict) -> str:
         if result.outputs:
             data[name] |= {"outputs": result.outputs}
     if verdict.why is not None:
-        from ortbench.facts.why import why_data
-
-        data["why"] = why_data(verdict.why)
+        data |= verdict.why.data
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 

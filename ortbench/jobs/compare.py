@@ -12,28 +12,26 @@ from ortbench.analysis.comparing.comparable import FORCED, MODEL, comparability,
 from ortbench.analysis.comparing.naming import called, natural
 from ortbench.analysis.comparing.rows import not_shown
 from ortbench.analysis.comparing.series import Selection
-from ortbench.analysis.why.explain import Why, explain
 from ortbench.core import features
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.paths import Kind, check_readable, is_folder, kind_of
 from ortbench.core.safe_text import complain, first_of, visible
 from ortbench.core.units import count
-from ortbench.facts.fact import record
-from ortbench.facts.why import why_data, why_facts
+from ortbench.facts.fact import Explanation, record
 from ortbench.jobs.publishing import check_wanted, json_text, publish, write_files
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Finding
 from ortbench.plan.compare_options import Compared
+from ortbench.plan.options import RawOptions
 from ortbench.plan.output_options import OutputOptions
 from ortbench.report import comparison
 from ortbench.report.model import Block, Report
 from ortbench.report.publication import Part, Publication
-from ortbench.report.why import why_parts
 
 
-def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputOptions, why: bool = False) -> None:
-    """Hold results at places against each other, show and write which differences are real, and `why` two differ.
+def compare(places: Sequence[Path], only: Compared, given: RawOptions, wanted: OutputOptions) -> None:
+    """Compare results at places, show and write which differences are real, and what makes them where options ask for it.
 
     What is found in folders of several results is compared as far as it was measured on the same thing: two folders of
     a suite, for example, case by case.
@@ -43,25 +41,24 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
         BadInput: a file that is no result, or fewer than two of them.
     """
     check_wanted(wanted)
-    paths = results_at(places)
+    force, paths = "force" in given, results_at(places)
     loaded = [load(path) for path in paths]
     if len(paths) < 2:
         raise BadInput(
             f"compare needs at least two results, and {paths[0]} is one: name another, or a folder of several"
         )
-    groups = [list(range(len(paths)))] if force or why or len(paths) == len(places) else _groups(loaded)
+    explanation = explained(given, loaded, only)
+    groups = [list(range(len(paths)))] if force or explanation or len(paths) == len(places) else _groups(loaded)
     if not groups:
         comparability(loaded, called(loaded, paths), force)  # it says why they are not
     first = [group[0] for group in groups]
     about = called([loaded[number] for number in first], [paths[number] for number in first])
-    told = explained(loaded, only) if why else None
-    parts = [] if told is None else why_parts(told)
     reports, records = [], []
-    findings: list[Mapping[str, Any]] = [] if told is None else [*map(record, why_facts(told))]
+    findings: list[Mapping[str, Any]] = [*map(record, explanation.facts)] if explanation else []
     for what, group in zip(about, groups, strict=True):
         results = [loaded[number] for number in group]
         names = called(results, [paths[number] for number in group])
-        found = compare_results(results, names, only, force, told)
+        found = compare_results(results, names, only, force, explanation)
         several = len(groups) > 1
         reports.append(found.report._replace(title=comparison.title(names, what)) if several else found.report)
         more = {"group": what} if several else {}
@@ -72,8 +69,9 @@ def compare(places: Sequence[Path], only: Compared, force: bool, wanted: OutputO
     if alone:
         names = called(loaded, paths)
         reports.append(comparison.build_alone([names[number] for number in alone]))
-    data = {"records": records, "findings": findings} | ({} if told is None else {"why": why_data(told)})
-    publish(wanted, reports, lambda: json_text(data), publication=lambda: _publication(loaded, paths, before=parts))
+    data = {"records": records, "findings": findings, **(explanation.data if explanation else {})}
+    before = explanation.parts if explanation else ()
+    publish(wanted, reports, lambda: json_text(data), publication=lambda: _publication(loaded, paths, before=before))
 
 
 def _publication(
@@ -84,11 +82,10 @@ def _publication(
     )
 
 
-def explained(results: Sequence[Result], only: Compared) -> Why:
-    """Why the second of two results differs from the first; `BadInput` where there are others, or they have no nodes."""
-    if len(results) != 2:
-        raise BadInput(f"--why: is of two results, and there are {len(results)}", "--why")
-    return explain(results[0], results[1], only.modes)
+def explained(given: RawOptions, results: Sequence[Result], only: Compared) -> Explanation | None:
+    """What makes the difference of results, where options ask for it."""
+    explain = next(features.hooks("explain_difference"), None)
+    return explain(given, results, only.modes) if explain else None
 
 
 def refuse_not_shown(groups: Sequence[Sequence[Result]], only: Compared) -> None:
@@ -107,19 +104,21 @@ class Comparison(NamedTuple):
 
 
 def compare_results(
-    results: Sequence[Result], names: Sequence[str], only: Compared, force: bool, why: Why | None = None
+    results: Sequence[Result], names: Sequence[str], only: Compared, force: bool, explanation: Explanation | None = None
 ) -> Comparison:
     """Compare results; `NotComparable` where they were not measured on the same thing, and it was not forced."""
-    below = () if why is None else tuple(why.others)
+    below = tuple(explanation.others) if explanation else ()
     # Another model is what the nodes tell of.
-    of_models = why is not None and all(it == MODEL for it, *_ in unlike(*results))
+    of_models = explanation is not None and all(it == MODEL for it, *_ in unlike(*results))
     remarks = [it for it in comparability(results, names, force or of_models) if not it.endswith(below)]
     remarks = remarks if force else [it for it in remarks if not it.startswith(FORCED)]
     points = Counter(point for result in results for point in {tuple(case.point.items()) for case in result.cases})
     if len(results) > 1 and max(points.values(), default=0) < 2:
         raise NotComparable(f"{', '.join(names)} have no point of their axes in common")
     chosen = Selection(only.modes, only.metrics)
-    report = comparison.build(results, names, only.same, in_order=True, only=chosen, remarks=remarks, why=why)
+    report = comparison.build(
+        results, names, only.same, in_order=True, only=chosen, remarks=remarks, explanation=explanation
+    )
     facts = comparison.all_facts(results, names, only.same, chosen)
     return Comparison(report, comparison.records(results, names, only.same, chosen), [*map(record, facts)])
 

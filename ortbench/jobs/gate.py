@@ -20,8 +20,8 @@ from ortbench.analysis.comparing.comparable import (
     short,
 )
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, verdict_of
-from ortbench.analysis.why.explain import explain
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
+from ortbench.core.features import hooks
 from ortbench.core.files import ModelFiles, make_folder, write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.gates.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
@@ -39,7 +39,6 @@ from ortbench.model.modes import LATENCY
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.unit_of_work import INFERENCE
-from ortbench.plan.compare_options import WHY
 from ortbench.plan.load_plan import LoadPlan, live_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.options import LOAD, RawOptions, baseline_option, build, declared, options_of
@@ -51,7 +50,6 @@ from ortbench.plan.target import Inputs
 from ortbench.report.gate import build_gate, gate_screen, verdict_report
 from ortbench.report.markdown import markdown
 from ortbench.report.publication import Part, Publication
-from ortbench.report.why import told_in_lines, why_parts
 from ortbench.toml import chain_file
 
 # What is asked for
@@ -82,7 +80,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
     is_live = any(it.flag in given for it in CANDIDATE)
-    why = given.get(WHY.flag)
+    why = given.get("why")
     if why and not has_baseline:
         raise BadInput("--why explains a difference: give a baseline", "--why")
     force = "force" in given
@@ -129,7 +127,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
 
 def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_turns: bool) -> AskedGate:
     """A live gate of a load; `BadInput` for options that a load has not, or that exclude each other."""
-    if given.get(WHY.flag):
+    if given.get("why"):
         raise BadInput("--why explains single inferences, not a load", "--why")
     if "chain" in given:
         raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
@@ -208,7 +206,8 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
     remarks = comparability([baseline, result], NAMES[::-1], force)
     checks = [*check_stored(result, baseline, limits), *check_alone(result, limits)]
     alike = not mismatches(baseline, result) and sameness(baseline, result) is not None
-    found = explain(baseline, result, limits.modes) if why else None
+    explain = next(hooks("explain_difference"), None) if why else None
+    found = explain({"why": why}, [baseline, result], limits.modes) if explain else None
     return Verdict([result, baseline], checks, remarks, alike=alike, why=found)
 
 
@@ -252,14 +251,16 @@ def _explained(
 ) -> Verdict:
     """The verdict with what makes the difference, in the first mode that checks found slower, or else of all; where that cannot be
     found, with why not."""
-    from ortbench.jobs.why import why_slower
     from ortbench.report.run import write_run
 
+    explain = next(hooks("explain_live"), None)
+    if explain is None:
+        return verdict
     try:
         with ExitStack() as stack:
             told = observer_for(stack, quiet, observer or _line(quiet, "confirming the change of nodes")) or Observer()
             ratios = {it.mode: it.ratio for it in verdict.checks if it.mode and it.ratio is not None and _is_told(it)}
-            why = why_slower(asked.plans, verdict.results, [*slower, *asked.limits.modes], told, ratios)
+            why = explain(asked.plans, verdict.results, [*slower, *asked.limits.modes], told, ratios)
             outcome.check_models()
     except (OrtbenchError, OSError, KeyboardInterrupt) as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
@@ -354,7 +355,7 @@ def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
         candidate, *baselines = zip(verdict.results, verdict.names, strict=True)
         parts = [Part(*it, is_baseline=True) for it in baselines[::-1]]
         parts.append(Part(*candidate, checks=verdict.checks))
-        before, text = (why_parts(why), told_in_lines(why)) if why else ((), "")
+        before, text = (why.parts, why.text) if why else ((), "")
         return Publication("ortbench gate", parts, verdict_report(verdict), before, text)
 
     publish(

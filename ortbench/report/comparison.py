@@ -13,12 +13,11 @@ from ortbench.analysis.comparing.rows import Row, in_both, only_in, rows
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.outputs import called
-from ortbench.analysis.why.explain import Why
 from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.facts.comparison import Best, bests, between_runs_facts, ep_facts, items_facts, lacking_facts, ratio_facts
-from ortbench.facts.fact import Fact
+from ortbench.facts.fact import Explanation, Fact
 from ortbench.facts.findings import placed, shown, superseded
 from ortbench.facts.several import FEW_RESULTS, mode_facts
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
@@ -61,7 +60,6 @@ from ortbench.report.phrases import (
     warnings,
 )
 from ortbench.report.session_code import session_lines
-from ortbench.report.why import why_parts
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
@@ -202,11 +200,11 @@ def build(
     only: Selection = EVERYTHING,
     remarks: Sequence[str] = (),
     doubt_on: frozenset[Medium] = EVERYWHERE,
-    why: Why | None = None,
+    explanation: Explanation | None = None,
     best: Sequence[Best] = (),
 ) -> Report:
     """The report of a comparison; see `tables`. `remarks` say what the results differ in; `doubt_on` media it says which figures
-    are doubtful, where nothing else does; `why` is of the first two; `best` says which is best for what."""
+    are doubtful, where nothing else does; `explanation` is of the first two; `best` says which is best for what."""
     figures = rows(results, only)
     told = [remarked(it) for it in [*remarks, *only_in(results, names, only.modes)]]
     notes = [*why_missing(results, names), *told]
@@ -226,7 +224,7 @@ def build(
         *explained,
     ]
     before = [*([off] if off else ()), *doubt_part(results, names, doubt_on)]
-    after = why_parts(why) if why else ()
+    after = explanation.parts if explanation else ()
     return Report(title(names), (*before, [sides], *outputs_part(results, names), last, *after))
 
 

@@ -50,7 +50,6 @@ from ortbench.report.model import (
 from ortbench.report.noise import noise_part
 from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.screens.brief import brief
-from ortbench.report.why import why_parts
 
 _CHANGED = "baseline → candidate"
 
@@ -76,7 +75,7 @@ def build_gate(verdict: Verdict) -> Report:
     )
     conclusion, saved = _ending(verdict)
     last: list[Block] = [Notes(_checked(verdict), media=TERMINAL), conclusion]
-    why = [] if verdict.why is None else why_parts(verdict.why)
+    why = verdict.why.parts if verdict.why else ()
     after: list[Sequence[Block]] = [*why, [saved]] if why else []
     last += [] if why else [saved]
     headline, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
@@ -164,11 +163,8 @@ def gate_screen(verdict: Verdict) -> Report:
     compared.sort(key=lambda it: _ROWS.index(it.verdict))
     rest = [Note(it.text, *_SIGNS[it.verdict]) for it in verdict.checks if it not in compared]
     table = Table(_COLUMNS, tuple(_row(it, found) for it in compared))
-    why = (
-        []
-        if verdict.why is None
-        else [note for it in why_parts(verdict.why)[0] if isinstance(it, Notes) for note in it.notes]
-    )
+    answer = verdict.why.parts[0] if verdict.why else ()
+    why = [note for it in answer if isinstance(it, Notes) for note in it.notes]
     notes = [*why, *rest, *why_missing(results, names), *map(remarked, verdict.remarks), *_warnings(verdict)]
     off = off_target(results, names)
     return brief(

@@ -17,11 +17,11 @@ from typing import Any
 from ortbench.core.ep_names import NVIDIA_EPS, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import Kind, kind_of
-from ortbench.gates.baseline import LIVE_BASELINE, STORED_BASELINE, TYPED_BASELINE, setting
-from ortbench.gates.limits import Limits
+from ortbench.gates.baseline import LIVE_BASELINE, setting
 from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import AMOUNTS, SWITCH, TEXT, WHOLE, text_of
 from ortbench.plan.options import (
+    BASELINE,
     BASELINE_SET,
     LIMIT,
     RUNS,
@@ -33,7 +33,7 @@ from ortbench.plan.options import (
     options_of,
 )
 from ortbench.plan.plan import PLAN, Plan
-from ortbench.plan.registry import limits_of_kinds, owners_in_features
+from ortbench.plan.registry import options_for, owners_in_features
 
 Where = tuple[str | int, ...]  # keys and indices from the top of the file
 
@@ -244,8 +244,7 @@ OPTIONS = {
 }
 # An SLO stays text until it is known whether it is that of a load or of a sweep.
 OPTIONS["slo"] = OPTIONS["slo"]._replace(kind=TEXT)
-_LIMITS = [it for _, it in limits_of_kinds().values()]
-GATE = {it.flag: it for it in options_of(Limits, _LIMITS, STORED_BASELINE, TYPED_BASELINE) if it.rules.is_in_suites}
+GATE = {it.flag: it for it in options_for("gate") if it.rules.is_in_suites and it.panel in (LIMIT, BASELINE)}
 # A key of the table ``baseline-set`` is a layer's ``baseline-set.KEY``.
 _LIVE = {it.flag: it for it in LIVE_BASELINE}
 ALL = {**GATE, **_LIVE, **OPTIONS, **NEEDS}

@@ -27,7 +27,6 @@ _REQUESTS = {
     "loops.chain_opening": ("open_chain",),
     "measuring": ("prepare", "block", "finish", "capture", "time_steps"),
     "stream": ("begin_stream", "time_stream"),
-    "reverting": ("revert",),
     "inspection.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),
     "inspection.memory": ("forms", "memory", "arenas"),
     "inspection.cupti": ("measure_copies",),

@@ -157,7 +157,7 @@ def test_compare_reads_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     places = [tmp_path / "a.json", tmp_path / "b.json"]
     for place, factor in zip(places, (1.0, 1.2), strict=True):
         save(serving(factor), place)
-    compare(places, Compared((), (), 0.02), False, OutputOptions(json=str(tmp_path / "c.json"), verbose=True))
+    compare(places, Compared((), (), 0.02), {}, OutputOptions(json=str(tmp_path / "c.json"), verbose=True))
     text = capsys.readouterr().out
     assert "load in one session: 1, 2, 4, 8 clients; 2 s per load point" in text
     assert "same: the 95% CI lies within ±2 %; slower or more: above that;" in " ".join(text.split())

@@ -9,7 +9,10 @@ import pytest
 
 from ortbench.analysis.nodes.each_node import by_round, faster_of, made_of
 from ortbench.analysis.nodes.islands import Node
-from ortbench.analysis.why.changes import (
+from ortbench.core.ep_names import CPU_EP
+from ortbench.core.errors import BadInput
+from ortbench.facts.sentences import sentence
+from ortbench.features.why.analysis.changes import (
     ADDED,
     CHANGED,
     FUSED,
@@ -23,17 +26,15 @@ from ortbench.analysis.why.changes import (
     changes,
     whole,
 )
-from ortbench.analysis.why.explain import (
+from ortbench.features.why.analysis.explain import (
     Confirmation,
     Why,
     confirmation,
     explain,
     not_confirmed,
 )
-from ortbench.core.ep_names import CPU_EP
-from ortbench.core.errors import BadInput
-from ortbench.facts.sentences import sentence
-from ortbench.facts.why import change_fact, limit_facts, why_data, why_facts
+from ortbench.features.why.facts import change_fact, limit_facts, why_data, why_facts
+from ortbench.features.why.report import explanation
 from ortbench.model.result import Result
 from ortbench.model.schema import Nodes, ProfiledNode
 from ortbench.report.comparison import build
@@ -135,7 +136,9 @@ def test_what_is_fused_differently_may_be_on_one_side_only(base: str, own: str, 
     assert sentence(change_fact(change)).startswith(f"Nodes {word}: ")
     said = replace(why(), changes=found)
     results = [result(it, MS) for it in sides]
-    assert f"| {word}: Conv" in markdown(build(results, ["one", "other"], 0.02, in_order=False, why=said))
+    assert f"| {word}: Conv" in markdown(
+        build(results, ["one", "other"], 0.02, in_order=False, explanation=explanation(said))
+    )
 
 
 def test_another_operator_is_in_place_of_several() -> None:
@@ -369,7 +372,11 @@ def test_without_a_difference_there_is_no_share() -> None:
     found = explain(result(base, MS), result(own, MS))
     assert (found.certain, found.culprit, found.share(1.0)) == (False, None, None)
     assert lines(found) == ["Why: cpu-tensors does not differ.", "Added: Clip (Clip_2) after Relu_1."]
-    text = markdown(build([result(base, MS), result(own, MS)], ["one", "other"], 0.02, in_order=False, why=found))
+    text = markdown(
+        build(
+            [result(base, MS), result(own, MS)], ["one", "other"], 0.02, in_order=False, explanation=explanation(found)
+        )
+    )
     assert "share of profiled difference" not in text
     assert "No shares are shown: the difference of the latencies cannot be told from none" in text
 
@@ -392,7 +399,11 @@ def test_a_difference_that_the_profiler_does_not_show_has_no_share() -> None:
     found = explain(result(base, 440 * US), result(base, 870 * US))
     assert (found.culprit, found.share(1.0)) == (None, None)
     assert lines(found) == ["Why: cpu-tensors takes 430 µs longer, which the profiler does not show."]
-    text = markdown(build([result(base, MS), result(base, MS)], ["one", "other"], 0.02, in_order=False, why=found))
+    text = markdown(
+        build(
+            [result(base, MS), result(base, MS)], ["one", "other"], 0.02, in_order=False, explanation=explanation(found)
+        )
+    )
     assert "No shares are shown: under the profiler the difference cannot be told from none" in text
 
 
@@ -499,7 +510,7 @@ def test_nodes_that_onnx_runtime_inserts_are_told_from_those_that_the_model_has(
     assert sentence(change_fact(alone)) == "Added: ReorderOutput (ReorderOutput_1)."
     found = replace(why(), changes=[added]).with_confirmation(Confirmation("confirmed"))
     results = [result(base, MS), result(base, MS)]
-    text = markdown(build(results, ["one", "other"], 0.02, in_order=False, why=found))
+    text = markdown(build(results, ["one", "other"], 0.02, in_order=False, explanation=explanation(found)))
     assert "added: Clip ×2, 1 inserted" in text
 
 
@@ -510,7 +521,7 @@ def test_json_and_markdown_say_the_same() -> None:
     assert [it["code"] for it in data["findings"]] == ["why", "change", "confirmation"]
     assert next((it["kind"], it["share"]) for it in data["changes"]) == (ADDED, pytest.approx(1.0))
     results = [result(chain(*LAYERS), MS), result(chain(*LAYERS), MS)]
-    text = markdown(build(results, ["one", "other"], 0.02, in_order=False, why=found))
+    text = markdown(build(results, ["one", "other"], 0.02, in_order=False, explanation=explanation(found)))
     for words in (
         *lines(found),
         "Not confirmed: a model cannot be read as ONNX.",

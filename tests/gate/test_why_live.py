@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.why.explain import Why
 from ortbench.facts.sentences import sentence
-from ortbench.facts.why import why_facts
-from ortbench.jobs.why import why_slower
+from ortbench.features.why.analysis.explain import Why
+from ortbench.features.why.facts import why_facts
+from ortbench.features.why.job import why_slower
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
 from ortbench.measure.rounds import Rounds

@@ -12,7 +12,6 @@ import pytest
 
 from ortbench import compare
 from ortbench.analysis.comparing.pairs import ROUNDS
-from ortbench.facts.why import why_data
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from tests.analysis.test_why import LAYERS, chain, nodes_of
@@ -128,7 +127,7 @@ def test_why_is_in_the_text_the_json_and_from_python(files: Any, tmp_path: Path)
     assert found["why"]["sentence"] == text
     why = compare(paths, why=True).why
     assert why is not None
-    assert why_data(why) == found["why"]
+    assert why.data == {"why": found["why"]}
     ran = ortbench("compare", *paths, paths[0], "--why")
     assert (ran.code, ran.error_line) == (2, "--why: is of two results, and there are 3")
 

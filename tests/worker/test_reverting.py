@@ -11,7 +11,7 @@ import onnxruntime as ort
 import pytest
 
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.worker.reverting import revert
+from ortbench.features.why.worker import revert
 from ortbench.worker.state import State
 from tests.gate.edited import CONVS, EDITS, Edit, Net
 

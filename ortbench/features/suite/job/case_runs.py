@@ -22,7 +22,6 @@ from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
 from ortbench.jobs.measuring import ForecastLine, measure
 from ortbench.measure.forecast import Forecast
 from ortbench.model.result import OK
-from ortbench.report.why import told_in_lines
 
 Tell = Callable[[Record, bool], None]  # the record of a case as it ends, and whether it was done before
 
@@ -138,7 +137,7 @@ def _conclusions(verdict: Verdict) -> dict[str, Any]:
     failed = verdict.failed if len(verdict.results) > 1 else [failure for _, failure in verdict.failures]
     reasons = failed or [check.text for check in verdict.checks if check.verdict != PASSED]
     if reasons:
-        found["reason"] = "; ".join([*reasons, *(told_in_lines(verdict.why).splitlines() if verdict.why else [])])
+        found["reason"] = "; ".join([*reasons, *(verdict.why.text.splitlines() if verdict.why else [])])
     if not any(case.status == OK for case in verdict.results[0].cases) and not verdict.failed:
         reason = nothing_measured(verdict.results[0])
         found.update(outcome=BROKEN, exit_code=BENCHMARK_FAILED, reason=reason)

@@ -19,7 +19,6 @@ from ortbench.model.kinds import kind_of
 from ortbench.model.modes import IN_FLIGHT
 from ortbench.model.slo import Slo
 from ortbench.model.unit_of_work import INFERENCE
-from ortbench.plan.compare_options import WHY
 from ortbench.plan.configurations import eps_of
 from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load, plan_under_load
 from ortbench.plan.load_plan import check as check_load
@@ -259,10 +258,10 @@ class _Maker:
 
     def _why(self, can_be: bool) -> bool | None:
         """Whether the gate is to say what makes the difference, where it `can_be` said."""
-        wanted: bool | None = self._given.get(WHY.flag)
-        if wanted and not can_be and self._where(WHY.flag)[:1] != _DEFAULTS:
+        wanted: bool | None = self._given.get("why")
+        if wanted and not can_be and self._where("why")[:1] != _DEFAULTS:
             reason = "explains single inferences beside a live baseline: baseline-model, baseline-set …"
-            raise self._file.mistake(self._where(WHY.flag), reason)
+            raise self._file.mistake(self._where("why"), reason)
         return wanted if can_be else None
 
     def _earlier(self) -> Path | None:

@@ -17,9 +17,9 @@ from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
 from ortbench.analysis.nodes.node_times import COMPILED
 from ortbench.analysis.noise import supports_within
-from ortbench.analysis.why.changes import REST, SAME, Change, called, changes, operator, whole
 from ortbench.core.errors import BadInput
 from ortbench.core.units import size
+from ortbench.features.why.analysis.changes import REST, SAME, Change, called, changes, operator, whole
 from ortbench.model.metrics import figure
 from ortbench.model.modes import LATENCY, MODES
 from ortbench.model.result import Result

@@ -11,9 +11,9 @@ from statistics import fmean
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, verdict_of
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.node_times import COMPILED, faster
-from ortbench.analysis.why.matching import Traits, align
 from ortbench.core.resampling import MEAN, Rounds
 from ortbench.core.stats import FEWEST
+from ortbench.features.why.analysis.matching import Traits, align
 from ortbench.model.schema import Nodes, ProfiledNode
 
 ADDED, GONE, REPLACED, FUSED = "added", "gone", "replaced", "fused differently"

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortbench.analysis.comparing.ratio import CANNOT_TELL
-from ortbench.analysis.why import changes as kinds
-from ortbench.analysis.why.changes import ADDED, REST, SAME, Change, called
-from ortbench.analysis.why.explain import Why, by_time, of_model
+from ortbench.analysis.findings.finding import Weight
 from ortbench.facts.fact import Fact, Known, Values, ns, record, share
-from ortbench.facts.sentences import sentence
+from ortbench.facts.sentences import LONGER, Sentence, sentence
+from ortbench.features.why.analysis import changes as kinds
+from ortbench.features.why.analysis.changes import ADDED, REST, SAME, Change, called
+from ortbench.features.why.analysis.explain import Why, by_time, of_model
 from ortbench.model.schema import ProfiledNode
 
+_ANSWER, _DETAIL = Weight.ANSWER, Weight.DETAIL
 _MUCH = 0.2  # of the difference: what outside of nodes is worth a fact
 _CHANGES = 2  # of which there are facts where none is known to make the difference
 _VERDICTS = {
@@ -160,3 +162,39 @@ def _data(why: Why, change: Change) -> dict[str, Any]:
             for name, side in zip(("baseline", "candidate"), shown, strict=False)
         },
     }
+
+
+# fmt: off
+SENTENCES = {
+    ("why", "slower"): Sentence("Why: {mode} takes {difference} longer; under the profiler {profiled}, {share} of it in the change below.", "look for the nodes by their names", _ANSWER, "bad", "why"),
+    ("why", "slower-confirmed"): Sentence("Why: {mode} takes {difference} longer because of the change below.", "look for the nodes by their names", _ANSWER, "bad", "why"),
+    ("why", "slower-not-profiled"): Sentence("Why: {mode} takes {difference} longer, which the profiler does not show.", "look at what else changed", _ANSWER, "bad", "why"),
+    ("why", "slower-unexplained"): Sentence("Why: {mode} takes {difference} longer; no changed node explains it.", "look at what else changed", _ANSWER, "bad", "why"),
+    ("why", "faster"): Sentence("Why: {mode} takes {difference} less; under the profiler {profiled}, {share} of it in the change below.", "nothing", _ANSWER, "good", "why"),
+    ("why", "faster-not-profiled"): Sentence("Why: {mode} takes {difference} less, which the profiler does not show.", "nothing", _ANSWER, "good", "why"),
+    ("why", "faster-unexplained"): Sentence("Why: {mode} takes {difference} less; no changed node explains it.", "nothing", _ANSWER, "good", "why"),
+    ("why", "same"): Sentence("Why: {mode} does not differ.", "nothing", _ANSWER, "", "why"),
+    ("why", "open"): Sentence("Why: cannot tell whether {mode} differs.", LONGER, _ANSWER, "unclear", "why"),
+    ("why-outside", "much"): Sentence("{share} of the difference is outside of nodes, with the profiler's own time.", "look at what else changed", _DETAIL, "unclear", "why"),
+    ("change", "added"): Sentence("Added: {operators} ({names}).", "look for them in the candidate's model", _DETAIL, "", "why"),
+    ("change", "added-after"): Sentence("Added: {operators} ({names}) after {after}.", "look for them in the candidate's model", _DETAIL, "", "why"),
+    ("change", "gone"): Sentence("Gone: {base_operators} ({base_names}).", "look for them in the baseline's model", _DETAIL, "", "why"),
+    ("change", "gone-after"): Sentence("Gone: {base_operators} ({base_names}) after {after}.", "look for them in the baseline's model", _DETAIL, "", "why"),
+    ("change", "replaced"): Sentence("Replaced: {operators} ({names}) in place of {base_operators} ({base_names}).", "look for them in both models", _DETAIL, "", "why"),
+    ("change", "fused"): Sentence("Nodes {how}: {operators} ({names}) in place of {base_operators} ({base_names}).", "look for them in both models", _DETAIL, "", "why"),
+    ("change", "moved"): Sentence("On another EP: {operators} ({names}) on {ep} in place of {base_ep}.", "see why: ortbench inspect", _DETAIL, "", "why"),
+    ("change", "other-types"): Sentence("Other types or shapes: {operators} ({names}), {types} in place of {base_types}.", "look for them in both models", _DETAIL, "", "why"),
+    ("change", "slower"): Sentence("Slower, otherwise unchanged: {nodes} of {of:node}, {operators} ({names}).", "look at settings, versions and clocks", _DETAIL, "", "why"),
+    ("change", "faster"): Sentence("Faster, otherwise unchanged: {nodes} of {of:node}, {operators} ({names}).", "nothing", _DETAIL, "", "why"),
+    ("change", "rest"): Sentence("The other {nodes:node}.", "nothing", _DETAIL, "", "why"),
+    ("confirmation", "confirmed"): Sentence("Confirmed: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change: {saved:ci} less. The baseline takes {baseline}.", "take the change back", _ANSWER, "good", "why"),
+    ("confirmation", "not-confirmed"): Sentence("Not confirmed: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change, which saves {saved:ci}.", "look at the other changes", _ANSWER, "unclear", "why"),
+    ("confirmation", "open"): Sentence("Cannot tell: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change, which saves {saved:ci}.", "run the gate again on a quiet machine", _ANSWER, "unclear", "why"),
+    ("confirmation", "not-slower"): Sentence("Cannot tell: in another run, without the profiler, the candidate takes {candidate} and the baseline {baseline}.", "run the gate again on a quiet machine", _ANSWER, "unclear", "why"),
+    ("confirmation", "not-measured"): Sentence("Not confirmed: {why}.", "see the reason", _ANSWER, "unclear", "why"),
+    ("why-limit", "profiler"): Sentence("All times in this table are of other runs, under ONNX Runtime's profiler; without it {mode} takes {baseline} (baseline) and {candidate} (candidate).", "nothing", _DETAIL, "", "why"),
+    ("why-limit", "no-shares"): Sentence("No shares are shown: the difference of the latencies cannot be told from none.", LONGER, _DETAIL, "unclear", "why"),
+    ("why-limit", "no-shares-profiled"): Sentence("No shares are shown: under the profiler the difference cannot be told from none.", LONGER, _DETAIL, "unclear", "why"),
+    ("why-limit", "compiled"): Sentence("{ep} compiled {graphs:graph} of the {side} whole: what changed inside is not known.", "nothing", _DETAIL, "unclear", "why"),
+    ("why-limit", "asynchronous"): Sentence("Where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies to the host, or outside of nodes.", "nothing", _DETAIL, "", "why"),
+}

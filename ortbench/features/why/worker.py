@@ -12,8 +12,8 @@ from typing import Any
 
 import onnx
 
-from ortbench.analysis.why.matching import Traits, align
 from ortbench.core.errors import BenchmarkFailed, one_line
+from ortbench.features.why.analysis.matching import Traits, align
 from ortbench.worker.inputs.model_file import inner_graphs
 from ortbench.worker.inspection import graph as model_graph
 from ortbench.worker.state import State

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.analysis.findings.node_advice import MOST, short
-from ortbench.analysis.why.changes import ADDED, REST, SAME, Change
-from ortbench.analysis.why.explain import Why, by_time, few_names, of_model
-from ortbench.facts.fact import Fact
+from ortbench.core.errors import BadInput
+from ortbench.facts.fact import Explanation, Fact
 from ortbench.facts.sentences import sentence, sentence_of
-from ortbench.facts.why import limit_facts, why_facts
+from ortbench.features.why.analysis.changes import ADDED, REST, SAME, Change
+from ortbench.features.why.analysis.explain import Why, by_time, explain, few_names, of_model
+from ortbench.features.why.facts import limit_facts, why_data, why_facts
+from ortbench.features.why.plan import WHY
 from ortbench.model.metrics import SHARE, TIME
+from ortbench.model.result import Result
 from ortbench.model.schema import ProfiledNode
+from ortbench.plan.options import RawOptions
 from ortbench.report import model
 
 _TONES = {"bad": model.BAD, "good": model.GOOD, "unclear": model.UNCLEAR, "": ""}
@@ -30,6 +34,21 @@ _COLUMNS = (
 )
 
 
+def explain_difference(given: RawOptions, results: Sequence[Result], modes: Sequence[str]) -> Explanation | None:
+    """What makes the second of two results differ from the first, where options ask for it; `BadInput` where there are others, or they
+    have no nodes."""
+    if not given.get(WHY.flag):
+        return None
+    if len(results) != 2:
+        raise BadInput(f"{WHY.name}: is of two results, and there are {len(results)}", WHY.name)
+    return explanation(explain(results[0], results[1], modes))
+
+
+def explanation(why: Why) -> Explanation:
+    facts = why_facts(why)
+    return Explanation(facts, "\n".join(map(sentence, facts)), why.others, {"why": why_data(why)}, why_parts(why))
+
+
 def why_parts(why: Why) -> list[Sequence[model.Block]]:
     others = (
         [[model.Title("What else changed"), model.Notes([model.Note(it) for it in why.others])]] if why.others else []
@@ -44,11 +63,6 @@ def why_parts(why: Why) -> list[Sequence[model.Block]]:
 
 def _note(fact: Fact) -> model.Note:
     return model.Note(sentence(fact), "→", _TONES[sentence_of(fact).tone])
-
-
-def told_in_lines(why: Why) -> str:
-    """The answer for media that have lines of text alone."""
-    return "\n".join(map(sentence, why_facts(why)))
 
 
 def _table(why: Why) -> model.Table:

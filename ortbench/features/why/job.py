@@ -10,11 +10,13 @@ from dataclasses import replace
 
 from ortbench.analysis.comparing.pairs import ratio_of_medians
 from ortbench.analysis.nodes.each_node import is_compiled
-from ortbench.analysis.why.changes import Change
-from ortbench.analysis.why.explain import Confirmation, Why, confirmation, explain, not_confirmed
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import temporary_folder
 from ortbench.core.stats import FEWEST
+from ortbench.facts.fact import Explanation
+from ortbench.features.why.analysis.changes import Change
+from ortbench.features.why.analysis.explain import Confirmation, Why, confirmation, explain, not_confirmed
+from ortbench.features.why.report import explanation
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
 from ortbench.measure.passes import without_passes
@@ -79,6 +81,17 @@ def _size(results: Sequence[Result]) -> tuple[int, int]:
     most = min(_BUDGET_NS / (2 * max(slowest, 1)), _EVENTS / max(nodes, 1))
     rounds = int(min(_ROUNDS, max(FEWEST, most)))
     return rounds, int(min(_RUNS[1], max(_RUNS[0], most // rounds - 1)))
+
+
+def explain_live(
+    plans: Sequence[Plan],
+    results: Sequence[Result],
+    modes: Sequence[str],
+    observer: Observer,
+    told: Mapping[str, float],
+) -> Explanation:
+    """What `why_slower` finds, for reports."""
+    return explanation(why_slower(plans, results, modes, observer, told))
 
 
 def why_slower(

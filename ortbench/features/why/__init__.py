@@ -1,0 +1,1 @@
+"""`--why` of `ortbench compare` and `gate`: which nodes make the difference of two results."""

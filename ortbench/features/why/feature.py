@@ -1,0 +1,8 @@
+from ortbench.core.features import Feature
+
+FEATURE = Feature(
+    requests={"revert": "worker"},
+    options={"WHY": ("gate", "compare")},
+    explain_difference="report",
+    explain_live="job",
+)
