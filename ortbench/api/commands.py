@@ -102,7 +102,7 @@ def chain(file: Place, *, progress: Tell | None = None, **options: Any) -> Resul
     Returns:
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
     """
-    from ortbench.toml.chain_file import plan_of as plan_of_chain
+    from ortbench.features.chain.toml import plan_of as plan_of_chain
 
     with read_call("chain", options, os.fspath(file)) as call:
         return _measured(plan_of_chain(Path(file), os.environ, call.given, call.typed), call, progress)

@@ -57,6 +57,6 @@ def chain(
     given: RawOptions, file: Annotated[Path, typer.Argument(metavar="FILE", help="The chain, a TOML file.")]
 ) -> None:
     """A TOML file names the models and which output is which input of a later one."""
-    from ortbench.toml import chain_file
+    from ortbench.features.chain import toml as chain_file
 
     measure_plans(given, partial(chain_file.plan_of, file, os.environ, command=command_line()))

@@ -135,7 +135,7 @@ def _advice_for(command: str, name: str) -> str | None:
     from ortbench.plan.plan import PLAN
 
     if command == "chain":
-        from ortbench.toml.chain_file import refusal
+        from ortbench.features.chain.toml import refusal
 
         return refusal(name)
     found = next((it for it in options_of(*PLAN) if it.name == name and command in it.instead), None)

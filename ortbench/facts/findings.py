@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from ortbench.analysis.findings.finding import Finding
 from ortbench.core.features import part_of
 from ortbench.facts import shared
-from ortbench.facts.chain import chain_facts
 from ortbench.facts.fact import Fact, record
 from ortbench.facts.loop import loop_facts
 from ortbench.facts.run import run_facts
 from ortbench.facts.sentences import in_order, phrase, sentence_of
+from ortbench.features.chain.facts import chain_facts
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import CHAIN, LOOP, RUN, Result

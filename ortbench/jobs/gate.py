@@ -24,6 +24,7 @@ from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.features import hooks
 from ortbench.core.files import ModelFiles, make_folder, write_or_note
 from ortbench.core.safe_text import complain
+from ortbench.features.chain import toml as chain_file
 from ortbench.gates.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
 from ortbench.gates.checks import check_alone, refuse_unchecked
 from ortbench.gates.limits import FAILED, UNCLEAR, Check, Limits, limits_of
@@ -50,7 +51,6 @@ from ortbench.plan.target import Inputs
 from ortbench.report.gate import build_gate, gate_screen, verdict_report
 from ortbench.report.markdown import markdown
 from ortbench.report.publication import Part, Publication
-from ortbench.toml import chain_file
 
 # What is asked for
 

@@ -13,9 +13,9 @@ from ortbench.core.errors import BadInput
 from ortbench.core.files import model_files
 from ortbench.core.paths import check_readable, is_folder, is_same_file
 from ortbench.core.safe_text import LONGEST_NAME
+from ortbench.features.chain.plan import Chain, Stage
 from ortbench.model import modes as io_modes
 from ortbench.model.unit_of_work import Part, Work
-from ortbench.plan.chain_plan import Chain, Stage
 from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import (

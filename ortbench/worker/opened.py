@@ -13,9 +13,9 @@ from ortbench.worker.session.first_run import Data
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ortbench.features.chain.worker.stages import ChainData
     from ortbench.model import protocol, schema
     from ortbench.plan.loop_plan import Steps
-    from ortbench.worker.loops.chain import ChainData
     from ortbench.worker.loops.data import LoopData
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session import engine_cache
@@ -132,7 +132,7 @@ class OpenedChain(Opened):
     chain: ChainData
 
     def make(self, mode: str, depth: int) -> Mode:
-        from ortbench.worker.loops.chain import make_chain
+        from ortbench.features.chain.worker.stages import make_chain
 
         return make_chain(mode, self.chain)
 

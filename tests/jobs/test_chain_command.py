@@ -15,9 +15,9 @@ import pytest
 
 from ortbench.core.errors import WrongOutputs
 from ortbench.core.profiler import DOMAIN
+from ortbench.features.chain.toml import plan_of
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.toml.chain_file import plan_of
 from tests import nvtx, traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.refdevice import HONESTY, Config, Honesty, Trace
@@ -340,8 +340,8 @@ def test_an_ep_that_fails_in_a_stage_is_said_with_it(tmp_path: Path, library: Pa
 
 def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage that takes memory of its own in place of what the one before it left there."""
+    from ortbench.features.chain.worker import opening as chain_opening
     from ortbench.worker import measuring
-    from ortbench.worker.loops import chain_opening
     from ortbench.worker.loops.bound import BoundLoop, LinkedValue
     from ortbench.worker.state import State
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.chain_plan import Chain, End, Link, chain_from, in_order
+from ortbench.features.chain.plan import Chain, End, Link, chain_from, in_order
+from ortbench.features.chain.toml import plan_of
 from ortbench.plan.plan import Plan
-from ortbench.toml.chain_file import plan_of
 from tests.conftest import MODELS
 from tests.expect import there
 

@@ -27,7 +27,7 @@ def profile(
 ) -> None:
     """Without nsys the session runs all the same, with its NVTX ranges."""
     if model.endswith(".toml"):
-        from ortbench.toml import chain_file
+        from ortbench.features.chain import toml as chain_file
 
         plan = chain_file.gated_plan_of(Path(model), os.environ, given, command_line(), ())
     else:

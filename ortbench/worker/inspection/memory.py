@@ -19,8 +19,8 @@ import onnxruntime as ort
 from ortbench.analysis import memory as held
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import temporary_folder
+from ortbench.features.chain.plan import chain_from
 from ortbench.model.modes import LATENCY
-from ortbench.plan.chain_plan import chain_from
 from ortbench.plan.target import inputs_from, target_from, with_own
 from ortbench.worker.inspection.profile import KERNEL_TIME, NO_RUN, read_events
 from ortbench.worker.modes.base import Mode
@@ -145,7 +145,7 @@ def _open_model(asked: dict[str, Any], known: Sequence[Forms], prefix: str | Non
 
 
 def _open_chain(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Opened:
-    from ortbench.worker.loops.chain import ChainData, join, make_chain, open_stages, run
+    from ortbench.features.chain.worker.stages import ChainData, join, make_chain, open_stages, run
 
     chain = chain_from(asked["chain"])
     stages = list(open_stages(chain, prefix))

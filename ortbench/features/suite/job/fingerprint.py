@@ -18,8 +18,8 @@ from ortbench.core.ep_packages import key
 from ortbench.core.files import sha256
 from ortbench.core.interpreters import packages
 from ortbench.core.version import __version__
+from ortbench.features.chain.plan import Chain
 from ortbench.features.suite.job.jobs import Job
-from ortbench.plan.chain_plan import Chain
 from ortbench.plan.option_types import LIBRARIES
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target

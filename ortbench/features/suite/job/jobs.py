@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.core.features import is_there, part_of
 from ortbench.core.paths import is_folder
+from ortbench.features.chain import toml as chain_file
 from ortbench.features.suite.job.cases import Suite, SuiteCase
 from ortbench.gates.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, candidate_of, has_live_baseline
 from ortbench.gates.checks import refuse_unchecked
@@ -28,7 +29,6 @@ from ortbench.plan.options import BASELINE_SET, build, declared
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import list_in, live, modes_to_compare, modes_to_measure, with_memory
 from ortbench.plan.registry import flags_of_kinds, limits_of_kinds
-from ortbench.toml import chain_file
 from ortbench.toml.layers import LOADS, OPTIONS, Demand, Where, demand_of, places_of
 
 if TYPE_CHECKING:

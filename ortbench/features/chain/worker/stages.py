@@ -18,8 +18,8 @@ from numpy import median
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, WrongOutputs, from_data, to_data
 from ortbench.core.expressions import expanded, nearest
+from ortbench.features.chain.plan import Chain, End, Link, Stage
 from ortbench.model.modes import CPU, WHOLE_CHAIN
-from ortbench.plan.chain_plan import Chain, End, Link, Stage
 from ortbench.plan.target import POLICIES, Inputs, with_own
 from ortbench.worker.inputs.files import load_outputs
 from ortbench.worker.loops import data as loops

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.core.errors import BenchmarkFailed, Unsupported
-from ortbench.plan.chain_plan import chain_from
-from ortbench.plan.target import inputs_from
-from ortbench.worker.loops.chain import (
+from ortbench.features.chain.plan import chain_from
+from ortbench.features.chain.worker.stages import (
     ChainData,
     Joint,
     OpenStage,
@@ -21,6 +20,7 @@ from ortbench.worker.loops.chain import (
     open_stages,
     run,
 )
+from ortbench.plan.target import inputs_from
 from ortbench.worker.opened import OpenedChain
 from ortbench.worker.opening import count_copies, describe_input, describe_loaded_ep, describe_opened, describe_output
 from ortbench.worker.session import memory, placement

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
+from ortbench.features.chain.plan import Chain, End, Link, Stage, in_order
 from ortbench.gates.baseline import BASELINE_CHAIN, BASELINE_PYTHON, LIVE_BASELINE, STORED_BASELINE, baseline_python
 from ortbench.gates.limits import Limits
 from ortbench.model.modes import ALL_MODES, CHAIN_MODES, named_modes
-from ortbench.plan.chain_plan import Chain, End, Link, Stage, in_order
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import is_library, whole_of
 from ortbench.plan.options import RawOptions, build, options_of

@@ -1,0 +1,1 @@
+"""Models one after the other: what their links cost."""

@@ -1,0 +1,1 @@
+"""The part of the worker that opens chains and runs them."""
