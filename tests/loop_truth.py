@@ -70,7 +70,7 @@ def differences(
     found: dict[What, tuple[list[float], list[int]]] = {}
     for case in result.cases:
         samples = runs_in(result, case, trace, sum(counts.values()))
-        parts = case.samples["step" if result.chain is None else "stage"]
+        parts = case.samples["stage" if result.kind == "chain" else "step"]
         medians: Sequence[float] = case.steps_ns or [stage.median for stage in case.stages.values()]
         host = 3 if calls is None else calls[case.mode, "latency"]
         wholes = [span_ns(np.concatenate(runs)) + host * CALL_NS for runs in samples]

@@ -20,6 +20,7 @@ from ortbench.core.stats import Stats, Value, summarise
 from ortbench.facts.fact import Fact, Quantity
 from ortbench.facts.findings import facts_of, findings
 from ortbench.features.bandwidth.analysis import copies, fail, put_samples
+from ortbench.features.chain.model import ChainLink, ChainStage
 from ortbench.features.soak.analysis import put_figures as put_growth
 from ortbench.features.soak.model import Soak, SoakReading
 from ortbench.features.start.analysis import put_figures as put_start_parts
@@ -31,8 +32,6 @@ from ortbench.model.metrics import figure
 from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, SECOND_INFERENCE, START_PARTS, STEP
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
 from ortbench.model.schema import (
-    ChainLink,
-    ChainStage,
     Direction,
     Generation,
     Island,
@@ -706,7 +705,7 @@ def chain(
     resident.put("bytes_h2d", 0)
     result = result_of(cpu, resident, run_id=run_id)
     result.kind = "chain"
-    result.chain = {"stages": list(stages or (stage("text"), stage("image", 4))), "links": list(links)}
+    result.own["chain"] = {"stages": list(stages or (stage("text"), stage("image", 4))), "links": list(links)}
     derive(result)
     return result
 

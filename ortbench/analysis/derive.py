@@ -13,7 +13,7 @@ from ortbench.analysis.items import put_throughput
 from ortbench.analysis.link import add_shares, least_ns
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
 from ortbench.analysis.noise import supports_speedup
-from ortbench.analysis.steps_and_stages import summarise_stages, summarise_steps
+from ortbench.analysis.steps_and_stages import summarise_steps
 from ortbench.analysis.sums import put_remainder
 from ortbench.core.features import part_of
 from ortbench.core.resampling import by_processes
@@ -36,7 +36,7 @@ from ortbench.model.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.model.result import CHAIN, LOOP, OK, Case, Result, work_of
+from ortbench.model.result import LOOP, OK, Case, Result, work_of
 
 
 def derive(result: Result) -> None:
@@ -62,7 +62,6 @@ def derive(result: Result) -> None:
 
 _PARTS: dict[str, Callable[[Case, Any], None]] = {
     LOOP: lambda case, loop: summarise_steps(case, loop["steps"], bool(loop["first"]), loop.get("generation")),
-    CHAIN: summarise_stages,
 }
 
 

@@ -1,4 +1,4 @@
-"""The figures of loops, from the times of their steps, of chains, from those of their stages and links, and of starts. Pure."""
+"""The figures of loops, from the times of their steps. Pure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,13 @@ from ortbench.analysis.items import put_rates
 from ortbench.core.resampling import FEW, by_processes
 from ortbench.core.stats import Value, summarise, t_quantile
 from ortbench.model.modes import (
-    CHAIN_MODES,
-    CPU,
     ENERGY,
     LATENCY,
-    STAGE,
     STEP,
-    WHOLE_CHAIN,
     WHOLE_LOOP,
-    stage_phase,
 )
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import Chain, ChainLink, Generation
+from ortbench.model.schema import Generation
 
 COPIED_BY_STEPS: Final = ("state_h2d", "state_d2h", "step_h2d", "step_d2h")
 _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
@@ -256,38 +251,3 @@ def law(values: Sequence[int], first: bool) -> tuple[int, int] | None:
 
 def is_first_apart(result: Result) -> bool:
     return bool(result.loop and result.loop["first"])
-
-
-LINKED = CHAIN_MODES[-1]  # the mode in which links stay where they are
-
-
-def summarise_stages(case: Case, chain: Chain) -> None:
-    """Put the statistics of each stage into a case that follow from the times of all stages."""
-    if (latency := case.stats(LATENCY)) is not None:
-        case.metrics[WHOLE_CHAIN] = latency
-    samples, names = case.samples.get(STAGE), [stage["name"] for stage in chain["stages"]]
-    if samples:
-        sizes = [size // len(names) for _, size, _ in case.blocks[STAGE]]
-        taken = by_round(case, STAGE)
-        for at, name in enumerate(names):
-            own = {number: found[at :: len(names)] for number, found in taken.items()}
-            stats = summarise(samples[at :: len(names)], sizes)
-            case.metrics[stage_phase(name)] = by_processes(stats, own, case.first_rounds)
-
-
-def crossing_ns(link: ChainLink) -> int | None:
-    """What all copies of a link through the host take, each as long as alone; None where not measured, 0 without any."""
-    ways = ((link["downloads"], link["d2h_ns"]), (link["uploads"], link["h2d_ns"]))
-    times = [count * ns for count, ns in ways if count and ns is not None]
-    return sum(times) if len(times) == sum(1 for count, _ in ways if count) else None
-
-
-def crosses(link: ChainLink) -> bool:
-    """Whether a link is copied where it goes through the host."""
-    return bool(link["downloads"] or link["uploads"])
-
-
-def saved_ns(result: Result) -> float | None:
-    """What a chain takes less where its links stay on the device; None where one of the modes was not measured."""
-    cpu, resident = result.median(CPU, LATENCY), result.median(LINKED, LATENCY)
-    return None if cpu is None or resident is None else cpu - resident

@@ -87,28 +87,11 @@ def measure_model(
     command: str, model: Model, options: Mapping[str, Any], tell: Tell | None, made: Callable[..., Plan]
 ) -> Result:
     with read_call(command, options, model=model) as call:
-        return _measured(made(call.model, call.given, call.typed), call, tell)
+        return measure_plan(made(call.model, call.given, call.typed), call, tell)
 
 
-@takes
-def chain(file: Place, *, progress: Tell | None = None, **options: Any) -> Result:
-    """Measure models one after the other: what their links cost.
-
-    Stages and links are in a TOML file.
-
-    Args:
-        file: the path of the chain, a TOML file.
-
-    Returns:
-        what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
-    """
-    from ortbench.features.chain.toml import plan_of as plan_of_chain
-
-    with read_call("chain", options, os.fspath(file)) as call:
-        return _measured(plan_of_chain(Path(file), os.environ, call.given, call.typed), call, progress)
-
-
-def _measured(plan: Plan, call: Call, tell: Tell | None) -> Result:
+def measure_plan(plan: Plan, call: Call, tell: Tell | None) -> Result:
+    """Measure one plan, which the call is for."""
     from ortbench.jobs.run import measured
 
     check(plan)

@@ -1,14 +1,9 @@
-"""`ortbench run`, `loop` and `chain`: a model or a chain as one plan has it."""
+"""`ortbench run` and `loop`: a model as one plan has it."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json
 from ortbench.plan.configurations import plan_configurations
@@ -16,10 +11,6 @@ from ortbench.plan.options import RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import loop_of, run_of
-
-ModelOrChain = Annotated[
-    str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file, or a chain, a TOML file.")
-]
 
 
 def run(given: RawOptions, model: Model) -> None:
@@ -51,12 +42,3 @@ def measure_plans(
     for plan in plans:
         check(plan)
     raise SystemExit(job.run(plans, wanted, given))
-
-
-def chain(
-    given: RawOptions, file: Annotated[Path, typer.Argument(metavar="FILE", help="The chain, a TOML file.")]
-) -> None:
-    """A TOML file names the models and which output is which input of a later one."""
-    from ortbench.features.chain import toml as chain_file
-
-    measure_plans(given, partial(chain_file.plan_of, file, os.environ, command=command_line()))

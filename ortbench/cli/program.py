@@ -134,10 +134,9 @@ def _advice_for(command: str, name: str) -> str | None:
     from ortbench.plan.options import options_of
     from ortbench.plan.plan import PLAN
 
-    if command == "chain":
-        from ortbench.features.chain.toml import refusal
-
-        return refusal(name)
+    if command in features.candidates():
+        advice: str | None = features.function_of(features.candidates()[command], "refusal")(name)
+        return advice
     found = next((it for it in options_of(*PLAN) if it.name == name and command in it.instead), None)
     return None if found is None else f"{name}: {found.instead[command]}"
 

@@ -17,7 +17,7 @@ from ortbench.core.errors import BadInput
 MEASURE, COMPARE, INSPECT, EXPORT = "Measure", "Compare", "Inspect", "Export"
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
 # Those whose results are written for other programs too; other features' commands are in the group of the last word.
-REPORTED = ("run", "loop", "chain", "load", "gate", "reported")
+REPORTED = ("run", "loop", "load", "gate", "reported")
 GROUPS = (MEASURE, COMPARE, INSPECT, EXPORT)  # in which help and the README list commands
 
 
@@ -83,6 +83,9 @@ class Feature(NamedTuple):
     # Kinds of plans, which are keys of a suite's benches, with the functions of `plan.py` that make them.
     plans: Mapping[str, str] = {}
     writers: Mapping[str, Writer] = {}  # by option
+    # By the option of a gate that names a file of them, which is a key of a suite's benches too, what is measured in place of a model: the
+    # module that has `candidate_of`, `baseline_of` and `is_for`, whether it has an option. The baseline's option is ``baseline-`` with it.
+    candidates: Mapping[str, str] = {}
     # By a variable of the environment that asks for it: the module of the folder whose `take_report` gets every report, as Markdown.
     report_takers: Mapping[str, str] = {}
     passes: Mapping[str, Pass] = {}  # by option
@@ -153,6 +156,12 @@ def requests() -> dict[str, str]:
     return {
         request: module_of(name, it) for name, record in features().items() for request, it in record.requests.items()
     }
+
+
+@cache
+def candidates() -> dict[str, str]:
+    """The modules of what gates and suites can measure in place of a model, by the options that name it."""
+    return {flag: module_of(name, it) for name, record in features().items() for flag, it in record.candidates.items()}
 
 
 @cache

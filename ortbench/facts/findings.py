@@ -11,10 +11,9 @@ from ortbench.facts.fact import Fact, record
 from ortbench.facts.loop import loop_facts
 from ortbench.facts.run import run_facts
 from ortbench.facts.sentences import in_order, phrase, sentence_of
-from ortbench.features.chain.facts import chain_facts
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY
-from ortbench.model.result import CHAIN, LOOP, RUN, Result
+from ortbench.model.result import LOOP, RUN, Result
 
 Rule = Callable[[Result], Iterator[Fact]]
 
@@ -24,7 +23,6 @@ _OF_INFERENCES: tuple[Rule, ...] = (shared.host_facts, shared.cupti_facts)
 _OF_KINDS: dict[str, tuple[Rule, ...]] = {
     RUN: (run_facts, *_OF_INFERENCES),
     LOOP: (loop_facts, *_OF_INFERENCES),
-    CHAIN: (chain_facts, *_OF_INFERENCES),
 }
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ortbench.core.errors import BadInput
+from ortbench.core.features import candidates
 from ortbench.core.interpreters import is_interpreter
 from ortbench.gates.limits import Limits
 from ortbench.plan.load_plan import LoadPlan
@@ -43,7 +44,6 @@ CANDIDATE = (
         commands=("gate",),
         common=("gate",),
     ),
-    new_option("chain", "FILE", "Measure this chain live, as the candidate.", RUNS, PATH, commands=("gate",)),
 )
 UNDER_LOAD = new_option(
     "load", "", "Measure under load, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), is_live_only=True
@@ -53,7 +53,6 @@ _live = partial(new_option, panel=BASELINE, kind=PATH, commands=("gate",))
 BASELINE_MODEL = _live(
     "baseline-model", "MODEL", "Measure this model live, as the baseline.", kind=MODEL, common=("gate",)
 )
-BASELINE_CHAIN = _live("baseline-chain", "FILE", "Measure this chain live, as the baseline.")
 _PYTHON = declared(Target)["python"]
 BASELINE_PYTHON = _live(
     "baseline-python", "PATH", "Measure the baseline with this interpreter; '': ortbench's own.",
@@ -66,14 +65,14 @@ SETTABLE = {
     if it.rules.is_in_baselines and it is not _PYTHON
 }
 _TWINS = {flag: baseline_option(it) for flag, it in SETTABLE.items()}
-LIVE_BASELINE = (BASELINE_MODEL, BASELINE_CHAIN, BASELINE_PYTHON, *_TWINS.values())
+LIVE_BASELINE = (BASELINE_MODEL, BASELINE_PYTHON, *_TWINS.values())
 
 
 def setting(key: str, option: str) -> Option:
     """The option that a key of ``--baseline-set`` names, as the baseline has it; `BadInput` where it names none."""
     if key in _TWINS:
         return _TWINS[key]
-    if key in ("model", "chain", "python"):
+    if key in ("model", "python", *candidates()):
         reason = f"is given by --baseline-{key}"
     elif key in {it.flag for it in options_of(*PLAN, LoadPlan)}:
         reason = "is the same for candidate and baseline"
@@ -110,7 +109,7 @@ BASELINE_SET = new_option(
     choices=lambda: [f"{key}=" for key in SETTABLE],
     commands=("gate",), common=("gate",),
 )  # fmt: skip
-TYPED_BASELINE = (BASELINE_MODEL, BASELINE_CHAIN, BASELINE_PYTHON, BASELINE_SET)
+TYPED_BASELINE = (BASELINE_MODEL, BASELINE_PYTHON, BASELINE_SET)
 STORED_BASELINE = (
     new_option(
         "baseline",
@@ -135,8 +134,13 @@ STORED_BASELINE = (
 )
 
 
+def live_baselines() -> list[str]:
+    """The options that say what a live gate compares with."""
+    return [*(it.flag for it in LIVE_BASELINE), *(f"baseline-{it}" for it in candidates())]
+
+
 def has_live_baseline(given: RawOptions) -> bool:
-    return any(it.flag in given for it in LIVE_BASELINE)
+    return any(flag in given for flag in live_baselines())
 
 
 def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits: Limits) -> Plan:
@@ -154,8 +158,9 @@ def baseline_of(plan: Plan, given: RawOptions) -> Plan:
     default. Another EP starts without the candidate's EP options, device, library and engine cache. Raises `BadInput`
     for an option that cannot be or that says nothing, or an interpreter that is not there.
     """
-    if BASELINE_CHAIN.flag in given:
-        raise BadInput(f"{BASELINE_CHAIN.name} is for a chain: name the candidate's with --chain", BASELINE_CHAIN.name)
+    for it in candidates():
+        if f"baseline-{it}" in given:
+            raise BadInput(f"--baseline-{it} is for a {it}: name the candidate's with --{it}", f"--baseline-{it}")
     given = library_apart(given, f"{SET}.")
     target: dict[str, Any] = {"optimized_model": None}  # which would be written by both
     if not {f"{SET}.ep", f"{SET}.ep-library"}.isdisjoint(given):

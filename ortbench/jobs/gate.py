@@ -8,24 +8,25 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from ortbench.analysis.comparing.comparable import (
     apart,
     changes,
     comparability,
-    different_chains,
+    different_stages,
     mismatches,
     sameness,
     short,
 )
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, verdict_of
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
-from ortbench.core.features import hooks
+from ortbench.core.features import candidates, hooks
 from ortbench.core.files import ModelFiles, make_folder, write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.features.chain import toml as chain_file
-from ortbench.gates.baseline import CANDIDATE, UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
+from ortbench.gates.baseline import UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
 from ortbench.gates.checks import check_alone, refuse_unchecked
 from ortbench.gates.limits import FAILED, UNCLEAR, Check, Limits, limits_of
 from ortbench.gates.live import LiveGate, LiveLoadGate, check_live, planned
@@ -79,24 +80,26 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     limits = limits_of(given, has_baseline, modes_to_compare(given))
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
-    is_live = any(it.flag in given for it in CANDIDATE)
+    names = ["model", *candidates()]
+    is_live = any(it in given for it in names)
     why = given.get("why")
     if why and not has_baseline:
         raise BadInput("--why explains a difference: give a baseline", "--why")
     force = "force" in given
     if is_stored:
         if is_live or is_in_turns:
-            raise BadInput("a result file and a live gate (--model, --chain, --baseline-set …) exclude each other")
+            flags = ", ".join(f"--{it}" for it in names)
+            raise BadInput(f"a result file and a live gate ({flags}, --baseline-set …) exclude each other")
         for it in options_for("gate"):
             if it.rules.is_live_only and it.flag in given:
                 raise BadInput(f"{it.name} applies to a live gate (--model), not to a stored result", it.name)
         return AskedGate(limits, force, baseline=Path(given["baseline"]) if "baseline" in given else None, why=why)
     if "baseline" in given and is_live:
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
-    if all(it.flag in given for it in CANDIDATE):
-        raise BadInput("--model and --chain exclude each other: name one candidate", "--chain")
+    if "model" in given and (other := _named(given)):
+        raise BadInput(f"--model and --{other} exclude each other: name one candidate", f"--{other}")
     if not is_live:
-        raise BadInput("name a result file, or for a live gate a --model or a --chain")
+        raise BadInput(f"name a result file, or for a live gate {' or '.join(f'a --{it}' for it in names)}")
     if UNDER_LOAD.flag in given:
         return _under_load(given, limits, typed, is_in_turns)
     for it in options_of(LoadPlan):
@@ -114,8 +117,8 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     plan = with_memory(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans: tuple[Plan, ...] = (plan,)
     if is_in_turns:
-        of_chain = "chain" in given
-        plans = plan, chain_file.baseline_of(plan, os.environ, given) if of_chain else baseline_of(plan, given)
+        name = _named(given)
+        plans = plan, _part(name).baseline_of(plan, os.environ, given) if name else baseline_of(plan, given)
     for one in plans:
         check(one)
     if why and (not is_in_turns or plan.work != INFERENCE):
@@ -129,7 +132,7 @@ def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in
     """A live gate of a load; `BadInput` for options that a load has not, or that exclude each other."""
     if given.get("why"):
         raise BadInput("--why explains single inferences, not a load", "--why")
-    if "chain" in given:
+    if _named(given):
         raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
     _refuse_others("load", given)
     put = live_load(build(LoadPlan, {flag: value for flag, value in given.items() if flag != "duration"}), given)
@@ -145,7 +148,7 @@ def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in
 def _of_kind(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_turns: bool) -> AskedGate:
     """A live gate of a feature's kind, whose limit was given; `BadInput` for options or limits that the kind has not, or a baseline."""
     kind, limit = limits_of_kinds()[next(iter(limits.own))]
-    if is_in_turns or "chain" in given:
+    if is_in_turns or _named(given):
         reason = f"measures {kind_of(kind).noun} of one model: name it with --model, without a baseline"
         raise BadInput(f"{limit.name} {reason}", limit.name)
     _refuse_others(kind, given)
@@ -169,10 +172,20 @@ def _refuse_others(command: str, given: RawOptions) -> None:
 
 
 def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
-    """The candidate's plan: of a model, or of a chain; `BadInput` for what cannot be read, or what chains have not."""
-    if "chain" not in given:
+    """The candidate's plan; `BadInput` for what cannot be read, or an option that the candidate does not take."""
+    if not (name := _named(given)):
         return candidate_of(given["model"], given, typed, limits)
-    return chain_file.gated_plan_of(Path(given["chain"]), os.environ, given, typed, limits.needed())
+    plan: Plan = _part(name).candidate_of(Path(given[name]), os.environ, given, typed, limits.needed())
+    return plan
+
+
+def _named(given: RawOptions) -> str:
+    """The option that names a candidate which is no model; else nothing."""
+    return next((it for it in candidates() if it in given), "")
+
+
+def _part(name: str) -> ModuleType:
+    return import_module(candidates()[name])
 
 
 # How it is carried out
@@ -324,8 +337,7 @@ def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str
         for name, it in declared(Inputs).items()
         if getattr(plans[1].inputs, name) != getattr(plans[0].inputs, name)
     ]
-    if kind_of(candidate.kind).of_stages:
-        inputs += map(apart, different_chains(baseline.part, candidate.part))
+    inputs += map(apart, different_stages(baseline, candidate))
     if not inputs and (same := sameness(baseline, candidate)) is not None:
         return [same], True
     return [f"baseline → candidate: {change}" for change in [*inputs, *changes(baseline, candidate)]], False

@@ -331,9 +331,9 @@ class Configuration:
             self._prepared[mode] = answer
             if self.plan.loop.until_agreed:  # the machine and the session are warm
                 self._warmup_ns = warmup_again_ns(self.plan)
-            if "chain" not in answer and answer["sync"]["kind"] in SYNCS:
+            if "stage_bytes" not in answer and answer["sync"]["kind"] in SYNCS:
                 self._least_sync[mode] = answer["sync"]["kind"]
-            describe_prepared(case, self.plan.work.stages, answer)
+            describe_prepared(case, answer)
 
     def prepare_all(self, progress: Progress) -> None:
         """What is prepared when all modes are."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -20,14 +17,15 @@ from ortbench.analysis.variables import recorded_variables
 from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.expressions import by_size
+from ortbench.core.features import part_of
 from ortbench.core.files import ModelFiles, note, write_atomically
 from ortbench.core.safe_text import listed
 from ortbench.core.version import __version__
 from ortbench.measure.gpus import known_card, moves_to_warn_of
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, CPU, MODES, mode_of
-from ortbench.model.protocol import Finished, Opened, OpenedChain, Prepared
-from ortbench.model.result import CHAIN, LOOP, UNSUPPORTED, Case, Result
+from ortbench.model.protocol import Finished, Opened, Prepared
+from ortbench.model.result import LOOP, UNSUPPORTED, Case, Result
 from ortbench.model.schema import CaseCheck, GpuReading, Machine, Target, Throttled
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
@@ -59,9 +57,8 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
     }
     if (loop := opened.get("loop")) is not None:
         result.kind, result.loop = LOOP, loop
-    if plan.stages:
-        plan = describe_chain(result, plan, files, opened["chain"])
-    else:  # whose stages may have batches, and dimensions of the same names, of their own
+    plan = part_of(plan.work.kind, "measure", "describe_opened", lambda *_: plan)(result, plan, files, opened)
+    if not plan.stages:  # whose stages may have batches, and dimensions of the same names, of their own
         result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
         several = {name: found for name, found in dim_sizes(opened["inputs"]).items() if len(found) > 1}
         if several:
@@ -94,7 +91,7 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
     for case in result.cases:
         if opened["unsupported"] is not None:
             case.status, case.reason = UNSUPPORTED, opened["unsupported"]
-    _check_placement(result, plan.target.no_cpu_fallback)  # of a chain the worker has checked it stage by stage
+    _check_placement(result, plan.target.no_cpu_fallback)  # of stages the worker has checked it one by one
 
 
 def _target(plan: Plan, opened: Opened) -> Target:
@@ -129,8 +126,8 @@ def _check_placement(result: Result, required: bool) -> None:
     result.warn("cpu-nodes", message)
 
 
-def describe_prepared(case: Case, stages: Sequence[str], answer: Prepared) -> None:
-    """What is known of a mode that is set up; a chain has `stages`."""
+def describe_prepared(case: Case, answer: Prepared) -> None:
+    """What is known of a mode that is set up."""
     case.put(BYTES_H2D, answer["bytes_in"])
     case.put(BYTES_D2H, answer["bytes_out"])
     case.sync = answer["sync"]
@@ -138,8 +135,8 @@ def describe_prepared(case: Case, stages: Sequence[str], answer: Prepared) -> No
     case.pipeline = answer["pipeline"]
     case.places = answer["places"]
     case.inferences_per_sample = answer["inferences_per_sample"]
-    case.stage_bytes = dict(zip(stages, answer.get("chain", ()), strict=True)) or None
-    case.step_bytes = answer.get("loop")
+    case.stage_bytes = answer.get("stage_bytes")
+    case.step_bytes = answer.get("step_bytes")
 
 
 def _checks_of(answer: Prepared) -> dict[str, CaseCheck]:
@@ -159,10 +156,7 @@ def describe_finished(result: Result, case: Case, answer: Finished) -> None:
         case.put("once_h2d", once["h2d_ns"])
         case.put("once_d2h", once["d2h_ns"])
     case.put("next_token", answer.get("next_token_ns"))
-    for link, times in zip(result.part["links"], answer["links"], strict=True) if "links" in answer else ():
-        link["d2h_ns"], link["h2d_ns"] = times["d2h_ns"], times["h2d_ns"]
-        if taken := [ns for ns in (times["d2h_ns"], times["h2d_ns"]) if ns is not None]:
-            case.put(f"link.{link['from']} → {link['to']}", sum(taken))
+    part_of(result.kind, "measure", "describe_finished", lambda *_: None)(result, case, answer)
 
 
 def note_lost_engine(result: Result) -> None:
@@ -230,15 +224,3 @@ def _cards(result: Result, readings: Sequence[GpuReading]) -> set[int]:
     if result.environment["gpus"][1:] and (card := known_card(result.target)) is not None:
         return {card}
     return {reading["gpu"] for reading in readings}
-
-
-def describe_chain(result: Result, plan: Plan, files: ModelFiles, opened: OpenedChain) -> Plan:
-    """Describe a chain that is open; returns the plan with the target of the stage that the chain's EP is named after."""
-    for stage, asked in zip(opened["stages"], plan.stages, strict=True):
-        stage["sha256"], stage["settings"] = files.digest(asked.model), settings(asked.target)
-    result.kind, result.chain = CHAIN, {"stages": opened["stages"], "links": opened["links"]}
-    # The same chain has the same models, which run as often and hand on the same; its file's text and EPs may differ.
-    stages = [(it["name"], it["sha256"], it["repeat"], it["feedback"], it["keep"]) for it in opened["stages"]]
-    links = [(it["from"], it["to"]) for it in opened["links"]]
-    result.model["sha256"] = hashlib.sha256(json.dumps([stages, links]).encode()).hexdigest()
-    return replace(plan, target=plan.stages[opened["main"]].target)

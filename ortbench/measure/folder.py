@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from ortbench.core import interpreters
 from ortbench.core.errors import BadInput
 from ortbench.core.files import discard_ignored, make_ignored
 from ortbench.core.safe_text import plain_name
-from ortbench.model.modes import WHOLE_CHAIN
+from ortbench.model.kinds import kind_of
 from ortbench.plan.configurations import ep_names, eps_of
 from ortbench.plan.plan import Plan
 
@@ -20,12 +20,9 @@ def run_name(plans: Sequence[Plan], what: str = "") -> str:
     """What the folder of a run is called: its name, or what it is if that is no plain run, model, EPs and time."""
     if plans[0].name is not None:
         return plain_name(plans[0].name).lstrip(".") or "unnamed"
-    eps = dict.fromkeys(_EPS.get(plans[0].work.whole, ep_names)(plans))
+    eps = dict.fromkeys(eps_of(plans[0]) if kind_of(plans[0].work.kind).of_stages else ep_names(plans))
     others = dict.fromkeys(interpreters.name(it.target.python) for it in plans if it.target.python is not None)
     return with_time(*filter(None, [what]), Path(plans[0].model).stem, *eps, *others)
-
-
-_EPS: dict[str, Callable[[Sequence[Plan]], list[str]]] = {WHOLE_CHAIN: lambda plans: eps_of(plans[0])}
 
 
 def with_time(*parts: str) -> str:

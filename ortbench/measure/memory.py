@@ -19,14 +19,13 @@ from ortbench.measure.gpus import opened_nvml
 from ortbench.measure.process import request_of, worker_for
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.kinds import kind_of
-from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY, WHOLE_CHAIN
+from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY
 from ortbench.model.protocol import Weighed, WeighedArenas, WeighedHost
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import CaseMemory
 
 _PROFILE = "ONNX Runtime's profile of the same inferences in another worker"
 _OF_STAGES = f"{_PROFILE}; the sum of what each stage's had at most, which need not be at the same time"
-_ARENAS_BY = {WHOLE_CHAIN: _OF_STAGES}
 
 
 def learn_forms(configuration: Configuration, _: Callable[[str], None]) -> None:
@@ -57,6 +56,7 @@ def _weigh(configuration: Configuration, mode: str, case: Case) -> CaseMemory:
     plan, asked = configuration.plan, request_of(configuration.plan)
     if configuration.result.generation:  # the worker that measured has found out whether the model can do that
         asked["steps"]["decoder"]["shared"] = configuration.result.generation["fixed_cache"]
+    asked["do"] = plan.part.opened_by
     request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": configuration.forms}
     on_card = _uses_card(configuration.result)
     before = read_cards() if on_card else []
@@ -126,7 +126,10 @@ def _add_arenas(memory: CaseMemory, configuration: Configuration, request: dict[
     except OrtbenchError as error:
         memory["arenas_how"] = f"not known: {error}"
         return
-    memory["arenas"], memory["arenas_how"] = weighed["arenas"], _ARENAS_BY.get(configuration.plan.work.whole, _PROFILE)
+    memory["arenas"], memory["arenas_how"] = (
+        weighed["arenas"],
+        _OF_STAGES if kind_of(configuration.result.kind).of_stages else _PROFILE,
+    )
     if not weighed["arenas"]:
         memory["arenas_how"] = (
             f"not known: the profile of ONNX Runtime {weighed['version']} has nothing of it (it has since 1.28, where the EP's "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.core.ep_names import is_nvidia
-from ortbench.model.schema import ChainStage, Device, EpOfSession, Provider
+from ortbench.model.schema import Device, EpOfSession, Provider
 
 NVIDIA = 0x10DE
 # Of those whose devices ONNX Runtime knows: `OrtDevice::VendorIds` in its include/onnxruntime/core/framework/ortdevice.h,
@@ -24,7 +24,7 @@ def kind(device: Device) -> str:
     return f"{device['type']} {vendor_name(device)}".rstrip()
 
 
-def is_on_nvidia(it: Provider | EpOfSession | ChainStage) -> bool:
+def is_on_nvidia(it: Provider | EpOfSession) -> bool:
     """Whether an EP's device is one of NVIDIA's GPUs; where the EP offers no EP device, by its name."""
     device = it["device"]
     of_nvidia = device["vendor_id"] == NVIDIA if "vendor_id" in device else is_nvidia(it["ep"])

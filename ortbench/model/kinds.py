@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ortbench.core.features import features, part_of
-from ortbench.model.metrics import LATENCY, NAME, Figure, figure
+from ortbench.model.metrics import LATENCY, Figure, figure
 
 
 class Axis(NamedTuple):
@@ -70,8 +70,8 @@ def figures(*texts: str) -> tuple[Figure, ...]:
 CONCURRENCY = Axis("concurrency", "1", whole=True)
 RATE = Axis("rate", "requests/s")
 
-_COSTS = ("enqueue", "cpu_time", "page_faults", "involuntary_switches", "device_memory", "host_memory", "energy")
-_ANYWHERE = ("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "min-speedup")
+COSTS = ("enqueue", "cpu_time", "page_faults", "involuntary_switches", "device_memory", "host_memory", "energy")
+ANYWHERE = ("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "min-speedup")
 _USUAL = figures(LATENCY)
 SPEEDUP = ("speedup", "speedup.ci95")
 
@@ -84,8 +84,8 @@ def tails(key: str) -> tuple[str, ...]:
 RUN = Kind(
     "run", "single inferences", "inference",
     (View(
-        compared=figures(LATENCY, "item_throughput", "h2d", "inference", "d2h", *_COSTS),
-        several=figures(LATENCY, "item_throughput", *_COSTS), gated=_USUAL,
+        compared=figures(LATENCY, "item_throughput", "h2d", "inference", "d2h", *COSTS),
+        several=figures(LATENCY, "item_throughput", *COSTS), gated=_USUAL,
         columns=(
             tails(LATENCY), SPEEDUP, ("latency.n",), ("h2d", "inference", "d2h", "copies"), ("throughput", "copied/inf", "copy_rate"),
             ("item_throughput", "item_time"),
@@ -93,14 +93,14 @@ RUN = Kind(
         screen=("latency", "p95", "p99", "speedup", "copies", "inf/s"),
     ),),
     charts=("phases", "distribution", "drift", "bandwidth"),
-    checks=(*_ANYWHERE, "max-copy-share"),
+    checks=(*ANYWHERE, "max-copy-share"),
     times_nodes=True,
 )  # fmt: skip
 _TOKENS = ("time_to_first_token", "inter_token_latency", "prefill_tokens_per_s", "decode_tokens_per_s")
 LOOP = Kind(
     "loop", "a loop", "loop",
     (View(
-        compared=figures("loop", *_TOKENS, "step", *_COSTS), several=figures("loop", *_TOKENS, "step", *_COSTS),
+        compared=figures("loop", *_TOKENS, "step", *COSTS), several=figures("loop", *_TOKENS, "step", *COSTS),
         gated=figures("loop"),
         columns=(
             ("time_to_first_token",), tails("inter_token_latency"), ("prefill_tokens_per_s", "decode_tokens_per_s", "sequence_tokens_per_s"),
@@ -110,7 +110,7 @@ LOOP = Kind(
         screen=("loop", "p95", "speedup", "step", "steps/s", "state/step"),
     ),),
     charts=("steps", "distribution", "drift", "bandwidth"),
-    checks=_ANYWHERE,
+    checks=ANYWHERE,
     derives_copies=False,
     on_device_needs="the host does not need the state between steps",
     in_place_needs="the host does not need the state between steps, or reads it in place",
@@ -118,24 +118,7 @@ LOOP = Kind(
     counts_crossings=True,
     needed=(*RUN.needed, "loop"),
 )  # fmt: skip
-CHAIN = Kind(
-    "chain", "a chain", "chain",
-    (View(
-        compared=figures("chain", f"stage.{NAME}", *_COSTS), several=figures("chain", f"stage.{NAME}", *_COSTS),
-        gated=figures("chain"),
-        columns=(tails("chain"), SPEEDUP, ("chain.n", "throughput", "copied/chain")),
-        screen=("chain", "p95", "p99", "speedup", "chains/s", "copied/chain"),
-    ),),
-    charts=("stages", "links", "distribution", "drift", "bandwidth"),
-    checks=_ANYWHERE,
-    derives_copies=False,
-    on_device_needs="the host does not need the intermediate tensors",
-    in_place_needs="the host does not need the intermediate tensors, or reads them in place",
-    counts_crossings=True,
-    of_stages=True,
-    needed=(*RUN.needed, "chain"),
-)  # fmt: skip
-_OF_CORE = {it.key: it for it in (RUN, LOOP, CHAIN)}
+_OF_CORE = {it.key: it for it in (RUN, LOOP)}
 
 
 @cache

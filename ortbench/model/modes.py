@@ -218,8 +218,6 @@ SHARED = Mode(
 LOOP_MODES = {name: MODES.get(name, SHARED) for name in (CPU, RESIDENT, HOST_ACCESSIBLE, SHARED.name)}
 USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.extra)
 ALL_MODES = {**MODES, **LOOP_MODES}
-# Of models one after the other, see `ortbench.features.chain.plan`: links through the host, and where they are.
-CHAIN_MODES = (CPU, RESIDENT)
 # Of a load: a client has one inference after the other.
 LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
 

@@ -53,15 +53,6 @@ class Opened(OpenedEp):
     first_inference_ns: int
     stages: list[Stage]
     loop: NotRequired[schema.Loop]
-    chain: NotRequired["OpenedChain"]
-
-
-class OpenedChain(TypedDict):
-    """``open_chain``: also the stages and links, and which of the stages is the ``main`` one, of which the EP is."""
-
-    stages: list[schema.ChainStage]
-    links: list[schema.ChainLink]
-    main: int
 
 
 class Prepared(TypedDict):
@@ -78,8 +69,8 @@ class Prepared(TypedDict):
     inferences_per_sample: int | None
     estimates_ns: dict[str, float | None]
     stages: list[Stage]
-    loop: NotRequired[schema.LoopBytes]
-    chain: NotRequired[list[schema.StageBytes]]
+    step_bytes: NotRequired[schema.LoopBytes]
+    stage_bytes: NotRequired[dict[str, schema.StageBytes]]
 
 
 class LoadClients(TypedDict):
@@ -170,12 +161,11 @@ class OutputComparison(Held):
 
 class Finished(Held):
     """``finish``: the outputs after the timed runs, the copies that are made only once, and the syncs, as phase and
-    kind, that have come to return before the device is done; of a chain also what copies of its links take alone, of a loop that
-    generates what the choice of a token does."""
+    kind, that have come to return before the device is done; of a loop that generates also what
+    the choice of a token takes."""
 
     once: schema.Once | None
     early: list[str]
-    links: NotRequired[list[schema.LinkTimes]]
     next_token_ns: NotRequired[int]
 
 

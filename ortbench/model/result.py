@@ -12,8 +12,7 @@ where that is not known; ``outputs``, how far they are from those of others, abs
 (docs/actions.md), absent from older files;
 ``axes`` are what its cases differ in besides the mode.
 
-That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;
-that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee`` (by mode) and ``slo``, and its ``cases`` are
+That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee`` (by mode) and ``slo``, and its ``cases`` are
 first of one client alone, back to back, without a ``point``, then one for each mode and load point; those of features have the name of their folder
 as ``kind``, and what its module ``model`` says. The keys of each part are in `ortbench.model.schema`. Durations are integer nanoseconds, sizes bytes.
 """
@@ -29,7 +28,7 @@ from ortbench.core.parts import INLINE, SOMETIMES
 from ortbench.core.stats import Metric, Stats, Value
 from ortbench.model import schema
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, READBACK, WHOLES, stage_in
-from ortbench.model.unit_of_work import INFERENCE, ChainWork, LoopWork, Work
+from ortbench.model.unit_of_work import INFERENCE, LoopWork, Work
 
 SCHEMA_VERSION = 2
 
@@ -38,8 +37,7 @@ OK: Final = "ok"
 UNSUPPORTED: Final = "unsupported"
 FAILED: Final = "failed"
 NOT_MEASURED: Final = "not_measured"  # the measurement was ended before its turn came
-# Kinds of the core: of single inferences, of a loop, a chain.
-RUN, LOOP, CHAIN = "run", "loop", "chain"
+RUN, LOOP = "run", "loop"  # kinds of the core: of single inferences, of a loop
 
 
 @dataclass
@@ -253,7 +251,6 @@ class Result:
     kind: str = RUN
     axes: list[schema.Axis] = field(default_factory=list)
     loop: schema.Loop | None = None
-    chain: schema.Chain | None = None
     load: schema.LoadSetup | None = None
     knee: dict[str, schema.Knee | None] | None = None
     slo: schema.Slo | None = None
@@ -318,7 +315,6 @@ def work_of(result: Result) -> Work:
 
 _WORKS: dict[str, Callable[[Any], Work]] = {
     LOOP: lambda loop: LoopWork(steps=loop["steps"]),
-    CHAIN: lambda chain: ChainWork(stages=tuple(stage["name"] for stage in chain["stages"])),
 }
 
 

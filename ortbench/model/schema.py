@@ -6,7 +6,7 @@ where there is something to say. What holds them together is `ortbench.model.res
 """
 
 import sys
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 if sys.version_info >= (3, 11):  # noqa: UP036
     from typing import NotRequired as NotRequired
@@ -500,61 +500,6 @@ class Slo(TypedDict):
 
     asked: dict[str, int]
     found: dict[str, SloRate | None]
-
-
-class ChainStage(TypedDict):
-    """A stage of a chain: its model, where it ran, ``repeat`` (1 for one that is no loop) and what it feeds back
-    (``feedback``: [output, input]), its outputs that stay on the device (``keep``), and its ``settings``, as ``target`` has
-    them; ``sha256`` is of its model."""
-
-    name: str
-    model: str
-    sha256: str
-    ep: str
-    ep_version: str | None
-    device: Device
-    memory: Memory
-    repeat: int
-    feedback: list[list[str]]
-    keep: list[str]
-    session_ns: int
-    first_inference_ns: int
-    settings: dict[str, Any]
-
-
-class LinkTimes(TypedDict):
-    """What the copies of a link's value take alone; null where there is none to or from a device."""
-
-    d2h_ns: int | None
-    h2d_ns: int | None
-
-
-# Of a link; `from` is no name that a class can have.
-ChainLink = TypedDict(
-    "ChainLink",
-    {
-        "from": str,
-        "to": str,
-        "bytes": int,
-        "stays": bool,
-        "why": "str | None",
-        "memory": str,
-        "downloads": int,
-        "uploads": int,
-        "d2h_ns": "int | None",
-        "h2d_ns": "int | None",
-    },
-)
-ChainLink.__doc__ = """A link of a chain: its ends as STAGE.NAME, its ``bytes``, whether it ``stays`` in the ``memory`` that it is
-given in with ``device-resident``, or why not; how often it crosses through the host in mode ``cpu-tensors`` (``downloads``, ``uploads``: a
-loop that takes it copies it to the device in each step), and what one such copy takes alone."""
-
-
-class Chain(TypedDict):
-    """A chain: its stages in the order in which they ran, and its links."""
-
-    stages: list[ChainStage]
-    links: list[ChainLink]
 
 
 class Axis(TypedDict):

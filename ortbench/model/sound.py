@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from ortbench.model.kinds import Kind, kinds
 
 if TYPE_CHECKING:
     from ortbench.model.result import Case, Result
-    from ortbench.model.schema import Chain
 
 ALWAYS = ("created", "command", "kind", "environment", "target", "setup", "cases")
 _ORDER = ("min", "median", "p90", "p95", "p99", "max")
@@ -188,17 +186,3 @@ def _references(result: Result, kind: Kind) -> Iterator[tuple[list[str | int], s
     for key in result.slo["found"] if result.slo else {}:
         yield ["slo", "found"], key, modes
     yield from part_of(kind.key, "model", "references", lambda _: ())(result)
-    if kind.of_stages:
-        yield from _of_chain(result, result.part)
-
-
-def _of_chain(result: Result, chain: Chain) -> Iterator[tuple[list[str | int], str, Collection[str]]]:
-    stages = {stage["name"] for stage in chain["stages"]}
-    for number, link in enumerate(chain["links"]):
-        for end, name in (("from", link["from"]), ("to", link["to"])):
-            if not any(name.startswith(f"{stage}.") for stage in stages):
-                yield ["chain", "links", number, end], name, ()
-    for number, case in enumerate(result.cases):
-        for key in case.metrics:
-            if found := re.fullmatch(r"stage\.(.+)", key):
-                yield ["cases", number, "metrics"], found[1], stages

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -85,30 +85,6 @@ class LoopWork(WorkOfParts):
         return {modes.STEP: self.steps, modes.TOKEN_PHASES[1]: self.count - 1 if self.tokens else None}.get(metric)
 
 
-class ChainWork(WorkOfParts):
-    kind = whole = modes.WHOLE_CHAIN
-    part = modes.STAGE
-    name = "a chain"
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return (modes.WHOLE_CHAIN, *map(modes.stage_phase, self.stages))
-
-    @property
-    def count(self) -> int:
-        return len(self.stages)
-
-    def shared(self, other: Work) -> Work:
-        return ChainWork(stages=tuple(name for name in self.stages if name in other.stages))
-
-    def sessions(self) -> Iterator[tuple[str, dict[str, int]]]:
-        return ((f" of {name}", {"stage": number}) for number, name in enumerate(self.stages))
-
-    def part_at(self, index: int) -> tuple[str, dict[str, Any]]:
-        number = index % self.count
-        return self.stages[number], {modes.STAGE: number, "iteration": index // self.count}
-
-
 INFERENCE = Work()
 
 
@@ -118,6 +94,7 @@ class Part:
 
     opened_by: ClassVar[str] = "open"  # the worker's command
     folder: ClassVar[str] = ""  # what the name of its folder begins with
+    known_modes: ClassVar[Mapping[str, modes.Mode]] = modes.MODES  # in which it can be measured
 
     @property
     def work(self) -> Work:
@@ -135,3 +112,11 @@ class Part:
     def sent(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         """What a request has of each of `models`."""
         return []
+
+    def map_models(self, change: Callable[[Any], Any]) -> Part:
+        """The same with others in place of `models`."""
+        return self
+
+    def essence(self) -> Part:
+        """The same without what enters no figure."""
+        return self

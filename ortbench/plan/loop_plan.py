@@ -10,6 +10,7 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import INDEX, names_in
 from ortbench.core.parts import made
+from ortbench.model.modes import LOOP_MODES
 from ortbench.model.unit_of_work import LoopWork, Part, Work
 from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, PATH, TEXTS, WHOLE
@@ -98,6 +99,8 @@ class Steps(Part):
         common=(),
     )
     decoder: Decoder | None = None
+
+    known_modes = LOOP_MODES
 
     @property
     def work(self) -> Work:

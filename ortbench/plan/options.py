@@ -29,10 +29,10 @@ SINGLE = ("run", "gate", "single")  # the commands that measure single inference
 SESSIONS = (*SINGLE, "loop", "sessions")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "opened")  # those that open one
-CHAINED = (*LOADED, "chain")  # those and the one that measures several models one after the other
+CHAINED = (*LOADED, "chained")  # those and the one that measures several models one after the other
 IN_MODES = (*(it for it in CHAINED if it != "sessions"), "modes")  # those that measure modes of a session that is open
 # Those in which the same options are `common`.
-OFTEN = ("run", "loop", "load", "chain", "often")
+OFTEN = ("run", "loop", "load", "often")
 SIDE_BY_SIDE = ("run", "loop", "load", "side by side")  # those that measure several settings side by side
 SHAPED = ("shaped",)  # those to which a list is of shapes
 SEARCHES = "searches"  # the group of those that search settings, of lists among these values

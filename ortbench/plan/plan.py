@@ -13,7 +13,6 @@ from ortbench.core.errors import BadInput
 from ortbench.core.files import model_files
 from ortbench.core.paths import check_readable, is_folder, is_same_file
 from ortbench.core.safe_text import LONGEST_NAME
-from ortbench.features.chain.plan import Chain, Stage
 from ortbench.model import modes as io_modes
 from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.list_syntax import WHOLES
@@ -138,28 +137,28 @@ class Loop:
 
     warmup: int | None = _measured(
         "warmup", "N", "Warm each mode up with N inferences.", kind=WHOLE, check=not_negative, shown="0.5 s",
-        commands=IN_MODES, by_command={"chain": {"help": "Warm each mode up with N chains."}},
+        commands=IN_MODES,
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=check_seconds,
-        commands=("run", "gate", "loop", "chain", "sessions", "searches"), common=(*OFTEN, "gate"),
+        commands=("run", "gate", "loop", "sessions", "searches"), common=(*OFTEN, "gate"),
         by_command={
             "run": {"shown": "until processes agree"},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most TIME."},
         },
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop", "chain"),
-        replaces=("duration", "precision"), check=at_least(1, "at least one iteration must be measured"), common=("run", "chain"),
-        by_command={"loop": {"help": "Measure N loops of each mode instead of --duration."}, "chain": {"help": "Measure N chains of each mode instead of --duration."}},
+        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop"),
+        replaces=("duration", "precision"), check=at_least(1, "at least one iteration must be measured"), common=("run",),
+        by_command={"loop": {"help": "Measure N loops of each mode instead of --duration."}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when the 95% CI of each median is within P of it; 0: never.", kind=PRECISION, default=0.01, shown="1%",
-        commands=("run", "loop", "chain"),
+        commands=("run", "loop"),
     )  # fmt: skip
     processes: int | None = _measured(
         "processes", "N", "Measure in N worker processes, one after the other.", kind=WHOLE, check=_processes, most=1000,
-        shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "loop", "chain", "load"),
+        shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "loop", "load"),
         by_command={"run": {"shown": f"3, {PROCESSES} where these differ"}},
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
@@ -178,7 +177,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP, of single inferences or of what its `part` says; of a chain `model` is its file, and `target` that of its first stage. `items` None looks for a dimension that is called a batch. `called` is what the
+    """One run of one model on one EP, of single inferences or of what its `part` says; of several models `model` is the file that lists them, and `target` that of the first. `items` None looks for a dimension that is called a batch. `called` is what the
     result has in place of the model's path, where that is a file that soon is gone."""
 
     model: str
@@ -190,7 +189,6 @@ class Plan:
         by_command={
             "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY, "choices": io_modes.ALL_MODES},
             "load": _measure(io_modes.LOAD_MODES, f"{_FIRST}, on the CPU EP {io_modes.CPU}"),
-            "chain": _measure(io_modes.CHAIN_MODES, "both"),
             "loop": _measure(io_modes.LOOP_MODES, "all but shared"),
             "in one mode": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
         },
@@ -219,7 +217,7 @@ class Plan:
     )  # fmt: skip
     memory: bool = _measured(
         "measure-memory", "", "Measure the device and host memory of each mode.", kind=FLAG, default=False,
-        commands=("run", "loop", "chain"), common=("chain",),
+        commands=("run", "loop"),
     )  # fmt: skip
     weighings: int = 1  # workers that tell the host memory of a mode, each anew
     passes: Mapping[str, bool] = field(
@@ -227,7 +225,7 @@ class Plan:
     )  # by the options of features
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks during the run (needs permission).", kind=CLOCK,
-        commands=("run", "gate", "loop", "chain", "load"),
+        commands=("run", "gate", "loop", "load"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
@@ -250,7 +248,7 @@ class Plan:
         return self.passes.get(option, False)
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[Any, ...]:
         """Those of a chain, none without one."""
         return self.part.models
 
@@ -263,10 +261,6 @@ class Plan:
         return self.part if isinstance(self.part, Steps) else None
 
     @property
-    def chain(self) -> Chain | None:
-        return self.part if isinstance(self.part, Chain) else None
-
-    @property
     def targets(self) -> list[Target]:
         """Of its sessions: one, or those of a chain's stages."""
         return [stage.target for stage in self.stages] or [self.target]
@@ -275,7 +269,7 @@ class Plan:
         """What the worker needs to open the model, as JSON-ready data."""
         return {**self.part.request(self.model, asdict(self.target)), "inputs": asdict(self.inputs)}
 
-    def sent(self, request: dict[str, Any]) -> list[tuple[Plan | Stage, dict[str, Any]]]:
+    def sent(self, request: dict[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
         """Each model that is opened, with what `worker_request` has of it."""
         return [*zip(self.stages, self.part.sent(request), strict=True)] or [(self, request)]
 
@@ -334,17 +328,9 @@ def check(plan: Plan) -> None:
         raise BadInput(f"--input-memory {reason}", "--input-memory")
 
 
-_MODES = {
-    io_modes.LATENCY: io_modes.MODES,
-    io_modes.WHOLE_LOOP: io_modes.LOOP_MODES,
-    io_modes.WHOLE_CHAIN: {name: io_modes.MODES[name] for name in io_modes.CHAIN_MODES},
-    io_modes.WHOLE_START: {io_modes.CPU: io_modes.MODES[io_modes.CPU]},
-}
-
-
 def _check_loop(plan: Plan) -> None:
     """Refuse modes and dimensions of a loop where there is none, and what a loop has not."""
-    known = _MODES[plan.work.whole]
+    known = plan.part.known_modes
     for name in plan.modes:
         if name not in known:
             raise BadInput(f"--mode {io_modes.no_such(name, known, plan.work.name)}", "--mode")

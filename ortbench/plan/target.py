@@ -197,7 +197,7 @@ class Target:
     )  # fmt: skip
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=types.PATH, check=is_interpreter, lists=REPEATED,
-        shown="ortbench's own", commands=(*_PLACED, "chain"),
+        shown="ortbench's own", commands=_PLACED,
     )  # fmt: skip
     several_eps: bool = False
 
@@ -223,7 +223,7 @@ class Inputs:
     )
     expect: str | None = _input(
         "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.ARRAYS, check=exists,
-        commands=(*SINGLE, "loop", "load", "inputs", "chain"), common=("chain",), by_command={"chain": {"help": "Compare outputs with these: an .npz with keys STAGE/NAME."}},
+        commands=(*SINGLE, "loop", "load", "inputs"),
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
@@ -276,7 +276,7 @@ class Inputs:
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
     strict_outputs: bool = _input(
         "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=types.FLAG, default=False, is_in_baselines=False,
-        commands=(*SINGLE, "loop", "load", "chain"),
+        commands=(*SINGLE, "loop", "load"),
     )  # fmt: skip
     index_sizes: dict[str, int] | None = None
 

@@ -10,6 +10,7 @@ from ortbench.analysis.nodes.node_shares import copies_inside
 from ortbench.analysis.residency import is_on_host, needs, stays_in_place, worded_kind
 from ortbench.analysis.sums import adds_up
 from ortbench.core import units
+from ortbench.core.features import part_of
 from ortbench.core.stats import Stats, Value, percentile
 from ortbench.model.kinds import SPEEDUP, kind_of
 from ortbench.model.metrics import RATIO, STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
@@ -24,7 +25,7 @@ from ortbench.model.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.model.result import CHAIN, LOOP, Case, Result
+from ortbench.model.result import LOOP, Case, Result
 from ortbench.report.bars import INFERENCE
 from ortbench.report.model import DERIVED, DOUBTED, KEY, NOTHING, Column, Kind, Table, filled
 from ortbench.report.phrases import mode_name, processes_in
@@ -32,7 +33,7 @@ from ortbench.report.phrases import mode_name, processes_in
 _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 # What stands above the modes that keep tensors on the device.
 ON_DEVICE = "tensors stay on the device"
-_OF_KINDS = {LOOP: "the state stays on the device", CHAIN: "intermediate tensors stay on the device"}
+_OF_KINDS = {LOOP: "the state stays on the device"}
 COPIES = known_or_plain(COPY_TIME).header
 IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes inputs and reads outputs in the bound tensors, which is not timed."
 _NOT_CHECKED = f"{HOST_ACCESSIBLE}: copied are the bytes that the program copies; whether the EP copies any is checked by 'ortbench run'."
@@ -133,7 +134,7 @@ def in_groups(cases: Sequence[Case]) -> list[Case]:
 
 def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], ...]:
     first = next((at for at, case in enumerate(ordered) if mode_of(case.mode).on_device), 0)
-    title = _OF_KINDS.get(result.kind, ON_DEVICE)
+    title = _OF_KINDS.get(result.kind) or part_of(result.kind, "report", "ON_DEVICE", ON_DEVICE)
     return ((first, title.replace("on the device", "in place") if stays_in_place(result) else title),) if first else ()
 
 

@@ -1,19 +1,15 @@
-"""The tables of what is made of several inferences: of a loop and its steps, and of a chain with its stages and links."""
+"""The tables of a loop and its steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.steps_and_stages import LINKED, crosses, crossing_ns, growth_ns, is_first_apart, law
+from ortbench.analysis.steps_and_stages import growth_ns, is_first_apart, law
 from ortbench.core import units
-from ortbench.core.stats import SAMPLES_FOR, percentile
-from ortbench.model.metrics import TIME
-from ortbench.model.modes import LATENCY, STEP, THROUGHPUT
-from ortbench.model.result import OK, Case, Result
-from ortbench.model.schema import Chain, ChainLink
+from ortbench.model.modes import LATENCY, STEP
+from ortbench.model.result import Case, Result
 from ortbench.report.case_table import Own
-from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, between, columns, filled, maybe
-from ortbench.report.phrases import stage_place
+from ortbench.report.model import NOTHING, Kind, maybe
 from ortbench.report.records import csv_text
 
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -97,90 +93,3 @@ def steps_csv(result: Result) -> str:
     count = max(map(len, timed.values()), default=0)
     rows = [{STEP: number, **{mode: ns[number] for mode, ns in timed.items()}} for number in range(count)]
     return csv_text([STEP, *timed], rows)
-
-
-# Chains
-
-
-_STAGE_COLUMNS = (
-    Column("stage", Kind.NAME, KEY),
-    Column("mode", Kind.WORD, KEY),
-    *columns(Kind.TIME, "time", "p95", "p99", group=1),
-    Column("95% CI", Kind.TIME, 2),
-    Column("steps", Kind.NUMBER, 3),
-    Column("on", Kind.WORD, 3),
-)
-_LINK_COLUMNS = (
-    Column("link", Kind.NAME, KEY),
-    Column("bytes", Kind.NUMBER, 1),
-    Column("with device-resident", Kind.WORD, 1),
-    Column("through the host", Kind.NUMBER, 1),
-    Column("why", Kind.WORDS, 2),
-)
-STAYS, COPIED, ON_HOST = "stays", "copied", "in host memory"
-
-
-def chain_columns(result: Result) -> dict[str, Own]:
-    """What the table of a chain shows that is not only a figure of the catalogue."""
-    return {
-        "throughput": Own(lambda case: maybe(case.value(THROUGHPUT), units.rate), header="chains/s"),
-        "copied/chain": Own(_copied),
-    }
-
-
-def _copied(case: Case) -> str:
-    known = case.bytes_h2d is not None and case.bytes_d2h is not None
-    both = (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
-    return units.size(both) if known and both else "0"
-
-
-def stage_table(result: Result) -> Table:
-    """A row for each stage and mode: what the stage takes, up to its synchronization."""
-    chain: Chain = result.part
-    rows = [
-        (stage, case.mode, found)
-        for stage in chain["stages"]
-        for case in result.cases
-        if (found := case.stages.get(stage["name"])) is not None
-    ]
-    unit, show = TIME.column(stats.median for *_, stats in rows)
-    cells = (
-        (
-            stage["name"],
-            mode,
-            show(stats.median),
-            *(maybe(percentile(stats, it), show) for it in SAMPLES_FOR),
-            between(stats.ci95, show),
-            str(stage["repeat"]) if stage["repeat"] > 1 else NOTHING,
-            stage_place(stage, result),
-        )
-        for stage, mode, stats in rows
-    )
-    return filled(Table(_STAGE_COLUMNS, tuple(cells), unit, title="Stages"))
-
-
-def link_table(result: Result) -> Table:
-    """A row for each link: its bytes, whether it stays, and what it costs through the host."""
-    chain: Chain = result.part
-    case = next((case for case in result.cases if case.mode == LINKED), None)
-    is_there = case is not None and case.status == OK
-    rows = tuple(_link_row(link, is_there) for link in chain["links"])
-    return filled(Table(_LINK_COLUMNS, rows, title="Links"))
-
-
-WHAT_A_LINK_TAKES = (
-    "through the host: one D2H copy, and an H2D copy for each inference that takes the tensor, each timed alone; what a stage hands to its own next step is no link, "
-    "but counts in copied/chain."
-)
-
-
-def _link_row(link: ChainLink, is_measured: bool) -> tuple[str, ...]:
-    cost = crossing_ns(link) if crosses(link) else None
-    state = ON_HOST if not crosses(link) else STAYS if link["stays"] else COPIED
-    return (
-        f"{link['from']} → {link['to']}",
-        units.size(link["bytes"]),
-        state if is_measured else NOTHING,
-        maybe(cost, units.duration),
-        link["why"] or NOTHING,
-    )

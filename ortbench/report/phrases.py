@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.comparing.ratio import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, word
@@ -20,16 +20,12 @@ from ortbench.facts.findings import findings, superseded
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.result import CHAIN, FAILED, LOOP, OK, Case, Result, not_ok
+from ortbench.model.result import FAILED, LOOP, OK, Case, Result, not_ok
 from ortbench.model.schema import (
-    Chain,
-    ChainStage,
     Device,
-    EpOfSession,
     Generation,
     Loop,
     Memory,
-    Provider,
     Stopped,
     Target,
     Tensor,
@@ -134,19 +130,11 @@ def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
     )
 
 
-def chain_line(chain: Chain) -> str:
-    """A chain: its stages in their order, with how often a loop runs."""
-    names = [f"{it['name']} ×{it['repeat']}" if it["repeat"] > 1 else it["name"] for it in chain["stages"]]
-    stages, links = (units.count(len(chain[key]), key[:-1]) for key in ("stages", "links"))
-    return f"chain of {stages} and {links}: {', '.join(names)}"
-
-
 ORDERS = {"random": "random order", "cycle": "turns"}
 
 
 _LINES: dict[str, Callable[[Result], str]] = {
     LOOP: lambda result: loop_line(result.part),
-    CHAIN: lambda result: chain_line(result.part),
 }
 
 
@@ -154,11 +142,6 @@ def own_line(result: Result) -> str:
     """The line of a heading that says what its kind is of; empty where there is nothing to say."""
     line = _LINES.get(result.kind) or part_of(result.kind, "report", "own_line")
     return "" if line is None else line(result)
-
-
-def stage_place(stage: ChainStage, result: Result) -> str:
-    """The EP and the device of a stage, in a few words."""
-    return _on(stage, hardware_name(stage["device"], result)).replace("ExecutionProvider", "")
 
 
 # What each reason for an end comes to.
@@ -319,7 +302,7 @@ SYNC_COST = {"readback": "; on an idle device that takes {}, behind an inference
 
 def ep_line(result: Result) -> str:
     """EP, its library, device and versions."""
-    ep = " and ".join(eps(result)) or _on(result.target, device_name(result))
+    ep = " and ".join(eps(result)) or with_device(result.target, device_name(result))
     chosen = f" (chosen by {policy})" if (policy := result.target.get("policy")) else ""
     python = result.target.get("python")
     where = "" if python is None else f" of {python}"
@@ -329,10 +312,13 @@ def ep_line(result: Result) -> str:
 def eps(result: Result) -> list[str]:
     """Each EP that has nodes, on which device and with what share of them, where several have; else none."""
     found = result.target.get("eps", ())
-    return [f"{_on(it, hardware_name(it['device'], result))} ({units.share(it['share'])} of nodes)" for it in found]
+    return [
+        f"{with_device(it, hardware_name(it['device'], result))} ({units.share(it['share'])} of nodes)" for it in found
+    ]
 
 
-def _on(it: Provider | EpOfSession | ChainStage, device: str) -> str:
+def with_device(it: Mapping[str, object], device: str) -> str:
+    """An EP, its version and library, and the device that it is on."""
     named = f"{it['ep']} {it.get('ep_version') or ''}".strip()
     library = it.get("ep_library")  # EPs of two libraries can have one name
     return f"{named} of {_whose(str(library))} on {device}" if library else f"{named} on {device}"

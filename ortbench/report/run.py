@@ -13,18 +13,10 @@ from ortbench.core.files import write_or_note
 from ortbench.facts.loop import state_bytes
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
-from ortbench.model.result import CHAIN, LOOP, Case, Result
+from ortbench.model.result import LOOP, Case, Result
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
 from ortbench.report.case_table import Own, case_table, in_groups, is_marked, legend
-from ortbench.report.composed import (
-    WHAT_A_LINK_TAKES,
-    chain_columns,
-    curve_legend,
-    link_table,
-    loop_columns,
-    stage_table,
-    steps_csv,
-)
+from ortbench.report.composed import curve_legend, loop_columns, steps_csv
 from ortbench.report.costs import cost_parts
 from ortbench.report.markdown import markdown
 from ortbench.report.model import (
@@ -53,7 +45,7 @@ WHAT_A_GENERATION_IS = (
 
 
 def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> Table:
-    """The table of a run, a loop or a chain: a row for each mode that was measured, of a run with a bar of its phases; `own` columns are
+    """The table of modes: a row for each mode that was measured, of a run with a bar of its phases; `own` columns are
     shown in their own way."""
     shown = measured_cases(result)
     table = case_table(
@@ -79,8 +71,7 @@ def _own(result: Result) -> dict[str, Own]:
     )
 
 
-_OWN: dict[str, Callable[[Result], dict[str, Own]]] = {LOOP: loop_columns, CHAIN: chain_columns}
-_FURTHER: dict[str, tuple[Callable[[Result], Table], ...]] = {CHAIN: (stage_table, link_table)}
+_OWN: dict[str, Callable[[Result], dict[str, Own]]] = {LOOP: loop_columns}
 
 
 def _copied(case: Case) -> str:
@@ -134,19 +125,15 @@ def _build(result: Result, folder: str | None) -> Report:
     parts: list[Sequence[Block]] = []
     if table.rows:
         parts += [[table], _explained(result, table)]
-    parts += [[*titled(it), *_of_links(it)] for it in further_tables(result)]
+    below = part_of(result.kind, "report", "explain_table", lambda _: [])
+    parts += [[*titled(it), *below(it)] for it in further_tables(result)]
     further = [*own_outputs(result), *cost_parts(result), *placement_parts(result)]
     return measured_report("ortbench", result, parts, not_measured(result), further, folder)
 
 
-def _of_links(table: Table) -> list[Block]:
-    return [Paragraph(WHAT_A_LINK_TAKES)] if any(it.name == "through the host" for it in table.columns) else []
-
-
 def further_tables(result: Result) -> list[Table]:
-    """The tables beside the main one that have rows: of a chain those of its stages and links."""
-    of_feature = part_of(result.kind, "report", "further_tables", lambda _: [])
-    tables = [*(made(result) for made in _FURTHER.get(result.kind, ())), *of_feature(result)]
+    """The tables beside the main one that have rows."""
+    tables = part_of(result.kind, "report", "further_tables", lambda _: [])(result)
     return [table for table in tables if table.rows]
 
 

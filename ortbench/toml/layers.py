@@ -240,7 +240,7 @@ LOADS = tuple(it for it in options_of(LoadPlan) if it.rules.is_in_suites)
 OPTIONS = {
     it.flag: it.for_command("suite")
     for it in options_of(*PLAN, LOADS, *owners_in_features())
-    if it.rules.is_in_suites and it.panel != LIMIT
+    if it.rules.is_in_suites and it.panel not in (LIMIT, BASELINE)
 }
 # An SLO stays text until it is known whether it is that of a load or of a sweep.
 OPTIONS["slo"] = OPTIONS["slo"]._replace(kind=TEXT)

@@ -1,4 +1,4 @@
-"""What is open in a worker: a model, a loop, a chain; and what all shapes of a sweep have in common."""
+"""What is open in a worker: a model, a loop; and what all shapes of a sweep have in common."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ortbench.worker.session.first_run import Data
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ortbench.features.chain.worker.stages import ChainData
     from ortbench.model import protocol, schema
     from ortbench.plan.loop_plan import Steps
     from ortbench.worker.loops.data import LoopData
@@ -55,7 +54,7 @@ class Opened:
         return []
 
     def references(self) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
-        """The outputs and what a plain run gave for them, of a chain those of all stages; no values where it did not run."""
+        """The outputs and what a plain run gave for them, of stages those of all; no values where it did not run."""
         return self.model.outputs, self.data.reference
 
     def session(self, stage: int | None) -> tuple[str, Target, Model, dict[str, Value]]:
@@ -123,34 +122,6 @@ class OpenedLoop(Opened):
     @property
     def loops(self) -> list[LoopData]:
         return [self.loop]
-
-
-@dataclass(kw_only=True)
-class OpenedChain(Opened):
-    """A chain, of whose stages the rest is the main one's."""
-
-    chain: ChainData
-
-    def make(self, mode: str, depth: int) -> Mode:
-        from ortbench.features.chain.worker.stages import make_chain
-
-        return make_chain(mode, self.chain)
-
-    @property
-    def loops(self) -> list[LoopData]:
-        return [stage.loop for stage in self.chain.stages]
-
-    def references(self) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
-        if not self.data.reference:
-            return super().references()
-        specs, arrays = zip(*self.chain.outputs(), strict=True)
-        return specs, arrays
-
-    def session(self, stage: int | None) -> tuple[str, Target, Model, dict[str, Value]]:
-        if stage is None:
-            return super().session(stage)
-        it = self.chain.stages[stage]
-        return it.asked.model, it.model.target, it.model, it.loop.single.arrays
 
 
 def make_opened(path: str, target: Target, request: Inputs, model: Model, steps: dict[str, Any] | None) -> Opened:

@@ -24,7 +24,6 @@ _REQUESTS = {
         "release",
         "index_sizes",
     ),
-    "loops.chain_opening": ("open_chain",),
     "measuring": ("prepare", "block", "finish", "capture", "time_steps"),
     "stream": ("begin_stream", "time_stream"),
     "inspection.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),

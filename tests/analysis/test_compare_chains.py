@@ -24,8 +24,7 @@ from tests.results import CROSSING, MS, STAYING, chain, link, measured, result_o
 def changed(**stage_of_text: Any) -> Result:
     """The chain with another first stage, and so with another digest."""
     made = deepcopy(chain(STAYING))
-    assert made.chain is not None
-    made.chain["stages"][0].update(stage_of_text)  # type: ignore[typeddict-item]
+    made.part["stages"][0].update(stage_of_text)
     made.model["sha256"] = "c" * 64
     return made
 

@@ -21,7 +21,6 @@ from ortbench.features.suite.job.jobs import Job, jobs_of
 from ortbench.features.tune.model import FIRST
 from ortbench.features.tune.plan import space_of
 from ortbench.gates.baseline import (
-    BASELINE_CHAIN,
     BASELINE_PYTHON,
     BASELINE_SET,
     LIVE_BASELINE,
@@ -322,9 +321,7 @@ def test_a_suite_puts_on_the_load_that_the_command_line_does(
     assert getattr(put, name) != declared(LoadPlan)[name].default
 
 
-OF_MODELS = [
-    it for it in options_of(Limits, LIVE_BASELINE) if it is not BASELINE_CHAIN
-]  # see tests/suite/test_chains.py
+OF_MODELS = options_of(Limits, LIVE_BASELINE)
 
 
 @pytest.mark.parametrize("option", OF_MODELS, ids=lambda it: it.flag)
@@ -409,8 +406,8 @@ def test_whatever_says_what_runs_can_be_another_for_the_baseline() -> None:
     said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol", "strict-outputs"}
     said |= {"depth", "items", "keep", "resident"}
     assert {*SETTABLE} == said - {"python"}
-    assert {it.flag for it in LIVE_BASELINE} == {*TWINS, "baseline-model", "baseline-chain", "baseline-python"}
-    assert {it.flag for it in TYPED_BASELINE} == {f"baseline-{it}" for it in ("model", "chain", "python", "set")}
+    assert {it.flag for it in LIVE_BASELINE} == {*TWINS, "baseline-model", "baseline-python"}
+    assert {it.flag for it in TYPED_BASELINE} == {f"baseline-{it}" for it in ("model", "python", "set")}
 
 
 def base(*own: str) -> Plan:

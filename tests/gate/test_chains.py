@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.features.chain.model import ChainWork
 from ortbench.features.chain.toml import plan_of
 from ortbench.gates.checks import check_alone
 from ortbench.gates.limits import FAILED, PASSED, Limits
@@ -18,7 +19,6 @@ from ortbench.gates.stored import check_stored
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.schedule import Block, Series
 from ortbench.model.result_file import save
-from ortbench.model.unit_of_work import ChainWork
 from tests.conftest import ortbench
 from tests.gate.test_metrics import limits
 from tests.results import STAYING, chain, measured, result_of, stage, steady

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from ortbench.core.errors import BadInput
+from ortbench.features.chain.model import ChainWork
 from ortbench.gates.limits import Check, Limits
 from ortbench.gates.ratio_tests import regression_tests
 from ortbench.gates.stored import check_stored
 from ortbench.model.metric_names import parse_metric
-from ortbench.model.unit_of_work import ChainWork, LoopWork, Work
+from ortbench.model.unit_of_work import LoopWork, Work
 from tests.expect import refusal
 from tests.results import MS, measured, result_of, steady
 

@@ -116,8 +116,7 @@ def mistake(folder: Path, text: str, *arguments: object) -> str:
 
 
 def links(result: Result) -> dict[str, Any]:
-    assert result.chain is not None
-    return {f"{it['from']} > {it['to']}": it for it in result.chain["links"]}
+    return {f"{it['from']} > {it['to']}": it for it in result.part["links"]}
 
 
 def test_the_example_gives_what_is_expected_of_it(tmp_path: Path) -> None:
@@ -135,8 +134,7 @@ def test_the_example_gives_what_is_expected_of_it(tmp_path: Path) -> None:
     assert [(case.mode, case.status, case.checks["outputs"]["verdict"]) for case in result.cases] == [
         ("cpu-tensors", "ok", "passed"), ("device-resident", "ok", "passed"),
     ]  # fmt: skip
-    assert result.chain is not None
-    assert [(it["name"], it["repeat"], it["feedback"]) for it in result.chain["stages"]] == [
+    assert [(it["name"], it["repeat"], it["feedback"]) for it in result.part["stages"]] == [
         ("text", 1, []), ("denoise", 4, [["denoised", "latent"]]), ("image", 1, []),
     ]  # fmt: skip
     assert {name: (it["bytes"], it["stays"], it["why"]) for name, it in links(result).items()} == {
@@ -170,8 +168,7 @@ def test_the_example_gives_what_is_expected_of_it(tmp_path: Path) -> None:
 
 def check_timeline(trace: traceformat.Trace, result: Result) -> None:
     """Every chain and every stage is the result's, in order and inside one another."""
-    assert result.chain is not None
-    names = [stage["name"] for stage in result.chain["stages"]]
+    names = [stage["name"] for stage in result.part["stages"]]
     for case in result.cases:
         track = trace[f"mode {case.mode}"]
         chains = [it for it in track if it.name == f"{case.mode}/chain"]

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.steps_and_stages import crossing_ns, summarise_stages
 from ortbench.core.stats import Value
-from ortbench.features.page.report.chart_data.times import link_costs, stage_times
+from ortbench.features.chain.analysis import crossing_ns, put_figures
+from ortbench.features.chain.model import ChainLink
+from ortbench.features.chain.page import link_costs, stage_times
+from ortbench.features.chain.report import link_table, own_line, stage_table
 from ortbench.features.page.report.page import build_page
 from ortbench.model.result_file import load, result_json, save
-from ortbench.model.schema import ChainLink
-from ortbench.report.composed import link_table, stage_table
 from ortbench.report.markdown import markdown
-from ortbench.report.phrases import chain_line
 from ortbench.report.records import records
 from ortbench.report.run import build, mode_table
 from tests.expect import there
@@ -44,9 +43,9 @@ def test_the_interval_of_a_stage_is_by_processes() -> None:
     case.samples["stage"] = [ns for ms in (2, 3, 2.5) for ns in [round(ms * MS), 8 * MS] * 3]
     case.blocks["stage"] = [[number, 2, 0] for number in range(9)]
     case.processes = [0, 3, 6]
-    made = chain().chain
+    made = chain().part
     assert made is not None
-    summarise_stages(case, made)
+    put_figures(case, made)
     low, high = case.stages["text"].ci95
     assert low < 2 * MS  # further than any sample
     assert high > 3 * MS
@@ -93,8 +92,7 @@ def test_the_tables() -> None:
         ("text.condition → image.condition", "64.0 kB", "stays", "110 µs", "–"),
         ("text.mask → image.mask", "8 B", "copied", "20.0 µs", str(CROSSING["why"])),
     )
-    assert result.chain is not None
-    assert chain_line(result.chain) == "chain of 2 stages and 2 links: text, image ×4"
+    assert own_line(result) == "chain of 2 stages and 2 links: text, image ×4"
 
 
 def test_its_facts() -> None:

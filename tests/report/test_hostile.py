@@ -21,9 +21,10 @@ from rich.cells import cell_len
 
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import LONGEST, plain_name, visible, visible_lines
+from ortbench.features.chain.page import stage_times
 from ortbench.features.devices import report as listing
 from ortbench.features.junit.report import ERROR, Outcome, junit_xml
-from ortbench.features.page.report.chart_data.times import latencies, stage_times
+from ortbench.features.page.report.chart_data.times import latencies
 from ortbench.features.page.report.chart_svg.draw import draw
 from ortbench.features.page.report.chart_svg.sheet import WIDE
 from ortbench.features.page.report.page import build_page

@@ -12,7 +12,6 @@ from ortbench.features.chain.plan import Chain, End, Link, chain_from, in_order
 from ortbench.features.chain.toml import plan_of
 from ortbench.plan.plan import Plan
 from tests.conftest import MODELS
-from tests.expect import there
 
 STAGES = '[[stage]]\nname = "one"\nmodel = "a.onnx"\n\n[[stage]]\nname = "two"\nmodel = "b.onnx"\n'
 LINK = '\n[[link]]\nfrom = "one.y"\nto = "two.x"\n'
@@ -28,7 +27,9 @@ def plan(folder: Path, text: str, environ: dict[str, str] | None = None, **given
 
 
 def chain(folder: Path, text: str) -> Chain:
-    return there(plan(folder, text).chain)
+    part = plan(folder, text).part
+    assert isinstance(part, Chain)
+    return part
 
 
 def mistake(folder: Path, text: str) -> str:
@@ -42,12 +43,12 @@ def mistake(folder: Path, text: str) -> str:
 
 def test_stages_and_links(tmp_path: Path) -> None:
     found = plan(tmp_path, STAGES + LINK, seed=7, mode=["cpu-tensors"], iterations=3)
-    assert found.chain is not None
-    one, two = found.chain.stages
+    assert isinstance(found.part, Chain)
+    one, two = found.stages
     assert (one.name, one.model, two.model) == ("one", str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx"))
     assert (one.steps.count, one.steps.feedback, one.target.ep) == (1, (), "auto")
     assert (one.inputs.seed, two.inputs.seed) == (7, 8)  # so that inputs of one shape are not the same
-    assert [str(link) for link in found.chain.links] == ["one.y → two.x"]
+    assert [str(link) for link in found.part.links] == ["one.y → two.x"]
     assert (found.model, found.modes, found.loop.iterations, found.work.count) == (
         str(tmp_path / "chain.toml"), ("cpu-tensors",), 3, 2,
     )  # fmt: skip
@@ -116,17 +117,17 @@ def test_a_plan_goes_to_the_worker_and_comes_back_the_same(tmp_path: Path) -> No
 
     found = plan(tmp_path, STAGES.replace('"two"', '"two"\nrepeat = 2\nfeedback = "y=x"\nshape = {x = [2, 3]}') + LINK)
     sent = json.loads(json.dumps(found.worker_request()))
-    assert chain_from(sent["chain"]) == found.chain
-    assert found.chain is not None
-    assert found.chain.links[0].where == {
+    assert chain_from(sent["chain"]) == found.part
+    assert found.part is not None
+    assert found.part.links[0].where == {
         "from": f"{tmp_path}/chain.toml:13: link[0].from", "to": f"{tmp_path}/chain.toml:14: link[0].to",
     }  # fmt: skip
 
 
 def test_the_example_can_be_read() -> None:
     found = plan_of(MODELS / "text_to_image.toml", {}, {})
-    assert found.chain is not None
-    assert [(stage.name, stage.steps.count) for stage in found.chain.stages] == [
+    assert found.part is not None
+    assert [(stage.name, stage.steps.count) for stage in found.stages] == [
         ("text", 1), ("denoise", 4), ("image", 1),
     ]  # fmt: skip
 

@@ -29,14 +29,19 @@ def test_a_bench_of_chains_is_a_case_for_each(tmp_path: Path) -> None:
     ]  # fmt: skip
     (job,) = jobs(tmp_path, BENCH).values()
     (plan,) = job.plans
-    assert (job.case.model_name, job.case.ep, job.case.shape, job.case.of_chain) == ("two", "cpu and webgpu", "", True)
+    assert (job.case.model_name, job.case.ep, job.case.shape, job.case.named_by) == (
+        "two",
+        "cpu and webgpu",
+        "",
+        "chain",
+    )
     assert (plan.model, plan.modes, plan.name) == (
         str(tmp_path / "two.toml"),
         ("cpu-tensors", "device-resident"),
         "two",
     )
-    assert plan.chain is not None
-    assert [stage.model for stage in plan.chain.stages] == [str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx")]
+    assert plan.part is not None
+    assert [stage.model for stage in plan.stages] == [str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx")]
     (tmp_path / "a.toml").write_text(CHAIN)
     assert ids(tmp_path, '[[bench]]\nmodel = "a.onnx"\nep = "cpu"\n[[bench]]\nchain = "a.toml"\n') == ["a--cpu", "a"]
 
@@ -58,9 +63,9 @@ record-env = "SOME_*"
     (plan,) = job.plans
     assert (plan.modes, plan.loop.duration_s, plan.loop.precision, plan.loop.warmup) == (("cpu-tensors",), 2, 0.5, 2)
     assert plan.record_env == ("SOME_*",)
-    assert plan.chain is not None
-    assert [stage.inputs.seed for stage in plan.chain.stages] == [5, 6]
-    assert [(stage.target.ep, stage.target.intra_op_threads) for stage in plan.chain.stages] == [
+    assert plan.part is not None
+    assert [stage.inputs.seed for stage in plan.stages] == [5, 6]
+    assert [(stage.target.ep, stage.target.intra_op_threads) for stage in plan.stages] == [
         ("cpu", None),
         ("webgpu", None),
     ]
@@ -136,8 +141,8 @@ def test_a_live_gate_has_the_baselines_chain(tmp_path: Path) -> None:
     assert candidate.modes == baseline.modes == ("cpu-tensors", "device-resident")
     assert candidate.loop == baseline.loop
     assert candidate.loop.phases == ("latency", "stage.text")
-    assert baseline.chain is not None
-    assert [stage.target.ep for stage in baseline.chain.stages] == ["cpu", "cpu"]
+    assert baseline.part is not None
+    assert [stage.target.ep for stage in baseline.stages] == ["cpu", "cpu"]
     text = f'[defaults]\ngate = {{baseline-set.ep = "cpu", max-cpu-nodes = 0, metric = "latency"}}\n{BENCH}'
     (job,) = jobs(tmp_path, text).values()
     assert len(job.plans) == 1

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ortbench.analysis.variables import differing_variables
 from ortbench.core.errors import NotComparable
 from ortbench.core.features import part_of
-from ortbench.core.safe_text import first_of
 from ortbench.model.kinds import kind_of
-from ortbench.model.result import CHAIN, LOOP, OK, Result
-from ortbench.model.schema import Chain, ChainStage, Environment, Loop, Provider
+from ortbench.model.result import LOOP, OK, Result
+from ortbench.model.schema import Environment, Loop, Provider
 from ortbench.model.settings import OF_LOOP, OF_SESSION, changed
 
 
@@ -48,8 +47,8 @@ def differences(one: Result, other: Result) -> list[Difference]:
         found = [(MODEL, _model(one), _model(other))]
     if one.kind != other.kind:
         return [*found, ("kind", _kind(one), _kind(other))]  # their inputs are not the same kind of thing either
-    if _are_of_stages(one, other) and (chains := different_chains(one.part, other.part)):
-        return list(chains)
+    if differing := different_stages(one, other):
+        return differing
     mine, theirs = _identity(one), _identity(other)
     shared = [name for name in mine if name in theirs]  # of loads one may have no rates
     return found + [(name, mine[name], theirs[name]) for name in shared if mine[name] != theirs[name]]
@@ -71,6 +70,14 @@ def _are_of_stages(*results: Result) -> bool:
     return all(kind_of(it.kind).of_stages for it in results)
 
 
+def different_stages(one: Result, other: Result) -> list[Difference]:
+    """What makes the stages of two results of a kind that has some different ones: what it is, and that of each."""
+    if not _are_of_stages(one, other):
+        return []
+    found: list[Difference] = part_of(one.kind, "analysis", "different_stages")(one.part, other.part)
+    return found
+
+
 def _kind(result: Result) -> str:
     counted = _COUNTED.get(result.kind) or part_of(result.kind, "analysis", "counted")
     return kind_of(result.kind).noun + (counted(result) if counted else "")
@@ -78,7 +85,6 @@ def _kind(result: Result) -> str:
 
 _COUNTED: dict[str, Callable[[Result], str]] = {
     LOOP: lambda result: f" of {result.part['steps']} steps",
-    CHAIN: lambda result: f" of {len(result.part['stages'])} stages",
 }
 
 
@@ -102,14 +108,8 @@ def _loop(result: Result, own: Traits) -> Traits:
     return {"steps": loop["steps"], "feedback": fed, "first step": loop["first"], **own}
 
 
-def _chain(result: Result, own: Traits) -> Traits:
-    """Stages may each be on another EP."""
-    rest = {key: value for key, value in own.items() if key not in ("shapes", "EP", "device")}
-    return {"shapes": own["shapes"], **_stage_places(result.part), **rest}
-
-
 _IDENTITY: dict[str, Callable[[Result, Traits], Traits]] = {
-    LOOP: _loop, CHAIN: _chain,
+    LOOP: _loop,
 }  # fmt: skip
 
 
@@ -118,14 +118,14 @@ def machine(target: Provider, environment: Environment) -> dict[str, object]:
     cpu = environment["cpu"]
     return {
         "EP": target["ep"],
-        "device": _device(target["device"]),
+        "device": device_identity(target["device"]),
         "CPU": cpu["model"],
         "cores": cpu.get("usable_cores"),
         "GPUs": [gpu.get("name") for gpu in environment["gpus"]],
     }
 
 
-def _device(device: Mapping[str, object]) -> dict[str, object]:
+def device_identity(device: Mapping[str, object]) -> dict[str, object]:
     return {key: device.get(key) for key in ("type", "vendor_id", "device_id")}
 
 
@@ -215,7 +215,8 @@ _CHANGES: dict[str, Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
 def settings_of(one: Result, other: Result, versions: bool = True) -> list[tuple[str, Any, Any]]:
     """The session's settings; of chains what each stage has, with or without the versions of the EPs."""
     if _are_of_stages(one, other):
-        return _chain_changes(one.part, other.part, versions)
+        found: list[tuple[str, Any, Any]] = part_of(one.kind, "analysis", "settings_of")(one.part, other.part, versions)
+        return found
     return changed(OF_SESSION, one.target, other.target)
 
 
@@ -234,7 +235,7 @@ def sameness(one: Result, other: Result) -> str | None:
             result.model["inputs"],
             result.loop,
             result.load,
-            _essence(result.part) if _are_of_stages(result) else None,
+            part_of(result.kind, "analysis", "essence")(result.part) if _are_of_stages(result) else None,
             result.setup.get("seed"),
             {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},
             {key: value for key, value in result.environment.items() if key not in _OF_THE_MOMENT},
@@ -253,83 +254,3 @@ def depths_of(result: Result) -> dict[str, int]:
     return {
         case.mode: case.pipeline["depth"] for case in result.cases if case.status == OK and case.pipeline is not None
     }
-
-
-# Chains: whether two are the same one
-
-_MOST = 3  # links that a sentence names
-_MEASURED = ("session_ns", "first_inference_ns", "d2h_ns", "h2d_ns")
-
-
-def different_chains(one: Chain, other: Chain) -> list[tuple[str, str, str]]:
-    """What makes two chains different ones, in words: stages, their models, what is fed back, links; what it is, and that of each."""
-    if (mine := _stages(one)) != (theirs := _stages(other)):
-        return [("stages", mine, theirs)]
-    found = []
-    for a, b in _pairs(one, other):
-        if a["sha256"] != b["sha256"]:
-            found.append((f"model of {a['name']}", _stage_model(a), _stage_model(b)))
-        if a["feedback"] != b["feedback"]:
-            found.append((f"feedback of {a['name']}", _fed(a), _fed(b)))
-    links, others = _links(one), _links(other)
-    if set(links) != set(others):
-        only, only_other = (
-            [it for it in mine if it not in theirs] for mine, theirs in ((links, others), (others, links))
-        )
-        found.append(
-            ("links that the other has not", first_of(only, _MOST) or "none", first_of(only_other, _MOST) or "none")
-        )
-    return found
-
-
-def _stage_places(chain: Chain) -> dict[str, object]:
-    """The EP and the device of each stage, as messages call them."""
-    found: dict[str, object] = {}
-    for stage in chain["stages"]:
-        found[f"EP of {stage['name']}"] = stage["ep"]
-        found[f"device of {stage['name']}"] = _device(stage["device"])
-    return found
-
-
-def _chain_changes(one: Chain, other: Chain, versions: bool) -> list[tuple[str, Any, Any]]:
-    """Each setting of each stage, in words, with what two chains have of it."""
-    found: list[tuple[str, Any, Any]] = []
-    for a, b in _pairs(one, other):
-        settings = [
-            *([("EP version", a["ep_version"], b["ep_version"])] if versions else ()),
-            *changed(OF_SESSION, a["settings"], b["settings"]),
-            ("kept on the device", a["keep"], b["keep"]),
-        ]
-        found += [(f"{a['name']}: {what}", mine, theirs) for what, mine, theirs in settings]
-    return found
-
-
-def _essence(chain: Chain) -> list[dict[str, Any]]:
-    """What a chain is, without what was measured of it."""
-    return [
-        {key: value for key, value in part.items() if key not in _MEASURED}
-        for part in (*chain["stages"], *chain["links"])
-    ]
-
-
-def _pairs(one: Chain, other: Chain) -> Iterator[tuple[ChainStage, ChainStage]]:
-    others = {stage["name"]: stage for stage in other["stages"]}
-    return ((stage, others[stage["name"]]) for stage in one["stages"] if stage["name"] in others)
-
-
-def _stages(chain: Chain) -> str:
-    return ", ".join(
-        f"{it['name']} ×{it['repeat']}" if it["repeat"] > 1 or it["feedback"] else it["name"] for it in chain["stages"]
-    )
-
-
-def _stage_model(stage: ChainStage) -> str:
-    return f"{stage['model']} ({stage['sha256'][:12]})"
-
-
-def _fed(stage: ChainStage) -> str:
-    return ", ".join(f"{out}={into}" for out, into in stage["feedback"]) or "none"
-
-
-def _links(chain: Chain) -> list[str]:
-    return [f"{link['from']} → {link['to']}" for link in chain["links"]]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ortbench.analysis.findings.finding import Weight
 from ortbench.facts.fact import Fact, bytes_of, latency, ns, share
+from ortbench.facts.sentences import Sentence
+from ortbench.facts.shared import cupti_facts, host_facts
 from ortbench.facts.speedups import speedup_facts
+from ortbench.features.chain.model import Chain
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import OK, Result
-from ortbench.model.schema import Chain
+
+_DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
 
 
-def chain_facts(result: Result) -> Iterator[Fact]:
+def kind_facts(result: Result) -> Iterator[Fact]:
     chain: Chain = result.part
     yield from speedup_facts(result)
     measured = [case for case in result.cases if case.status == OK and len(case.stages) > 1]
@@ -33,3 +38,11 @@ def chain_facts(result: Result) -> Iterator[Fact]:
                 "",
                 {"from": link["from"], "to": link["to"], "bytes": bytes_of(link["bytes"]), "why": str(link["why"])},
             )
+    yield from host_facts(result)
+    yield from cupti_facts(result)
+
+
+SENTENCES = {
+    ("stage", "slowest"): Sentence("Stage {stage} takes {share} of the chain with {mode}: {time} of {chain}.", "begin there: another EP, type or settings for it", _GAIN, "", "chains", figure=("Slowest stage", "share")),
+    ("chain-link", "copied"): Sentence("{from} → {to} ({bytes}) is copied in every mode: {why}.", "change the stage that the reason names", _COST, "", "chains"),
+}  # fmt: skip

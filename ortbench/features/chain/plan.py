@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from ortbench.core.parts import made
-from ortbench.model.unit_of_work import ChainWork, Part, Work
+from ortbench.features.chain.model import MODES as CHAIN_MODES
+from ortbench.features.chain.model import ChainWork
+from ortbench.model.modes import MODES
+from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.loop_plan import Steps
+from ortbench.plan.option_types import PATH
+from ortbench.plan.options import BASELINE, RUNS, new_option
 from ortbench.plan.target import Inputs, Target
 
 
@@ -55,6 +60,7 @@ class Chain(Part):
     stages: tuple[Stage, ...]
     links: tuple[Link, ...] = ()
     opened_by: ClassVar[str] = "open_chain"
+    known_modes: ClassVar = {name: MODES[name] for name in CHAIN_MODES}
 
     @property
     def work(self) -> Work:
@@ -71,6 +77,29 @@ class Chain(Part):
         found: list[dict[str, Any]] = request["chain"]["stages"]
         return found
 
+    def map_models(self, change: Callable[[Stage], Stage]) -> Chain:
+        return replace(self, stages=tuple(map(change, self.stages)))
+
+    def essence(self) -> Chain:
+        stages = (replace(it, target=replace(it.target, engine_cache=None), where={}) for it in self.stages)
+        return Chain(tuple(stages), tuple(replace(link, where={}) for link in self.links))
+
+
+# The candidate of a gate, and its baseline.
+IN_GATES = (
+    new_option(
+        "chain",
+        "FILE",
+        "Measure this chain live, as the candidate.",
+        RUNS,
+        PATH,
+        commands=("gate",),
+        is_in_suites=False,
+    ),
+    new_option(
+        "baseline-chain", "FILE", "Measure this chain live, as the baseline.", BASELINE, PATH, commands=("gate",)
+    ),
+)
 
 chain_from: Callable[[dict[str, Any]], Chain] = partial(made, Chain)
 

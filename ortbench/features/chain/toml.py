@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.features.chain.plan import Chain, End, Link, Stage, in_order
-from ortbench.gates.baseline import BASELINE_CHAIN, BASELINE_PYTHON, LIVE_BASELINE, STORED_BASELINE, baseline_python
+from ortbench.features.chain.model import MODES as CHAIN_MODES
+from ortbench.features.chain.plan import IN_GATES, Chain, End, Link, Stage, in_order
+from ortbench.gates.baseline import BASELINE_PYTHON, LIVE_BASELINE, STORED_BASELINE, baseline_python
 from ortbench.gates.limits import Limits
-from ortbench.model.modes import ALL_MODES, CHAIN_MODES, named_modes
+from ortbench.model.modes import ALL_MODES, named_modes
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import is_library, whole_of
 from ortbench.plan.options import RawOptions, build, options_of
@@ -176,26 +177,27 @@ class _Reader:
 
 # In gates and suites
 
+_, BASELINE_CHAIN = IN_GATES
 _OWN = {it.flag for it in options_of(*PLAN, OutputOptions) if it.is_taken_by("chain")}
 _OF_GATES = {it.flag for it in options_of(Limits, STORED_BASELINE)} | {BASELINE_CHAIN.flag, BASELINE_PYTHON.flag}
-_KNOWN = {it.flag: it for it in options_of(*PLAN, LIVE_BASELINE)}
+_KNOWN = {it.flag: it for it in options_of(*PLAN, LIVE_BASELINE, BASELINE_CHAIN)}
 
 
-def is_for_chains(flag: str) -> bool:
+def is_for(flag: str) -> bool:
     return flag in _OWN | _OF_GATES
 
 
 def refuse_others(given: RawOptions) -> None:
     """Refuse options that chains have not: those that are a stage's, and those of single inferences."""
     for flag, it in _KNOWN.items():
-        if flag in given and not is_for_chains(flag):
+        if flag in given and not is_for(flag):
             raise BadInput(f"{it.name} {why_not(flag)}", it.name)
 
 
 def refusal(name: str) -> str | None:
     """Why an option of other commands is not for a chain; None where it is, or where there is no such option."""
     flag = name.removeprefix("--")
-    return f"{name} {why_not(flag)}" if flag in _KNOWN and not is_for_chains(flag) else None
+    return f"{name} {why_not(flag)}" if flag in _KNOWN and not is_for(flag) else None
 
 
 def why_not(flag: str) -> str:
@@ -204,7 +206,7 @@ def why_not(flag: str) -> str:
     return "is not for a chain, whose file says how each stage runs"
 
 
-def gated_plan_of(
+def candidate_of(
     path: Path, environ: Mapping[str, str], given: RawOptions, command: tuple[str, ...], needed: Collection[str]
 ) -> Plan:
     """The same for a gate, with the modes that its limits need; options that say nothing of a plan are left alone."""

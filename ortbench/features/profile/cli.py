@@ -7,17 +7,19 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli.measure import ModelOrChain
 from ortbench.cli.options import command_line
+from ortbench.core.features import is_there
 from ortbench.plan.options import MEASURED, RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import check
 from ortbench.plan.plan_builder import plan_or_loop
 
+_MODEL = f"The model, an .onnx or .ort file{', or a chain, a TOML file' * is_there('chain')}."
+
 
 def profile(
     given: RawOptions,
-    model: ModelOrChain,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL)],
     attach_only: Annotated[
         bool,
         typer.Option(
@@ -26,10 +28,10 @@ def profile(
     ] = False,
 ) -> None:
     """Without nsys the session runs all the same, with its NVTX ranges."""
-    if model.endswith(".toml"):
-        from ortbench.features.chain import toml as chain_file
+    if model.endswith(".toml") and is_there("chain"):
+        from ortbench.features.chain.toml import candidate_of
 
-        plan = chain_file.gated_plan_of(Path(model), os.environ, given, command_line(), ())
+        plan = candidate_of(Path(model), os.environ, given, command_line(), ())
     else:
         plan = plan_or_loop(model, given, command_line())
     plan = replace(plan, loop=replace(plan.loop, in_order=True))

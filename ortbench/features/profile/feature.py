@@ -1,6 +1,7 @@
 from ortbench.core.features import INSPECT, Command, Feature
 
 FEATURE = Feature(
+    uses=("chain",),
     commands={
         "profile": Command(
             group=INSPECT,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 from ortbench.features.start.feature import FEATURE
 from ortbench.features.start.model import StartWork
-from ortbench.model.modes import CPU
+from ortbench.model.modes import CPU, MODES
 from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.list_syntax import CHOICES
 from ortbench.plan.option_types import FLAG
@@ -41,6 +42,7 @@ class Starts(Part):
     )
 
     folder = "start"
+    known_modes: ClassVar = {CPU: MODES[CPU]}
 
     @property
     def work(self) -> Work:

@@ -19,8 +19,8 @@ from ortbench.facts.findings import facts_of, shown
 from ortbench.facts.sentences import sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, LATENCY
-from ortbench.model.result import CHAIN, LOOP, OK, Case, Result, not_ok
-from ortbench.model.schema import Chain, Loop
+from ortbench.model.result import LOOP, OK, Case, Result, not_ok
+from ortbench.model.schema import Loop
 from ortbench.report.model import (
     BAD,
     UNCLEAR,
@@ -93,13 +93,7 @@ def _of_loop(result: Result) -> str:
     return f"prompt {made['prompt']}, {units.count(made['tokens'], 'token')} generated{depth}{batch}"
 
 
-def _of_chain(result: Result) -> str:
-    chain: Chain = result.part
-    stages = [it["name"] if it["repeat"] == 1 else f"{it['name']} ×{it['repeat']}" for it in chain["stages"]]
-    return f"chain of {first_of(stages, _NAMES)}"
-
-
-_OF_KINDS: dict[str, Callable[[Result], str]] = {LOOP: _of_loop, CHAIN: _of_chain}
+_OF_KINDS: dict[str, Callable[[Result], str]] = {LOOP: _of_loop}
 
 
 def _shape(shape: list[int] | None) -> str:

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,9 @@ import numpy as np
 import onnxruntime as ort
 
 from ortbench.analysis import memory as held
+from ortbench.core import features
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import temporary_folder
-from ortbench.features.chain.plan import chain_from
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import inputs_from, target_from, with_own
 from ortbench.worker.inspection.profile import KERNEL_TIME, NO_RUN, read_events
@@ -121,15 +122,18 @@ def _loop_forms(loop: LoopData) -> Forms:
 
 # Sessions that have made no run; and what sets a mode up, by its name and the depth of a pipeline, which also gives the inputs of a
 # plain run of each session.
-Opened = tuple[list[Model], Callable[[str, int], tuple[Mode, list[dict[str, Value]]]]]
+Sessions = tuple[list[Model], Callable[[str, int], tuple[Mode, list[dict[str, Value]]]]]
 
 
-def _open_mode(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None = None) -> Opened:
-    """What `open` or `open_chain` was asked for; with the prefix of the files of ONNX Runtime's profile it is profiled."""
-    return _open_chain(asked, known, prefix) if "chain" in asked else _open_model(asked, known, prefix)
+def _open_mode(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None = None) -> Sessions:
+    """What `open`, or another request that opens something, was asked for (``do`` says which); with the prefix of the files of ONNX
+    Runtime's profile it is profiled."""
+    module = features.requests().get(asked["do"])
+    open_it: Callable[..., Sessions] = import_module(module).open_without_run if module else _open_model
+    return open_it(asked, known, prefix)
 
 
-def _open_model(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Opened:
+def _open_model(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Sessions:
     path, steps, request = asked["model"], asked.get("steps"), inputs_from(asked["inputs"])
     target = providers.with_ep_of_folder(target_from(asked["target"]), steps)
     provider = providers.find(target)
@@ -142,23 +146,6 @@ def _open_model(asked: dict[str, Any], known: Sequence[Forms], prefix: str | Non
         return one.make(name, depth), [one.data.arrays]
 
     return [model], make
-
-
-def _open_chain(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Opened:
-    from ortbench.features.chain.worker.stages import ChainData, join, make_chain, open_stages, run
-
-    chain = chain_from(asked["chain"])
-    stages = list(open_stages(chain, prefix))
-    for stage, runs in zip(stages, known, strict=True):
-        stage.model.known_outputs = known_outputs(runs)
-
-    def make(name: str, depth: int) -> tuple[Mode, list[dict[str, Value]]]:
-        data = ChainData(stages, join(chain, stages))
-        for stage in stages:
-            run(stage, data.taken_by(stage))
-        return make_chain(name, data), [stage.loop.single.arrays for stage in stages]
-
-    return [stage.model for stage in stages], make
 
 
 def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any]) -> protocol.Weighed:

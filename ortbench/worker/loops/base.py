@@ -266,4 +266,4 @@ class LoopMode(PartsMode):
         self._by_step = {"state_h2d": found[0], "state_d2h": found[1], "step_h2d": found[2], "step_d2h": found[3]}
 
     def details(self) -> dict[str, Any]:
-        return {"loop": self._by_step}
+        return {"step_bytes": self._by_step}

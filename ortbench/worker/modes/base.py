@@ -130,7 +130,7 @@ class Mode(ABC):
         return []
 
     def details(self) -> dict[str, Any]:
-        """What else `ortbench.model.protocol.Prepared` has of it: ``pipeline``, ``loop`` or ``chain``."""
+        """What else `ortbench.model.protocol.Prepared` has of it: ``pipeline``, ``step_bytes`` or ``stage_bytes``."""
         return {}
 
     def time_separately(self, repeats: int) -> dict[str, Any]:

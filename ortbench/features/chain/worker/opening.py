@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.nodes.node_shares import nodes_stay
@@ -17,11 +18,12 @@ from ortbench.features.chain.worker.stages import (
     hold_expected,
     join,
     main_of,
+    make_chain,
     open_stages,
     run,
 )
 from ortbench.plan.target import inputs_from
-from ortbench.worker.opened import OpenedChain
+from ortbench.worker.opened import Opened
 from ortbench.worker.opening import count_copies, describe_input, describe_loaded_ep, describe_opened, describe_output
 from ortbench.worker.session import memory, placement
 from ortbench.worker.session.runtime import set_up_onnxruntime
@@ -29,10 +31,43 @@ from ortbench.worker.session.tensors import nbytes
 from ortbench.worker.state import Stages, State
 
 if TYPE_CHECKING:
+    from ortbench.features.chain.model import ChainLink, ChainStage, OpenedChain
     from ortbench.model import protocol, schema
+    from ortbench.plan.target import Target
+    from ortbench.worker.inspection.memory import Forms, Sessions
+    from ortbench.worker.loops.data import LoopData
+    from ortbench.worker.modes.base import Mode
+    from ortbench.worker.session.session import Model
+    from ortbench.worker.session.tensors import TensorSpec, Value
 
 
-def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> protocol.Opened:
+@dataclass(kw_only=True)
+class ChainInWorker(Opened):
+    """A chain, of whose stages the rest is the main one's."""
+
+    chain: ChainData
+
+    def make(self, mode: str, depth: int) -> Mode:
+        return make_chain(mode, self.chain)
+
+    @property
+    def loops(self) -> list[LoopData]:
+        return [stage.loop for stage in self.chain.stages]
+
+    def references(self) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
+        if not self.data.reference:
+            return super().references()
+        specs, arrays = zip(*self.chain.outputs(), strict=True)
+        return specs, arrays
+
+    def session(self, stage: int | None) -> tuple[str, Target, Model, dict[str, Value]]:
+        if stage is None:
+            return super().session(stage)
+        it = self.chain.stages[stage]
+        return it.asked.model, it.model.target, it.model, it.loop.single.arrays
+
+
+def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> OpenedChain:
     """Load the EPs, create the sessions of all stages of a `Chain` as data, join them, and run the whole once with plain arrays."""
     parts = Stages()
     set_up_onnxruntime()
@@ -46,7 +81,7 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> p
     main = main_of(stages)
     first = stages[main]
     # Also where the first run fails: the sessions then end with the process.
-    opened = OpenedChain(first.asked.model, first.asked.target, request, first.model, chain=data)
+    opened = ChainInWorker(first.asked.model, first.asked.target, request, first.model, chain=data)
     state.opened = opened
     unsupported, expected = None, None
     try:
@@ -123,7 +158,7 @@ def _eps(stages: Sequence[OpenStage], placed: Sequence[schema.Placement]) -> lis
     return list(found.values()) if len(found) > 1 else []
 
 
-def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> schema.ChainStage:
+def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> ChainStage:
     """A stage for the result; the digest of its model and its settings are the other side's to say."""
     steps, model = stage.asked.steps, stage.model
     pairs = stage.loop.pairs if has_run else []
@@ -144,7 +179,7 @@ def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> sch
     }
 
 
-def _link(joint: Joint) -> schema.ChainLink:
+def _link(joint: Joint) -> ChainLink:
     out, into = joint.places()
     why = joint.why_copied()
     is_state = joint.target.loop.state_of_input(joint.into) is not None
@@ -196,3 +231,21 @@ def _outputs(data: ChainData) -> list[schema.Tensor]:
 
 def _named(stage: OpenStage, found: schema.Tensor) -> schema.Tensor:
     return {**found, "name": f"{stage.name}.{found['name']}"}
+
+
+def open_without_run(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Sessions:
+    """The sessions of all stages; see `ortbench.worker.inspection.memory`."""
+    from ortbench.worker.inspection.memory import known_outputs
+
+    chain = chain_from(asked["chain"])
+    stages = list(open_stages(chain, prefix))
+    for stage, runs in zip(stages, known, strict=True):
+        stage.model.known_outputs = known_outputs(runs)
+
+    def make(name: str, depth: int) -> tuple[Mode, list[dict[str, Value]]]:
+        data = ChainData(stages, join(chain, stages))
+        for stage in stages:
+            run(stage, data.taken_by(stage))
+        return make_chain(name, data), [stage.loop.single.arrays for stage in stages]
+
+    return [stage.model for stage in stages], make

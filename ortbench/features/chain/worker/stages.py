@@ -39,8 +39,9 @@ from ortbench.worker.session.tensors import Array, TensorSpec, Value
 from ortbench.worker.timing import time_call
 
 if TYPE_CHECKING:
+    from ortbench.features.chain.model import LinkTimes
     from ortbench.model import protocol
-    from ortbench.model.schema import LinkTimes, StageBytes
+    from ortbench.model.schema import StageBytes
 
 
 @dataclass(eq=False)
@@ -327,8 +328,11 @@ class ChainMode(PartsMode):
         ]
 
     def details(self) -> dict[str, Any]:
-        copied: list[StageBytes] = [{"bytes_h2d": it.bytes_in, "bytes_d2h": it.bytes_out} for it in self._stages]
-        return {"chain": copied}
+        named = zip(self.part_names, self._stages, strict=True)
+        copied: dict[str, StageBytes] = {
+            name: {"bytes_h2d": it.bytes_in, "bytes_d2h": it.bytes_out} for name, it in named
+        }
+        return {"stage_bytes": copied}
 
     def time_separately(self, repeats: int) -> dict[str, Any]:
         """What the copies of each link take, where its values are on a device."""

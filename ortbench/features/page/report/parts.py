@@ -21,9 +21,7 @@ from ortbench.features.page.report.chart_data.model import Chart
 from ortbench.features.page.report.chart_data.samples import distribution, drift
 from ortbench.features.page.report.chart_data.times import (
     latencies,
-    link_costs,
     phases,
-    stage_times,
     step_times,
 )
 from ortbench.features.page.report.chart_svg.draw import draw
@@ -156,8 +154,6 @@ def _page_blocks(part: Sequence[model.Block]) -> Iterator[model.Block]:
 _OF_ONE: dict[str, Callable[[Result], Chart | None]] = {
     "phases": phases,
     "steps": step_times,
-    "stages": stage_times,
-    "links": link_costs,
     "distribution": distribution,
     "drift": drift,
 }

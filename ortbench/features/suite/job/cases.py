@@ -23,6 +23,7 @@ from typing import Any
 
 from ortbench.analysis.comparing.naming import natural
 from ortbench.core.errors import BadInput
+from ortbench.core.features import candidates
 from ortbench.core.paths import Kind, kind_of
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.option_types import text_of, texts_of
@@ -59,7 +60,7 @@ class SuiteCase:
     # the options of `ortbench run` and `ortbench gate` that hold for it, by their long names
     given: Mapping[str, Value]
     where: Where  # the bench it comes from
-    of_chain: bool = False  # whether it is a chain
+    named_by: str = "model"  # the key of its bench that names what is measured
     needs: Needs = field(default_factory=Needs)  # of a machine, where the suite is spread over a cluster
 
 
@@ -97,7 +98,7 @@ class _Bench:
     shapes: Sequence[_Choice]
     layer: Layer
     where: Where
-    of_chains: bool = False
+    named_by: str = "model"  # the key that names what is measured
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,8 @@ class _Override:
         )
 
 
-def _axes(of_chain: bool, name: str, ep: str, shape: str) -> dict[str, str]:
-    return {"chain": name} if of_chain else {"model": name, "ep": ep, "shape": shape}
+def _axes(named_by: str, name: str, ep: str, shape: str) -> dict[str, str]:
+    return {named_by: name, **({"ep": ep, "shape": shape} if named_by == "model" else {})}
 
 
 class _Reader:
@@ -137,17 +138,17 @@ class _Reader:
             raise self._file.mistake(("bench",), "there is nothing to run: give at least one [[bench]] with a model")
         overrides = [self._override(table, where) for table, where in self._tables.tables(data, "override")]
         names = {
-            of_chains: _names([it for bench in benches if bench.of_chains == of_chains for it in bench.models])
-            for of_chains in (False, True)
+            key: _names([it for bench in benches if bench.named_by == key for it in bench.models])
+            for key in {bench.named_by for bench in benches}
         }
         cases = [
-            self._case(layer, bench, names[bench.of_chains][model], model, ep, shape, overrides)
+            self._case(layer, bench, names[bench.named_by][model], model, ep, shape, overrides)
             for bench in benches
             for model, ep, shape in product(bench.models, bench.eps, bench.shapes)
         ]
         self._refuse_twins(cases)
         for override in overrides:
-            if not any(override.fits(_axes(it.of_chain, it.model_name, it.ep, it.shape)) for it in cases):
+            if not any(override.fits(_axes(it.named_by, it.model_name, it.ep, it.shape)) for it in cases):
                 raise self._file.mistake((*override.where, "where"), "fits no case")
         return Suite(name, self._file, cases)
 
@@ -161,7 +162,7 @@ class _Reader:
         shape: _Choice,
         overrides: Sequence[_Override],
     ) -> SuiteCase:
-        axes = _axes(bench.of_chains, name, ep.name, shape.name)
+        axes = _axes(bench.named_by, name, ep.name, shape.name)
         fitting = [override.layer for override in overrides if override.fits(axes)]
         given = merged([defaults, bench.layer, ep.layer, shape.layer, *fitting])
         skip = given.pop("skip", None)
@@ -179,7 +180,7 @@ class _Reader:
             skip=None if skip is None else skip.given,
             given=given,
             where=bench.where,
-            of_chain=bench.of_chains,
+            named_by=bench.named_by,
             needs=needs,
         )
 
@@ -211,18 +212,19 @@ class _Reader:
     # Tables
 
     def _bench(self, table: dict[str, Any], where: Where, defaults: dict[str, Any]) -> _Bench:
-        self._tables.known(table, where, ("model", "ep", "shapes", "chain", *KEYS))
-        of_chain, eps, shapes = "chain" in table, [_Choice("", {})], [_Choice("", {})]
-        if of_chain and (said := [key for key in ("model", "ep", "shapes") if key in table]):
-            message = "a chain's file says it of each stage, so leave it out of a bench with chain"
+        self._tables.known(table, where, ("model", "ep", "shapes", *candidates(), *KEYS))
+        named_by = next((key for key in candidates() if key in table), "model")
+        is_model, eps, shapes = named_by == "model", [_Choice("", {})], [_Choice("", {})]
+        if not is_model and (said := [key for key in ("model", "ep", "shapes") if key in table]):
+            message = f"a {named_by}'s file says it of each stage, so leave it out of a bench with {named_by}"
             raise self._file.mistake((*where, said[0]), message)
-        if not of_chain:
+        if is_model:
             source, place = (table, where) if "ep" in table or "ep" not in defaults else (defaults, ("defaults",))
             eps = self._choices(source.get("ep", "auto"), (*place, "ep"), self._ep)
         if "shapes" in table:
             shapes = self._choices(table["shapes"], (*where, "shapes"), self._shape)
-        models = self._models(table, where, "chain" if of_chain else "model")
-        return _Bench(models, eps, shapes, self._tables.layer(table, where), where, of_chain)
+        models = self._models(table, where, named_by)
+        return _Bench(models, eps, shapes, self._tables.layer(table, where), where, named_by)
 
     def _models(self, table: dict[str, Any], where: Where, key: str) -> list[Path]:
         place = self._tables.needed(table, where, key, "name a model, or several by a pattern or a list")
@@ -272,7 +274,7 @@ class _Reader:
     def _override(self, table: dict[str, Any], where: Where) -> _Override:
         self._tables.known(table, where, ("where", "skip", *KEYS))
         place = self._tables.needed(table, where, "where", 'say for which cases, such as where = {ep = "webgpu"}')
-        conditions = self._tables.table(table["where"], place, ("model", "ep", "shape", "chain"))
+        conditions = self._tables.table(table["where"], place, ("model", "ep", "shape", *candidates()))
         patterns = {}
         for axis, value in conditions.items():
             with self._file.at((*place, axis)):

@@ -18,7 +18,6 @@ from ortbench.core.ep_packages import key
 from ortbench.core.files import sha256
 from ortbench.core.interpreters import packages
 from ortbench.core.version import __version__
-from ortbench.features.chain.plan import Chain
 from ortbench.features.suite.job.jobs import Job
 from ortbench.plan.option_types import LIBRARIES
 from ortbench.plan.plan import Plan
@@ -56,12 +55,8 @@ def _packages() -> list[str]:
 
 def _essence(plan: Plan) -> Plan:
     """A plan without what enters no figure: where engines are kept, names, and how a chain's file is written."""
-    model, part = plan.model, plan.part
-    if isinstance(part, Chain):
-        stages = (replace(it, target=replace(it.target, engine_cache=None), where={}) for it in part.stages)
-        model, part = "", Chain(tuple(stages), tuple(replace(link, where={}) for link in part.links))
-    target = replace(plan.target, engine_cache=None)
-    return replace(plan, model=model, target=target, part=part, command=(), name=None)
+    model, target = "" if plan.part.models else plan.model, replace(plan.target, engine_cache=None)
+    return replace(plan, model=model, target=target, part=plan.part.essence(), command=(), name=None)
 
 
 def with_plans(job: Job, change: Callable[[Plan], Plan]) -> Job:
@@ -84,13 +79,11 @@ def with_files(job: Job, to: Put, python: Put = str) -> Job:
         return replace(it, path=given(it.path), expect=given(it.expect))
 
     def plan(it: Plan) -> Plan:
-        part = it.part
-        if isinstance(part, Chain):
-            stages = (
-                replace(stage, model=to(stage.model), target=target(stage.target), inputs=inputs(stage.inputs))
-                for stage in part.stages
+        part = it.part.map_models(
+            lambda stage: replace(
+                stage, model=to(stage.model), target=target(stage.target), inputs=inputs(stage.inputs)
             )
-            part = replace(part, stages=tuple(stages))
+        )
         return replace(it, model=to(it.model), target=target(it.target), inputs=inputs(it.inputs), part=part)
 
     load = job.load

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.core.features import is_there, part_of
+from ortbench.core.features import candidates, is_there, part_of
 from ortbench.core.paths import is_folder
-from ortbench.features.chain import toml as chain_file
 from ortbench.features.suite.job.cases import Suite, SuiteCase
-from ortbench.gates.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, candidate_of, has_live_baseline
+from ortbench.gates.baseline import baseline_of, candidate_of, has_live_baseline, live_baselines
 from ortbench.gates.checks import refuse_unchecked
 from ortbench.gates.limits import SLO, Limits, limits_of
 from ortbench.gates.live import check_live
@@ -92,9 +92,11 @@ class _Maker:
         if self._given.get("arrivals", ARRIVALS[0]) not in ARRIVALS:
             self._given["arrivals"] = str(self._file.path.parent / self._given["arrivals"])
         own = [flag for flag in self._given if self._where(flag)[:1] != _DEFAULTS]
-        self._is_sweep = not case.of_chain and SWEPT in self._given and is_there(SWEPT)
-        self._is_load = not case.of_chain and not self._is_sweep and any(flag in _OF_LOADS for flag in own)
-        self._kind = "" if case.of_chain else next((kind for kind in reversed(_OF_KINDS) if kind in self._given), "")
+        # What is measured in place of a model, if that is so.
+        self._part = import_module(candidates()[case.named_by]) if case.named_by in candidates() else None
+        self._is_sweep = self._part is None and SWEPT in self._given and is_there(SWEPT)
+        self._is_load = self._part is None and not self._is_sweep and any(flag in _OF_LOADS for flag in own)
+        self._kind = "" if self._part else next((kind for kind in reversed(_OF_KINDS) if kind in self._given), "")
         for flag in list(self._given):
             if self._where(flag)[:1] == _DEFAULTS and not self._can_have(flag):
                 del self._given[flag]
@@ -103,8 +105,8 @@ class _Maker:
         """Whether an option that is a default is for this case: those of loops and loads are for these, and chains have few."""
         if flag in limits_of_kinds():
             return self._kind == limits_of_kinds()[flag][0]
-        if self._case.of_chain:
-            return chain_file.is_for_chains(flag)
+        if self._part is not None:
+            return bool(self._part.is_for(flag))
         if self._is_sweep:
             return flag not in OPTIONS or _is_for(SWEPT, flag)
         if flag in ONLY_SWEEPS:
@@ -119,7 +121,9 @@ class _Maker:
             return False
         if flag == "depth":
             return bool({*IN_FLIGHT} & {*modes_to_measure(self._given)})
-        return flag != BASELINE_CHAIN.flag and ("feedback" in self._given or flag not in _OF_LOOPS)
+        return flag not in {f"{_BASELINE}{it}" for it in candidates()} and (
+            "feedback" in self._given or flag not in _OF_LOOPS
+        )
 
     def job(self) -> Job:
         given, is_live = self._given, has_live_baseline(self._given)
@@ -139,16 +143,16 @@ class _Maker:
         if self._is_sweep:
             return self._sweep()
         self._refuse_lists()
-        of_chain = self._case.of_chain
-        named = (*self._case.where, "chain" if of_chain else "model")
-        with self._blaming(named if of_chain else self._case.where):
+        named = (*self._case.where, self._case.named_by)
+        with self._blaming(named if self._part else self._case.where):
             limits = limits_of(given, is_live or "baseline" in given, modes_to_compare(given))
             plan = with_memory(self._plan(limits), limits.of_memory)
         if is_live and not self._is_load:
             plan = live(plan, given, limits.phases())
         for key, flags in _OF_KINDS.items():
             if plan.part.folder != key and (flag := next((it for it in given if it in flags), None)):
-                reason = "is not for a chain" if of_chain else f"is for a {key}: write {key} = true"
+                reason = f"is for a {key}: write {key} = true"
+                reason = f"is not for a {self._case.named_by}" if self._part else reason
                 raise self._file.mistake(self._where(flag), reason)
         with self._blaming(named):
             self._check(plan)
@@ -171,7 +175,7 @@ class _Maker:
                 else:
                     regression_tests(limits, plan.modes, plan.work.shared(plans[1].work))
         plans = [replace(it, name=self._case.id) for it in plans]
-        case = replace(self._case, ep=" and ".join(eps_of(plan))) if of_chain else self._case
+        case = replace(self._case, ep=" and ".join(eps_of(plan))) if self._part else self._case
         why = self._why(is_live and not self._is_load and plan.work == INFERENCE)
         return Job(case, tuple(plans), limits, "force" in given, self._earlier(), load, why=why)
 
@@ -207,7 +211,7 @@ class _Maker:
             raise self._file.mistake(self._where(flag), reason)
 
     def _refuse_live(self, kind: str) -> None:
-        flag = next((it.flag for it in LIVE_BASELINE if it.flag in self._given), None)
+        flag = next((it for it in live_baselines() if it in self._given), None)
         if flag is not None:
             instead = "write baseline, with the folder of that suite, instead"
             raise self._file.mistake(self._where(flag), f"a {kind} is compared with an earlier suite: {instead}")
@@ -223,14 +227,16 @@ class _Maker:
         case, needed = self._case, limits.needed()
         if self._is_load:
             return plan_under_load(case.model, self._given, self._command, needed)
-        if not case.of_chain:
+        if self._part is None:
             return candidate_of(case.model, self._given, self._command, limits)
-        return chain_file.gated_plan_of(Path(case.model), self._environ, self._given, self._command, needed)
+        plan: Plan = self._part.candidate_of(Path(case.model), self._environ, self._given, self._command, needed)
+        return plan
 
     def _baseline(self, plan: Plan) -> Plan:
-        if not self._case.of_chain:
+        if self._part is None:
             return baseline_of(plan, self._given)
-        return chain_file.baseline_of(plan, self._environ, self._given)
+        baseline: Plan = self._part.baseline_of(plan, self._environ, self._given)
+        return baseline
 
     def _where(self, flag: str) -> Where:
         value = self._case.given.get(flag)

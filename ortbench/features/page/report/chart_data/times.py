@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.steps_and_stages import crosses, crossing_ns, growth_ns, is_first_apart
+from ortbench.analysis.steps_and_stages import growth_ns, is_first_apart
 from ortbench.core import units
-from ortbench.core.safe_text import first_of
 from ortbench.features.page.report.chart_data import model
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import D2H, H2D, LATENCY, is_rate
@@ -99,26 +98,11 @@ def _phase_cell(it: Segment | None, scale: float) -> str:
     return f"{DERIVED if it.derived else ''}{units.digits(it.ns / scale) if it.ns else 0}"
 
 
-# Chains
+# Parts one after the other
 
-# Each stage has a colour and a hatching of its own, as far as there are some: labels and tips say which it is.
+# Each has a colour and a hatching of its own, as far as there are some: labels and tips say which it is.
 _COLOURS = ("h2d", "d2h", "accent", "copies", "inference")
 _HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||")
-_LINKS = {
-    True: model.Fill("saved, since it stays on the device", "accent"),
-    False: model.Fill("copied in every mode", "copies", "xxxx", hollow=True),
-}
-_MOST = 12  # links that have a bar
-
-
-def stage_times(result: Result) -> model.Chart | None:
-    """How long each stage of a chain takes, mode by mode; None where no stages were measured."""
-    found = [
-        (case.mode, {name: stats.median for name, stats in case.stages.items()}, total.median)
-        for case, total in model.measured_cases(result)
-        if case.stages
-    ]
-    return parts_in_order(found, "chain", "stages")
 
 
 def parts_in_order(
@@ -147,52 +131,17 @@ def parts_in_order(
     return model.Chart(
         f"Breakdown of the {whole_is}",
         f"Stacked bars, one for each mode: the {parts_are} in their order, and a mark for the whole {whole_is}.",
-        " ".join(_stages_in_words(whole_is, *it) for it in found),
+        " ".join(_parts_in_words(whole_is, *it) for it in found),
         Table((Column("mode", Kind.NAME), *headed), tuple(rows), unit),
         model.StackedBars(tuple(bars), tuple(fills.values()), f"whole {whole_is}, median"),
     )
 
 
-def _stages_in_words(whole_is: str, mode: str, times: dict[str, float], ns: float) -> str:
+def _parts_in_words(whole_is: str, mode: str, times: dict[str, float], ns: float) -> str:
     longest = sorted(times, key=lambda name: -times[name])[: model.FEW]
     said = ", ".join(f"{name} {units.duration(its_ns)}" for name, its_ns in times.items() if name in longest)
     most = f"the longest of {len(times)}: " if len(times) > model.FEW else ""
     return f"{mode}: {most}{said}; whole {whole_is} {units.duration(ns)}."
-
-
-def link_costs(result: Result) -> model.Chart | None:
-    """What the copies of each link take through the host, those that take longest first; None where that is not known."""
-    known = [
-        (f"{link['from']} → {link['to']}", ns, link["stays"])
-        for link in result.part["links"]
-        if crosses(link) and (ns := crossing_ns(link))
-    ]
-    if not known:
-        return None
-    found = sorted(known, key=lambda it: -it[1])
-    said = []
-    for there, about in ((True, "Copies saved by staying on the device"), (False, "Copied in every mode")):
-        own = [f"{name} {units.duration(ns)}" for name, ns, stays in found if stays == there]
-        said += [f"{about}: {first_of(own, model.FEW)}."] if own else []
-    said.append("Each copy is timed alone; what all copies cost is the difference between the modes.")
-    rows = tuple((name, units.duration(ns), "stays" if stays else "copied") for name, ns, stays in found)
-    bars = tuple(
-        model.Bar(name, (model.Part(_LINKS[stays], ns, f"{name}: {time}, {_LINKS[stays].name}"),), time)
-        for name, ns, stays in found[:_MOST]
-        for time in [units.duration(ns)]
-    )
-    left_out = len(found) - len(bars)
-    return model.Chart(
-        "Copies of links through the host",
-        "Bars, one for each link: the time of its copies to and from the host in a chain.",
-        " ".join(said),
-        Table((Column("link", Kind.NAME), Column("through the host"), Column("on the device", Kind.WORD)), rows),
-        model.StackedBars(
-            bars,
-            tuple(fill for there, fill in _LINKS.items() if any(stays == there for *_, stays in found)),
-            rest=f"and {left_out} more, in the table" if left_out else "",
-        ),
-    )
 
 
 # Loops

@@ -1,0 +1,128 @@
+"""The tables of a chain with its stages and links, and what a heading says of it."""
+
+from __future__ import annotations
+
+from ortbench.core import units
+from ortbench.core.safe_text import first_of
+from ortbench.core.stats import SAMPLES_FOR, percentile
+from ortbench.features.chain.analysis import crosses, crossing_ns
+from ortbench.features.chain.model import LINKED, Chain, ChainLink, ChainStage
+from ortbench.model.metrics import TIME
+from ortbench.model.modes import THROUGHPUT
+from ortbench.model.result import OK, Case, Result
+from ortbench.report.case_table import Own
+from ortbench.report.model import KEY, NOTHING, Block, Column, Kind, Paragraph, Table, between, columns, filled, maybe
+from ortbench.report.phrases import hardware_name, with_device
+
+ON_DEVICE = "intermediate tensors stay on the device"
+_NAMES = 3  # of stages that a heading has
+_STAGE_COLUMNS = (
+    Column("stage", Kind.NAME, KEY),
+    Column("mode", Kind.WORD, KEY),
+    *columns(Kind.TIME, "time", "p95", "p99", group=1),
+    Column("95% CI", Kind.TIME, 2),
+    Column("steps", Kind.NUMBER, 3),
+    Column("on", Kind.WORD, 3),
+)
+_LINK_COLUMNS = (
+    Column("link", Kind.NAME, KEY),
+    Column("bytes", Kind.NUMBER, 1),
+    Column("with device-resident", Kind.WORD, 1),
+    Column("through the host", Kind.NUMBER, 1),
+    Column("why", Kind.WORDS, 2),
+)
+STAYS, COPIED, ON_HOST = "stays", "copied", "in host memory"
+
+
+def own_columns(result: Result) -> dict[str, Own]:
+    """What the table of a chain shows that is not only a figure of the catalogue."""
+    return {
+        "throughput": Own(lambda case: maybe(case.value(THROUGHPUT), units.rate), header="chains/s"),
+        "copied/chain": Own(_copied),
+    }
+
+
+def _copied(case: Case) -> str:
+    known = case.bytes_h2d is not None and case.bytes_d2h is not None
+    both = (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
+    return units.size(both) if known and both else "0"
+
+
+def stage_table(result: Result) -> Table:
+    """A row for each stage and mode: what the stage takes, up to its synchronization."""
+    chain: Chain = result.part
+    rows = [
+        (stage, case.mode, found)
+        for stage in chain["stages"]
+        for case in result.cases
+        if (found := case.stages.get(stage["name"])) is not None
+    ]
+    unit, show = TIME.column(stats.median for *_, stats in rows)
+    cells = (
+        (
+            stage["name"],
+            mode,
+            show(stats.median),
+            *(maybe(percentile(stats, it), show) for it in SAMPLES_FOR),
+            between(stats.ci95, show),
+            str(stage["repeat"]) if stage["repeat"] > 1 else NOTHING,
+            _stage_place(stage, result),
+        )
+        for stage, mode, stats in rows
+    )
+    return filled(Table(_STAGE_COLUMNS, tuple(cells), unit, title="Stages"))
+
+
+def link_table(result: Result) -> Table:
+    """A row for each link: its bytes, whether it stays, and what it costs through the host."""
+    chain: Chain = result.part
+    case = next((case for case in result.cases if case.mode == LINKED), None)
+    is_there = case is not None and case.status == OK
+    rows = tuple(_link_row(link, is_there) for link in chain["links"])
+    return filled(Table(_LINK_COLUMNS, rows, title="Links"))
+
+
+WHAT_A_LINK_TAKES = (
+    "through the host: one D2H copy, and an H2D copy for each inference that takes the tensor, each timed alone; what a stage hands to its own next step is no link, "
+    "but counts in copied/chain."
+)
+
+
+def _link_row(link: ChainLink, is_measured: bool) -> tuple[str, ...]:
+    cost = crossing_ns(link) if crosses(link) else None
+    state = ON_HOST if not crosses(link) else STAYS if link["stays"] else COPIED
+    return (
+        f"{link['from']} → {link['to']}",
+        units.size(link["bytes"]),
+        state if is_measured else NOTHING,
+        maybe(cost, units.duration),
+        link["why"] or NOTHING,
+    )
+
+
+def further_tables(result: Result) -> list[Table]:
+    return [stage_table(result), link_table(result)]
+
+
+def explain_table(table: Table) -> list[Block]:
+    """What stands below a further table."""
+    return [Paragraph(WHAT_A_LINK_TAKES)] if any(it.name == "through the host" for it in table.columns) else []
+
+
+def own_line(result: Result) -> str:
+    """A chain: its stages in their order, with how often a loop runs."""
+    chain: Chain = result.part
+    names = [f"{it['name']} ×{it['repeat']}" if it["repeat"] > 1 else it["name"] for it in chain["stages"]]
+    stages, links = (units.count(len(chain[key]), key[:-1]) for key in ("stages", "links"))
+    return f"chain of {stages} and {links}: {', '.join(names)}"
+
+
+def _stage_place(stage: ChainStage, result: Result) -> str:
+    """The EP and the device of a stage, in a few words."""
+    return with_device(stage, hardware_name(stage["device"], result)).replace("ExecutionProvider", "")
+
+
+def heading(result: Result) -> str:
+    chain: Chain = result.part
+    stages = [it["name"] if it["repeat"] == 1 else f"{it['name']} ×{it['repeat']}" for it in chain["stages"]]
+    return f"chain of {first_of(stages, _NAMES)}"
