@@ -61,7 +61,7 @@ class Pass(NamedTuple):
     key: str  # of what cases have of it, which heads its tables
     help: str
     text: str  # what is said when it begins
-    commands: tuple[str, ...] = ("run", "loop", "chain")
+    commands: tuple[str, ...] = ("run", "loop")
 
 
 class Feature(NamedTuple):

@@ -263,6 +263,8 @@ def test_every_option_reaches_the_plan(
         assert plan.target == replace(plain.target, **own)
     elif (command, option.flag) == ("gate", "duration"):
         assert plan == replace(plain, loop=replace(plain.loop, duration_s=45.0))  # of each of two sides
+    elif option.flag in plan.passes:
+        assert plan.passes[option.flag] != plain.passes.get(option.flag, False)
     else:
         ((values, name),) = places
         assert holds(values, name, option)
