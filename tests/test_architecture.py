@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -190,6 +192,34 @@ def test_a_run_loads_nothing_that_only_readers_of_files_and_loads_need(tmp_path:
         "ortbench.jobs.load_samples",
     }
     assert loaded_by_commands([command], heavy) == {" ".join(command): ""}
+
+
+# Of the package, in all processes of a command together, without the records of features and their folders, which are all loaded.
+MOST_MODULES = {"run": 189, "compare": 140}
+
+
+@pytest.mark.process
+def test_a_run_and_a_comparison_load_few_modules_of_the_package(tmp_path: Path) -> None:
+    finder = """import os, sys
+class Noting:
+    def find_spec(name, *_):
+        if name.startswith("ortbench"):
+            os.write(note, f"{name}\\n".encode())
+note = os.open(os.environ["NOTED"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+sys.meta_path.insert(0, Noting)
+"""
+    (tmp_path / "sitecustomize.py").write_text(finder)
+    modules = {".".join(("ortbench", *place.with_suffix("").parts)).removesuffix(".__init__") for place in nodes()}
+    known = {it for it in modules if not re.fullmatch(r"ortbench\.features(\.\w+(\.feature)?)?", it)}
+    stored, more = (
+        ROOT / "reports" / "copy_bound-refdevice",
+        ("--ep", "cpu", "--iterations", "1", "--out", str(tmp_path)),
+    )
+    for name, *rest in (("run", ROOT / "models" / "tiny.onnx", *more), ("compare", stored, stored)):
+        env = {**os.environ, "PYTHONPATH": str(tmp_path), "NOTED": str(tmp_path / name)}
+        subprocess.run([sys.executable, "-m", "ortbench", name, *rest], env=env, check=True, stdout=subprocess.DEVNULL)
+        loaded = {*(tmp_path / name).read_text().split()} & known
+        assert len(loaded) <= MOST_MODULES[name], sorted(loaded)
 
 
 @pytest.mark.process

@@ -211,7 +211,8 @@ def _grid(batches: Sequence[Floats], q: float) -> Floats:
     import numpy as np
 
     ends = [quantile(it, q) for it in batches]
-    values = np.unique(np.concatenate(batches))
+    sorted_values = np.sort(np.concatenate(batches))  # np.unique loads numpy.ma
+    values = sorted_values[np.diff(sorted_values, prepend=-np.inf) != 0]
     begin = max(int(np.searchsorted(values, min(ends), side="right")) - 2, 0)
     inside = values[begin : int(np.searchsorted(values, max(ends))) + 2]
     chosen: Floats = inside[np.linspace(0, inside.size - 1, min(inside.size, _GRID)).round().astype(int)]

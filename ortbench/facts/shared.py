@@ -16,7 +16,6 @@ from ortbench.analysis.host import (
     is_spinning,
     what_helps,
 )
-from ortbench.analysis.nodes.gpu_activity import gpu_copies
 from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, fell_back, is_much_inside, share_inside
 from ortbench.analysis.noise import WHO, busy_reasons, quiet_options, summary
 from ortbench.analysis.outputs import told_of, worst
@@ -200,6 +199,8 @@ def cupti_facts(result: Result) -> Iterator[Fact]:
     """What CUPTI measured of copies, beside what is derived or timed."""
     for case in result.at_point():
         if case.recorded and (mode_of(case.mode).of_cpu_tensors or mode_of(case.mode).times_copies):
+            from ortbench.analysis.nodes.gpu_activity import gpu_copies  # few results have what CUPTI recorded
+
             up, down = gpu_copies(case)
             part = (up + down) / (case.median(LATENCY) or 1)
             yield Fact("gpu-copies", "measured", case.mode, {"share": share(part), "h2d": ns(up), "d2h": ns(down)})

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import NamedTuple
 
-from ortbench.core.features import features, part_of
+from ortbench.core.features import features, is_there, part_of
 from ortbench.model.metrics import LATENCY, Figure, figure
 
 
@@ -128,9 +128,16 @@ def kinds() -> dict[str, Kind]:
     return {**_OF_CORE, **{name: kind for name, kind in of_features.items() if kind is not None}}
 
 
+def find_kind(key: str) -> Kind | None:
+    """A kind, for which no other feature's model is loaded; None where it is not there."""
+    return _OF_CORE.get(key) or (part_of(key, "model", "KIND") if is_there(key) else None)
+
+
 def kind_of(key: str) -> Kind:
     """A kind that is there."""
-    return _OF_CORE.get(key) or kinds()[key]
+    kind = find_kind(key)
+    assert kind is not None, key
+    return kind
 
 
 @cache

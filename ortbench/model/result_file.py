@@ -9,7 +9,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of, passes
 from ortbench.core.files import write_atomically
 from ortbench.core.parts import keys_of, text
-from ortbench.model.kinds import kinds
+from ortbench.model.kinds import find_kind, kind_of
 from ortbench.model.metrics import in_order
 from ortbench.model.result import SCHEMA_VERSION, Case, Result
 
@@ -65,8 +65,8 @@ def parse(content: bytes, name: str, kind: str = "") -> Result:
             f"{name} is a load of a decoder, which ortbench no longer measures: ortbench loop measures decoders"
         )
     if kind and found != kind:
-        raise BadInput(f"{name} is not {kinds()[kind].noun}")
-    if not kind and isinstance(found, str) and (it := kinds().get(found)) is not None and it.apart:
+        raise BadInput(f"{name} is not {kind_of(kind).noun}")
+    if not kind and isinstance(found, str) and (it := find_kind(found)) is not None and it.apart:
         raise BadInput(f"{name} is {it.noun}: {it.apart}")
     return from_data(data, name)
 
@@ -76,7 +76,7 @@ def from_data(data: Any, name: str) -> Result:
     from ortbench.model import door, sound
 
     kind = data.get("kind") if isinstance(data, dict) else None
-    own = part_of(kind, "model", "Parts") if isinstance(kind, str) and kind in kinds() else None
+    own = part_of(kind, "model", "Parts") if isinstance(kind, str) and find_kind(kind) is not None else None
     return door.shape(data, name, Result, sound.check, own, _case_parts(data))
 
 

@@ -11,7 +11,7 @@ from ortbench.core.parts import keys_of
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import Stats
 from ortbench.model.door import Wrong, shown
-from ortbench.model.kinds import Kind, kinds
+from ortbench.model.kinds import Kind, find_kind
 
 if TYPE_CHECKING:
     from ortbench.model.result import Case, Result
@@ -54,7 +54,7 @@ _LEAST, _MOST = 1e-30, 2**63 - 1  # beyond these, figures that follow are infini
 
 def check(result: Result) -> None:
     """Raise `ortbench.model.door.Wrong` where a value cannot be, or does not go with another."""
-    kind = kinds().get(result.kind)
+    kind = find_kind(result.kind)
     if kind is None:
         raise Wrong(f"{shown(result.kind)} is none of the kinds that are known", "kind")
     for key in (*ALWAYS, *kind.needed):

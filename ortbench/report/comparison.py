@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.comparing.comparable import FORCED
-from ortbench.analysis.comparing.ratio import are_one_run, word
+from ortbench.analysis.comparing.ratio import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, are_one_run, word
 from ortbench.analysis.comparing.rows import Row, in_both, only_in, rows
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.outputs import called
+from ortbench.core import units
 from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import SAMPLES_FOR, percentile
@@ -27,11 +28,15 @@ from ortbench.model.settings import OF_SESSION, typed
 from ortbench.report.case_table import IN_PLACE
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
+    BAD,
     EVERYWHERE,
     FILES,
+    GOOD,
     KEY,
     NOTHING,
+    UNCLEAR,
     Block,
+    Cell,
     Column,
     Findings,
     Kind,
@@ -54,7 +59,6 @@ from ortbench.report.phrases import (
     hint,
     not_measured,
     own_line,
-    ratio_cells,
     remark,
     said_once,
     warnings,
@@ -65,6 +69,25 @@ _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
 Judged = Collection[tuple[str, Figure]]  # figures of modes
 _PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("verdict vs previous", Kind.WORD, 3))
+
+
+_TONES = {FASTER: GOOD, SLOWER: BAD, CANNOT_TELL: UNCLEAR}
+
+
+def ratio_cells(row: Row, found: RatioEstimate | None, same: float | None) -> list[str]:
+    """The ratio, its interval unless it is exact, and the word for it unless `same` is None."""
+    if found is None:
+        return [NOTHING] * (2 if same is None else 3)
+    interval = f"each ≥{FAR}×" if found.apart else NOTHING
+    if found.low is not None and found.high is not None and not found.exact and not found.doubted:
+        interval = f"{units.change(found.low)}–{units.change(found.high)}"
+    cells = [units.change(found.ratio), interval]
+    return cells if same is None else [*cells, verdict_cell(word(found, same, row.is_cost))]
+
+
+def verdict_cell(verdict: str) -> Cell:
+    """The word for a ratio; that of a cost is neither good nor bad."""
+    return Cell(verdict, _TONES.get(verdict, ""))
 
 
 def tables(

@@ -1,4 +1,4 @@
-"""Resource usage, besides time: host CPU, memory, what features measure; of a sweep by shape."""
+"""Resource usage, besides time: host CPU, memory, what features measure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.memory import is_weighed
-from ortbench.analysis.shapes import mode_by_mode
 from ortbench.core import units
 from ortbench.core.features import part_of, passes
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import METRICS, Group
-from ortbench.model.modes import CPU_TIME, DEVICE_MEMORY, ENERGY, ENQUEUE, HOST_MEMORY, NO_SPIN, SPIN_SHARE
-from ortbench.model.result import Case, Point, Result
+from ortbench.model.modes import CPU_TIME, ENQUEUE, NO_SPIN, SPIN_SHARE
+from ortbench.model.result import Case, Result
 from ortbench.model.schema import CaseMemory
 from ortbench.report import model
-from ortbench.report.case_table import MODE, KeyColumn, Own, figure_table, in_groups
+from ortbench.report.case_table import Own, figure_table, in_groups
 from ortbench.report.phrases import cell, hint, said_once
 
 _HOST = [it for it in METRICS.values() if it.group is Group.HOST]
@@ -23,7 +22,7 @@ _HOST = [it for it in METRICS.values() if it.group is Group.HOST]
 _IN_A_PASS = [it.key for it in _HOST if it.key.endswith(NO_SPIN) or it.key == SPIN_SHARE]
 _ALWAYS = [it.key for it in _HOST if it.key not in _IN_A_PASS]
 # CPU time of single blocks is too short for the system's counting.
-_CPU = {CPU_TIME: Own(lambda case: model.maybe(cpu_time_ns(case), units.duration))}
+CPU_COLUMN = {CPU_TIME: Own(lambda case: model.maybe(cpu_time_ns(case), units.duration))}
 
 
 def host_blocks(result: Result) -> list[model.Block]:
@@ -43,7 +42,7 @@ def _work(result: Result) -> str:
 def host_table(result: Result) -> model.Table:
     """A row for each mode of which something was taken; only columns that hold something."""
     cases = [case for case in _cases(result) if case.host is not None or case.median(ENQUEUE) is not None]
-    return figure_table((_ALWAYS, _IN_A_PASS), cases, own=_CPU, title="Host CPU")
+    return figure_table((_ALWAYS, _IN_A_PASS), cases, own=CPU_COLUMN, title="Host CPU")
 
 
 def _cases(result: Result) -> list[Case]:
@@ -126,60 +125,6 @@ def _memory_notes(result: Result) -> list[model.Note]:
     ]
 
 
-_CPU_STILL = f"{CPU_TIME}_{NO_SPIN}"
-_SHAPES = ((CPU_TIME, SPIN_SHARE, _CPU_STILL), (DEVICE_MEMORY, HOST_MEMORY), (ENERGY, "power", "items_per_joule"))
-# What a column means, by its metric.
-_SAID = {
-    SPIN_SHARE: "spinning: the share of the CPU time that threads spend waiting for work; no spin: of inferences, in sessions of "
-    "their own, whose threads do not.",
-    DEVICE_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the timing.",
-    HOST_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the timing.",
-    ENERGY: "energy: of one inference, measured after the timing, less idle power.",
-}
-
-
-def shape_blocks(result: Result) -> list[model.Block]:
-    """The table with what it says and what is not known; nothing of what is no sweep or was not asked for it."""
-    asked = [(shape, case) for shape, case in mode_by_mode(result) if _is_asked(case)]
-    if not asked:
-        return []
-    found: list[model.Block] = []
-    names = {id(case): shape.name for shape, case in asked}
-    own = {CPU_TIME: Own(lambda case: _CPU[CPU_TIME].cell(case) if _CPU_STILL in case.metrics else model.NOTHING)}
-    shape_of: KeyColumn = (model.Column("shape", model.Kind.NAME, model.KEY), lambda case: names[id(case)])
-    table = figure_table(_SHAPES, [case for _, case in asked], [MODE, shape_of], own, "By shape")
-    if len(table.columns) > 2:
-        found.append(table)
-    shown = {column.name for column in table.columns}
-    if said := dict.fromkeys(text for key, text in _SAID.items() if METRICS[key].title in shown):
-        found.append(model.Paragraph(" ".join(said)))
-    if notes := _lacking(asked):
-        found.append(model.Notes(notes))
-    return found
-
-
-def _is_asked(case: Case) -> bool:
-    return case.memory is not None or bool(case.own) or _CPU_STILL in case.metrics
-
-
-def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[model.Note]:
-    """What could not be measured, each reason once, with the shapes and modes that it is of where those are not all."""
-    why: list[tuple[str, str]] = []
-    for shape, case in asked:
-        of = f"{shape.name} with {case.mode}"
-        if case.memory is not None and case.memory["failed"] is not None:
-            why.append((f"memory could not be measured: {case.memory['failed']}", of))
-        why += [
-            (f"{key} is unsupported: {part['unsupported']}", of)
-            for key, part in case.own.items()
-            if "unsupported" in part
-        ]
-    return [
-        model.Note(reason if len(cases) == len(asked) else f"{', '.join(cases)}: {reason}", "!", "unclear")
-        for reason, cases in said_once(why).items()
-    ]
-
-
 TITLE = "Resource usage"
 
 # What each of the core is called, and its blocks: a table with what explains it, or none where a result has nothing of it.
@@ -199,6 +144,6 @@ def cost_parts(result: Result) -> list[list[model.Block]]:
     )
     return [
         [model.Title(f"{TITLE}: {name.format(**per)}"), *blocks]
-        for name, build in (*_COSTS, *of_features, ("by shape", shape_blocks))
+        for name, build in (*_COSTS, *of_features)
         if (blocks := build(result))
     ]

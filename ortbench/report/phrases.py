@@ -7,8 +7,6 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ortbench.analysis.comparing.ratio import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, word
-from ortbench.analysis.comparing.rows import Row
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.items import dims_of, is_batch
 from ortbench.analysis.variables import variables_line
@@ -34,12 +32,10 @@ from ortbench.model.settings import OF_SESSION, typed
 from ortbench.plan.option_types import parse_time
 from ortbench.report.model import (
     BAD,
-    GOOD,
     MOST_LINES,
     NOTHING,
     UNCLEAR,
     Block,
-    Cell,
     Command,
     Findings,
     Heading,
@@ -389,25 +385,6 @@ def cell(case: Case, key: str) -> str:
 def cells(case: Case, keys: Iterable[str]) -> list[str]:
     """The cells of metrics that are one number each."""
     return [cell(case, key) for key in keys]
-
-
-_TONES = {FASTER: GOOD, SLOWER: BAD, CANNOT_TELL: UNCLEAR}
-
-
-def ratio_cells(row: Row, found: RatioEstimate | None, same: float | None) -> list[str]:
-    """The ratio, its interval unless it is exact, and the word for it unless `same` is None."""
-    if found is None:
-        return [NOTHING] * (2 if same is None else 3)
-    interval = f"each ≥{FAR}×" if found.apart else NOTHING
-    if found.low is not None and found.high is not None and not found.exact and not found.doubted:
-        interval = f"{units.change(found.low)}–{units.change(found.high)}"
-    cells = [units.change(found.ratio), interval]
-    return cells if same is None else [*cells, verdict_cell(word(found, same, row.is_cost))]
-
-
-def verdict_cell(verdict: str) -> Cell:
-    """The word for a ratio; that of a cost is neither good nor bad."""
-    return Cell(verdict, _TONES.get(verdict, ""))
 
 
 def has_items(results: Sequence[Result]) -> bool:

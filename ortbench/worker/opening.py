@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core.errors import BadInput, Unsupported
 from ortbench.plan.target import Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs import files, model_file
-from ortbench.worker.modes import external_inputs
 from ortbench.worker.opened import Opened, make_opened
 from ortbench.worker.proofs.outputs import compare_outputs
 from ortbench.worker.session import engine_cache, memory, placement, providers, session
@@ -33,6 +32,8 @@ def open(
     set_up_onnxruntime()
     request, wanted = inputs_from(inputs), providers.with_ep_of_folder(target_from(target), steps)
     if wanted.input_memory is not None:
+        from ortbench.worker.modes import external_inputs  # which few runs have
+
         external_inputs.check(wanted.input_memory)
     wanted, made, cache = open_session(model, wanted, stages)
     opened = make_opened(model, wanted, request, made, steps)

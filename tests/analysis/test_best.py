@@ -13,8 +13,7 @@ from ortbench.facts.sentences import sentence
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
-from ortbench.report.comparison import setting_notes
-from ortbench.report.phrases import ratio_cells
+from ortbench.report.comparison import ratio_cells, setting_notes
 from ortbench.report.session_code import session_lines
 from tests.expect import there
 from tests.results import US, measured, noise_of, result_of, steady

@@ -12,8 +12,8 @@ from ortbench.features.suite import report as suite
 from ortbench.features.suite.job.record import BROKEN, MEASURED, Record
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.report import model
+from ortbench.report.comparison import verdict_cell
 from ortbench.report.model import BAD, GOOD, KEY, Cell, Column, Kind, Table
-from ortbench.report.phrases import verdict_cell
 from ortbench.report.terminal.console import Screen
 from ortbench.report.terminal.print import print_table
 

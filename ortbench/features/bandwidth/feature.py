@@ -16,6 +16,6 @@ FEATURE = Feature(
     options={"CopyPlan": ("bandwidth",), "OF_RUNS": ("run",)},
     uses=("page",),
     api=("bandwidth", "Bandwidth"),
-    when_open="job",
+    when_open="plan",
     requests=dict.fromkeys(_REQUESTS, "worker"),
 )

@@ -13,24 +13,12 @@ from ortbench.core.safe_text import complain
 from ortbench.features.bandwidth.model import FILE_NAME
 from ortbench.jobs.measuring import Measured, result_saver, saving
 from ortbench.jobs.publishing import publish
-from ortbench.plan.options import RawOptions
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ortbench.features.bandwidth.plan import CopyPlan
     from ortbench.model.result import Result
-
-
-def when_open(results: Sequence[Result], out: Path | None, given: RawOptions) -> None:
-    """Have the copies of runs compared with a curve: that which was named, or the newest in `out` that fits."""
-    curve = given.get("bandwidth")
-    if curve is not None or (out is not None and any(out.glob(f"*/{FILE_NAME}"))):
-        from ortbench.features.bandwidth.analysis import attach
-
-        attach(results, out or Path(), curve)
 
 
 def bandwidth(plan: CopyPlan, wanted: OutputOptions) -> int:

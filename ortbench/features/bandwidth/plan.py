@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
 from ortbench.plan.option_types import PLACE, TEXT, TIME, WHOLE, check_seconds
-from ortbench.plan.options import MEASURED, PYTHON, at_least, check_values, new_option, not_negative, option
+from ortbench.plan.options import MEASURED, PYTHON, RawOptions, at_least, check_values, new_option, not_negative, option
 from ortbench.plan.plan import require_quiet, timeout, wait_quiet
 from ortbench.plan.target import MOST_SEED, POLICIES, Target
+
+if TYPE_CHECKING:
+    from ortbench.model.result import Result
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _STEPS = (1, 4, 16, 64, 256)  # of each decimal unit: factors of four, so that sizes read as they are typed
@@ -102,3 +106,14 @@ def check(plan: CopyPlan) -> None:
     if plan.target.ep in POLICIES:
         reason = "ONNX Runtime chooses an EP for a model, and a sweep has none: name the EP"
         raise BadInput(f"--ep {plan.target.ep}: {reason}", "--ep")
+
+
+def when_open(results: Sequence[Result], out: Path | None, given: RawOptions) -> None:
+    """Have the copies of runs compared with a curve: that which was named, or the newest in `out` that fits."""
+    from ortbench.features.bandwidth.model import FILE_NAME
+
+    curve = given.get("bandwidth")
+    if curve is not None or (out is not None and any(out.glob(f"*/{FILE_NAME}"))):
+        from ortbench.features.bandwidth.analysis import attach
+
+        attach(results, out or Path(), curve)

@@ -11,14 +11,24 @@ from ortbench.core import units
 from ortbench.core.safe_text import first_of
 from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, meets_slo, slo_of, ties
 from ortbench.features.sweep.model import Switching
-from ortbench.model.metrics import RATIO
-from ortbench.model.modes import CPU, LATENCY, is_rate
+from ortbench.model.metrics import METRICS, RATIO
+from ortbench.model.modes import (
+    CPU,
+    CPU_TIME,
+    DEVICE_MEMORY,
+    ENERGY,
+    HOST_MEMORY,
+    LATENCY,
+    NO_SPIN,
+    SPIN_SHARE,
+    is_rate,
+)
 from ortbench.model.result import UNSUPPORTED, Case, Point, Result
 from ortbench.report import model
-from ortbench.report.case_table import MODE, Own, case_table, legend
-from ortbench.report.costs import cost_parts
+from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, figure_table, legend
+from ortbench.report.costs import CPU_COLUMN, TITLE
 from ortbench.report.outputs import own_outputs
-from ortbench.report.phrases import PAIRS, hint, measured_report, processes_in
+from ortbench.report.phrases import PAIRS, hint, measured_report, processes_in, said_once
 from ortbench.report.placement import on_page, placement_parts, titled
 
 _NAMES = 3  # of shapes that a heading has
@@ -118,6 +128,60 @@ def _switched(found: Switching) -> tuple[str, ...]:
     )
 
 
+_CPU_STILL = f"{CPU_TIME}_{NO_SPIN}"
+_COSTS = ((CPU_TIME, SPIN_SHARE, _CPU_STILL), (DEVICE_MEMORY, HOST_MEMORY), (ENERGY, "power", "items_per_joule"))
+# What a column means, by its metric.
+_SAID = {
+    SPIN_SHARE: "spinning: the share of the CPU time that threads spend waiting for work; no spin: of inferences, in sessions of "
+    "their own, whose threads do not.",
+    DEVICE_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the timing.",
+    HOST_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the timing.",
+    ENERGY: "energy: of one inference, measured after the timing, less idle power.",
+}
+
+
+def _cost_blocks(result: Result) -> list[model.Block]:
+    """What shapes cost besides time: the table with what it says and what is not known; nothing where it was not asked for."""
+    asked = [(shape, case) for shape, case in mode_by_mode(result) if _is_asked(case)]
+    if not asked:
+        return []
+    found: list[model.Block] = []
+    names = {id(case): shape.name for shape, case in asked}
+    own = {CPU_TIME: Own(lambda case: CPU_COLUMN[CPU_TIME].cell(case) if _CPU_STILL in case.metrics else model.NOTHING)}
+    shape_of: KeyColumn = (model.Column("shape", model.Kind.NAME, model.KEY), lambda case: names[id(case)])
+    table = figure_table(_COSTS, [case for _, case in asked], [MODE, shape_of], own, "By shape")
+    if len(table.columns) > 2:
+        found.append(table)
+    shown = {column.name for column in table.columns}
+    if said := dict.fromkeys(text for key, text in _SAID.items() if METRICS[key].title in shown):
+        found.append(model.Paragraph(" ".join(said)))
+    if notes := _lacking(asked):
+        found.append(model.Notes(notes))
+    return found
+
+
+def _is_asked(case: Case) -> bool:
+    return case.memory is not None or bool(case.own) or _CPU_STILL in case.metrics
+
+
+def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[model.Note]:
+    """What could not be measured, each reason once, with the shapes and modes that it is of where those are not all."""
+    why: list[tuple[str, str]] = []
+    for shape, case in asked:
+        of = f"{shape.name} with {case.mode}"
+        if case.memory is not None and case.memory["failed"] is not None:
+            why.append((f"memory could not be measured: {case.memory['failed']}", of))
+        why += [
+            (f"{key} is unsupported: {part['unsupported']}", of)
+            for key, part in case.own.items()
+            if "unsupported" in part
+        ]
+    return [
+        model.Note(reason if len(cases) == len(asked) else f"{', '.join(cases)}: {reason}", "!", "unclear")
+        for reason, cases in said_once(why).items()
+    ]
+
+
 def not_measured(result: Result) -> list[model.Note]:
     """Which modes of which shapes have no figures, or none that count, and why."""
     return [
@@ -138,7 +202,8 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         parts.append(titled(shapes))
     if (switching := switching_table(result)).rows:
         parts.append([*titled(switching), model.Paragraph(WHAT_SWITCHING_IS)])
-    further = [*own_outputs(result), *cost_parts(result), *on_page(placement_parts(result))]
+    costs = [[model.Title(f"{TITLE}: by shape"), *blocks]] if (blocks := _cost_blocks(result)) else []
+    further = [*own_outputs(result), *costs, *on_page(placement_parts(result))]
     return measured_report("ortbench", result, parts, not_measured(result), further, folder)
 
 

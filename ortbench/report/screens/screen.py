@@ -5,7 +5,8 @@ Everything else is in the whole report, which ``--verbose`` prints and ``table.m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.findings.node_advice import short
@@ -21,19 +22,25 @@ from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import LOOP, OK, Case, Result, not_ok
 from ortbench.model.schema import Loop
+from ortbench.report.case_table import Own
 from ortbench.report.model import (
     BAD,
+    NOTHING,
     UNCLEAR,
     Heading,
     Note,
     Paragraph,
     Report,
     SavedIn,
+    Table,
 )
 from ortbench.report.phrases import device_name, eps, processes_in, result_name
+from ortbench.report.run import mode_table
 from ortbench.report.screens.brief import HEIGHT, Content, fit
-from ortbench.report.screens.tables import tables_of
+from ortbench.report.screens.narrow import narrowed
 
+_PLACES = 1  # of a per cent, of what an interval reaches
+_OF_TOKENS = ("TTFT", "ITL", "prefill tokens/s", "decode tokens/s", "speedup")
 _NAMES = 3  # of inputs, stages and shapes that a heading has
 _SYNC = {
     "run": "session.run waits",
@@ -136,3 +143,35 @@ def _checked(result: Result) -> str:
 
 def _passed(case: Case, name: str) -> bool:
     return (check := case.checks.get(name)) is not None and check["verdict"] == "passed"
+
+
+# The most important columns of the whole tables, by kind: eight at most
+
+
+def _only(table: Table, names: Sequence[str]) -> Table:
+    """A table with its key and as many of some columns as fit a screen, the most important ones first; each name once, without a title."""
+    at_name = {it.name: at for at, it in reversed(list(enumerate(table.columns)))}
+    return replace(narrowed(table, [at_name[name] for name in names if name in at_name]), title="")
+
+
+def _speedup(case: Case) -> str:
+    """A speedup, and how far its interval reaches at most."""
+    if case.speedup is None or case.mode == CPU:
+        return "1.00×" if case.mode == CPU else NOTHING
+    value, ends = case.speedup.value, case.speedup.ci95
+    reach = "" if ends is None else f" ±{max(ends[1] - value, value - ends[0]) / value:.{_PLACES}%}"
+    return f"{units.times(value)}{reach}{'?' * case.noisy}"
+
+
+def _of_modes(result: Result) -> list[Table]:
+    names = _OF_TOKENS if result.generation else kind_of(result.kind).view().screen
+    table = part_of(result.kind, "report", "mode_table", mode_table)(result, {"speedup": Own(_speedup)})
+    return [_only(table, [it for it in names if it != "copies" or not is_on_host(result)])]
+
+
+def tables_of(result: Result) -> list[Table]:
+    by_axis = part_of(result.kind, "report", "axis_tables")
+    if by_axis is None:
+        return _of_modes(result)
+    kind = kind_of(result.kind)
+    return [_only(table, kind.view((axis,)).screen) for axis, table in by_axis(result).items() if table.rows]

@@ -12,7 +12,6 @@ from ortbench.analysis.unshaped import INPUT, reasons
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, MODES, RUN, SYNCHRONIZE
 from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, call_and_wait, sync_steps
-from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import (
     DynamicOutputs,
     Slot,
@@ -51,6 +50,7 @@ from ortbench.worker.timing import SplitCall, TimedCall
 
 if TYPE_CHECKING:
     from ortbench.model import schema
+    from ortbench.worker.modes.external_inputs import ExternalInputs
 
 
 Write = Callable[[dict[str, Array]], object]  # writes inputs to where those that are bound are
@@ -81,6 +81,12 @@ def have_same_form(some: Sequence[Array], others: Sequence[Array]) -> bool:
     return all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(some, others, strict=True))
 
 
+def _in_library(library: str, provider: Provider) -> ExternalInputs:
+    from ortbench.worker.modes.external_inputs import ExternalInputs  # which few runs have
+
+    return ExternalInputs(library, provider)
+
+
 class BoundMode(SingleMode):
     """What all modes with IO binding share: values where the session wants them, bound once, with preallocated outputs."""
 
@@ -90,7 +96,7 @@ class BoundMode(SingleMode):
         sources = [data.arrays[spec.name] for spec in model.inputs]
         library = model.target.input_memory if MODES[self.name].external_inputs else None
         # The inputs, where they are in another library's memory.
-        self.external = None if library is None else ExternalInputs(library, model.provider)
+        self.external = None if library is None else _in_library(library, model.provider)
         self._ins = [self._input_slot(*item) for item in zip(model.inputs, sources, model.places.inputs, strict=True)]
         blank = [np.empty_like(array) for array in data.reference]
         self._outs = [self._output_slot(*item) for item in zip(model.outputs, blank, model.places.outputs, strict=True)]

@@ -19,7 +19,7 @@ from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_t
 from ortbench.plan.target import Target
 from ortbench.worker import messages
 from ortbench.worker.proofs.sync import Syncs
-from ortbench.worker.session import custom_ops, engine_cache, streams
+from ortbench.worker.session import engine_cache, streams
 from ortbench.worker.session.libraries import bundled_library, load_problem
 from ortbench.worker.session.memory import Places, find_places
 from ortbench.worker.session.providers import Provider, take_choice_of_policy
@@ -214,7 +214,10 @@ def _session_options(target: Target, provider: Provider, ep_options: dict[str, s
         options.intra_op_num_threads = target.intra_op_threads
     if target.inter_op_threads is not None:
         options.inter_op_num_threads = target.inter_op_threads
-    custom_ops.register(options, target.custom_ops)
+    if target.custom_ops:
+        from ortbench.worker.session import custom_ops  # which few models have
+
+        custom_ops.register(options, target.custom_ops)
     try:
         options.add_session_config_entry(_ASSIGNMENT, "1")
         for key, value in target.session_config.items():
@@ -248,6 +251,8 @@ def _session_error(
         return BadInput(f"{path} cannot be loaded: {ort_text(error)}")
     if kind == "NotImplemented":
         return failed(f"{provider.name} cannot run {path}: {ort_text(error)}")
+    from ortbench.worker.session import custom_ops
+
     more = fix_hint(str(error), provider.library) or custom_ops.fix_hint(str(error), target.custom_ops)
     return failed(f"{provider.name} could not open {path}: {ort_text(error)}{more}")
 
