@@ -1,1 +1,0 @@
-"""Conclusions from loads: clients, rates, queues and SLOs."""

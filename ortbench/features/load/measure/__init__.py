@@ -1,0 +1,1 @@
+"""What measures loads: their configuration, the order of its blocks, and the clients."""
