@@ -13,7 +13,6 @@ _HOMES = {
     "api.commands": (
         "run",
         "loop",
-        "load",
         "gate",
         "compare",
     ),

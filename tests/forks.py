@@ -182,7 +182,7 @@ def _command(arguments: list[str], cwd: str, environment: dict[str, str]) -> Non
     os.environ.update(environment)
     virtual.attach(works=False)
     from ortbench.core import processes
-    from ortbench.measure import client_pool
+    from ortbench.features.load.measure import client_pool
     from tests.virtual import machine
 
     machine.take_place()

@@ -8,7 +8,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from ortbench.analysis.loads.load_levels import Requests
+from ortbench.features.load.analysis.samples import Requests
 
 MS = 1_000_000
 Moments = npt.NDArray[np.int64]

@@ -12,8 +12,6 @@ from ortbench.analysis.derive import derive, put_copies
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
-from ortbench.analysis.loads.knees import knees
-from ortbench.analysis.loads.levels import load_cases, put_scaling
 from ortbench.analysis.steps_and_stages import summarise_steps
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
@@ -21,6 +19,8 @@ from ortbench.facts.fact import Fact, Quantity
 from ortbench.facts.findings import facts_of, findings
 from ortbench.features.bandwidth.analysis import copies, fail, put_samples
 from ortbench.features.chain.model import ChainLink, ChainStage
+from ortbench.features.load.analysis.knees import knees
+from ortbench.features.load.analysis.points import load_cases, put_scaling
 from ortbench.features.soak.analysis import put_figures as put_growth
 from ortbench.features.soak.model import Soak, SoakReading
 from ortbench.features.start.analysis import put_figures as put_start_parts

@@ -188,8 +188,8 @@ def test_a_run_loads_nothing_that_only_readers_of_files_and_loads_need(tmp_path:
         "pandas",
         "scipy",
         "matplotlib",
-        "ortbench.measure.load",
-        "ortbench.jobs.load_samples",
+        "ortbench.features.load.measure.schedule",
+        "ortbench.features.load.analysis.samples_file",
     }
     assert loaded_by_commands([command], heavy) == {" ".join(command): ""}
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import ENDED_BY_TIME, ROUNDS, by_round, duration_s, remedy
 from ortbench.analysis.findings.program import again
-from ortbench.analysis.loads.levels import block_figures
 from ortbench.analysis.noise_policy import POLICY
+from ortbench.analysis.point_blocks import block_figures
 from ortbench.core.stats import Value
 from ortbench.core.units import count, share
 from ortbench.model.modes import LATENCY, THROUGHPUT

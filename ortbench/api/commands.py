@@ -22,7 +22,6 @@ from ortbench.api.values import Model, Place, Tell
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.model.result import Result as StoredResult
 from ortbench.plan.compare_options import compared_of
-from ortbench.plan.load_plan import load_of, plan_under_load
 from ortbench.plan.options import RawOptions
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import loop_of, run_of
@@ -101,25 +100,6 @@ def measure_plan(plan: Plan, call: Call, tell: Tell | None) -> Result:
             raise launched.not_opened[0][1]
         result = Result.wrap(launched.result, launched.folder)
         return whole(result, launched.interrupted)
-
-
-@takes
-def load(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
-    """Measure a model under load: clients, or requests at a rate.
-
-    Returns:
-        what was measured, with a case for each load point; one that failed says why, and raises nothing.
-    """
-    from ortbench.jobs.load_samples import arrays
-    from ortbench.jobs.measuring import folder_maker, measure
-
-    with read_call("load", options, model=model) as call:
-        plan = plan_under_load(call.model, call.given, call.typed)
-        put = load_of([plan], call.given)
-        place = folder_maker(call.out, [plan], "load")
-        with measuring(progress) as observer, until_interrupted():
-            loaded = measure([call.called(plan)], place, load=put, quiet=True, observer=observer)
-            return whole(Result.wrap(loaded.result, loaded.folder, arrays(loaded.taken[0])), loaded.interrupted)
 
 
 def whole(found: Measured, interrupted: bool) -> Measured:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ortbench.core import features, units
 from ortbench.core.errors import BadInput
+from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible
 from ortbench.facts.findings import headline
 from ortbench.gates import verdict as stored_verdict
@@ -90,14 +91,17 @@ class Result(Saved):
         Raises:
             BadInput: it is a load that was read without the file of its samples.
         """
-        from ortbench.report.records import level_frame, sample_frame
+        from ortbench.report.records import sample_frame
 
         if not kind_of(self.kind).samples:
             return sample_frame([self])
         taken = getattr(self, "_taken", None)
         if taken is None:
-            raise BadInput("its load points have no samples here: they are in load-samples.npz, beside the result file")
-        return level_frame(self, taken)
+            raise BadInput(
+                f"its load points have no samples here: they are in {kind_of(self.kind).samples}, beside the result file"
+            )
+        found: pandas.DataFrame = part_of(self.kind, "report", "sample_frame")(self, taken)
+        return found
 
     def plot(self, picture: str | None = None) -> Figure:
         """A picture of the page as a Matplotlib figure, which belongs to no pyplot.
@@ -262,11 +266,11 @@ def read(path: str | PathLike[str]) -> Result:
         BadInput: it cannot be read, or is no result that this version knows.
     """
     from ortbench.jobs.compare import result_file
-    from ortbench.jobs.load_samples import read as saved_samples
 
     file = result_file(Path(path))
     result = files.load(file)
-    return Result.wrap(result, file.parent, saved_samples(file.parent) if kind_of(result.kind).samples else None)
+    read_samples = part_of(result.kind, "analysis", "read_samples", lambda _: None)
+    return Result.wrap(result, file.parent, read_samples(file.parent))
 
 
 def _html(view: str, *arguments: Any) -> str:

@@ -173,3 +173,8 @@ def rate(per_second: float) -> str:
     """A count per second with three significant digits: ``114``, ``1.24k``, ``154k`` or ``70.5M``."""
     letter, unit = _fitting(per_second, (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0)))
     return f"{digits(per_second / unit)}{letter}"
+
+
+def rate_asked(rate: float) -> str:
+    """A rate as it was asked for; one that a search came upon with three digits."""
+    return f"{rate:g}" if rate in (int(rate), float(f"{rate:.3g}")) else digits(rate)

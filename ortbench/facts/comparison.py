@@ -14,8 +14,8 @@ from ortbench.analysis.comparing.series import Key, Series, series_at
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, at_most, quotient, verdict_of
 from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.items import best_mode, is_batch
-from ortbench.analysis.loads.levels import FEWEST_BLOCKS
 from ortbench.analysis.outputs import doubt
+from ortbench.analysis.point_blocks import FEWEST_BLOCKS
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, per_s, times
 from ortbench.model.kinds import kind_of

@@ -8,10 +8,10 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.loads.levels import rate_text
 from ortbench.core import units
 from ortbench.core.features import features, part_of
 from ortbench.core.safe_text import first_of, shortened
+from ortbench.core.units import rate_asked
 from ortbench.facts.fact import Fact, Quantity
 
 _MOST_FIGURES = 5  # of a page
@@ -27,7 +27,7 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "items/s": lambda value: f"{units.rate(value)} items/s",
     "tokens/s": lambda value: f"{units.rate(value)} tokens/s",
     "steps/s": lambda value: f"{units.rate(value)} steps/s",
-    "requests/s": lambda value: f"{rate_text(value)} requests/s",
+    "requests/s": lambda value: f"{rate_asked(value)} requests/s",
     "MHz": lambda value: f"{value:g} MHz",
     "%": lambda value: f"{value:g}%",
     "dB": lambda value: f"{units.digits(value)} dB",

@@ -11,7 +11,6 @@ from ortbench.core.errors import BadInput
 from ortbench.core.features import candidates
 from ortbench.core.interpreters import is_interpreter
 from ortbench.gates.limits import Limits
-from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.model_folder import found_in
 from ortbench.plan.option_types import FLAG, MODEL, PATH, OptionType, or_default
@@ -19,7 +18,6 @@ from ortbench.plan.options import (
     BASELINE,
     COMPARED,
     LIMIT,
-    LOAD,
     RUNS,
     Option,
     RawOptions,
@@ -31,7 +29,7 @@ from ortbench.plan.options import (
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
 from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop
-from ortbench.plan.registry import plans_of_features
+from ortbench.plan.registry import owners_in_features, plans_of_features
 from ortbench.plan.target import Inputs, Target
 
 CANDIDATE = (
@@ -44,9 +42,6 @@ CANDIDATE = (
         commands=("gate",),
         common=("gate",),
     ),
-)
-UNDER_LOAD = new_option(
-    "load", "", "Measure under load, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), is_live_only=True
 )
 _EARLIER = PATH._replace(example='"folder of an earlier suite"', python="Result | StoredResult | Place")
 _live = partial(new_option, panel=BASELINE, kind=PATH, commands=("gate",))
@@ -74,7 +69,7 @@ def setting(key: str, option: str) -> Option:
         return _TWINS[key]
     if key in ("model", "python", *candidates()):
         reason = f"is given by --baseline-{key}"
-    elif key in {it.flag for it in options_of(*PLAN, LoadPlan)}:
+    elif key in {it.flag for it in options_of(*PLAN, *owners_in_features("gate"))}:
         reason = "is the same for candidate and baseline"
     else:
         from difflib import get_close_matches  # for a mistake alone

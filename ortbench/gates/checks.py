@@ -30,8 +30,9 @@ from ortbench.model.kinds import kind_of, kinds
 from ortbench.model.metrics import metric
 from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES
 from ortbench.model.result import OK, Case, Result, work_of
-from ortbench.plan.options import RawOptions
-from ortbench.plan.registry import limits_of_kinds
+from ortbench.plan.options import RawOptions, baseline_option, options_of
+from ortbench.plan.plan import PLAN
+from ortbench.plan.registry import flags_of_kinds, limits_of_kinds
 
 NODES = "cpu nodes"  # the check of those that fall back to the CPU
 _METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
@@ -61,6 +62,19 @@ def refuse_unchecked(kind: str, given: RawOptions) -> None:
     for flag in dict.fromkeys(flag for it in kinds().values() for flag in it.checks):
         if flag in given and flag not in known.checks:
             raise BadInput(f"--{flag}: {known.noun} is checked for {', '.join(known.checks)} only", f"--{flag}")
+
+
+def refuse_others(command: str, given: RawOptions) -> None:
+    """Refuse (`BadInput`) options that are not for what a command measures; a gate has its own duration."""
+    names = []
+    for it in options_of(*PLAN):
+        for one in (it, baseline_option(it)):
+            if one.flag in given and not it.is_taken_by(command) and it.flag != "duration":
+                names.append(one.name)
+    for kind, flags in flags_of_kinds().items():
+        names += [f"--{flag}" for flag in flags & given.keys() if kind != command]
+    for name in names:
+        raise BadInput(f"{name} is not for a {command}; 'ortbench {command} --help' lists what is", name)
 
 
 # Facts, which need no statistics

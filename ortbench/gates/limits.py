@@ -14,10 +14,19 @@ from ortbench.model.metric_names import AxisValue, MetricName
 from ortbench.model.metrics import known_or_plain
 from ortbench.model.modes import ALL_MODES, CPU, LATENCY, MEMORY_SIDES, MODES, comes_with, no_such
 from ortbench.model.schema import Finding
+from ortbench.model.slo import parse_slo
 from ortbench.plan.compare_options import FIGURES, METRICS
-from ortbench.plan.load_plan import LoadPlan
-from ortbench.plan.option_types import MODES_ALONE, SHARE, SIZE, SPEEDUPS, WHOLE
-from ortbench.plan.options import LIMIT, RawOptions, build, check_values, declared, not_negative, option
+from ortbench.plan.option_types import MODES_ALONE, SHARE, SIZE, SPEEDUPS, TEXT, WHOLE
+from ortbench.plan.options import (
+    LIMIT,
+    LOAD,
+    RawOptions,
+    build,
+    check_values,
+    new_option,
+    not_negative,
+    option,
+)
 from ortbench.plan.registry import limits_of_kinds
 
 _MEMORY = ("device_memory", "host_memory")
@@ -25,7 +34,9 @@ _MEMORY = ("device_memory", "host_memory")
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
 CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
 
-SLO = declared(LoadPlan)["slo"]
+SLO = new_option(
+    "slo", "STAT=TIME", "Require a latency at every rate, or of one shape: p99=20ms.", LOAD, TEXT._replace(parse=parse_slo), commands=("gate",),
+)  # fmt: skip
 ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its ratio tests; that of each end of an interval to be wrong
 CONFIDENCE = f"{1 - 2 * ALPHA:.0%} CI"
 USUAL_REGRESSION = "5%"  # that a baseline allows, unless told otherwise

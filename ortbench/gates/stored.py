@@ -19,9 +19,9 @@ from ortbench.analysis.comparing.series import (
     what_lacks,
 )
 from ortbench.analysis.comparing.verdict import at_most
-from ortbench.analysis.loads.levels import FEWEST_BLOCKS, is_full
-from ortbench.analysis.loads.levels import STATISTICS as LOAD_STATISTICS
 from ortbench.analysis.memory import DEVICE, HOST, computes_on_host, why_unknown
+from ortbench.analysis.point_blocks import FEWEST_BLOCKS, is_full
+from ortbench.analysis.point_blocks import STATISTICS as LOAD_STATISTICS
 from ortbench.core.errors import BadInput
 from ortbench.facts.fact import Fact, Values
 from ortbench.gates.checks import status_fact, without_doubtful

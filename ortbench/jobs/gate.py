@@ -11,6 +11,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ortbench.analysis.comparing.comparable import (
     apart,
@@ -23,13 +24,13 @@ from ortbench.analysis.comparing.comparable import (
 )
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, verdict_of
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
-from ortbench.core.features import candidates, hooks
+from ortbench.core.features import candidates, features, hooks, part_of
 from ortbench.core.files import ModelFiles, make_folder, write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.gates.baseline import UNDER_LOAD, baseline_of, candidate_of, has_live_baseline
-from ortbench.gates.checks import check_alone, refuse_unchecked
+from ortbench.gates.baseline import baseline_of, candidate_of, has_live_baseline
+from ortbench.gates.checks import check_alone, refuse_others, refuse_unchecked
 from ortbench.gates.limits import FAILED, UNCLEAR, Check, Limits, limits_of
-from ortbench.gates.live import LiveGate, LiveLoadGate, check_live, planned
+from ortbench.gates.live import LiveGate
 from ortbench.gates.stored import check_stored
 from ortbench.gates.verdict import AGAIN, NAMES, Verdict, confirmed, verdict_json
 from ortbench.jobs.compare import result_file
@@ -41,11 +42,9 @@ from ortbench.model.modes import LATENCY
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.unit_of_work import INFERENCE
-from ortbench.plan.load_plan import LoadPlan, live_load, plan_under_load
-from ortbench.plan.load_plan import check as check_load
-from ortbench.plan.options import LOAD, RawOptions, baseline_option, build, declared, options_of
+from ortbench.plan.options import RawOptions, declared
 from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN, Observer, Plan, check
+from ortbench.plan.plan import Observer, Plan, check
 from ortbench.plan.plan_builder import live, modes_to_compare, with_memory
 from ortbench.plan.registry import flags_of_kinds, limits_of_kinds, options_for, plans_of_features
 from ortbench.plan.target import Inputs
@@ -62,7 +61,6 @@ class AskedGate:
     force: bool  # go on where candidate and baseline are not comparable
     plans: tuple[Plan, ...] = ()  # of a live gate: of the candidate and, where there is one, of the baseline
     baseline: Path | None = None  # the stored result that a stored one is compared with
-    load: LoadPlan | None = None  # that a live gate puts on its models
     why: bool | None = None  # whether to say what makes the difference; None: of a live gate whose candidate is slower
 
 
@@ -100,13 +98,9 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
         raise BadInput(f"--model and --{other} exclude each other: name one candidate", f"--{other}")
     if not is_live:
         raise BadInput(f"name a result file, or for a live gate {' or '.join(f'a --{it}' for it in names)}")
-    if UNDER_LOAD.flag in given:
-        return _under_load(given, limits, typed, is_in_turns)
-    for it in options_of(LoadPlan):
-        if it.panel == LOAD and it.flag in given:
-            raise BadInput(
-                f"{it.name} is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'", it.name
-            )
+    for name in features():
+        if plans := part_of(name, "gates", "live_plans", lambda *_: ())(given, limits, typed, is_in_turns):
+            return AskedGate(limits, force, plans)
     if limits.own:
         return _of_kind(given, limits, typed, is_in_turns)
     for kind, limit in limits_of_kinds().values():
@@ -115,7 +109,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
                 reason = f"is of {kind_of(kind).noun}: add {limit.name} {limit.metavar}"
                 raise BadInput(f"--{flag} {reason}", f"--{flag}")
     plan = with_memory(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
-    plans: tuple[Plan, ...] = (plan,)
+    plans = (plan,)
     if is_in_turns:
         name = _named(given)
         plans = plan, _part(name).baseline_of(plan, os.environ, given) if name else baseline_of(plan, given)
@@ -128,47 +122,17 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     return AskedGate(limits, force, plans, why=why)
 
 
-def _under_load(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_turns: bool) -> AskedGate:
-    """A live gate of a load; `BadInput` for options that a load has not, or that exclude each other."""
-    if given.get("why"):
-        raise BadInput("--why explains single inferences, not a load", "--why")
-    if _named(given):
-        raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
-    _refuse_others("load", given)
-    put = live_load(build(LoadPlan, {flag: value for flag, value in given.items() if flag != "duration"}), given)
-    plan = plan_under_load(given["model"], given, typed, limits.needed())
-    plans = (plan, baseline_of(plan, given)) if is_in_turns else (plan,)
-    for side in plans:
-        check(side)
-        check_load(side, put)
-    check_live(limits, plan.modes, put, is_in_turns)
-    return AskedGate(limits, "force" in given, plans, load=put)
-
-
 def _of_kind(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_turns: bool) -> AskedGate:
     """A live gate of a feature's kind, whose limit was given; `BadInput` for options or limits that the kind has not, or a baseline."""
     kind, limit = limits_of_kinds()[next(iter(limits.own))]
     if is_in_turns or _named(given):
         reason = f"measures {kind_of(kind).noun} of one model: name it with --model, without a baseline"
         raise BadInput(f"{limit.name} {reason}", limit.name)
-    _refuse_others(kind, given)
+    refuse_others(kind, given)
     refuse_unchecked(kind, given)
     plan = plans_of_features()[kind](given["model"], given, typed)
     check(plan)
     return AskedGate(limits, "force" in given, (plan,))
-
-
-def _refuse_others(command: str, given: RawOptions) -> None:
-    """Refuse (`BadInput`) options that are not for what a command measures; a gate has its own duration."""
-    names = []
-    for it in options_of(*PLAN):
-        for one in (it, baseline_option(it)):
-            if one.flag in given and not it.is_taken_by(command) and it.flag != "duration":
-                names.append(one.name)
-    for kind, flags in flags_of_kinds().items():
-        names += [f"--{flag}" for flag in flags & given.keys() if kind != command]
-    for name in names:
-        raise BadInput(f"{name} is not for a {command}; 'ortbench {command} --help' lists what is", name)
 
 
 def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
@@ -300,18 +264,19 @@ def _measure_once(
 ) -> _Outcome | None:
     """Measure once until the checks are clear, and check; None if it was interrupted."""
     plans, names, in_turns = asked.plans, NAMES[: len(asked.plans)], len(asked.plans) > 1
-    judge: LiveGate | LiveLoadGate
-    if asked.load is None:
-        judge = LiveGate(asked.limits, plans[0].modes, in_turns, plans[0].work.shared(plans[-1].work))
-    else:
-        judge = LiveLoadGate(asked.limits, planned(plans[0].modes, asked.load))
+    of_kind = part_of(plans[0].part.folder, "gates", "live_gate")
+    judge: Any = (
+        of_kind(asked.limits, plans)
+        if of_kind
+        else LiveGate(asked.limits, plans[0].modes, in_turns, plans[0].work.shared(plans[-1].work))
+    )
     check_inputs = None if asked.force else LiveGate.check_inputs
-    decides = None if asked.limits.own else judge  # what a kind's limit is for goes on as long as it is asked to
-    found = measure(plans, make_folder, names, asked.load, decides, check_inputs, quiet, observer=observer)
+    # What is for itself, or a kind's limit is for, goes on as long as it is asked to.
+    decides = None if asked.limits.own or (of_kind and not in_turns) else judge
+    found = measure(plans, make_folder, names, decides, check_inputs, quiet, observer=observer)
     if found.interrupted:
         return None
-    is_load_alone = not in_turns and asked.load is not None
-    checks = check_alone(found.result, asked.limits) if is_load_alone else judge.checks(found.results)
+    checks = judge.checks(found.results)
     return _Outcome(found.results, found.folders, checks, judge.regressions(checks), found.model_files)
 
 

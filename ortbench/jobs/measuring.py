@@ -9,9 +9,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core import files, printed, signals
 from ortbench.core.errors import BadInput, OrtbenchError
@@ -22,7 +21,6 @@ from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.plan.plan import Observer, Plan
 
 if TYPE_CHECKING:
-    from ortbench.analysis.loads.load_levels import LoadSamples
     from ortbench.measure.configuration import Configuration
     from ortbench.measure.driver import Driver
     from ortbench.measure.forecast import Forecast
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from ortbench.measure.stopping import SequentialTest
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
-    from ortbench.plan.load_plan import LoadPlan
 
 _WORTH_A_LINE_S = 10.0  # a shorter measurement is over before anybody has read how long it takes
 MakeFolder = Callable[[], Path]  # makes the folder of what is measured
@@ -47,8 +44,7 @@ class Measured:
     # Each with what it is called and whose it is: of a sweep those of the shapes that opened, as runs of their own, else those of
     # the results, which are called nothing.
     timelines: list[tuple[str, Result, Timeline]] = field(default_factory=list)
-    # Of each result of a load all that was measured at its load points, in the order of those of the result.
-    taken: list[list[LoadSamples]] = field(default_factory=list)
+    samples: list[Callable[[], Any]] = field(default_factory=list)  # give those that each result itself has not
     model_files: list[files.ModelFiles] = field(default_factory=list)  # of the configurations
 
     @property
@@ -106,7 +102,6 @@ def measure(
     plans: Sequence[Plan],
     make_folder: MakeFolder | None,
     names: Sequence[str] = (),
-    load: LoadPlan | None = None,
     test: SequentialTest | None = None,
     after_open: Callable[[Sequence[Result]], None] | None = None,
     quiet: bool = False,
@@ -115,12 +110,10 @@ def measure(
 ) -> Measured:
     """Measure configurations, several in turns, and save what comes of them, also after Ctrl-C.
 
-    Several need names, which messages and, made plain, folders have. The test ends what enough is known of; a load of one configuration
-    heeds none. Raises as `Driver.run` does.
+    Several need names, which messages and, made plain, folders have. The test ends what enough is known of. Raises as `Driver.run` does.
     """
     of_kind = part_of(plans[0].part.folder, "job", "measures")
     own = None if of_kind is None else of_kind()
-    test = test if load is None or len(plans) > 1 else None
     client = open_worker(plans[0])
 
     from ortbench.model.timeline import Timeline
@@ -129,7 +122,7 @@ def measure(
         from ortbench.measure.driver import Driver
 
         folders = _folders(folder, names if len(plans) > 1 else ())
-        series = _series_of(plans, load, test)
+        series = _series_of(plans, test)
         if own is not None:
             series = series._replace(configuration=own())
         configurations = [
@@ -146,20 +139,19 @@ def measure(
         driver.run()
     left_out = [it for it, _ in driver.not_opened]  # one can be open all the same, with nodes where none may be
     kept = [it for it in configurations if it not in left_out]
-    taken = [it.taken for it in configurations] if load is not None else []
     return Measured(
         [it.result for it in kept],
-        _write_folders(configurations, folders, kept, taken),
+        _write_folders(configurations, folders, kept),
         driver.interrupted,
         [it.name for it in kept] if names else [],
         [(it.name, error) for it, error in driver.not_opened],
         [("", it.result, it.timeline) for it in kept if it.timeline is not None],
-        taken,
+        [it.samples_apart for it in kept],
         [it.model_files for it in configurations],
     )
 
 
-class _Series(NamedTuple):
+class MeasuredSeries(NamedTuple):
     """What a kind measures, and in which order."""
 
     configuration: Callable[..., Configuration]
@@ -167,31 +159,26 @@ class _Series(NamedTuple):
     forecast: Forecast | None = None
 
 
-def _series_of(plans: Sequence[Plan], load: LoadPlan | None, test: SequentialTest | None) -> _Series:
-    """What plans measure, of kinds without a configuration of their own. Most commands have no stream or load, and would wait for them."""
-    if load is not None:
-        from ortbench.measure.load import LoadSchedule, forecast_of
-        from ortbench.measure.load_configuration import LoadConfiguration
-
-        return _Series(
-            partial(LoadConfiguration, load=load), partial(LoadSchedule, load=load), forecast_of(plans, load, test)
-        )
+def _series_of(plans: Sequence[Plan], test: SequentialTest | None) -> MeasuredSeries:
+    """What plans measure, of kinds without a configuration of their own. Most commands have no stream, and would wait for it."""
+    if (of_kind := part_of(plans[0].part.folder, "job", "series_of")) is not None:
+        series: MeasuredSeries = of_kind(plans, test)
+        return series
     from ortbench.measure.rounds import Rounds
 
     if plans[0].stream is not None:
         from ortbench.measure.streams import StreamConfiguration
 
-        return _Series(StreamConfiguration, Rounds)
+        return MeasuredSeries(StreamConfiguration, Rounds)
     from ortbench.measure.configuration import Configuration
 
-    return _Series(Configuration, Rounds)
+    return MeasuredSeries(Configuration, Rounds)
 
 
 def _write_folders(
     configurations: Sequence[Configuration],
     folders: Sequence[Path],
     kept: Sequence[Configuration],
-    taken: Sequence[Sequence[LoadSamples]],
 ) -> list[Path]:
     """The folders of the configurations that are kept, with all files; those of others are gone."""
     from ortbench.measure.folder import discard_if_empty
@@ -202,10 +189,7 @@ def _write_folders(
         if configurations[number] not in kept:
             discard_if_empty(folder)
             continue
-        if taken:
-            from ortbench.jobs.load_samples import write as write_samples
-
-            write_samples(taken[number], folder)
+        configurations[number].write_samples(folder)
         write_run(configurations[number].result, folder)
         written.append(folder)
     return written

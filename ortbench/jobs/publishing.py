@@ -112,7 +112,7 @@ def publish_results(
         for name, error in found.not_opened:
             parts.append(Part(None, name, group=f"{model} on {name}", failure=Failure(name, str(error))))
         title = f"ortbench {found.result.kind or 'run'}"
-        return Publication(title, parts, timelines=found.timelines, load_samples=found.taken)
+        return Publication(title, parts, timelines=found.timelines)
 
     publish(
         wanted,

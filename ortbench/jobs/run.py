@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ortbench.core import features
 from ortbench.core.files import write_or_note
 from ortbench.jobs.measuring import Measured, folder_maker, measure
-from ortbench.jobs.publishing import check_wanted, publish_results
+from ortbench.jobs.publishing import publish_results
 from ortbench.plan.configurations import differ_by_ep, name_configurations
 from ortbench.plan.option_types import parse_share
 from ortbench.plan.options import RawOptions
@@ -20,7 +20,6 @@ from ortbench.plan.target import refuse_unclaimed
 
 if TYPE_CHECKING:
     from ortbench.model.result import Result
-    from ortbench.plan.load_plan import LoadPlan
     from ortbench.report.model import Report
 
 
@@ -100,12 +99,3 @@ def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str
     texts = [markdown(report, verbose) for report in (compared, *reports)]
     write_or_note(parent / "comparison.md", texts[0])
     return [*(reports if each else ()), compared], "\n".join(texts)
-
-
-def load(plans: Sequence[Plan], put: LoadPlan, wanted: OutputOptions) -> int:
-    """Put a load on a model, in turns on several sides, save and show what came of it; the exit code."""
-    check_wanted(wanted)
-    make_folder, traced = folder_maker(wanted.out, plans, "load"), wanted.of_timelines
-    names = name_configurations(plans) if len(plans) > 1 else ()
-    found = measure(plans, make_folder, names, load=put, quiet=wanted.quiet, traced=traced)
-    return publish_sides(found, plans, wanted)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortbench.analysis.derive import derive
 from ortbench.core.ep_names import CPU_EP
@@ -40,9 +40,6 @@ from ortbench.model.timeline import Failure, Span, Timeline
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Target
 
-if TYPE_CHECKING:
-    from ortbench.analysis.loads.load_levels import LoadSamples
-
 
 def warmup_again_ns(plan: Plan) -> int:
     """How long a mode is warmed up in later processes: the machine is warm, the session alone is not."""
@@ -60,7 +57,6 @@ class Configuration:
 
     Attributes:
         while_waiting: called each second for which the worker is waited for.
-        taken: of a load, all that was measured at its load points.
         forms: of each session what plain runs gave, in form (`ortbench.worker.inspection.memory.forms`), once that was asked for.
     """
 
@@ -95,7 +91,6 @@ class Configuration:
         self._spares: list[Client] = []  # workers that were started and wait
         self.while_waiting: Callable[[], None] = lambda: None
         self.forms: list[Any] | None = None
-        self.taken: list[LoadSamples] = []
         self._keep = keep
         self.cases = {mode: Case(mode) for mode in plan.modes}
         self._prepared: dict[str, Prepared] = {}
@@ -471,6 +466,12 @@ class Configuration:
             )
 
     # The result
+
+    def samples_apart(self) -> Any:
+        """The samples that the result itself has not, of a kind that has a file for them; None of others."""
+
+    def write_samples(self, folder: Path) -> None:
+        """Write them beside the result."""
 
     def keep(self) -> None:
         """Hand the result so far to whoever saves it."""

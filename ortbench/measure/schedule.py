@@ -12,7 +12,7 @@ import math
 import random
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ortbench.analysis.comparing.pairs import ROUNDS
 from ortbench.core.resampling import FEW
@@ -23,9 +23,6 @@ from ortbench.model.result import Case
 from ortbench.model.schema import HostTime, Stopped
 from ortbench.model.timeline import TimedBlock
 from ortbench.model.unit_of_work import Work
-
-if TYPE_CHECKING:
-    from ortbench.analysis.loads.levels import LoadPoint
 
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
 MIN_BLOCK, MAX_BLOCK = 3, 1000
@@ -56,7 +53,7 @@ class Block(Generic[SeriesT]):
     phase: str
     n: int
     drop: int
-    point: LoadPoint | None = None  # that it is of, in a load
+    point: tuple[str, float] | None = None  # that it is of: an axis, and the place on it
 
 
 class BlockSource(Protocol):

@@ -13,7 +13,6 @@ from ortbench.model.schema import Stopped
 
 if TYPE_CHECKING:  # of loads, which most runs are none of
     from ortbench.analysis.estimates import Row
-    from ortbench.analysis.loads.levels import LoadPoint
 
 PART_NS = 300_000_000  # of each mode in each process
 AGREEMENT = 0.02  # how far from their middle figures of processes that agree lie, at most
@@ -35,16 +34,16 @@ class SequentialTest(Protocol):
         phase: str,
         round: int,
         samples: Sequence[float],
-        point: LoadPoint | None = None,
+        point: tuple[str, float] | None = None,
     ) -> None:
         """Take the samples of a block into account, ns; at a load point one of the block's figures, by its name."""
         return
 
-    def wants(self, mode: str, point: LoadPoint | None = None, rounds: int = 0) -> bool:
+    def wants(self, mode: str, point: tuple[str, float] | None = None, rounds: int = 0) -> bool:
         """Whether more rounds than these are of use."""
         return True
 
-    def least_runs(self, mode: str, point: LoadPoint) -> int:
+    def least_runs(self, mode: str, point: tuple[str, float]) -> int:
         """How many runs a block of a load point takes."""
         return 1
 

@@ -60,3 +60,14 @@ def parse_limits(text: str, option: str, statistics: Collection[str]) -> dict[st
             raise BadInput(f"{option} {name}={limit}: write a time above zero such as 20ms, 500us or 1s", option)
         found[name] = round(ns)
     return found
+
+
+_P50 = "p50"
+STATISTICS = (_P50, "mean", "p95", "p99", "max")  # of the latency at a point
+
+
+def parse_slo(text: str, option: str) -> dict[str, int]:
+    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic; ``latency`` is the median, as of a sweep; `BadInput`: no statistic,
+    or no time."""
+    found = parse_limits(text, option, (LATENCY, *STATISTICS))
+    return {_P50 if name == LATENCY else name: limit for name, limit in found.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from ortbench.model import modes
 from ortbench.model.metrics import PER_BLOCK
@@ -104,6 +104,13 @@ class Part:
     def models(self) -> tuple[Any, ...]:
         """The stages of a chain, else none."""
         return ()
+
+    def check(self, plan: Any) -> None:
+        """Refuse (`BadInput`) a plan of it that cannot be carried out, beside what is refused of any, before anything is started."""
+
+    def with_files(self, to: Callable[[str], str]) -> Self:
+        """The same with something else in place of the paths of files of its own."""
+        return self
 
     def request(self, model: str, target: dict[str, Any]) -> dict[str, Any]:
         """What the worker needs to open it besides the inputs, as JSON-ready data."""

@@ -326,6 +326,7 @@ def check(plan: Plan) -> None:
     if target.input_memory is not None and not {*bound_as_they_are} & {*plan.modes}:
         reason = f"is for the modes {' and '.join(bound_as_they_are)}: ask for one of them"
         raise BadInput(f"--input-memory {reason}", "--input-memory")
+    plan.part.check(plan)
 
 
 def _check_loop(plan: Plan) -> None:

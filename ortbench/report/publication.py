@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.stats import Stats
@@ -13,9 +13,6 @@ from ortbench.model.metrics import PER_BLOCK
 from ortbench.model.result import Case, Result
 from ortbench.model.timeline import Timeline
 from ortbench.report.model import Block, Report
-
-if TYPE_CHECKING:
-    from ortbench.analysis.loads.load_levels import LoadSamples
 
 
 class Failure(NamedTuple):
@@ -46,7 +43,6 @@ class Publication(NamedTuple):
     before: Sequence[Sequence[Block]] = ()  # what a page has before the results
     why: str = ""  # what makes the difference that failed a gate
     timelines: Sequence[tuple[str, Result, Timeline]] = ()  # of configurations, or shapes, by name
-    load_samples: Sequence[Sequence[LoadSamples]] = ()  # of each of them
 
     @property
     def results(self) -> list[Result]:

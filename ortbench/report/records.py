@@ -11,7 +11,6 @@ from csv import DictWriter
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ortbench.analysis.loads.levels import load_cases
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.stats import Stats, Value
 from ortbench.gates.limits import Check
@@ -20,9 +19,7 @@ from ortbench.model.modes import STAGE, STEP
 from ortbench.model.result import Case, Result, work_of
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas
-    from numpy.typing import NDArray
 
 
 _STATISTICS = ("n", USUAL, "p95", "p99", "min", "max", "mean", "stdev")
@@ -151,10 +148,7 @@ def _cell(value: Any) -> Any:
 # Data frames of what is no case
 
 
-_OF_RUNS = ("block", "caller", "latency_ns", "due_ns", "start_ns", "end_ns")  # what a load keeps of each
-
-
-def _with_units(frame: pandas.DataFrame) -> pandas.DataFrame:
+def with_units(frame: pandas.DataFrame) -> pandas.DataFrame:
     """With the unit of each column that is a time; others are words and numbers without one."""
     frame.attrs["units"] = {name: "ns" for name in frame if str(name).endswith("_ns")}
     return frame
@@ -172,7 +166,7 @@ def record_frame(records: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
         }
         for record in records
     ]
-    return _with_units(pandas.DataFrame(flat).dropna(axis="columns", how="all").convert_dtypes())
+    return with_units(pandas.DataFrame(flat).dropna(axis="columns", how="all").convert_dtypes())
 
 
 def check_frame(checks: Sequence[Check]) -> pandas.DataFrame:
@@ -201,8 +195,8 @@ def sample_frame(results: Sequence[Result]) -> pandas.DataFrame:
     ]
     columns = ["mode", "phase", "round", "block_start_ns", "time_ns"]
     if not found:
-        return _with_units(pandas.DataFrame(columns=columns))
-    return _with_units(pandas.concat(found, ignore_index=True).convert_dtypes())
+        return with_units(pandas.DataFrame(columns=columns))
+    return with_units(pandas.concat(found, ignore_index=True).convert_dtypes())
 
 
 def _cases(result: Result) -> Iterator[tuple[str | None, Case]]:
@@ -237,45 +231,3 @@ def _samples(result: Result, case: Case, phase: str, shape: str | None) -> Itera
         names = list(case.stages)
         found["stage"] = [names[at % len(names)] for at in range(len(samples))]
     yield pandas.DataFrame(found)
-
-
-def level_frame(result: Result, taken: Mapping[str, NDArray[np.int64]]) -> pandas.DataFrame:
-    """Every run of the levels of a load, a row for each.
-
-    ``mode``, and of a closed loop ``concurrency``, ``block``, ``caller`` and ``latency_ns``; of an open loop ``rate``, ``due_ns``,
-    ``start_ns`` and ``end_ns`` from the beginning of a ``block`` on, which is a try of a search or a round of a gate; the last two are
-    missing where a request was never served.
-
-    Args:
-        result: of the load.
-        taken: what its ``load-samples.npz`` has, by name.
-    """
-    import pandas
-
-    columns = ["mode", "concurrency", "rate", *_OF_RUNS]
-    found = []
-    for number, case in enumerate(load_cases(result)):
-        own = {name: taken[f"{number}/{name}"] for name in _OF_RUNS if f"{number}/{name}" in taken}
-        if own:
-            runs = _runs_of_level(own, taken.get(f"{number}/requests"))
-            found.append(runs.assign(**{"mode": case.mode, "concurrency": None, "rate": None, **case.point}))
-    made = pandas.concat(found, ignore_index=True) if found else pandas.DataFrame(columns=columns)
-    made = made.reindex(columns=columns).dropna(axis="columns", how="all").convert_dtypes()
-    return _with_units(made.astype({"rate": "Float64"} if "rate" in made else {}))  # 20 a second is no whole number
-
-
-def _runs_of_level(own: Mapping[str, NDArray[np.int64]], requests: NDArray[np.int64] | None) -> pandas.DataFrame:
-    """The runs of a level. `requests`: of each stretch of an open one how many were due, and how many of these, the first ones,
-    were served, shape (stretches, 2); None where it is one stretch."""
-    import numpy as np
-    import pandas
-
-    if "due_ns" not in own:
-        return pandas.DataFrame(own)
-    counts = np.array([[own["due_ns"].size, own["start_ns"].size]]) if requests is None else requests
-    begins = np.cumsum(counts[:, 0]) - counts[:, 0]
-    served = np.concatenate([begin + np.arange(count) for begin, count in zip(begins, counts[:, 1], strict=True)])
-    found = {name: pandas.Series(times, None if name == "due_ns" else served) for name, times in own.items()}
-    if requests is not None:
-        found["block"] = pandas.Series(np.repeat(np.arange(len(requests)), requests[:, 0]))
-    return pandas.DataFrame(found)

@@ -18,7 +18,6 @@ from ortbench.core.ep_names import NVIDIA_EPS, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import Kind, kind_of
 from ortbench.gates.baseline import LIVE_BASELINE, setting
-from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.option_types import AMOUNTS, SWITCH, TEXT, WHOLE, text_of
 from ortbench.plan.options import (
     BASELINE,
@@ -236,14 +235,13 @@ class Value:
 Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 
 # The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
-LOADS = tuple(it for it in options_of(LoadPlan) if it.rules.is_in_suites)
 OPTIONS = {
     it.flag: it.for_command("suite")
-    for it in options_of(*PLAN, LOADS, *owners_in_features())
+    for it in options_of(*PLAN, *owners_in_features())
     if it.rules.is_in_suites and it.panel not in (LIMIT, BASELINE)
 }
 # An SLO stays text until it is known whether it is that of a load or of a sweep.
-OPTIONS["slo"] = OPTIONS["slo"]._replace(kind=TEXT)
+OPTIONS |= {flag: it._replace(kind=TEXT) for flag, it in OPTIONS.items() if flag == "slo"}
 GATE = {it.flag: it for it in options_for("gate") if it.rules.is_in_suites and it.panel in (LIMIT, BASELINE)}
 # A key of the table ``baseline-set`` is a layer's ``baseline-set.KEY``.
 _LIVE = {it.flag: it for it in LIVE_BASELINE}

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ortbench.worker.load.clients import Clients
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.opened import Opened, Shared
     from ortbench.worker.timing import Capture, Ranges
@@ -21,14 +20,12 @@ class State:
     modes: dict[str, Mode] = field(default_factory=dict)  # those that are set up
     ranges: dict[str, Ranges] = field(default_factory=dict)  # their NVTX ranges
     capture: Capture | None = None  # the range that tells a profiler what to record; None until it is asked for
-    clients: Clients | None = None  # of a load; None until they are asked for
     shared: Shared = field(init=False)  # of a sweep of shapes, what all of them have in common; there once it is open
     others: dict[type, Any] = field(default_factory=dict)  # what requests of one module alone keep, by its class
     # of such a sweep, the states of its shapes, by their numbers; each has a model, modes and ranges of its own
     points: dict[int, State] = field(default_factory=dict)
 
     def release(self) -> None:
-        self.clients = None
         self.others.clear()
         self.modes.clear()
         self.ranges.clear()

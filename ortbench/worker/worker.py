@@ -29,7 +29,6 @@ _REQUESTS = {
     "inspection.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),
     "inspection.memory": ("forms", "memory", "arenas"),
     "inspection.cupti": ("measure_copies",),
-    "load.requests": ("load_clients", "load_closed", "load_open"),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have
 _HOME = {request: module for module, requests in _REQUESTS.items() for request in requests}

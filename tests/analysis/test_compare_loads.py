@@ -11,9 +11,9 @@ import pytest
 from ortbench.analysis.comparing.comparable import changes, mismatches, sameness
 from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.comparing.series import Selection, point_text
-from ortbench.analysis.loads.levels import load_cases
 from ortbench.facts.comparison import lacking_facts
 from ortbench.facts.sentences import sentence
+from ortbench.features.load.analysis.points import load_cases
 from ortbench.jobs.compare import compare
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result_file import save

@@ -10,23 +10,21 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparing.verdict import quotient
-from ortbench.analysis.loads.knees import bend_of, knees, share_of_peak
-from ortbench.analysis.loads.levels import (
+from ortbench.analysis.point_blocks import interval, is_full, rate_of
+from ortbench.core.stats import Value
+from ortbench.features.load.analysis.knees import bend_of, knees, share_of_peak
+from ortbench.features.load.analysis.points import (
     CONCURRENCY,
     RATE,
     LoadPoint,
     asked_of,
     at,
     holds,
-    interval,
-    is_full,
     kept,
     measured,
     most,
     put_scaling,
-    rate_of,
 )
-from ortbench.core.stats import Value
 from ortbench.model.result import Case
 from tests.expect import there
 from tests.results import (

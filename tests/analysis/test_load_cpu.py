@@ -11,13 +11,13 @@ import pytest
 from ortbench.analysis.comparing.ratio import LESS, MORE, SAME, word
 from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.comparing.series import Selection
-from ortbench.analysis.loads.cpu_parts import CpuPart, cpu_marks, cpu_parts
-from ortbench.analysis.loads.levels import LoadPoint
-from ortbench.analysis.loads.load_levels import LoadSamples, Requests, case_of
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of
+from ortbench.features.load.analysis.cpu_parts import CpuPart, cpu_marks, cpu_parts
+from ortbench.features.load.analysis.points import LoadPoint
+from ortbench.features.load.analysis.samples import LoadSamples, Requests, case_of
+from ortbench.features.load.gates import LiveLoadGate
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
-from ortbench.gates.live import LiveLoadGate
 from ortbench.gates.stored import check_stored
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Case, Result

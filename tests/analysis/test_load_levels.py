@@ -7,8 +7,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pytest
 
-from ortbench.analysis.loads.levels import interval
-from ortbench.analysis.loads.load_levels import (
+from ortbench.analysis.latency_bounds import LEAST
+from ortbench.analysis.point_blocks import interval
+from ortbench.core.stats import summarise
+from ortbench.features.load.analysis.samples import (
     LATE_NS,
     ClosedLoopBlock,
     LoadSamples,
@@ -17,8 +19,6 @@ from ortbench.analysis.loads.load_levels import (
     case_of,
     counted,
 )
-from ortbench.analysis.loads.queueing import LEAST
-from ortbench.core.stats import summarise
 from tests.expect import there
 from tests.queues import MS, served, steady
 

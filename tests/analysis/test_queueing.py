@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom, t
 
-from ortbench.analysis.loads import queueing
-from ortbench.analysis.loads.queueing import (
-    FEWEST_CYCLES,
-    LEAST,
-    cycle_interval,
-    fairness,
-    latency_bounds,
-    mean_interval,
-    rate_interval,
-)
+from ortbench.analysis.latency_bounds import LEAST, QUANTILES, latency_bounds, mean_interval
 from ortbench.core.stats import DOUBT, binomial_tails, t_quantile
+from ortbench.features.load.analysis import queueing
+from ortbench.features.load.analysis.queueing import FEWEST_CYCLES, cycle_interval, fairness, rate_interval
 from tests.expect import there
 from tests.queues import MS, disagreements, hidden, lindley, md1_wait, served, steady
 
@@ -190,7 +183,7 @@ def test_tails_of_the_binomial_distribution() -> None:
         most, fewest = binomial_tails(n, share)
         assert binom.cdf(most, n, share) <= DOUBT < binom.cdf(most + 1 + (n > 50_000), n, share)
         assert binom.sf(fewest - 1, n, share) <= DOUBT < binom.sf(fewest - 2 - (n > 50_000), n, share)
-    for stat, q in queueing.QUANTILES.items():
+    for stat, q in QUANTILES.items():
         least = LEAST[stat] if stat != "p50" else LEAST[stat] // 4  # of fewer than 32 four count for one
         assert binomial_tails(least, 1 - q)[0] == 0
         assert binomial_tails(least - 1, 1 - q)[0] == -1

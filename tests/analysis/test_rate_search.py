@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from ortbench.analysis.loads.levels import holds, longer, meets
-from ortbench.analysis.loads.load_levels import LoadSamples, case_of
-from ortbench.analysis.loads.queueing import poisson
-from ortbench.analysis.loads.rate_search import REPEATS, RESOLUTION, TRIES, Found, Search
+from ortbench.features.load.analysis.points import holds, longer, meets
+from ortbench.features.load.analysis.queueing import poisson
+from ortbench.features.load.analysis.rate_search import REPEATS, RESOLUTION, TRIES, Found, Search
+from ortbench.features.load.analysis.samples import LoadSamples, case_of
 from tests.expect import there
 from tests.queues import MS, served, steady
 

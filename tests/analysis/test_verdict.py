@@ -13,7 +13,7 @@ from ortbench.analysis.comparing.claims import claim
 from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, word
 from ortbench.analysis.comparing.ratio import SAME as AS_FAST
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, Verdict, at_most, verdict_of
-from ortbench.analysis.loads.levels import keeps_to
+from ortbench.analysis.latency_bounds import keeps_to
 from ortbench.core.stats import Value
 from ortbench.facts.findings import facts_of
 from ortbench.facts.loop import RESIDENT

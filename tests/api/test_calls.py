@@ -20,10 +20,10 @@ import psutil
 import pytest
 
 import ortbench
-from ortbench.analysis.loads.levels import load_cases
 from ortbench.api import running
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.files import not_written, note
+from ortbench.features.load.analysis.points import load_cases
 from ortbench.jobs import run as run_job
 from ortbench.jobs.measuring import Measured
 from ortbench.model.result_file import load

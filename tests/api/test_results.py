@@ -14,12 +14,12 @@ import ortbench
 from ortbench.api.commands import compare, gate
 from ortbench.api.results import Result, Verdict
 from ortbench.features.bandwidth.api import Bandwidth
+from ortbench.features.load.report import sample_frame
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.gates.verdict import Verdict as Stored
 from ortbench.model.modes import D2H, H2D, ORDINARY
 from ortbench.model.result import Case
 from ortbench.model.result_file import result_json, save
-from ortbench.report.records import level_frame
 from tests.results import (
     MS,
     USUAL,
@@ -257,7 +257,7 @@ def test_the_requests_of_a_load_lie_in_the_stretch_that_they_were_due_in() -> No
         "0/begin_ns": [100, 200],
     }
     arrays = {name: np.array(values, np.int64) for name, values in taken.items()}
-    frame = level_frame(result, {**arrays, "0/requests": np.array([[3, 2], [2, 2]], np.int64)})
+    frame = sample_frame(result, {**arrays, "0/requests": np.array([[3, 2], [2, 2]], np.int64)})
     assert list(frame) == ["mode", "rate", "block", "due_ns", "start_ns", "end_ns"]
     assert frame["block"].tolist() == [0, 0, 0, 1, 1]
     assert frame["start_ns"].fillna(-1).tolist() == [1, 6, -1, 2, 8]

@@ -28,8 +28,9 @@ import onnx
 
 from ortbench.analysis.comparing.claims import is_faster
 from ortbench.analysis.comparing.verdict import quotient
-from ortbench.analysis.loads.levels import best_level, interval, measured, rate_of
 from ortbench.analysis.noise import busy_reasons, supports_better
+from ortbench.analysis.point_blocks import interval, rate_of
+from ortbench.features.load.analysis.points import best_level, measured
 from ortbench.features.sweep.analysis import is_noisy
 from ortbench.model.modes import CPU, THROUGHPUT
 from ortbench.model.result import Result

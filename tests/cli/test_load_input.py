@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.load_plan import (
+from ortbench.features.load.plan import (
     LoadPlan,
     parse_concurrency,
     parse_rate,
-    parse_slo,
     read_timestamps,
     settings,
     usual_concurrency,
 )
+from ortbench.model.slo import parse_slo
 from tests.conftest import MODELS, ortbench
 
 pytestmark = pytest.mark.process
@@ -79,9 +79,9 @@ def test_a_file_of_arrivals_begins_at_its_first_moment(tmp_path: Path) -> None:
     file.write_text("# s\n10.5\n\n11\n 12.5 \n")
     assert read_timestamps(str(file)) == [0.0, 0.5, 2.0]
     load = LoadPlan(arrivals=str(file))
-    assert (load.is_open, load.closed, load.level_s(2.0)) == (True, (), 2.0)
-    assert LoadPlan(arrivals=str(file), rate=(3.0,)).level_s(2.0) == 2.0
-    assert LoadPlan(arrivals=str(file), duration_s=1.0).level_s(2.0) == 1.0
+    assert (load.is_open, load.closed, load.point_s(2.0)) == (True, (), 2.0)
+    assert LoadPlan(arrivals=str(file), rate=(3.0,)).point_s(2.0) == 2.0
+    assert LoadPlan(arrivals=str(file), duration_s=1.0).point_s(2.0) == 1.0
     found = settings(load, 7, 2.0)
     assert (found["arrivals"], found["file"], found["seed"]) == ("file", "arrivals.txt", 7)
 

@@ -15,6 +15,8 @@ from ortbench.analysis.comparing.comparable import changes
 from ortbench.cli import commands
 from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput
+from ortbench.features.load import job as load_job
+from ortbench.features.load.plan import LoadPlan
 from ortbench.features.soak.plan import Soak
 from ortbench.features.suite.job.cases import read as read_suite
 from ortbench.features.suite.job.jobs import Job, jobs_of
@@ -29,11 +31,9 @@ from ortbench.gates.baseline import (
     baseline_of,
 )
 from ortbench.gates.limits import Limits
-from ortbench.jobs import run as load_job
 from ortbench.model.settings import OF_LOOP, OF_SESSION
 from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.list_syntax import REPEATED
-from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import (
     ARRAYS,
@@ -84,7 +84,6 @@ from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.plan_builder import plan_of
 from ortbench.plan.stream_plan import Stream
 from ortbench.plan.target import Inputs, Target
-from ortbench.toml.layers import LOADS
 from tests.conftest import MODELS, ROOT, mostly_wide, ortbench, ortbench_here
 from tests.reference import document
 from tests.results import result_of
@@ -298,15 +297,15 @@ PUT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("option", LOADS, ids=lambda it: it.flag)
+@pytest.mark.parametrize("option", [it for it in options_of(LoadPlan) if it.rules.is_in_suites], ids=lambda it: it.flag)
 def test_a_suite_puts_on_the_load_that_the_command_line_does(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[tuple[Plan, LoadPlan]] = []
+    found: list[Plan] = []
 
-    def load(plans: list[Plan], put: LoadPlan, wanted: OutputOptions) -> None:
+    def load(plans: list[Plan], wanted: OutputOptions) -> None:
         (plan,) = plans
-        found.append((replace(plan, command=()), put))
+        found.append(replace(plan, command=()))
 
     monkeypatch.setattr(load_job, "load", load)
     word, text = PUT[option.flag]
@@ -317,10 +316,9 @@ def test_a_suite_puts_on_the_load_that_the_command_line_does(
     typed = ["--duration", "0.5", *(["--rate", "10"] if besides else []), option.name, word]
     ran = ortbench_here("load", "m.onnx", *typed, cwd=folder)
     assert (ran.code, ran.err) == (0, "")
-    ((plan, put),) = found
-    assert (unnamed(job), job.load) == ([plan], put)
+    assert unnamed(job) == found
     (name,) = [name for name, it in declared(LoadPlan).items() if it == option]
-    assert getattr(put, name) != declared(LoadPlan)[name].default
+    assert getattr(found[0].part, name) != declared(LoadPlan)[name].default
 
 
 OF_MODELS = options_of(Limits, LIVE_BASELINE)

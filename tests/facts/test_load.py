@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.loads.levels import slo_text
 from ortbench.facts.findings import headline
 from ortbench.facts.sentences import sentence
+from ortbench.features.load.analysis.points import slo_text
 from ortbench.features.load.report import mode_curves
 from ortbench.model.result import Case, Result
 from tests.expect import there

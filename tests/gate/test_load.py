@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.loads.levels import CONCURRENCY, RATE, LoadPoint, at, load_cases, places
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
+from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, at, load_cases, places
+from ortbench.features.load.gates import LiveLoadGate, check_live
+from ortbench.features.load.plan import LoadPlan
 from ortbench.gates.checks import check_alone
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, limits_of
-from ortbench.gates.live import LiveLoadGate, check_live
 from ortbench.gates.stored import check_stored
 from ortbench.gates.verdict import confirmed
 from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
 from ortbench.model.schema import LoadBlock
-from ortbench.plan.load_plan import LoadPlan
+from ortbench.plan.plan import Plan
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
 from tests.results import (
@@ -404,4 +405,6 @@ def test_what_a_live_gate_of_a_load_has_not_is_refused_before_it_begins() -> Non
         (limits(min_speedup={"device-tensors": 2.0}), LoadPlan(rate=(30.0,)), "--min-speedup compares throughput by clients: give a --concurrency too"),
         (limits(), LoadPlan(rate="auto", slo={"p99": MS}), "--rate auto: candidate and baseline are compared at the same rates"),
     ]:  # fmt: skip
-        assert refusal(BadInput, check_live, asked, ["cpu-tensors"], load, is_in_turns=True).startswith(said)
+        assert refusal(BadInput, check_live, asked, [Plan("m.onnx", modes=("cpu-tensors",), part=load)] * 2).startswith(
+            said
+        )

@@ -40,14 +40,14 @@ import numpy as np
 from tests import installed  # noqa: F401  # before anything of ortbench is
 
 # isort: split
-from ortbench.analysis.loads.load_levels import counted
 from ortbench.analysis.nodes.gpu_activity import GAP_NS, KERNEL, Activity, Moment, on_our_clock
 from ortbench.core.ep_names import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, one_line
 from ortbench.core.profiler import find_nsys, nsys_version
 from ortbench.features.bandwidth.worker import Copies, CopyPair
+from ortbench.features.load.analysis.samples import counted
+from ortbench.features.load.measure.client_pool import ClientPool
 from ortbench.features.profile import measure as nsys
-from ortbench.measure.client_pool import ClientPool
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.environment import free_memory
 from ortbench.model.modes import CPU, DEVICE, DIRECTIONS, HOST_ACCESSIBLE, LATENCY, PIPELINED, RESIDENT

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.loads.levels import at, latency_of, load_cases
+from ortbench.analysis.point_blocks import latency_of
 from ortbench.core.profiler import DOMAIN
 from ortbench.core.resampling import of_processes
 from ortbench.core.units import duration
 from ortbench.facts.sentences import sentence
+from ortbench.features.load.analysis.points import at, load_cases
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from tests import nvtx
@@ -370,7 +371,7 @@ def test_whether_clients_meet_an_slo(library: Path, tmp_path: Path, limit: str, 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
 def test_the_place_where_threads_wait_for_pythons_lock_is_found() -> None:
-    code = "from ortbench.worker.load.clients import waiting_place; print(*(waiting_place() or []))"
+    code = "from ortbench.features.load.worker.clients import waiting_place; print(*(waiting_place() or []))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     number, address = map(int, done.stdout.split())
     assert number > 0

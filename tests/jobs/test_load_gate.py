@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.loads.levels import load_cases
+from ortbench.features.load.analysis.points import load_cases
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from tests.conftest import MODELS, Ran, ortbench

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.loads.levels import load_cases
 from ortbench.core.errors import CANNOT_TELL, DONE
+from ortbench.features.load.analysis.points import load_cases
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from tests.conftest import MODELS, Ran, ortbench

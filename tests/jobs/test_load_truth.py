@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortbench.analysis.loads.levels import at, load_cases
-from ortbench.analysis.loads.load_levels import Requests
-from ortbench.analysis.loads.queueing import cycle_interval
+from ortbench.features.load.analysis.points import at, load_cases
+from ortbench.features.load.analysis.queueing import cycle_interval
+from ortbench.features.load.analysis.samples import Requests
 from ortbench.model.result import Case, Result
 from tests.conftest import MODELS
 from tests.expect import there

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ortbench.features.load.gates import live_gate
+from ortbench.features.load.measure.schedule import forecast_of
+from ortbench.features.load.plan import AUTO, LoadPlan, load_of
 from ortbench.gates.limits import limits_of
-from ortbench.gates.live import LiveLoadGate, planned
 from ortbench.measure.forecast import Forecast
-from ortbench.measure.load import forecast_of
-from ortbench.plan.load_plan import AUTO, LoadPlan, plan_under_load
 from ortbench.plan.plan import Loop
 from tests.conftest import MODELS
 from tests.typed import typed
@@ -166,9 +167,9 @@ def test_a_warm_inference_tells_more_than_the_first_one() -> None:
 def test_a_gate_of_a_load_counts_the_rounds_that_a_verdict_takes(
     metric: str, load: dict[str, Any], least_s: float
 ) -> None:
-    plan, put = plan_under_load(str(MODELS / "tiny.onnx"), {"mode": ("cpu-tensors",)}), LoadPlan(**load)
-    judge = LiveLoadGate(limits_of(typed({"metric": [metric]}, "gate"), True, ()), planned(plan.modes, put))
-    forecast = forecast_of([plan, plan], put, judge)
+    plan = replace(load_of(str(MODELS / "tiny.onnx"), {"mode": ("cpu-tensors",)}), part=LoadPlan(**load))
+    judge = live_gate(limits_of(typed({"metric": [metric]}, "gate"), True, ()), [plan])
+    forecast = forecast_of([plan, plan], judge)
     for side in (0, 1):
         forecast.know_warm(side, 0.1)
     forecast.begin("measure")
@@ -180,8 +181,8 @@ def test_a_load_counts_what_lies_beside_its_load_points() -> None:
     options = {"mode": ("cpu-tensors", "device-tensors")}
 
     def measuring_s(inference_s: float, processes: int | None = None, **load: object) -> float:
-        plan = plan_under_load(str(MODELS / "tiny.onnx"), options | ({"processes": processes} if processes else {}))
-        forecast = forecast_of([plan], LoadPlan(**load))  # type: ignore[arg-type]
+        plan = load_of(str(MODELS / "tiny.onnx"), options | ({"processes": processes} if processes else {}))
+        forecast = forecast_of([replace(plan, part=LoadPlan(**load))])  # type: ignore[arg-type]
         forecast.know_warm(0, inference_s)
         before = forecast.left_s()
         forecast.begin("measure")

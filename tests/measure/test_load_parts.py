@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.loads.load_levels import ClosedLoopBlock, LoadSamples
 from ortbench.core.errors import BadInput
-from ortbench.jobs.load_samples import FILE_NAME, read, write
-from ortbench.measure.client_pool import LockWatch
+from ortbench.features.load.analysis.samples import ClosedLoopBlock, LoadSamples
+from ortbench.features.load.analysis.samples_file import FILE_NAME, read, write
+from ortbench.features.load.measure.client_pool import LockWatch
 from ortbench.model.protocol import pack, unpack
 from tests.queues import MS, served, steady
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.loads.levels import load_cases
 from ortbench.features.junit.report import outcomes_of_run
+from ortbench.features.load.analysis.points import load_cases
 from ortbench.features.load.page import by_clients, by_rate
 from ortbench.features.load.report import mode_curves, open_table
 from ortbench.features.page.report.chart_data.model import LineChart

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.loads.levels import load_cases
-from ortbench.analysis.loads.load_levels import ClosedLoopBlock, LoadSamples, load_blocks
+from ortbench.features.load.analysis.points import load_cases
+from ortbench.features.load.analysis.samples import ClosedLoopBlock, LoadSamples, load_blocks
 from ortbench.features.trace.report import chrome_trace, trace_json
 from ortbench.model.result_file import load
 from ortbench.model.timeline import Span, Timeline

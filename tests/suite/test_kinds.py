@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from ortbench.core import parts
+from ortbench.features.load.plan import LoadPlan
 from ortbench.features.soak.plan import Soak
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import Record, figures, record_from
@@ -16,7 +17,6 @@ from ortbench.features.suite.report import build, case_table, csv
 from ortbench.gates.limits import Limits
 from ortbench.model.result import Result
 from ortbench.model.slo import Slo
-from ortbench.plan.load_plan import LoadPlan
 from ortbench.plan.loop_plan import Steps
 from ortbench.report.markdown import markdown
 from tests.expect import there
@@ -49,6 +49,11 @@ def job_of(folder: Path, text: str) -> Job:
     return job
 
 
+def load_in(job: Job) -> LoadPlan | None:
+    """The load that a case puts on its model."""
+    return part if isinstance(part := job.plans[0].part, LoadPlan) else None
+
+
 def test_keys_that_make_a_bench_a_load(tmp_path: Path) -> None:
     for keys, load in [
         ("concurrency = [1, 2, 4]", LoadPlan(concurrency=(1, 2, 4))),
@@ -65,16 +70,16 @@ def test_keys_that_make_a_bench_a_load(tmp_path: Path) -> None:
         ("sessions = 'process'", LoadPlan(sessions="process")),
         ("duration = 1", None),
     ]:
-        assert job_of(tmp_path, LOAD + keys).load == load
+        assert load_in(job_of(tmp_path, LOAD + keys)) == load
     job = job_of(tmp_path, f"{LOAD}concurrency = 2\nduration = 0.5")
-    assert (there(job.load).duration_s, job.plans[0].loop.duration_s) == (0.5, 5.0)
+    assert (there(load_in(job)).duration_s, job.plans[0].loop.duration_s) == (0.5, 5.0)
     (tmp_path / "monday.txt").write_text("0\n0.5\n1\n")
-    load = job_of(tmp_path, f"{LOAD}rate = 10\narrivals = 'monday.txt'").load
+    load = load_in(job_of(tmp_path, f"{LOAD}rate = 10\narrivals = 'monday.txt'"))
     assert there(load).file == str(tmp_path / "monday.txt")
     text = f"{LOAD}concurrency = 2\nduration = 3\ngate = {{baseline-set.intra-op-threads = 1, metric = 'latency.p99'}}"
     job = job_of(tmp_path, text)
     assert [plan.target.intra_op_threads for plan in job.plans] == [None, 1]
-    assert job.load == LoadPlan(concurrency=(2,), duration_s=1.5)
+    assert load_in(job) == LoadPlan(concurrency=(2,), duration_s=1.5)
     assert [metric.text for metric in job.limits.metrics] == ["latency.p99"]
 
 
@@ -82,7 +87,7 @@ def test_a_soak_of_a_suite(tmp_path: Path) -> None:
     job = job_of(tmp_path, f'{SOAK}reopen = 5\ngate = {{max-growth = "1kB"}}')
     plan = job.plans[0]
     assert (cast(Soak, plan.part).reopen, plan.loop.duration_s) == (5, 60)
-    assert (job.limits.own.get("max-growth"), job.load) == (1000, None)
+    assert (job.limits.own.get("max-growth"), load_in(job)) == (1000, None)
     assert job_of(tmp_path, SOAK).plans[0].stream is None
 
 
@@ -132,7 +137,7 @@ def test_lists_are_the_shapes_of_a_sweep(tmp_path: Path) -> None:
         assert job.plans == (job.shapes[0].plan,)
         assert {shape.plan.name for shape in job.shapes} == {"a--cpu"}
         assert {shape.plan.loop.duration_s for shape in job.shapes} == {2.0}
-        assert (job.load, job.slo, job.limits.any) == (None, None, False)
+        assert (load_in(job), job.slo, job.limits.any) == (None, None, False)
     text = f'[defaults]\ndim = {{batch = [1, 2], s = 9}}\n{SWEEP}[[override]]\nwhere = {{ep = "cpu"}}\ndim = {{batch = [4, 8]}}'
     job = job_of(tmp_path, text)
     assert [shape.plan.inputs.dims for shape in job.shapes] == [{"batch": 4, "s": 9}, {"batch": 8, "s": 9}]
@@ -156,8 +161,8 @@ def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
     other = '[[bench]]\nmodel = "b.onnx"\nep = "cpu"\n'
     common = '[defaults]\nslo = "p99=20ms"\nworkers = 2\n'
     found = jobs(tmp_path, f'{common}precision = "2%"\nmeasure-memory = true\n{LOAD}rate = 30\n{other}')
-    assert (found["b--cpu"].load, found["b--cpu"].plans[0].memory) == (None, True)
-    assert found["a--cpu"].load == LoadPlan(rate=(30.0,), workers=2, slo={"p99": 20 * MS})
+    assert (load_in(found["b--cpu"]), found["b--cpu"].plans[0].memory) == (None, True)
+    assert load_in(found["a--cpu"]) == LoadPlan(rate=(30.0,), workers=2, slo={"p99": 20 * MS})
     assert (found["a--cpu"].plans[0].memory, found["a--cpu"].limits.slo) == (False, {"p99": 20 * MS})
 
     override = '[[override]]\nwhere = {model = "a"}\nsteps = 4\n'
@@ -169,7 +174,11 @@ def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
     found = jobs(tmp_path, text)
     soak, run = (found[f"{name}--cpu"] for name in "ab")
     (load,) = jobs(tmp_path, text.replace("soak = true", "concurrency = 2").replace(other, "")).values()
-    assert (load.plans[0].stream, load.limits.own.get("max-growth"), there(load.load).concurrency) == (None, None, (2,))
+    assert (load.plans[0].stream, load.limits.own.get("max-growth"), there(load_in(load)).concurrency) == (
+        None,
+        None,
+        (2,),
+    )
     assert (cast(Soak, soak.plans[0].part).reopen, soak.limits.own.get("max-growth"), soak.plans[0].memory) == (
         2,
         1000,
@@ -184,7 +193,7 @@ def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
     text = f'{common}steps = 4\ndata = "nowhere"\n{SWEEP}data = false\ndim = {{batch = [1, 2]}}\n{other}'
     found = jobs(tmp_path, text)
     assert len(found["a--cpu"].shapes) == 2
-    assert (found["b--cpu"].shapes, found["b--cpu"].load, found["b--cpu"].plans[0].steps) == ((), None, None)
+    assert (found["b--cpu"].shapes, load_in(found["b--cpu"]), found["b--cpu"].plans[0].steps) == ((), None, None)
 
 
 def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from ortbench.analysis.comparing.pairs import are_apart
 from ortbench.analysis.comparing.series import RESAMPLED, Key, Series
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, Interval, Verdict, quotient, reach, verdict_of
 from ortbench.analysis.comparing.verdict import SAME as AS_GREAT
-from ortbench.analysis.loads.levels import is_full, paired_reach
 from ortbench.analysis.noise import is_beyond_noise, join_noise, supports_better
+from ortbench.analysis.point_blocks import is_full, paired_reach
 from ortbench.core.resampling import ratio_of
 from ortbench.core.stats import t_quantile
 from ortbench.model.kinds import kind_of

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from ortbench.analysis.comparing.series import PERCENTILES, Key, Point, block_figure_of, is_of, point_text
 from ortbench.analysis.comparing.verdict import quotient
-from ortbench.analysis.loads.levels import (
-    FEWEST_BLOCKS,
-    P50,
+from ortbench.analysis.latency_bounds import LEAST
+from ortbench.analysis.point_blocks import CPU as CPU_METRICS
+from ortbench.analysis.point_blocks import FEWEST_BLOCKS, P50, by_name, interval, is_full, latency_of, rate_of
+from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.features import candidates
+from ortbench.core.safe_text import listed
+from ortbench.facts.fact import Fact, Values, ns
+from ortbench.features.load.analysis.points import (
+    LoadPoint,
     at,
     bounds_of,
-    by_name,
-    interval,
-    is_full,
-    latency_of,
+    is_measured,
     limit_text,
     limited,
     load_cases,
     meets,
-    rate_of,
 )
-from ortbench.analysis.loads.queueing import LEAST
-from ortbench.core.errors import BadInput
-from ortbench.facts.fact import Fact, Values, ns
+from ortbench.features.load.analysis.queueing import own_rate
 from ortbench.features.load.facts.slo import searched
+from ortbench.features.load.model import KIND
+from ortbench.features.load.plan import AUTO, UNDER_LOAD, LoadPlan, load_in, load_of, read_timestamps
+from ortbench.gates.baseline import baseline_of
+from ortbench.gates.checks import check_alone, check_facts, refuse_limits, refuse_others, without_doubtful
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, check_by, ratio_of, verdict_on
-from ortbench.gates.ratio_tests import name_at
-from ortbench.model.kinds import CONCURRENCY
+from ortbench.gates.live import Gate
+from ortbench.gates.ratio_tests import BASELINE, CANDIDATE, RatioTest, Stream, check_name, fewest_samples, name_at
+from ortbench.gates.stored import check_lost, queue_fact, refuse_statistic
+from ortbench.model.kinds import CONCURRENCY, RATE
+from ortbench.model.metrics import Figure
 from ortbench.model.modes import CPU, LATENCY, SLO_RATE, THROUGHPUT
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import SloRate
+from ortbench.plan.options import LOAD, RawOptions, options_of
+from ortbench.plan.plan import Plan, check
 
 
 def mode_checks(result: Result, limits: Limits) -> Iterator[Check]:
@@ -120,3 +130,179 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
 def failed_points(result: Result) -> list[tuple[str, Case]]:
     """The load points that failed, each after what happens there: ``with 4 clients``."""
     return [(at(case).phrase, case) for case in load_cases(result) if case.status == CASE_FAILED]
+
+
+# Live gates, in which a block of a load point is paired with that of the same round of the baseline
+
+_FEWEST_RUNS = 20  # of a block at a rate: neighbours wait together, so that a few say little
+_FEWEST_CPU_RUNS = 5  # the same of one that only CPU time is compared of
+_METRICS = (LATENCY, THROUGHPUT, *CPU_METRICS)  # that blocks of load points have
+
+
+class LiveLoadGate(Gate):
+    """Decides while blocks come in of load points that are to be measured; `BadInput` for a metric of none of them."""
+
+    def __init__(self, limits: Limits, points: Sequence[tuple[str, LoadPoint]]) -> None:
+        self._ratio_tests: dict[Key, RatioTest] = {}
+        if limits.max_regression is not None:
+            most = 1 + limits.max_regression
+            self._ratio_tests = {key: _ratio_test(key, most) for key in _compared(points, limits)}
+        self._has_rates = any(point.kind == RATE.name for _, point in points)
+        super().__init__(limits, [*self._ratio_tests.values()])
+
+    def least_runs(self, mode: str, point: tuple[str, float]) -> int:
+        figures = [key.figure for key, _ in self._of(mode, point)]
+        needed = max((fewest_samples(it.statistic) for it in figures if it.statistic in PERCENTILES), default=1)
+        of_cpu = bool(figures) and all(it.metric in CPU_METRICS for it in figures)
+        return max(needed, _FEWEST_CPU_RUNS if of_cpu else _FEWEST_RUNS) if point[0] == RATE.name else needed
+
+    def add(
+        self,
+        side: int,
+        mode: str,
+        phase: str,
+        round: int,
+        samples: Sequence[float],
+        point: tuple[str, float] | None = None,
+    ) -> None:
+        for key, ratio_test in self._of(mode, point):
+            if phase == block_figure_of(key.figure):
+                self._sequential.add(side, mode, ratio_test.over.phase, round, _costs(key, samples))
+
+    def _of(self, mode: str, point: tuple[str, float] | None) -> Iterator[tuple[Key, RatioTest]]:
+        assert point is not None
+        return (it for it in self._ratio_tests.items() if it[0].mode == mode and it[0].point == _point(*point))
+
+    def wants(self, mode: str, point: tuple[str, float] | None = None, rounds: int = 0) -> bool:
+        """Those of ratio tests until they are decided; where a limit is of the candidate's load point itself always, because its interval
+        may not be looked at again and again; else as many as a verdict takes."""
+        own = [ratio_test for _, ratio_test in self._of(mode, point)]
+        is_rate = point is not None and point[0] == RATE.name
+        if (self._limits.slo and (is_rate or not self._has_rates)) or (self._limits.min_speedup and not is_rate):
+            return True
+        return self._sequential.is_open(own) if own else rounds < self.takes
+
+    def checks(self, results: Sequence[Result]) -> list[Check]:
+        """The verdicts on a load that is over; `BenchmarkFailed` with nothing to compare, `BadInput` for a limit of no point."""
+        candidate, *others = results
+        if not others:
+            return check_alone(candidate, self._limits)
+        (baseline,) = others
+        checks = check_lost(candidate, baseline, self._limits)
+        checks += [
+            check
+            for key, ratio_test in self._ratio_tests.items()
+            if (check := self._check(key, ratio_test, candidate, baseline)) is not None
+        ]
+        checks = without_doubtful(checks, candidate, baseline)
+        statuses = [it.status for result in results for it in result.cases]
+        if self._ratio_tests and not checks and CASE_FAILED not in statuses:
+            reasons = [f"{case.mode}: {case.reason}" for case in candidate.at_point() if case.reason]
+            raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
+        if not any(map(is_measured, load_cases(candidate))):
+            return [*checks, *check_facts(candidate, self._limits)]
+        return [*checks, *check_alone(candidate, self._limits)]
+
+    def _check(self, key: Key, ratio_test: RatioTest, candidate: Result, baseline: Result) -> Check | None:
+        """What is known of a ratio test; None where one of the two has no such load point, which it says itself."""
+        one, base = (result.case(key.mode, dict(key.point)) for result in (candidate, baseline))
+        if one is None or base is None:
+            return None
+        check = self._sequential.check(ratio_test)
+        if key.figure.metric == LATENCY and (is_full(one) or is_full(base)):
+            verdict, fact = queue_fact(ratio_test.name, key, one, base)
+            return ratio_test.unclear().but(fact, verdict=verdict)
+        if check.low is not None or check.rounds is None:
+            return check
+        fact = Fact("check-rounds", "needed", key.mode, {"needed": self.takes})
+        return check.and_fact(fact)
+
+
+def live_plans(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_turns: bool) -> tuple[Plan, ...]:
+    """The plans of a live gate under load, none without ``--load``; `BadInput` for options that a load has not, or that exclude each
+    other."""
+    if UNDER_LOAD.flag not in given:
+        for it in options_of(LoadPlan):
+            if it.panel == LOAD and it.flag in given:
+                reason = f"is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'"
+                raise BadInput(f"{it.name} {reason}", it.name)
+        return ()
+    if given.get("why"):
+        raise BadInput("--why explains single inferences, not a load", "--why")
+    if any(it in given for it in candidates()):
+        raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
+    refuse_others(KIND.key, given)
+    plan = load_of(given["model"], given, typed, limits.needed(), is_live=True)
+    plans = (plan, baseline_of(plan, given)) if is_in_turns else (plan,)
+    for side in plans:
+        check(side)
+    check_live(limits, plans)
+    return plans
+
+
+def check_live(limits: Limits, plans: Sequence[Plan]) -> None:
+    """Refuse limits that a live gate of a load has not, before anything is started."""
+    load = load_in(plans[0])
+    if limits.of_memory:
+        raise BadInput("limits of memory are for single inferences: gate memory without --load")
+    refuse_limits(KIND.key, limits)
+    if limits.min_speedup and not load.closed:
+        raise BadInput("--min-speedup compares throughput by clients: give a --concurrency too", "--min-speedup")
+    if len(plans) > 1 and load.rate == AUTO:
+        raise BadInput("--rate auto: candidate and baseline are compared at the same rates: give the rates", "--rate")
+    live_gate(limits, plans)
+
+
+def live_gate(limits: Limits, plans: Sequence[Plan]) -> LiveLoadGate:
+    return LiveLoadGate(limits, planned_points(plans[0]))
+
+
+def planned_points(plan: Plan) -> list[tuple[str, LoadPoint]]:
+    """The modes and load points that a load has, as far as they are known before: a search comes upon its rates."""
+    load = load_in(plan)
+    rates = load.rate if isinstance(load.rate, tuple) else ()
+    if load.rate is None and load.file is not None:
+        rates = (own_rate(read_timestamps(load.file)),)
+    points = [*(LoadPoint(CONCURRENCY.name, it) for it in load.closed), *(LoadPoint(RATE.name, it) for it in rates)]
+    return [(mode, it) for mode in plan.modes for it in points]
+
+
+def _costs(key: Key, figures: Sequence[float]) -> list[float]:
+    """A figure of blocks as what is better where it is less: inferences a second as the time of one, ns."""
+    return [round(1e9 / max(it, 1e-9)) if key.figure.metric == THROUGHPUT else it for it in figures]
+
+
+def _point(axis: str, value: float) -> Point:
+    return ((axis, int(value) if axis == CONCURRENCY.name else value),)
+
+
+def _compared(places: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[Key]:
+    """What is compared with the baseline, each once; `BadInput` for a metric of no load point."""
+    found: dict[Key, None] = {}
+    for metric in limits.metrics or (None,):
+        own = []
+        for mode, place in places:
+            point = _point(*place)
+            if metric is None:
+                own += [Key(mode, point, it) for it in KIND.view(dict(point)).gated if limits.covers(mode)]
+            elif metric.mode == mode or (metric.mode is None and limits.covers(mode)):
+                own += [Key(mode, point, Figure(metric.metric, metric.statistic))] if is_of(metric, dict(point)) else []
+        if metric is not None:
+            if metric.metric not in _METRICS:
+                reason = f"blocks of load points have {listed(_METRICS)}; compare stored results for others"
+                raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
+            refuse_statistic(metric, KIND.key)
+        if metric is not None and not own:
+            there = dict.fromkeys(point_text(_point(*place)) for _, place in places)
+            reason = f"no such load point is to be measured; there are {', '.join(there) or 'none'}"
+            raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
+        found.update(dict.fromkeys(own))  # two metrics can mean one figure
+    return list(found)
+
+
+def _ratio_test(key: Key, most: float) -> RatioTest:
+    name, figure = check_name(key), ".".join(filter(None, key.figure))
+    over, under = (Stream(side, key.mode, name, "median") for side in (CANDIDATE, BASELINE))
+    slower = ", as time per inference" if key.figure.metric == THROUGHPUT else ""
+    what = f"{name}{slower}, candidate to baseline"
+    return RatioTest(name, over, under, most, True, what, metric=figure, mode=key.mode, point=key.point)

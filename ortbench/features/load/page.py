@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ortbench.analysis.loads import levels
-from ortbench.analysis.loads.knees import knee_of
-from ortbench.analysis.loads.levels import slo_text
+from ortbench.analysis.point_blocks import INFERENCES, P50, figure, interval, is_full, latency_of, rate_of
 from ortbench.core import units
+from ortbench.core.units import rate_asked
+from ortbench.features.load.analysis.knees import knee_of
+from ortbench.features.load.analysis.points import (
+    CONCURRENCY,
+    RATE,
+    asked_of,
+    at,
+    has_figure,
+    kept,
+    measured,
+    modes_of,
+    slo_text,
+)
 from ortbench.features.load.model import KIND
 from ortbench.features.page.report.chart_data import model
 from ortbench.model.modes import LATENCY, THROUGHPUT
@@ -48,59 +59,59 @@ class _Load(NamedTuple):
 
 def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load | None:
     """None where no mode has two load points."""
-    asked = [levels.asked_of(result) or {} for result in results if result.kind == KIND.key]
+    asked = [asked_of(result) or {} for result in results if result.kind == KIND.key]
     limits = asked[0] if asked and all(it == asked[0] for it in asked) else {}
     curves = []
     for number, (name, result) in enumerate(zip(names, results, strict=True)):
-        for mode in levels.modes_of(result):
-            if len(points := levels.measured(result, kind, mode)) > 1:
-                knee = knee_of(result, mode) if kind == levels.CONCURRENCY else None
+        for mode in modes_of(result):
+            if len(points := measured(result, kind, mode)) > 1:
+                knee = knee_of(result, mode) if kind == CONCURRENCY else None
                 called = f"{name}: {mode}" if len(results) > 1 else mode
                 curves.append(_Curve(called, mode, number, result, points, knee and knee["concurrency"]))
     points = [level for it in curves for level in it.points]
     wanted = [*(name for name in _TAILS if name in limits), "p99", "p95"]
-    stat = next((name for name in wanted if all(levels.has_figure(level, name) for level in points)), levels.P50)
+    stat = next((name for name in wanted if all(has_figure(level, name) for level in points)), P50)
     return _Load(curves, stat, slo_text(limits), limits.get(stat)) if curves else None
 
 
 def _place(level: Case) -> float:
-    return levels.at(level).value
+    return at(level).value
 
 
 def _tail(level: Case, stat: str) -> float:
-    return max(levels.figure(level, stat), 1)
+    return max(figure(level, stat), 1)
 
 
 def _tails(it: _Curve, stat: str) -> model.Line:
     """Latencies; open marks where the queue grew all the time."""
     points = [(_place(level), _tail(level, stat)) for level in it.points]
     ends = (
-        f"{units.duration(levels.figure(level, stat))} at {levels.rate_text(_place(level))}"
+        f"{units.duration(figure(level, stat))} at {rate_asked(_place(level))}"
         for level in (it.points[0], it.points[-1])
     )
-    full = [point for point, level in zip(points, it.points, strict=True) if levels.is_full(level)]
+    full = [point for point, level in zip(points, it.points, strict=True) if is_full(level)]
     tip = f"{it.name}: {stat} {' to '.join(ends)}"
     return model.Line(it.name, it.look, tuple(points), tip, hollow=tuple(full), rings=_rings(it, points))
 
 
 def _table(plotted: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
     every = [(it.name, level) for it in plotted.curves for level in it.points]
-    unit, scale = units.time_unit(max(levels.figure(level, plotted.stat) for _, level in every))
+    unit, scale = units.time_unit(max(figure(level, plotted.stat) for _, level in every))
     rows = []
     for name, level in every:
-        inside = levels.interval(level, THROUGHPUT)
+        inside = interval(level, THROUGHPUT)
         rows.append(
             (
                 name,
-                f"{levels.rate_text(_place(level))}/s" if of_rate else f"{_place(level):g}",
-                units.rate(levels.rate_of(level)),
+                f"{rate_asked(_place(level))}/s" if of_rate else f"{_place(level):g}",
+                units.rate(rate_of(level)),
                 between(inside, units.rate),
-                units.time(levels.latency_of(level).median, scale),
-                *([] if plotted.stat == levels.P50 else [units.time(levels.figure(level, plotted.stat), scale)]),
+                units.time(latency_of(level).median, scale),
+                *([] if plotted.stat == P50 else [units.time(figure(level, plotted.stat), scale)]),
             )
         )
-    times = columns(Kind.TIME, LATENCY, *([] if plotted.stat == levels.P50 else [plotted.stat]))
-    return Table((*heads, *columns(Kind.NUMBER, levels.INFERENCES, "95% CI"), *times), tuple(rows), unit)
+    times = columns(Kind.TIME, LATENCY, *([] if plotted.stat == P50 else [plotted.stat]))
+    return Table((*heads, *columns(Kind.NUMBER, INFERENCES, "95% CI"), *times), tuple(rows), unit)
 
 
 # By clients
@@ -108,14 +119,14 @@ def _table(plotted: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
 
 def by_clients(results: Sequence[Result], names: Sequence[str]) -> model.Chart | None:
     """Inferences per second and latency against clients; None where no mode has two load points."""
-    plotted = _load(results, names, levels.CONCURRENCY)
+    plotted = _load(results, names, CONCURRENCY)
     if plotted is None:
         return None
     counts = sorted({_place(level) for it in plotted.curves for level in it.points})
     ticks = tuple((count, f"{count:g}") for count in counts)
     rates = tuple(map(_rates, plotted.curves))
     tails = tuple(_tails(it, plotted.stat) for it in plotted.curves)
-    unit = levels.INFERENCES
+    unit = INFERENCES
     return model.Chart(
         f"Latency and {unit} against clients",
         f"Above lines of inferences per second over the number of clients, below lines of the {plotted.stat} of latency, one for each mode; a "
@@ -139,15 +150,15 @@ def by_clients(results: Sequence[Result], names: Sequence[str]) -> model.Chart |
 
 
 def _rates(it: _Curve) -> model.Line:
-    points = tuple((_place(level), levels.rate_of(level)) for level in it.points)
-    inside = ((level, levels.interval(level, THROUGHPUT)) for level in it.points)
+    points = tuple((_place(level), rate_of(level)) for level in it.points)
+    inside = ((level, interval(level, THROUGHPUT)) for level in it.points)
     intervals = tuple((_place(level), *ends) for level, ends in inside if ends is not None)
     return model.Line(it.name, it.look, points, _most(it), intervals=intervals, rings=_rings(it, points))
 
 
 def _most(it: _Curve) -> str:
-    best = max(it.points, key=levels.rate_of)
-    return f"{it.name}: at most {units.rate(levels.rate_of(best))} {levels.INFERENCES}, with {_place(best):g} clients"
+    best = max(it.points, key=rate_of)
+    return f"{it.name}: at most {units.rate(rate_of(best))} {INFERENCES}, with {_place(best):g} clients"
 
 
 def _rings(it: _Curve, points: Sequence[tuple[float, float]]) -> tuple[model.Ring, ...]:
@@ -159,13 +170,13 @@ def _rings(it: _Curve, points: Sequence[tuple[float, float]]) -> tuple[model.Rin
 
 def by_rate(results: Sequence[Result], names: Sequence[str]) -> model.Chart | None:
     """Latency against requests a second; None where no mode has two load points."""
-    plotted = _load(results, names, levels.RATE)
+    plotted = _load(results, names, RATE)
     if plotted is None:
         return None
     lines = []
     for it in plotted.curves:
-        if plotted.stat != levels.P50:
-            medians = tuple((_place(level), max(levels.latency_of(level).median, 1)) for level in it.points)
+        if plotted.stat != P50:
+            medians = tuple((_place(level), max(latency_of(level).median, 1)) for level in it.points)
             lines.append(model.Line("p50", it.look._replace(marker="", thin=True), medians))
         lines.append(_tails(it, plotted.stat))
     return model.Chart(
@@ -192,20 +203,20 @@ def by_rate(results: Sequence[Result], names: Sequence[str]) -> model.Chart | No
 
 def _highest(it: _Curve, slo: str) -> model.Upright | None:
     """Where the highest rate that keeps the SLO is."""
-    found = levels.kept(it.result).get(it.mode)
+    found = kept(it.result).get(it.mode)
     if found is None:
         return None
-    tip = f"{it.name}: {slo} up to {levels.rate_text(found['rate'])} requests/s"
+    tip = f"{it.name}: {slo} up to {rate_asked(found['rate'])} requests/s"
     beyond = found["violated_from"]
     return model.Upright(found["rate"], it.look.colour, tip, span=None if beyond is None else (found["rate"], beyond))
 
 
 def _rate_in_words(it: _Curve, plotted: _Load) -> str:
     first, last = it.points[0], it.points[-1]
-    ends = f"{plotted.stat} {units.duration(levels.figure(first, plotted.stat))} at {levels.rate_text(_place(first))} requests/s"
-    ends += f", {units.duration(levels.figure(last, plotted.stat))} at {levels.rate_text(_place(last))}"
-    found = levels.kept(it.result).get(it.mode)
-    limit = "" if found is None else f"; {plotted.slo} up to {levels.rate_text(found['rate'])} requests/s"
+    ends = f"{plotted.stat} {units.duration(figure(first, plotted.stat))} at {rate_asked(_place(first))} requests/s"
+    ends += f", {units.duration(figure(last, plotted.stat))} at {rate_asked(_place(last))}"
+    found = kept(it.result).get(it.mode)
+    limit = "" if found is None else f"; {plotted.slo} up to {rate_asked(found['rate'])} requests/s"
     return f"{it.name}: {ends}{limit}"
 
 

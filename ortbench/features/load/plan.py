@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ortbench.core.ep_names import CPU_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import Kind, check_readable, kind_of
 from ortbench.model.modes import CPU, LOAD_MODES
 from ortbench.model.schema import OWN, PROCESS, SHARED
-from ortbench.model.slo import LATENCY, parse_limits
-from ortbench.plan.option_types import TEXT, TIME, WHOLE, check_seconds, finite
-from ortbench.plan.options import LOAD, MEASURED, RawOptions, build, check_values, option
+from ortbench.model.slo import parse_slo
+from ortbench.model.unit_of_work import Part
+from ortbench.plan.option_types import FLAG, TEXT, TIME, WHOLE, check_seconds, finite
+from ortbench.plan.options import LOAD, MEASURED, RawOptions, build, new_option, option
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
 from ortbench.plan.plan_builder import list_in, live_duration_s, plan_of, plan_stream
@@ -31,8 +32,6 @@ SESSIONS = (SHARED, OWN, PROCESS)
 POISSON, UNIFORM, FILE = "poisson", "uniform", "file"
 ARRIVALS = (POISSON, UNIFORM)
 AUTO = "auto"
-_P50 = "p50"
-STATISTICS = (_P50, "mean", "p95", "p99", "max")  # of a level's latency
 
 MOST_CLIENTS = 256
 _MOST_RATE = 1e6  # a second: above that the clock's own cost is what is measured
@@ -47,7 +46,7 @@ def usual_concurrency(cores: int) -> tuple[int, ...]:
 
 
 def parse_concurrency(text: str, option: str) -> tuple[int, ...]:
-    """``1,2,4`` as whole numbers, each once, ascending; `BadInput`: no whole number, or one that no level can have."""
+    """``1,2,4`` as whole numbers, each once, ascending; `BadInput`: no whole number, or one that no load point can have."""
     found = set()
     for part in text.split(","):
         if not re.fullmatch(r"\d{1,6}", part.strip(), re.ASCII):
@@ -59,7 +58,7 @@ def parse_concurrency(text: str, option: str) -> tuple[int, ...]:
 
 
 def parse_rate(text: str, option: str) -> tuple[float, ...] | str:
-    """``30`` or ``10,20.5`` requests a second, each once, ascending; or ``auto``; `BadInput`: no number, or one that no level can
+    """``30`` or ``10,20.5`` requests a second, each once, ascending; or ``auto``; `BadInput`: no number, or one that no load point can
     have."""
     if text.strip() == AUTO:
         return AUTO
@@ -77,13 +76,6 @@ def parse_rate(text: str, option: str) -> tuple[float, ...] | str:
             )
         found.add(rate)
     return tuple(sorted(found))
-
-
-def parse_slo(text: str, option: str) -> dict[str, int]:
-    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic; ``latency`` is the median, as of a sweep; `BadInput`: no statistic,
-    or no time."""
-    found = parse_limits(text, option, (LATENCY, *STATISTICS))
-    return {_P50 if name == LATENCY else name: limit for name, limit in found.items()}
 
 
 def _workers(value: int, option: str) -> None:
@@ -108,10 +100,13 @@ def _listed(value: Any, option: str) -> str:
 
 
 _put = partial(option, panel=LOAD, commands=("load", "gate"), is_live_only=True)
+UNDER_LOAD = new_option(
+    "load", "", "Measure under load, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), is_live_only=True, is_in_suites=False,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class LoadPlan:
+class LoadPlan(Part):
     """The load that is put on a model.
 
     Attributes:
@@ -120,6 +115,8 @@ class LoadPlan:
         slo: by statistic, ns.
         duration_s: None for 2 s or, with a file and no other rate, for all of it.
     """
+
+    folder = "load"
 
     concurrency: tuple[int, ...] | None = _put(
         "concurrency", "N,N,...", "Measure with N clients, each running one inference after another.",
@@ -137,10 +134,9 @@ class LoadPlan:
         "sessions", "KIND", "Give clients a shared session, their own, or a process each.",
         default=SHARED, choices=SESSIONS,
     )  # fmt: skip
-    slo: Mapping[str, int] | None = _put(
-        "slo", "STAT=TIME", "Set the limit on latency: p99=20ms; of latency (p50), mean, p95, p99, max.",
-        kind=TEXT._replace(parse=parse_slo), is_live_only=False, common=("load",),
-        by_command={"gate": {"help": "Require a latency at every rate, or of one shape: p99=20ms."}},
+    slo: Mapping[str, int] | None = option(
+        "slo", "STAT=TIME", "Set the limit on latency: p99=20ms; of latency (p50), mean, p95, p99, max.", LOAD,
+        kind=TEXT._replace(parse=parse_slo), commands=("load",), common=("load",),
     )  # fmt: skip
     workers: int = _put(
         "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_workers
@@ -167,11 +163,35 @@ class LoadPlan:
             )
         return self.concurrency or ()
 
-    def level_s(self, file_s: float | None) -> float:
-        """How long a level is, s; `file_s` is the length of the file of timestamps at the rate that is asked for, if there is one."""
+    def with_files(self, to: Callable[[str], str]) -> Self:
+        return self if self.file is None else replace(self, arrivals=to(self.file))
+
+    def point_s(self, file_s: float | None) -> float:
+        """How long a load point is, s; `file_s` is the length of the file of timestamps at the rate that is asked for, if there is one."""
         if self.duration_s is not None:
             return self.duration_s
         return _DURATION_S if file_s is None or self.rate is not None else file_s
+
+    def check(self, plan: Plan) -> None:
+        for mode in plan.modes:
+            if mode not in LOAD_MODES:
+                reason = f"has several inferences in flight by itself, and a client has one; choose from {', '.join(LOAD_MODES)}"
+                raise BadInput(f"--mode {mode}: {reason}", "--mode")
+        if self.file is not None:
+            read_timestamps(self.file)
+            if (plan.loop.processes or 1) > 1:
+                raise BadInput("--processes: a file of arrivals is replayed as it is, in one process", "--processes")
+        if not self.is_open:
+            for name, given in (("--workers", self.workers != 1), ("--arrivals", self.arrivals != POISSON)):
+                if given:
+                    raise BadInput(f"{name}: is for requests at a rate; give --rate too", name)
+        if self.rate == AUTO and self.slo is None:
+            raise BadInput("--rate auto: say what latency may be at most, such as --slo p99=20ms", "--rate")
+        if self.sessions == PROCESS and os.name == "nt" and self.is_open:
+            raise BadInput(
+                "--sessions process: on Windows the requests of --rate are served by threads; leave it out",
+                "--sessions",
+            )
 
 
 def read_timestamps(path: str) -> list[float]:
@@ -200,34 +220,12 @@ def read_timestamps(path: str) -> list[float]:
     return [moment - found[0] for moment in found]
 
 
-def check(plan: Plan, load: LoadPlan) -> None:
-    """Refuse a load that cannot be put on, before anything is started; the plan itself is checked elsewhere (`BadInput`)."""
-    check_values(load)
-    for mode in plan.modes:
-        if mode not in LOAD_MODES:
-            reason = (
-                f"has several inferences in flight by itself, and a client has one; choose from {', '.join(LOAD_MODES)}"
-            )
-            raise BadInput(f"--mode {mode}: {reason}", "--mode")
-    if load.file is not None:
-        read_timestamps(load.file)
-        if (plan.loop.processes or 1) > 1:
-            raise BadInput("--processes: a file of arrivals is replayed as it is, in one process", "--processes")
-    if not load.is_open:
-        for name, given in (("--workers", load.workers != 1), ("--arrivals", load.arrivals != POISSON)):
-            if given:
-                raise BadInput(f"{name}: is for requests at a rate; give --rate too", name)
-    if load.rate == AUTO and load.slo is None:
-        raise BadInput("--rate auto: say what latency may be at most, such as --slo p99=20ms", "--rate")
-    if load.sessions == PROCESS and os.name == "nt" and load.is_open:
-        raise BadInput(
-            "--sessions process: on Windows the requests of --rate are served by threads; leave it out", "--sessions"
-        )
-
-
-def plan_under_load(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
-    """The plan that options describe of a model on which a load is put, whose duration is that of a load point; see `plan_of`. Lists
-    of shapes are a stream of them."""
+def load_of(
+    model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = (), *, is_live: bool = False
+) -> Plan:
+    """The plan that options describe of a model on which a load is put, whose duration is that of a load point, of which in a live gate
+    candidate and baseline have half each; see `plan_of`. Lists of shapes are a stream of them. `BadInput`: an option that cannot be read."""
+    part = replace(build(LoadPlan, given), duration_s=live_duration_s(given) / 2) if is_live else build(LoadPlan, given)
     given = {flag: value for flag, value in given.items() if flag != "duration"}
     mixing = "shape-order" if "shape-order" in given else list_in(given)
 
@@ -238,19 +236,22 @@ def plan_under_load(model: str, given: RawOptions, command: tuple[str, ...] = ()
         is_known = SHORT_NAMES.get(plan.target.ep, plan.target.ep) == CPU_EP  # where modes hardly differ
         return replace(plan, modes=(CPU,) if is_known else plan.modes, on_host=(CPU,))
 
-    return plan_stream("load", given, planned, _MAX_SHAPES) if mixing else planned(given)
+    plan = plan_stream("load", given, planned, _MAX_SHAPES) if mixing else planned(given)
+    return replace(plan, part=part)
 
 
-def load_of(plans: Sequence[Plan], given: RawOptions) -> LoadPlan:
-    """The load that is to be put on plans, checked with them; `BadInput`: an option that cannot be read, or a load that cannot be
-    put on."""
-    put = build(LoadPlan, given)
+def check_loads(plans: Sequence[Plan]) -> None:
+    """Refuse (`BadInput`) plans of loads that cannot be measured, or not side by side."""
     for plan in plans:
         check_plan(plan)
-        check(plan, put)
-    if len(plans) > 1 and put.rate == AUTO:
+    if len(plans) > 1 and load_in(plans[0]).rate == AUTO:
         raise BadInput("--rate auto: configurations are compared at the same rates: give the rates", "--rate")
-    return put
+
+
+def load_in(plan: Plan) -> LoadPlan:
+    """The load that a plan has."""
+    assert isinstance(plan.part, LoadPlan)
+    return plan.part
 
 
 def settings(load: LoadPlan, seed: int, duration_s: float, stream: Stream | None = None) -> LoadSetup:
@@ -261,8 +262,3 @@ def settings(load: LoadPlan, seed: int, duration_s: float, stream: Stream | None
         "sessions": load.sessions, "duration_s": duration_s, "arrivals": arrivals, "file": name, "seed": seed,
         "workers": load.workers, "slo": None if load.slo is None else dict(load.slo), **mixed,  # type: ignore[typeddict-item]
     }  # fmt: skip
-
-
-def live_load(load: LoadPlan, given: RawOptions) -> LoadPlan:
-    """The load as a live gate puts it on: each side has half of a level's time."""
-    return replace(load, duration_s=live_duration_s(given) / 2)

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ortbench.analysis.findings.node_advice import short
-from ortbench.analysis.loads.knees import bend_of, knee_of
-from ortbench.analysis.loads.levels import (
+from ortbench.analysis.noise import is_busy
+from ortbench.analysis.point_blocks import INFERENCES, by_name, figure, is_full, latency_of, rate_of
+from ortbench.core import units
+from ortbench.core.resampling import FEW
+from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
+from ortbench.core.units import change, rate_asked
+from ortbench.features.load.analysis.knees import bend_of, knee_of
+from ortbench.features.load.analysis.points import (
     CONCURRENCY,
-    INFERENCES,
     RATE,
     asked_of,
     at,
     best_level,
-    by_name,
     failed,
-    figure,
     has_figure,
-    is_full,
     is_measured,
     is_of_few,
     kept,
-    latency_of,
     load_cases,
     load_point,
     measured,
@@ -32,16 +34,9 @@ from ortbench.analysis.loads.levels import (
     most,
     of_kind,
     processes_of,
-    rate_of,
-    rate_text,
     slo_text,
     tail_of,
 )
-from ortbench.analysis.noise import is_busy
-from ortbench.core import units
-from ortbench.core.resampling import FEW
-from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
-from ortbench.core.units import change
 from ortbench.model.metric_names import AxisValue
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.modes import (
@@ -61,7 +56,13 @@ from ortbench.report.composed import sparkline
 from ortbench.report.costs import cost_parts
 from ortbench.report.phrases import ORDERS, hint, measured_report, not_measured, processes_in, told_once
 from ortbench.report.placement import on_page, placement_parts, titled
+from ortbench.report.records import with_units
 from ortbench.report.screens.screen import input_shapes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas
+    from numpy.typing import NDArray
 
 WHAT_A_LATENCY_IS = {
     CONCURRENCY: "latency (closed loop): from the start of an inference to its outputs.",
@@ -240,10 +241,10 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
         model.NOTHING if peak is None or bend is None else units.rate(rate_of(peak)),
         _curve(result, by_clients, THROUGHPUT),
         _curve(result, by_clients, "p99"),
-        model.NOTHING if rate is None else f"{rate_text(rate['rate'])}/s",
+        model.NOTHING if rate is None else f"{rate_asked(rate['rate'])}/s",
         model.NOTHING
         if rate is None or rate["violated_from"] is None
-        else _doubted(result, f"{rate_text(rate['violated_from'])}/s{''.join(few)}"),
+        else _doubted(result, f"{rate_asked(rate['violated_from'])}/s{''.join(few)}"),
         _curve(result, by_rate, "p99"),
     )
 
@@ -358,7 +359,7 @@ def own_line(result: Result) -> str:
     if clients:
         said.append(f"{', '.join(f'{it:g}' for it in clients)} client{'' if clients == [1] else 's'}")
     if rates:
-        some = [rate_text(rate) for rate in rates]
+        some = [rate_asked(rate) for rate in rates]
         some = some if len(rates) <= _RATES else [f"{some[0]} to {some[-1]}"]
         arrivals = f"arrivals of {setup['file']}" if setup["file"] else _ARRIVALS.get(str(setup["arrivals"]), "")
         by = f"served by {units.count(setup['workers'], 'worker')}"
@@ -400,3 +401,48 @@ def overview_table(results: Sequence[Result], names: Sequence[str]) -> model.Tab
             (name, short(result.target["ep"]), *most, model.NOTHING if rate is None else f"{units.rate(rate)}/s")
         )
     return model.filled(model.Table(headed, tuple(rows)))
+
+
+_OF_RUNS = ("block", "caller", "latency_ns", "due_ns", "start_ns", "end_ns")  # what a load keeps of each
+
+
+def sample_frame(result: Result, taken: Mapping[str, NDArray[np.int64]]) -> pandas.DataFrame:
+    """Every inference of the load points of a load, a row for each.
+
+    ``mode``, and of a closed loop ``concurrency``, ``block``, ``caller`` and ``latency_ns``; of an open loop ``rate``, ``due_ns``,
+    ``start_ns`` and ``end_ns`` from the beginning of a ``block`` on, which is a try of a search or a round of a gate; the last two are
+    missing where a request was never served.
+
+    Args:
+        result: of the load.
+        taken: what its ``load-samples.npz`` has, by name.
+    """
+    import pandas
+
+    columns = ["mode", "concurrency", "rate", *_OF_RUNS]
+    found = []
+    for number, case in enumerate(load_cases(result)):
+        own = {name: taken[f"{number}/{name}"] for name in _OF_RUNS if f"{number}/{name}" in taken}
+        if own:
+            runs = _runs_of_point(own, taken.get(f"{number}/requests"))
+            found.append(runs.assign(**{"mode": case.mode, "concurrency": None, "rate": None, **case.point}))
+    made = pandas.concat(found, ignore_index=True) if found else pandas.DataFrame(columns=columns)
+    made = made.reindex(columns=columns).dropna(axis="columns", how="all").convert_dtypes()
+    return with_units(made.astype({"rate": "Float64"} if "rate" in made else {}))  # 20 a second is no whole number
+
+
+def _runs_of_point(own: Mapping[str, NDArray[np.int64]], requests: NDArray[np.int64] | None) -> pandas.DataFrame:
+    """The runs of a load point. `requests`: of each stretch of an open one how many were due, and how many of these, the first ones,
+    were served, shape (stretches, 2); None where it is one stretch."""
+    import numpy as np
+    import pandas
+
+    if "due_ns" not in own:
+        return pandas.DataFrame(own)
+    counts = np.array([[own["due_ns"].size, own["start_ns"].size]]) if requests is None else requests
+    begins = np.cumsum(counts[:, 0]) - counts[:, 0]
+    served = np.concatenate([begin + np.arange(count) for begin, count in zip(begins, counts[:, 1], strict=True)])
+    found = {name: pandas.Series(times, None if name == "due_ns" else served) for name, times in own.items()}
+    if requests is not None:
+        found["block"] = pandas.Series(np.repeat(np.arange(len(requests)), requests[:, 0]))
+    return pandas.DataFrame(found)

@@ -6,7 +6,7 @@ from ortbench.core.features import MEASURE, Command, Feature
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {"json": {}, "quiet": {}, "verbose": {}}
 
 FEATURE = Feature(
-    uses=("sweep",),
+    uses=("load", "sweep"),
     commands={
         "suite": Command(
             group=MEASURE,

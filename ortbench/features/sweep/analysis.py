@@ -12,8 +12,7 @@ from ortbench.analysis.comparing.comparable import Traits
 from ortbench.analysis.comparing.pairs import are_apart, by_round
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, OPEN, at_most, verdict_of
 from ortbench.analysis.items import dim_sizes
-from ortbench.analysis.loads.levels import keeps_to
-from ortbench.analysis.loads.queueing import LEAST, QUANTILES, latency_bounds
+from ortbench.analysis.latency_bounds import LEAST, QUANTILES, keeps_to, latency_bounds
 from ortbench.analysis.noise import is_busy, join_noise, supports_better
 from ortbench.analysis.outputs import joined_outputs
 from ortbench.analysis.shapes import cases_of, differing_dims

@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from ortbench.analysis.loads.load_levels import load_blocks
 from ortbench.analysis.noise import wait_predicate
 from ortbench.core import units
 from ortbench.core.safe_text import complain, encoded, visible_lines
@@ -38,8 +37,6 @@ Event = dict[str, Any]
 def trace_file(publication: Publication, path: str) -> str | bytes:
     """The timeline, compressed where the path says so; what it lacks is said in a line each."""
     names, results, timelines = map(list, zip(*publication.timelines, strict=True))
-    for timeline, samples in zip(timelines, publication.load_samples, strict=False):
-        timeline.load += load_blocks(samples)
     labels = names if any(names) else publication.labels
     trace = chrome_trace(results, timelines, labels=labels)
     for words in trace["otherData"]["missing"]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ortbench.analysis.comparing.comparable import Traits
-from ortbench.analysis.loads.knees import knee_of
-from ortbench.analysis.loads.levels import asked_of, at, best_level, has_rates, kept, rate_of, slo_text
+from ortbench.analysis.point_blocks import rate_of
+from ortbench.features.load.analysis.knees import knee_of
+from ortbench.features.load.analysis.points import asked_of, at, best_level, has_rates, kept, slo_text
 from ortbench.model.result import Result
 
 
@@ -40,3 +42,10 @@ def suite_figures(result: Result) -> dict[str, Any]:
         "clients": int(at(best).value),
         "knee": knee and knee["concurrency"],
     }
+
+
+def read_samples(folder: Path) -> Any:
+    """The samples beside a result, see `ortbench.features.load.analysis.samples_file.read`."""
+    from ortbench.features.load.analysis.samples_file import read
+
+    return read(folder)

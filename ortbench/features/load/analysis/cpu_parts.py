@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from ortbench.analysis.loads.levels import cuts, interval_of
+from ortbench.analysis.point_blocks import interval_of
 from ortbench.core.resampling import FEW, of_processes
 from ortbench.core.stats import summarise
+from ortbench.features.load.analysis.points import cuts
 from ortbench.model.modes import CPU_CORES, CPU_TIME
 from ortbench.model.result import Case
 

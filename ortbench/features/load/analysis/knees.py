@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from ortbench.analysis.comparing.claims import FASTER, Claim, claim_between
 from ortbench.analysis.comparing.verdict import ABOVE, at_most, quotient, verdict_of
-from ortbench.analysis.loads.levels import CONCURRENCY, at, interval, load_cases, measured, over, rate_of
 from ortbench.analysis.noise import is_busy
+from ortbench.analysis.point_blocks import interval, rate_of
 from ortbench.core.stats import Value
+from ortbench.features.load.analysis.points import CONCURRENCY, at, load_cases, measured, over
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Knee

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortbench.analysis.loads.levels import cuts, is_full, paired_reach
-from ortbench.analysis.loads.load_levels import LoadSamples, case_of, counted
+from ortbench.analysis.point_blocks import is_full, paired_reach
 from ortbench.core.resampling import by_processes
 from ortbench.core.stats import Stats, quantile, summarise
+from ortbench.features.load.analysis.points import cuts
+from ortbench.features.load.analysis.samples import LoadSamples, case_of, counted
 from ortbench.model.modes import ALL_SHAPES, APART, LATENCY, MIXED, MIXING
 from ortbench.model.result import Case
 from ortbench.model.slo import SAMPLES_NEEDED

@@ -5,29 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from statistics import fmean, stdev
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.verdict import Interval, at_most, quotient
-from ortbench.analysis.loads.queueing import LEAST
+from ortbench.analysis.comparing.verdict import quotient
+from ortbench.analysis.latency_bounds import LEAST, keeps_to
+from ortbench.analysis.point_blocks import (
+    P50,
+    block_figures,
+    by_name,
+    interval,
+    is_full,
+    latency_of,
+    paired_reach,
+    rate_of,
+)
 from ortbench.core import units
 from ortbench.core.resampling import FEW, Ratio, of_processes
-from ortbench.core.stats import Stats, Value, t_quantile
-from ortbench.model.modes import CPU_CORES, CPU_TIME, LATENCY, THROUGHPUT, UTILISATION, mode_of
+from ortbench.core.units import rate_asked
+from ortbench.model.modes import LATENCY, THROUGHPUT, mode_of
 from ortbench.model.result import OK, Case, Result
-from ortbench.model.schema import LatencyBounds, LoadBlock, LoadSetup, SloRate
+from ortbench.model.schema import LatencyBounds, LoadSetup, SloRate
 from ortbench.model.slo import SAMPLES_NEEDED
 
 CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many clients, or so many requests a second
-P50 = "p50"  # what the median is called too
-# That may be compared; the largest of all says nothing that comes again.
-STATISTICS = (THROUGHPUT, "median", "p95", "p99", "mean")
-CPU = (CPU_TIME, CPU_CORES)  # of whose metrics blocks have a figure each
-FEWEST_BLOCKS = 3  # of which an interval is made
-_FEWEST_REQUESTS = 10  # of which it is said that a queue grows
 _PARTS = 8  # of an open loop that goes on at one stretch, at most
 _REQUESTS = 20  # in each of them, at least
-FULL = 0.98  # from which busy share of the clients on a queue grows as long as requests come
 
 
 class LoadPoint(NamedTuple):
@@ -40,23 +42,18 @@ class LoadPoint(NamedTuple):
     def text(self) -> str:
         """In words: ``4 clients``, ``30 requests/s``."""
         if self.kind == RATE:
-            return f"{rate_text(self.value)} requests/s"
+            return f"{rate_asked(self.value)} requests/s"
         return "1 client" if self.value == 1 else f"{self.value:g} clients"
 
     @property
     def label(self) -> str:
         """In a table: ``4``, ``30/s``."""
-        return f"{rate_text(self.value)}/s" if self.kind == RATE else f"{self.value:g}"
+        return f"{rate_asked(self.value)}/s" if self.kind == RATE else f"{self.value:g}"
 
     @property
     def phrase(self) -> str:
         """After what happens there: ``with 4 clients``, ``at 30 requests/s``."""
         return f"{'at' if self.kind == RATE else 'with'} {self.text}"
-
-
-def rate_text(rate: float) -> str:
-    """A rate as it was asked for; one that a search came upon with three digits."""
-    return f"{rate:g}" if rate in (int(rate), float(f"{rate:.3g}")) else units.digits(rate)
 
 
 def at(case: Case) -> LoadPoint:
@@ -105,35 +102,6 @@ def limited(result: Result, mode: str | None = None) -> list[Case]:
     return measured(result, RATE if has_rates(result) else CONCURRENCY, mode)
 
 
-def is_full(case: Case) -> bool:
-    """Whether the clients of an open loop were busy all the time: its waits grow with how long it lasts. Of a few requests nobody knows."""
-    latency = case.stats(LATENCY)
-    return latency is not None and latency.n >= _FEWEST_REQUESTS and (case.value(UTILISATION) or 0.0) >= FULL
-
-
-def rate_of(case: Case) -> float:
-    found = case.value(THROUGHPUT)
-    assert found is not None
-    return found
-
-
-def latency_of(case: Case) -> Stats:
-    found = case.stats(LATENCY)
-    assert found is not None
-    return found
-
-
-def figure(case: Case, stat: str) -> float:
-    """One of `STATISTICS`, or ``max``, of a case that was measured: inferences/s, or ns."""
-    return rate_of(case) if stat == THROUGHPUT else by_name(latency_of(case), stat)
-
-
-def by_name(latency: Stats, stat: str) -> int:
-    """A statistic of a latency by its name or `P50`, ns."""
-    found: int = getattr(latency, "median" if stat == P50 else stat)
-    return found
-
-
 def has_figure(case: Case, stat: str) -> bool:
     """Whether a statistic of a latency is of enough samples to be shown."""
     return latency_of(case).n >= SAMPLES_NEEDED.get(stat, 1)
@@ -175,11 +143,6 @@ def _meets(case: Case, stat: str, most_ns: int) -> bool | None:
     return None if within is None else keeps_to(within, most_ns)
 
 
-def keeps_to(within: LatencyBounds, most_ns: int) -> bool | None:
-    """Whether what lies within these bounds is at most so much, False where it is more, else None."""
-    return at_most((within["low"], within["high"]), most_ns)
-
-
 def bounds_of(case: Case, stat: str) -> LatencyBounds | None:
     """Between what a statistic of the latency of a load point lies; None in older files."""
     return (case.latency_bounds or {}).get("p50" if stat == "median" else stat)
@@ -206,76 +169,10 @@ def _longer(case: Case, stat: str, most_ns: int) -> float:
     return max(1.0, ((end - figure) / (most_ns - figure)) ** 2) if figure != most_ns else math.inf
 
 
-def figures_of(block: LoadBlock) -> dict[str, float]:
-    """The figures of a block: those of `CPU` and throughput by their metric, those of latency by their statistic."""
-    cpu = {CPU_TIME: block.get("cpu_time"), CPU_CORES: block.get("cpu_cores")}
-    return {
-        THROUGHPUT: block["throughput"],
-        **block["latency"],
-        **{key: it for key, it in cpu.items() if it is not None},
-    }
-
-
-def block_figures(case: Case, stat: str) -> dict[int, float]:
-    """One of `STATISTICS`, or of `CPU`, of each block of a load point, by its round; none of others, of which blocks know nothing that
-    comes again."""
-    wanted = "median" if stat == P50 else stat
-    known = [(it["round"], figures_of(it)) for it in case.load_blocks or () if wanted in (*STATISTICS, *CPU)]
-    return {number: figures[wanted] for number, figures in known if wanted in figures}
-
-
 def cuts(size: int, least: int = _REQUESTS) -> list[tuple[int, int]]:
     """Where the parts of so many requests begin and end, each of which has so many at `least`."""
     count = min(_PARTS, size // least)
     return [*pairwise(round(size * it / max(count, 1)) for it in range(count + 1))]
-
-
-INFERENCES = "inferences/s"  # what the throughput of a load point counts
-
-
-def interval(case: Case, stat: str) -> Interval | None:
-    """Where a figure of a load point lies with 95 %: inferences/s and CPU cores as recorded, CPU time by the spread that was recorded,
-    latencies by the spread of the blocks."""
-    known = case.metrics.get(stat)
-    if stat in CPU:
-        return known.ci95 if isinstance(known, Value) else None if known is None else _of_mean(known)
-    if stat == THROUGHPUT and isinstance(known, Value) and known.ci95 is not None:
-        return known.ci95
-    return interval_of(block_figures(case, stat), figure(case, stat), case.first_rounds)
-
-
-def interval_of(blocks: Mapping[int, float], middle: float, processes: Sequence[int] = ()) -> Interval | None:
-    """Where a figure lies with 95 % by the spread of those of its blocks, by round, or of several processes, of which this has the first
-    rounds.
-
-    Of these the logarithms are averaged (Student's t), so that no end of an interval lies below zero. None with fewer than
-    `FEWEST_BLOCKS` of them.
-    """
-    logs = _logarithms(blocks, processes)
-    if len(logs) < FEWEST_BLOCKS:
-        return None
-    half = _half(logs)
-    return middle * math.exp(-half), middle * math.exp(half)
-
-
-def _of_mean(of: Stats) -> Interval | None:
-    """Where a mean above 0 lies with 95 %, as of `interval_of`; None of too few samples."""
-    if of.n < FEWEST_BLOCKS or of.mean <= 0:
-        return None
-    half = t_quantile(of.n - 1) * of.stdev / of.mean / math.sqrt(of.n)
-    return of.mean * math.exp(-half), of.mean * math.exp(half)
-
-
-def _logarithms(blocks: Mapping[int, float], processes: Sequence[int]) -> list[float]:
-    """Those of the figures of blocks; of several processes each is one observation, the mean of its blocks'."""
-    logs = {number: math.log(max(value, 1e-9)) for number, value in blocks.items()}
-    own = of_processes(logs, processes)
-    return [fmean(logs[number] for number in it) for it in own] if len(own) >= FEW else [*logs.values()]
-
-
-def _half(logs: Sequence[float]) -> float:
-    """Half of the 95 % interval of a mean, by Student's t."""
-    return t_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
 
 
 def put_scaling(result: Result) -> None:
@@ -305,13 +202,6 @@ def over(case: Case, one: Case) -> Ratio:
     ratios = {it: max(these[it], 1e-9) / max(those[it], 1e-9) for it in these.keys() & those.keys()}
     reach = paired_reach(ratios, case.first_rounds)
     return apart if reach is None else Ratio(apart.ratio, (apart.ratio / reach, apart.ratio * reach))
-
-
-def paired_reach(ratios: Mapping[int, float], processes: Sequence[int] = ()) -> float | None:
-    """How many times as great or small the ratio of two load points may be, by the ratios of their blocks of the same rounds, as
-    `interval_of`."""
-    logs = _logarithms(ratios, processes)
-    return None if len(logs) < FEWEST_BLOCKS else math.exp(_half(logs))
 
 
 def most(cases: Sequence[Case]) -> Case | None:

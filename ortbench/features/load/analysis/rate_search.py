@@ -1,6 +1,6 @@
 """The highest rate at which a server meets an SLO: which rates to try, and what the tries say. Pure.
 
-All requests at a rate, of one try or more, say whether it meets the SLO (`ortbench.analysis.loads.levels.meets`). Near the edge no
+All requests at a rate, of one try or more, say whether it meets the SLO (`ortbench.features.load.analysis.points.meets`). Near the edge no
 number of tries tells, and far from it one does. So bisection finds about where the edge is, by the figures alone; the rates that are
 tried then lie so far below (`BACK`) that the tries that are left can tell. Where a rate met the SLO early, those between it and the
 edge follow.

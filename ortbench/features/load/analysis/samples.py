@@ -1,7 +1,7 @@
 """Load points: from when runs started and ended to the figures of a case. Pure.
 
 **Closed loop.** A block counts from the moment at which every client has done its first run to the end of the measured time, up to which
-all clients are busy (`ortbench.worker.load.requests` sees to that). A run that lies partly in that time counts as that part of one, which
+all clients are busy (`ortbench.features.load.worker.requests` sees to that). A run that lies partly in that time counts as that part of one, which
 on average is what is done in it, however unequally clients are served; a client's runs divided by its own time would be more. A
 block that is over before that moment counts as a whole. The interval is over blocks, or over processes where there are several.
 
@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from statistics import median_high
 from typing import TYPE_CHECKING, NamedTuple
 
-from ortbench.analysis.loads.cpu_parts import CpuPart, put_cpu
-from ortbench.analysis.loads.levels import RATE, LoadPoint, by_name, cuts, interval_of, latency_of, meets
-from ortbench.analysis.loads.queueing import across, cycle_interval, fairness, latency_bounds, rate_interval
-from ortbench.analysis.loads.rate_search import Found
+from ortbench.analysis.latency_bounds import latency_bounds
+from ortbench.analysis.point_blocks import by_name, interval_of, latency_of
 from ortbench.core.resampling import FEW, by_processes, of_processes, student
 from ortbench.core.stats import summarise
+from ortbench.features.load.analysis.cpu_parts import CpuPart, put_cpu
+from ortbench.features.load.analysis.points import RATE, LoadPoint, cuts, meets
+from ortbench.features.load.analysis.queueing import across, cycle_interval, fairness, rate_interval
+from ortbench.features.load.analysis.rate_search import Found
 from ortbench.model import timeline
 from ortbench.model.modes import (
     FAIRNESS,

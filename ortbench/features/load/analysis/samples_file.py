@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.analysis.loads.load_levels import LoadSamples, counted
 from ortbench.core import files
 from ortbench.core.errors import BadInput, one_line
 from ortbench.core.safe_text import visible
+from ortbench.features.load.analysis.samples import LoadSamples, counted
 
 if TYPE_CHECKING:
     import numpy as np

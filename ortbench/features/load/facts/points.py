@@ -10,27 +10,15 @@ from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, may_be_fa
 from ortbench.analysis.comparing.verdict import ABOVE, at_most, verdict_of
 from ortbench.analysis.findings.program import again, how_to_write
 from ortbench.analysis.host import STILL, spins_between_requests
-from ortbench.analysis.loads.knees import bend_of, claim_over, is_open, share_of_peak, times_over
-from ortbench.analysis.loads.levels import (
-    CONCURRENCY,
-    RATE,
-    at,
-    by_name,
-    interval,
-    is_full,
-    latency_of,
-    measured,
-    modes_of,
-    most,
-    rate_of,
-    tail_of,
-)
-from ortbench.analysis.loads.load_levels import LOCK_MATTERS
 from ortbench.analysis.noise import is_busy, supports_within
+from ortbench.analysis.point_blocks import by_name, interval, is_full, latency_of, rate_of
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
 from ortbench.facts.shared import condition
 from ortbench.facts.speedups import MORE_PROCESSES
+from ortbench.features.load.analysis.knees import bend_of, claim_over, is_open, share_of_peak, times_over
+from ortbench.features.load.analysis.points import CONCURRENCY, RATE, at, measured, modes_of, most, tail_of
+from ortbench.features.load.analysis.samples import LOCK_MATTERS
 from ortbench.features.load.facts.slo import points, slo_facts
 from ortbench.model.modes import (
     ALL_SHAPES,

@@ -7,30 +7,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from ortbench.analysis.findings.program import again
-from ortbench.analysis.loads.levels import (
+from ortbench.analysis.latency_bounds import LEAST
+from ortbench.analysis.noise import is_busy, quiet_options
+from ortbench.analysis.point_blocks import block_figures, by_name, is_full, latency_of
+from ortbench.core.resampling import FEW
+from ortbench.core.safe_text import listed
+from ortbench.core.units import rate_asked
+from ortbench.facts.fact import Fact, Quantity, Values, ns
+from ortbench.facts.shared import condition
+from ortbench.features.load.analysis.points import (
     RATE,
     asked_of,
     at,
-    block_figures,
-    by_name,
-    is_full,
-    latency_of,
     limited,
     longer,
     measured,
     meets,
     modes_of,
     processes_of,
-    rate_text,
     slo_text,
     too_few,
 )
-from ortbench.analysis.loads.queueing import LEAST
-from ortbench.analysis.noise import is_busy, quiet_options
-from ortbench.core.resampling import FEW
-from ortbench.core.safe_text import listed
-from ortbench.facts.fact import Fact, Quantity, Values, ns
-from ortbench.facts.shared import condition
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import SloRate
 
@@ -57,7 +54,7 @@ def points(levels: Sequence[Case]) -> str:
     if len(levels) < 2:
         return "".join(at(level).phrase for level in levels)
     preposition, _, unit = at(levels[-1]).phrase.split(" ", 2)
-    return f"{preposition} {listed([rate_text(at(level).value) for level in levels])} {unit}"
+    return f"{preposition} {listed([rate_asked(at(level).value) for level in levels])} {unit}"
 
 
 def _rate(value: float) -> Quantity:

@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ortbench.analysis.loads.cpu_parts import cpu_marks, cpu_parts
-from ortbench.analysis.loads.load_levels import ClosedLoopBlock, Requests
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.core.files import temporary_folder
+from ortbench.features.load.analysis.cpu_parts import cpu_marks, cpu_parts
+from ortbench.features.load.analysis.samples import ClosedLoopBlock, Requests
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.streams import shape_requests
@@ -24,7 +24,7 @@ from ortbench.model.schema import OWN, PROCESS
 from ortbench.plan.stream_plan import begun_by
 
 if TYPE_CHECKING:
-    from ortbench.analysis.loads.queueing import Moments
+    from ortbench.features.load.analysis.queueing import Moments
 
 
 LEAST_RUNS = 3  # of each client in a block: one before what counts, and two that do
@@ -33,7 +33,7 @@ _LEAD_PER_REQUEST_NS = 2_000  # and longer where they have to read many moments 
 
 
 class ClientPool:
-    """The clients of a configuration; `sessions` is what each has, see `ortbench.plan.load_plan.LoadPlan`. After `WorkerLost` it is
+    """The clients of a configuration; `sessions` is what each has, see `ortbench.features.load.plan.LoadPlan`. After `WorkerLost` it is
     to be closed."""
 
     def __init__(self, configuration: Configuration, sessions: str, seed: int) -> None:
@@ -238,7 +238,7 @@ _LONGEST = 512
 
 class LockWatch:
     """Looks at threads of a worker while a block lasts; use it as a context manager. Nobody looks where the place (system call
-    and address) is not known: see `ortbench.worker.load.clients.waiting_place`."""
+    and address) is not known: see `ortbench.features.load.worker.clients.waiting_place`."""
 
     def __init__(self, pid: int, threads: Sequence[int], place: Sequence[int] | None, seed: int) -> None:
         self._wait_place = place

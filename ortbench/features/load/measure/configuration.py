@@ -6,22 +6,17 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from ortbench.analysis.loads import queueing
-from ortbench.analysis.loads.knees import knees
-from ortbench.analysis.loads.levels import (
-    CONCURRENCY,
-    INFERENCES,
-    RATE,
-    LoadPoint,
-    at,
-    figures_of,
-    load_cases,
-    put_scaling,
-)
-from ortbench.analysis.loads.load_levels import (
+from ortbench.analysis.point_blocks import INFERENCES, figures_of
+from ortbench.core.errors import OrtbenchError, WrongOutputs
+from ortbench.features.load.analysis import queueing
+from ortbench.features.load.analysis.knees import knees
+from ortbench.features.load.analysis.mixing import put_shapes
+from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, at, load_cases, put_scaling
+from ortbench.features.load.analysis.samples import (
     LATE_NS,
     LOCK_MATTERS,
     ClosedLoopBlock,
@@ -29,12 +24,14 @@ from ortbench.analysis.loads.load_levels import (
     Requests,
     burst_block,
     case_of,
+    load_blocks,
     put_clock,
     stretch_block,
 )
-from ortbench.analysis.loads.mixing import put_shapes
-from ortbench.core.errors import OrtbenchError, WrongOutputs
-from ortbench.measure.client_pool import ClientPool
+from ortbench.features.load.analysis.samples_file import arrays, write
+from ortbench.features.load.measure.client_pool import ClientPool
+from ortbench.features.load.model import KIND
+from ortbench.features.load.plan import AUTO, UNIFORM, LoadPlan, load_in, read_timestamps, settings
 from ortbench.measure.forecast import Progress
 from ortbench.measure.gpus import known_card
 from ortbench.measure.process import Client, WorkerLost
@@ -44,7 +41,6 @@ from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY, THROUGHPUT
 from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Case
 from ortbench.model.schema import PROCESS, Machine, SloRate, Stopped
-from ortbench.plan.load_plan import AUTO, UNIFORM, LoadPlan, read_timestamps, settings
 
 FEWEST_CYCLES = 5  # of a client in a block, if all wait for one another
 SHORTEST_BLOCK_NS = 20_000_000
@@ -66,9 +62,9 @@ class ArrivalSchedule:
         self._stamps = None if load.file is None else read_timestamps(load.file)
 
     @property
-    def level_s(self) -> float:
+    def point_s(self) -> float:
         """How long a load point is meant to be, s."""
-        return self._load.level_s(None if self._stamps is None else self._stamps[-1])
+        return self._load.point_s(None if self._stamps is None else self._stamps[-1])
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -83,7 +79,7 @@ class ArrivalSchedule:
 
     def tested_block_s(self, point: LoadPoint, least: int, run_s: float) -> float:
         """How long a block of a load point is that a test looks at: so that there are `_ROUNDS`, or as long as the `least` runs take."""
-        fair_s = self.level_s / _ROUNDS
+        fair_s = self.point_s / _ROUNDS
         if point.kind == CONCURRENCY:
             needed_s = max(SHORTEST_BLOCK_NS / 1e9, FEWEST_CYCLES * run_s * point.value, least * run_s)
             return max(needed_s, min(fair_s, _LONGEST_TESTED_S))
@@ -131,9 +127,11 @@ class LoadConfiguration(StreamConfiguration):
     leaves_out_throttled = False
     has_close_ups = False
 
-    def __init__(self, *arguments: Any, load: LoadPlan, **named: Any) -> None:
+    def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        load = load_in(self.plan)
         self._load, self._seed, self._stream = load, self.plan.inputs.seed, self.plan.stream
+        self.taken: list[LoadSamples] = []  # all that was measured, by load point
         self.due = ArrivalSchedule(load, self._seed)
         self.clients = ClientPool(self, load.sessions, self._seed)
         self._ready: dict[str, int] = {}  # clients by mode
@@ -238,7 +236,7 @@ class LoadConfiguration(StreamConfiguration):
 
     def _block_of_point(self, block: LoadBlock) -> bool:
         assert block.point is not None
-        mode, key = block.series.mode, (block.point.kind, block.point.value)
+        mode, key = block.series.mode, tuple(block.point)
         taken = next(it for it in self.taken if (it.mode, it.key) == (mode, key))
         self._last = self._attempt(
             taken, lambda: self._closed(block, taken) if block.due is None else self._open_loop(block, block.due)
@@ -273,7 +271,7 @@ class LoadConfiguration(StreamConfiguration):
         figures = self._figures(block)
         if not figures or block.point is None:
             return []
-        name, unit = row_of(block.series.mode, block.point)
+        name, unit = row_of(block.series.mode, LoadPoint(*block.point))
         return [(name, [figures[THROUGHPUT if unit else "median"]], unit)]
 
     def _figures(self, block: Block[Series]) -> dict[str, float]:
@@ -331,6 +329,12 @@ class LoadConfiguration(StreamConfiguration):
 
     # The result
 
+    def samples_apart(self) -> Any:
+        return arrays(self.taken)
+
+    def write_samples(self, folder: Path) -> None:
+        write(self.taken, folder)
+
     def keep(self) -> None:
         if not self._has_ended:
             self._fill()
@@ -340,14 +344,16 @@ class LoadConfiguration(StreamConfiguration):
         self._fill()
         self._warn()
         self._has_ended = True
+        if self.timeline is not None:
+            self.timeline.load += load_blocks(self.taken)
         super().end(why, took_ns, lost)
 
     def _fill(self) -> None:
         if not self.is_open:
             return
         result, load = self.result, self._load
-        result.kind = "load"
-        result.load = settings(load, self._seed, self.due.level_s, self._stream)
+        result.kind = KIND.key
+        result.load = settings(load, self._seed, self.due.point_s, self._stream)
         self.taken.sort(key=lambda it: (self.plan.modes.index(it.mode), it.is_open, it.key[1]))
         result.cases = [*self.cases.values(), *map(self._case, self.taken)]
         values = {name: sorted({it.key[1] for it in self.taken if it.key[0] == name}) for name in _UNITS}

@@ -16,14 +16,12 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
-from ortbench.analysis.loads.levels import CONCURRENCY, RATE, LoadPoint, holds, longer, meets
-from ortbench.analysis.loads.load_levels import LoadSamples, case_of, slo_rate
-from ortbench.analysis.loads.rate_search import TRIES, Search
 from ortbench.core.resampling import FEW
-from ortbench.measure.client_pool import LEAST_RUNS
-from ortbench.measure.driver import Driver
-from ortbench.measure.forecast import Forecast
-from ortbench.measure.load_configuration import (
+from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, holds, longer, meets
+from ortbench.features.load.analysis.rate_search import TRIES, Search
+from ortbench.features.load.analysis.samples import LoadSamples, case_of, slo_rate
+from ortbench.features.load.measure.client_pool import LEAST_RUNS
+from ortbench.features.load.measure.configuration import (
     ALONE_S,
     FEWEST_CYCLES,
     SHORTEST_BLOCK_NS,
@@ -33,11 +31,13 @@ from ortbench.measure.load_configuration import (
     LoadConfiguration,
     row_of,
 )
+from ortbench.features.load.plan import AUTO, load_in
+from ortbench.measure.driver import Driver
+from ortbench.measure.forecast import Forecast
 from ortbench.measure.schedule import Block, Estimates, Series
 from ortbench.measure.stopping import TO_START, SequentialTest, Undecided, processes_that_start
 from ortbench.model.modes import LATENCY
 from ortbench.model.schema import PROCESS, Stopped
-from ortbench.plan.load_plan import AUTO, LoadPlan
 from ortbench.plan.plan import PROCESSES, Plan
 
 _ALONE_ROUNDS, _ALONE_RUNS = 3, 3  # of one client alone where it is not in all rounds, and in each of them at least
@@ -80,9 +80,10 @@ class Turn(NamedTuple):
     shape: int | None = None
 
 
-def forecast_of(plans: Sequence[Plan], load: LoadPlan, test: SequentialTest | None = None) -> Forecast:
+def forecast_of(plans: Sequence[Plan], test: SequentialTest | None = None) -> Forecast:
+    load = load_in(plans[0])
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
-    level_s, shapes = due.level_s, max(map(blocks_a_round, plans))
+    level_s, shapes = due.point_s, max(map(blocks_a_round, plans))
     beside_s = _BESIDE_PROCESSES_S if load.sessions == PROCESS else _BESIDE_S
     processes = max((*load.closed, load.workers)) - 1 if load.sessions == PROCESS else 0
     rounds = max(_MOST_ROUNDS, math.ceil(level_s)) + 2 if load.closed else 0  # as each process has whole ones
@@ -121,13 +122,14 @@ class LoadSchedule:
 
     progress = None  # how much is left it tells itself
 
-    def __init__(self, driver: Driver, _: Estimates[Series], load: LoadPlan) -> None:
-        self._driver, self._load = driver, load
+    def __init__(self, driver: Driver, _: Estimates[Series]) -> None:
+        self._driver = driver
         self._configurations = cast(list[LoadConfiguration], driver.configurations)
         self._first = self._configurations[0]
+        self._load = load = load_in(self._first.plan)
         self._test = driver.test if driver.test is not None or not driver.in_turns else Undecided()
         self._due = self._first.due
-        self._level_s = self._due.level_s
+        self._level_s = self._due.point_s
         # Of blocks of a load point: of all shapes, and of each apart.
         self._shapes = [None, *range(blocks_a_round(self._first.plan) - 1)]
         self._random = random.Random(self._first.plan.inputs.seed)

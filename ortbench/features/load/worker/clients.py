@@ -4,7 +4,7 @@ and where they wait for the GIL, as the Linux kernel sees it.
 A thread that waits for the lock sleeps in a futex at an address inside the interpreter's own state. That address is found
 out by having a thread want the lock while this one has it and looks where the other sleeps: calls by `ctypes.PyDLL` keep
 the lock. From then on anybody who may look at the process can see which of its threads wait for the lock, at any moment,
-without needing the lock themselves: `ortbench.measure.client_pool` does.
+without needing the lock themselves: `ortbench.features.load.measure.client_pool` does.
 """
 
 from __future__ import annotations

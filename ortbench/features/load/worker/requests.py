@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ortbench.core.errors import one_line
+from ortbench.features.load.worker.clients import Clients, Seat, waiting_place
 from ortbench.model.protocol import pack, unpack
 from ortbench.plan.stream_plan import begun_by
 from ortbench.plan.target import inputs_from
 from ortbench.worker.inputs import model_file
-from ortbench.worker.load.clients import Clients, Seat, waiting_place
 from ortbench.worker.stream import sized
 from ortbench.worker.timing import cpu_ns, no_garbage_collection
 
@@ -265,12 +265,13 @@ def load_clients(
 ) -> protocol.LoadClients:
     """Have clients of a mode; those that are there stay. The first one's number among all is `first`; each has inputs of all
     `shapes`, where there are several."""
-    if state.clients is None:
+    if Clients not in state.others:
         opened = state.opened
         requests = sized(opened.path, opened.model, [inputs_from(it) for it in shapes]) or [opened.request]
-        state.clients = Clients(opened, own, first, requests)
-    state.clients.add(mode, count)
-    return {"threads": state.clients.natives, "lock": waiting_place()}
+        state.others[Clients] = Clients(opened, own, first, requests)
+    clients: Clients = state.others[Clients]
+    clients.add(mode, count)
+    return {"threads": clients.natives, "lock": waiting_place()}
 
 
 def load_closed(
@@ -329,8 +330,7 @@ def _together(
 
     `make_call` is given that moment, and gives what is done: with what a client has, and its number among all.
     """
-    clients = state.clients
-    assert clients is not None, "no clients were prepared"
+    clients: Clients = state.others[Clients]
     begin = time.perf_counter_ns() + _LEAD_NS if at_ns is None else at_ns
     call, seats = make_call(begin), clients.seats(mode, count)
     with no_garbage_collection():

@@ -11,6 +11,7 @@ from typing import Any
 
 from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
+from ortbench.core.features import part_of
 from ortbench.facts.fact import Fact
 from ortbench.features.suite.job.fingerprint import fingerprint
 from ortbench.features.suite.job.folder import done_record, empty_folder, load_result, write_record
@@ -51,10 +52,9 @@ def _forecast_s(job: Job) -> float:
     plans = [shape.plan for shape in job.shapes] or job.plans
     if not plans:
         return 0.0
-    if job.load is not None:
-        from ortbench.measure.load import forecast_of
-
-        return forecast_of(plans, job.load).left_s()
+    if (series := part_of(plans[0].part.folder, "job", "series_of")) is not None:
+        forecast: float = series(plans, None).forecast.left_s()
+        return forecast
     return Forecast(plans[0].loop, len(plans), sum(len(plan.modes) for plan in plans)).left_s()
 
 
@@ -112,13 +112,13 @@ def _measure(job: Job, folder: Path, quiet: bool) -> Verdict | None:
         return folder
 
     if len(job.plans) > 1:
-        return gate_live(AskedGate(job.limits, job.force, job.plans, load=job.load, why=job.why), place, quiet)
+        return gate_live(AskedGate(job.limits, job.force, job.plans, why=job.why), place, quiet)
     if job.shapes:
         from ortbench.features.sweep.job import measure_sweep
 
         found = measure_sweep(job.shapes, job.slo, place, quiet=quiet)
     else:
-        found = measure(job.plans, place, load=job.load, quiet=quiet)
+        found = measure(job.plans, place, quiet=quiet)
     if found.interrupted:
         return None
     stored = None if job.baseline is None else load_result(job.baseline)

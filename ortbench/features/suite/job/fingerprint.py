@@ -30,7 +30,7 @@ def fingerprint(job: Job) -> str:
     """SHA-256 over everything that a case's outcome depends on, as far as it is known before, wherever it is carried out: its plans and
     limits, the content of their files, variables that they record, versions of packages. `OSError`: a file cannot be read."""
     essence = with_plans(with_files(job, _content), _essence)
-    data = {it: asdict(essence)[it] for it in ("plans", "limits", "force", "why", "load", "shapes", "slo", "baseline")}
+    data = {it: asdict(essence)[it] for it in ("plans", "limits", "force", "why", "shapes", "slo", "baseline")}
     variables = [recorded_variables(plan.record_env, os.environ)[0] for plan in job.plans]
     text = json.dumps(
         {"ortbench": __version__, **data, "variables": variables, **_installed(job)}, sort_keys=True, default=str
@@ -83,13 +83,10 @@ def with_files(job: Job, to: Put, python: Put = str) -> Job:
             lambda stage: replace(
                 stage, model=to(stage.model), target=target(stage.target), inputs=inputs(stage.inputs)
             )
-        )
+        ).with_files(to)
         return replace(it, model=to(it.model), target=target(it.target), inputs=inputs(it.inputs), part=part)
 
-    load = job.load
-    if load and load.file is not None:
-        load = replace(load, arrivals=to(load.file))
-    return replace(with_plans(job, plan), load=load, baseline=job.baseline and Path(to(str(job.baseline))))
+    return replace(with_plans(job, plan), baseline=job.baseline and Path(to(str(job.baseline))))
 
 
 @cache

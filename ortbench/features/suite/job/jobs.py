@@ -14,22 +14,19 @@ from ortbench.features.suite.job.cases import Suite, SuiteCase
 from ortbench.gates.baseline import baseline_of, candidate_of, has_live_baseline, live_baselines
 from ortbench.gates.checks import refuse_unchecked
 from ortbench.gates.limits import SLO, Limits, limits_of
-from ortbench.gates.live import check_live
 from ortbench.gates.ratio_tests import own_ratio_tests, regression_tests
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import IN_FLIGHT
 from ortbench.model.slo import Slo
 from ortbench.model.unit_of_work import INFERENCE
 from ortbench.plan.configurations import eps_of
-from ortbench.plan.load_plan import ARRIVALS, LoadPlan, live_load, plan_under_load
-from ortbench.plan.load_plan import check as check_load
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import is_library
-from ortbench.plan.options import BASELINE_SET, build, declared
+from ortbench.plan.options import BASELINE_SET, build, declared, options_of
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import list_in, live, modes_to_compare, modes_to_measure, with_memory
 from ortbench.plan.registry import flags_of_kinds, limits_of_kinds
-from ortbench.toml.layers import LOADS, OPTIONS, Demand, Where, demand_of, places_of
+from ortbench.toml.layers import OPTIONS, Demand, Where, demand_of, places_of
 
 if TYPE_CHECKING:
     from ortbench.features.sweep.plan import Shape
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
 _DEFAULTS = ("defaults",)
 _BASELINE, _SET = "baseline-", f"{BASELINE_SET}."
 _OF_LOOPS = {it.flag for it in declared(Steps).values()}
-_OF_LOADS = {it.flag for it in LOADS}
+_OF_LOADS = {it.flag for it in options_of(part_of("load", "plan", "LoadPlan", ())) if it.rules.is_in_suites}
 SWEPT = "sweep"  # the key of cases that are sweeps, where they are there
 ONLY_SWEEPS = {it.flag for it in part_of(SWEPT, "plan", "IN_SUITES", ())}
 # The options that only cases of a kind have that is named by a key of its own.
@@ -60,7 +57,6 @@ class Job:
     limits: Limits = field(default_factory=Limits)  # what the candidate must keep to; empty ones without a gate
     force: bool = False  # compare what is not comparable
     baseline: Path | None = None  # this case's folder of an earlier suite, or None
-    load: LoadPlan | None = None  # that is put on the model, or None
     shapes: tuple[Shape, ...] = ()  # of a sweep, else none
     slo: Slo | None = None  # what the best of them has to keep, or None
     why: bool | None = None  # whether a live gate says what makes the difference; None: where its candidate is slower
@@ -89,8 +85,9 @@ class _Maker:
         for flag in ("ep", f"{_SET}ep"):
             if is_library(self._given.get(flag, "")):  # relative to the file, as all paths are
                 self._given[flag] = str(self._file.path.parent / self._given[flag])
-        if self._given.get("arrivals", ARRIVALS[0]) not in ARRIVALS:
-            self._given["arrivals"] = str(self._file.path.parent / self._given["arrivals"])
+        arrivals = self._given.get("arrivals")
+        if arrivals is not None and arrivals not in part_of("load", "plan", "ARRIVALS"):
+            self._given["arrivals"] = str(self._file.path.parent / arrivals)
         own = [flag for flag in self._given if self._where(flag)[:1] != _DEFAULTS]
         # What is measured in place of a model, if that is so.
         self._part = import_module(candidates()[case.named_by]) if case.named_by in candidates() else None
@@ -156,12 +153,7 @@ class _Maker:
                 raise self._file.mistake(self._where(flag), reason)
         with self._blaming(named):
             self._check(plan)
-        load = None
-        if self._is_load:
-            with self._blaming(named):
-                load = live_load(build(LoadPlan, given), given) if is_live else build(LoadPlan, given)
-                check_load(plan, load)
-        else:
+        if not self._is_load:
             with self._blaming(self._case.where):
                 own_ratio_tests(limits, plan.work)
         plans = [plan]
@@ -170,14 +162,14 @@ class _Maker:
                 plans.append(self._baseline(plan))
                 self._check(plans[1])
             with self._blaming(self._where("metric")):
-                if load is not None:
-                    check_live(limits, plan.modes, load, is_in_turns=True)
+                if self._is_load:
+                    part_of("load", "gates", "check_live")(limits, plans)
                 else:
                     regression_tests(limits, plan.modes, plan.work.shared(plans[1].work))
         plans = [replace(it, name=self._case.id) for it in plans]
         case = replace(self._case, ep=" and ".join(eps_of(plan))) if self._part else self._case
         why = self._why(is_live and not self._is_load and plan.work == INFERENCE)
-        return Job(case, tuple(plans), limits, "force" in given, self._earlier(), load, why=why)
+        return Job(case, tuple(plans), limits, "force" in given, self._earlier(), why=why)
 
     def _check(self, plan: Plan) -> None:
         """Refuse a plan that cannot be carried out, as far as this machine can tell."""
@@ -226,7 +218,9 @@ class _Maker:
     def _plan(self, limits: Limits) -> Plan:
         case, needed = self._case, limits.needed()
         if self._is_load:
-            return plan_under_load(case.model, self._given, self._command, needed)
+            from ortbench.features.load.plan import load_of
+
+            return load_of(case.model, self._given, self._command, needed, is_live=has_live_baseline(self._given))
         if self._part is None:
             return candidate_of(case.model, self._given, self._command, limits)
         plan: Plan = self._part.candidate_of(Path(case.model), self._environ, self._given, self._command, needed)
