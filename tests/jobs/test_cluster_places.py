@@ -1,4 +1,4 @@
-"""What a case takes of a machine of a cluster, and what travels there: without Ray."""
+"""What a case takes of a machine of a cluster, and what travels there."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from unittest.mock import patch
 import onnx
 import pytest
 
-from ortbench.features.cluster.job.order import amounts_for, files_at, files_of
 from ortbench.features.suite.job.cases import read
-from ortbench.features.suite.job.fingerprint import with_files
+from ortbench.features.suite.job.fingerprint import files_at, with_files
 from ortbench.features.suite.job.jobs import jobs_of
 from ortbench.toml.layers import Demand
 from tests.conftest import MODELS, ortbench, ortbench_here
@@ -20,6 +19,7 @@ CARDS = {"CPU": 4, "GPU": 2, "H100": 2, "accelerator_type:H100": 1}
 
 
 def test_a_case_without_cards_takes_all_cpus_of_a_machine() -> None:
+    amounts_for = pytest.importorskip("ortbench.features.cluster.job.tasks", exc_type=ImportError).amounts_for
     assert amounts_for(Demand(), [CPUS]) == {"CPU": 8}
     assert amounts_for(Demand(), [CARDS]) == {"CPU": 4}
     assert amounts_for(Demand(), [CARDS, CPUS]) == {"CPU": 8}  # with fewer it could be beside another case
@@ -57,7 +57,7 @@ def test_what_a_job_names_travels(tmp_path: Path) -> None:
     (tmp_path / "libep.so").write_bytes(b"y")
     named = ("input = 'data'", "ep-library = 'libep.so'", "python = 'envs/old'", "gate = {baseline = 'data'}")
     (job,) = jobs_of(read(suite_file(tmp_path, *named), {}), ("ortbench", "suite"), elsewhere=True)
-    files = files_of(job)
+    files = pytest.importorskip("ortbench.features.cluster.job.tasks", exc_type=ImportError).files_of(job)
     assert {Path(path).name: [*found] for path, found in files.items()} == {
         "big.onnx": ["big.onnx", "sub.bin"], "libep.so": ["libep.so"], "data": ["data/input_0.pb"],
     }  # fmt: skip

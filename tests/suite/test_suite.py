@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 
 from ortbench.core import parts
@@ -19,6 +20,7 @@ from ortbench.gates.limits import PASSED, Check
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import MODES, USUAL_MODES
 from ortbench.report.markdown import markdown
+from tests.conftest import MODELS
 from tests.expect import refusal
 
 BENCH = '[[bench]]\nmodel = "a.onnx"\n'
@@ -493,13 +495,12 @@ def test_a_fingerprint_goes_by_what_counts(tmp_path: Path, monkeypatch: pytest.M
     assert now("# a remark\n" + BENCH + "ep = {name = 'other', ep = 'cpu'}\n") == first
     assert now(BENCH + "ep = 'cpu'\nseed = 1") != first
     assert now(BENCH + "ep = 'cpu'\ngate = {max-cpu-nodes = 0}") != first
-    (tmp_path / "a.onnx.data").write_text("weights")
-    with_weights = now()
-    assert with_weights != first
-    (tmp_path / "a.onnx.data").write_text("other weights")
-    assert now() not in (first, with_weights)
-    (tmp_path / "a.onnx.data").unlink()
-    assert now() == first
+    model = onnx.load(MODELS / "multi_output.onnx")
+    onnx.save(model, tmp_path / "c.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    outside = '[[bench]]\nmodel = "c.onnx"\n'
+    with_weights = now(outside)
+    (tmp_path / "weights").write_text("other weights")
+    assert now(outside) != with_weights
     monkeypatch.setattr(marks, "__version__", "99")
     assert now() != first
 

@@ -7,8 +7,8 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, chdir, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,19 +21,18 @@ from ortbench.core import printed, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import not_written, temporary_folder, write_or_note
 from ortbench.core.version import __version__
-from ortbench.features.cluster.job.order import CPU, GPU, Amounts, amounts_for, files_of, has
 from ortbench.features.suite.job import case_runs
-from ortbench.features.suite.job.fingerprint import with_files, with_plans
+from ortbench.features.suite.job.fingerprint import files_at, with_files, with_plans
 from ortbench.features.suite.job.folder import CASE_FILE, empty_folder, write_record
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import Record, record_from
-from ortbench.jobs.measuring import observer_for
 from ortbench.measure.environment import git_commit, set_cluster_node
 from ortbench.measure.gpus import nvidia_gpus
 from ortbench.model.schema import Node
-from ortbench.plan.plan import Observer
+from ortbench.toml.layers import Demand
 
-_REACH_S, _TICK_S = 10.0, 0.5
+CPU, GPU = "CPU", "GPU"
+Amounts = Mapping[str, float]  # of resources, by their names
 _OF_TASKS = ("OMP_NUM_THREADS", "RAY_")  # what Ray sets for its tasks: threads that a plain run would not be limited to
 
 
@@ -43,28 +42,21 @@ def run_cases(
     """Carry jobs out as `ortbench.features.suite.job.case_runs.run_cases` does here; `BadInput` where there is no such cluster."""
     records: dict[str, Record] = {}
     begun = [(job, *case_runs.find_record(job, out / job.case.id, fresh, on_cluster=True)) for job in jobs]
-    orders = [(_with_absolute_paths(job), record) for job, record, was_done in begun if was_done is None]
-    is_interrupted = False
-    with ExitStack() as stack:
-        observer = observer_for(stack, quiet) or Observer()
-        try:
-            if orders:
-                stack.enter_context(_connection(address))
-            for _, record, was_done in begun:
-                if was_done is not None:
-                    records[record.id] = record
-                    tell(record, was_done)
-            for number, (record, outcome) in enumerate(_outcomes([*orders]), 1):
-                records[record.id] = _save_case(record, out / record.id, outcome)
-                tell(records[record.id], False)
-                observer.progress(number / len(orders))
-                observer.stage(f"{number} of {len(orders)} cases")
-        except KeyboardInterrupt:
-            is_interrupted = True
+    orders = [(job, record) for job, record, was_done in begun if was_done is None]
+    is_interrupted = True
+    with suppress(KeyboardInterrupt), _connection(address) if orders else nullcontext():
+        for _, record, was_done in begun:
+            if was_done is not None:
+                records[record.id] = record
+                tell(record, was_done)
+        for record, outcome in _outcomes(orders):
+            records[record.id] = _save_case(record, out / record.id, outcome)
+            tell(records[record.id], False)
+        is_interrupted = False
     return [records[job.case.id] for job in jobs if job.case.id in records], is_interrupted
 
 
-def _save_case(record: Record, folder: Path, outcome: Mapping[str, bytes] | str) -> Record:
+def _save_case(record: Record, folder: Path, outcome: dict[str, bytes] | str) -> Record:
     """What a case came to, by the files that came back or the reason why none did; its folder has them and the record."""
     try:
         empty_folder(folder)
@@ -73,8 +65,7 @@ def _save_case(record: Record, folder: Path, outcome: Mapping[str, bytes] | str)
         for name in sorted(outcome.keys() - {CASE_FILE}):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_or_note(folder / name, outcome[name])
-            if name == printed.FILE_NAME:
-                printed.count_warnings(outcome[name].splitlines())
+        printed.count_warnings(outcome.get(printed.FILE_NAME, b"").splitlines())
         record = record_from(outcome[CASE_FILE], CASE_FILE)
     except (OSError, OrtbenchError) as error:
         record = case_runs.broken_record(record, error)
@@ -91,7 +82,7 @@ def _connection(address: str) -> Iterator[None]:
         try:
             if ":" in address:  # Ray would try one that does not answer again and again, for minutes
                 host, port = address.rpartition("/")[2].rsplit(":", 1)
-                socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
+                socket.create_connection((host.strip("[]"), int(port)), 10).close()
             ray.init(address=address, log_to_driver=False, configure_logging=False)
         except Exception as error:
             reached = "cannot be reached: " if isinstance(error, OSError | ValueError) else ""
@@ -124,15 +115,43 @@ def _outcomes(orders: list[tuple[Job, Record]]) -> Iterator[tuple[Record, dict[s
                 except (OSError, ray.exceptions.RayError) as error:
                     yield record, one_line(f"{type(error).__name__}: {error}")
             orders = []
-            for task in ray.wait([*running], timeout=_TICK_S)[0] if running else ():
-                yield running.pop(task)[1], _outcome_of(task)
+            for task in ray.wait([*running], timeout=0.5)[0] if running else ():
+                record = running.pop(task)[1]
+                try:
+                    yield record, ray.get(task)
+                except ray.exceptions.RayTaskError as error:
+                    yield record, one_line(f"{type(error.cause).__name__}: {error.cause}")
+                except ray.exceptions.RayError as error:
+                    yield record, f"was lost with each machine that it was given to ({type(error).__name__})"
             signals.heed()
     finally:
         for task in running:
             ray.cancel(task, force=True)
 
 
+def amounts_for(demand: Demand, machines: Iterable[Amounts]) -> Amounts | None:
+    """What a case takes: with GPUs one CPU, else all CPUs of the largest machine that can take it, so that no other case is beside
+    it; None where no machine can."""
+    least = {CPU: 1, **({GPU: demand.gpus} if demand.gpus else {}), **demand.resources}
+    cpus = [machine[CPU] for machine in machines if has(machine, least)]
+    return {**least, CPU: 1 if demand.gpus else max(cpus)} if cpus else None
+
+
+def has(machine: Amounts, amounts: Amounts) -> bool:
+    return all(amount <= machine.get(name, 0) for name, amount in amounts.items())
+
+
+def files_of(job: Job) -> dict[str, dict[str, Path]]:
+    """The files at each path that a job names, as `files_at` has them."""
+    named: dict[str, str] = {}
+    with_files(job, lambda path: named.setdefault(path, path))
+    return {path: files for path in named if (files := files_at(Path(path)))}
+
+
 def _start(job: Job, record: Record, amounts: Amounts) -> Any:
+    """The task of a case. What it names is by absolute paths, and in Ray's object store; results call a model as it was called."""
+    job = with_plans(job, lambda it: replace(it, called=it.called or str(Path(it.model))))
+    job = with_files(job, os.path.abspath, os.path.abspath)
     files = {path: {name: _put(file) for name, file in of_path.items()} for path, of_path in files_of(job).items()}
     named = {name: amount for name, amount in amounts.items() if name not in (CPU, GPU)}
     task = run_case.options(
@@ -143,26 +162,7 @@ def _start(job: Job, record: Record, amounts: Amounts) -> Any:
 
 @cache
 def _put(file: Path) -> Any:
-    """A file in Ray's object store."""
     return ray.put(np.fromfile(file, np.uint8))
-
-
-def _with_absolute_paths(job: Job) -> Job:
-    """Results call a model as it was called."""
-    job = with_plans(job, lambda it: replace(it, called=it.called or str(Path(it.model))))
-    return with_files(job, os.path.abspath, os.path.abspath)
-
-
-def _outcome_of(task: Any) -> dict[str, bytes] | str:
-    """The files of a case, or why there are none."""
-    try:
-        files: dict[str, bytes] = ray.get(task)
-        return files
-    except ray.exceptions.RayTaskError as error:
-        cause = error.cause
-        return one_line(str(cause) if isinstance(cause, OrtbenchError) else f"{type(cause).__name__}: {cause}")
-    except ray.exceptions.RayError as error:
-        return f"was lost with each machine that it was given to ({type(error).__name__})"
 
 
 # On the machine that Ray chose
@@ -171,29 +171,26 @@ def _outcome_of(task: Any) -> dict[str, bytes] | str:
 @ray.remote(max_retries=3, max_calls=1)  # a process that has measured is not used again
 def run_case(
     job: Job, record: Record, files: Mapping[str, Mapping[str, Any]], version: str, commit: str | None
-) -> dict[str, bytes]:
-    """Carry a case out; the files of its folder, by their paths in it. `files` are in Ray's object store, by the paths that the job
-    names; version and commit are those of the command's machine."""
+) -> dict[str, bytes] | str:
+    """Carry a case out, see `_outcomes`; version and commit are those of the command's machine."""
     node = _node(job)
     if version != __version__:
-        raise BenchmarkFailed(f"{node['name']} has ortbench {__version__}, and here is {version}")
+        return f"{node['name']} has ortbench {__version__}, and here is {version}"
     _undo_limits()
     set_cluster_node(node, commit)
     with temporary_folder() as here:
-        copies = {}
-        for number, (path, contents) in enumerate(files.items()):
-            copies[path] = os.path.join(here, str(number), Path(path).name)
+        copies = {path: Path(here, str(number), Path(path).name) for number, path in enumerate(files)}
+        for path, contents in files.items():
             for name, content in contents.items():
-                file = Path(here, str(number), name)
+                file = copies[path].parent / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 ray.get(content).tofile(file)
         folder = Path(here, job.case.id)
-        job = with_files(job, lambda path: copies.get(path, path))
+        job = with_files(job, lambda path: str(copies.get(path, path)))
         case_runs.run_case(job, replace(record, node=node), folder, quiet=True)
         saved = {it.relative_to(folder).as_posix(): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
-    if lost := not_written():
-        raise BenchmarkFailed(f"{node['name']} has no room for the result: {'; '.join(lost)}")
-    return saved
+    lost = not_written()
+    return f"{node['name']} has no room for the result: {'; '.join(lost)}" if lost else saved
 
 
 def _undo_limits() -> None:
@@ -209,11 +206,10 @@ def _undo_limits() -> None:
 def _node(job: Job) -> Node:
     context = ray.get_runtime_context()
     machine = next(it for it in ray.nodes() if it["NodeID"] == context.get_node_id())  # type: ignore[no-untyped-call]
-    address, named = machine["NodeManagerAddress"], machine.get("NodeName")
-    mine = [int(it) for it in context.get_accelerator_ids().get(GPU, []) if str(it).isdecimal()]
-    gpus = [it for number, it in enumerate(nvidia_gpus()) if number in mine] if mine else []
+    address, name = machine["NodeManagerAddress"], machine["NodeName"]
+    gpus = [it for number, it in enumerate(nvidia_gpus()) if str(number) in context.get_accelerator_ids().get(GPU, [])]
     return {
-        "name": named if named and named != address else machine.get("NodeManagerHostname") or address,
+        "name": machine["NodeManagerHostname"] if name == address else name,
         "address": address,
         "card": ", ".join(dict.fromkeys(it["name"] for it in gpus if "name" in it)) or None,
         "driver": next((it["driver"] for it in gpus if "driver" in it), None),

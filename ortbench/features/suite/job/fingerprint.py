@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
@@ -15,7 +14,7 @@ from typing import Any
 
 from ortbench.analysis.variables import recorded_variables
 from ortbench.core.ep_packages import key
-from ortbench.core.files import sha256
+from ortbench.core.files import files_named_in, sha256
 from ortbench.core.interpreters import packages
 from ortbench.core.version import __version__
 from ortbench.features.suite.job.jobs import Job
@@ -91,7 +90,14 @@ def with_files(job: Job, to: Put, python: Put = str) -> Job:
 
 @cache
 def _content(path: str) -> str:
-    """Names and hashes of a folder's files, or of a file and those beside it that go on from its name, such as a model's weights."""
-    place = Path(path)
-    found = place.rglob("*") if place.is_dir() else place.parent.glob(glob.escape(place.name) + "*")
-    return " ".join(f"{file.name} {sha256(file)}" for file in sorted(found) if file.is_file())
+    """Names and hashes of what is at a path, see `files_at`."""
+    return " ".join(f"{name} {sha256(file)}" for name, file in files_at(Path(path)).items())
+
+
+def files_at(place: Path) -> dict[str, Path]:
+    """The files of a folder, or a file with those beside it that it names if it is a model, by their paths from the folder above; none
+    where nothing is."""
+    if not place.exists():
+        return {}
+    files = place.rglob("*") if place.is_dir() else [place, *(place.parent / name for name in files_named_in(place))]
+    return {it.relative_to(place.parent).as_posix(): it for it in sorted(files) if it.is_file()}
