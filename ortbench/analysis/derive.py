@@ -13,11 +13,11 @@ from ortbench.analysis.items import put_throughput
 from ortbench.analysis.link import add_shares, least_ns
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible, shows_copies
 from ortbench.analysis.noise import supports_speedup
-from ortbench.analysis.steps_and_stages import summarise_steps
 from ortbench.analysis.sums import put_remainder
 from ortbench.core.features import part_of
 from ortbench.core.resampling import by_processes
 from ortbench.core.stats import Value, summarise
+from ortbench.features.loop.analysis import summarise_steps
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import (
     COPIES_HIDDEN,

@@ -8,9 +8,9 @@ from ortbench.analysis.findings.finding import Finding
 from ortbench.core.features import part_of
 from ortbench.facts import shared
 from ortbench.facts.fact import Fact, record
-from ortbench.facts.loop import loop_facts
 from ortbench.facts.run import run_facts
 from ortbench.facts.sentences import in_order, phrase, sentence_of
+from ortbench.features.loop.facts import loop_facts
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import LOOP, RUN, Result

@@ -10,13 +10,13 @@ from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.files import write_or_note
-from ortbench.facts.loop import state_bytes
+from ortbench.features.loop.facts import state_bytes
+from ortbench.features.loop.report import curve_legend, loop_columns, steps_csv
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
 from ortbench.model.result import LOOP, Case, Result
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
 from ortbench.report.case_table import Own, case_table, in_groups, is_marked, legend
-from ortbench.report.composed import curve_legend, loop_columns, steps_csv
 from ortbench.report.costs import cost_parts
 from ortbench.report.markdown import markdown
 from ortbench.report.model import (

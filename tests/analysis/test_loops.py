@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from ortbench.analysis.derive import derive
-from ortbench.analysis.steps_and_stages import is_first_apart, law, slope_ns, summarise_steps
 from ortbench.core.stats import summarise
+from ortbench.features.loop.analysis import is_first_apart, law, slope_ns, summarise_steps
 from ortbench.model.modes import CPU, LATENCY, RESIDENT, STEP, WHOLE_LOOP
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Loop

@@ -16,7 +16,7 @@ from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME
 from ortbench.analysis.latency_bounds import keeps_to
 from ortbench.core.stats import Value
 from ortbench.facts.findings import facts_of
-from ortbench.facts.loop import RESIDENT
+from ortbench.features.loop.facts import RESIDENT
 from ortbench.features.sweep.analysis import has_a_cost, new_switching
 from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, verdict_on
 from ortbench.model.modes import CPU, DEVICE

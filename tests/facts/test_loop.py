@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from ortbench.analysis.steps_and_stages import jumps
 from ortbench.facts.findings import headline
+from ortbench.features.loop.analysis import jumps
 from ortbench.model.modes import SHARED
 from ortbench.model.result import Case, Result
 from tests.results import MS, US, decoding, fact, generating, keys, loop_case, loop_result, noise_of, values

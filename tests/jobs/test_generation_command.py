@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.analysis.steps_and_stages import jumps
 from ortbench.core.units import duration
+from ortbench.features.loop.analysis import jumps
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.steps_and_stages import growth_ns, is_first_apart
 from ortbench.core import units
+from ortbench.features.loop.analysis import growth_ns, is_first_apart
 from ortbench.features.page.report.chart_data import model
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import D2H, H2D, LATENCY, is_rate

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.steps_and_stages import growth_ns, is_first_apart, law
 from ortbench.core import units
+from ortbench.features.loop.analysis import growth_ns, is_first_apart, law
 from ortbench.model.modes import LATENCY, STEP
 from ortbench.model.result import Case, Result
 from ortbench.report.case_table import Own

@@ -9,10 +9,10 @@ from ortbench.analysis.findings.phrases import quickest
 from ortbench.analysis.findings.program import both_steps, lever, step_nodes
 from ortbench.analysis.noise import is_busy, supports_within
 from ortbench.analysis.residency import is_on_host
-from ortbench.analysis.steps_and_stages import Jump, depth_of, growth_ns, is_first_apart, jumps, rounds_that_jump
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, times
 from ortbench.facts.speedups import residency_verdict, speedup_facts
+from ortbench.features.loop.analysis import Jump, depth_of, growth_ns, is_first_apart, jumps, rounds_that_jump
 from ortbench.model.modes import CPU, SHARED, mode_of
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Generation, Loop

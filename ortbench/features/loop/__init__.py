@@ -1,0 +1,1 @@
+"""`ortbench loop`: a decoder that generates, or a model whose outputs are inputs of its next step."""
