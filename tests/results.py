@@ -12,7 +12,6 @@ from ortbench.analysis.derive import derive, put_copies
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
-from ortbench.features.loop.analysis import summarise_steps
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
 from ortbench.facts.fact import Fact, Quantity
@@ -21,6 +20,8 @@ from ortbench.features.bandwidth.analysis import copies, fail, put_samples
 from ortbench.features.chain.model import ChainLink, ChainStage
 from ortbench.features.load.analysis.knees import knees
 from ortbench.features.load.analysis.points import load_cases, put_scaling
+from ortbench.features.loop.analysis import put_figures as put_steps
+from ortbench.features.loop.model import Generation, Loop
 from ortbench.features.soak.analysis import put_figures as put_growth
 from ortbench.features.soak.model import Soak, SoakReading
 from ortbench.features.start.analysis import put_figures as put_start_parts
@@ -33,11 +34,9 @@ from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT,
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
 from ortbench.model.schema import (
     Direction,
-    Generation,
     Island,
     LoadBlock,
     LoadSetup,
-    Loop,
     MachineNoise,
     Measured,
     MemcpyNode,
@@ -434,7 +433,7 @@ def loop_case(
     made.step_bytes = {"state_h2d": state, "state_d2h": state, "step_h2d": copied, "step_d2h": copied}
     if ratio is not None:
         made.speedup = Value(ratio[0], (ratio[1], ratio[2]) if ratio[1:] else None)
-    summarise_steps(made, len(steps))
+    put_steps(made, loop_of(len(steps)))
     return made
 
 
@@ -492,10 +491,10 @@ def loop_result(*cases: Case, loop: Loop | None = None, **changed: Any) -> Resul
     made = nvidia_result(*cases)
     made.command = ["ortbench", "loop", "m.onnx", "--ep", "some", "--feedback", "present=past"]
     made.kind = "loop"
-    made.loop = loop or loop_of(next((len(it.steps_ns) for it in cases if it.steps_ns), 1))
+    made.own["loop"] = loop or loop_of(next((len(it.steps_ns) for it in cases if it.steps_ns), 1))
     for case in made.cases:
         if case.steps_ns:
-            summarise_steps(case, made.loop["steps"], bool(made.loop["first"]))
+            put_steps(case, made.part)
     return change(made, **changed)
 
 
@@ -523,7 +522,7 @@ def decoding(first: bool = False) -> Result:
         ),
     )
     for it in made.cases[:2]:
-        summarise_steps(it, 8, first)
+        put_steps(it, made.part)
     return made
 
 
@@ -540,7 +539,7 @@ def generating(batch: int = 1, on_host: bool = False) -> Result:
         *cases, loop=loop_of(8, feedback=[["present", "past"]], first={"prompt": 100}, generation=made)
     )
     for case in result.cases:
-        summarise_steps(case, 8, True, made)
+        put_steps(case, result.part)
         case.put("next_token", 3_000)
     if on_host:
         result.target["memory"] = {"kind": "host", "default": None, "host_accessible": None}

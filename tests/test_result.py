@@ -261,7 +261,7 @@ def whole() -> Result:
 def looped() -> Result:
     result = whole()
     result.kind = "loop"
-    result.loop = {
+    result.own["loop"] = {
         "steps": 2, "feedback": [["out", "in"]], "first": {"sequence": 5}, "grows": ["in"], "state_shapes": [[[0], [2]]],
         "fill": {"x": "step"}, "keep": ["y"], "resident": [],
     }  # fmt: skip

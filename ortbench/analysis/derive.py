@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 from ortbench.analysis.comparing.claims import other_work
 from ortbench.analysis.comparing.pairs import are_apart, by_round, ratio_of
@@ -17,7 +15,6 @@ from ortbench.analysis.sums import put_remainder
 from ortbench.core.features import part_of
 from ortbench.core.resampling import by_processes
 from ortbench.core.stats import Value, summarise
-from ortbench.features.loop.analysis import summarise_steps
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import (
     COPIES_HIDDEN,
@@ -36,7 +33,7 @@ from ortbench.model.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.model.result import LOOP, OK, Case, Result, work_of
+from ortbench.model.result import OK, Case, Result, work_of
 
 
 def derive(result: Result) -> None:
@@ -46,8 +43,7 @@ def derive(result: Result) -> None:
         case.speedup, case.noisy = None, False
         case.metrics = {key: it for key, it in case.metrics.items() if not (isinstance(it, Value) and it.derived)}
         _summarise(case)
-        if put_parts := _PARTS.get(result.kind) or part_of(result.kind, "analysis", "put_figures"):
-            put_parts(case, result.part)
+        part_of(result.kind, "analysis", "put_figures", lambda *_: None)(case, result.part)
         put_remainder(case, work_of(result).count)
         put_throughput(case, result.items)
         put_host(case, work_of(result).steps)
@@ -58,11 +54,6 @@ def derive(result: Result) -> None:
         put_copies(case, least_ns(result, case) if _says_a_rate(result, case) else math.inf)
     _describe_pipeline(result)
     add_shares(result)
-
-
-_PARTS: dict[str, Callable[[Case, Any], None]] = {
-    LOOP: lambda case, loop: summarise_steps(case, loop["steps"], bool(loop["first"]), loop.get("generation")),
-}
 
 
 def _summarise(case: Case) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ortbench.analysis.nodes.handing_on import is_only_host_accessible
-from ortbench.model.kinds import Kind, kind_of
-from ortbench.model.result import LOOP, Result
+from ortbench.model.kinds import kind_of
+from ortbench.model.result import Result
 
 
 def is_on_host(result: Result) -> bool:
@@ -20,15 +20,10 @@ def stays_in_place(result: Result) -> bool:
 
 def needs(result: Result) -> str:
     """What has to hold for the modes that keep tensors on the device."""
-    kind = worded_kind(result)
+    kind = kind_of(result.kind)
     return kind.in_place_needs if stays_in_place(result) else kind.on_device_needs
 
 
 def takes(result: Result) -> str:
     """What the modes have that can replace each other, behind "with"."""
-    return worded_kind(result).takes
-
-
-def worded_kind(result: Result) -> Kind:
-    """The kind whose words a result has: a loop's where it generates."""
-    return kind_of(LOOP if result.generation else result.kind)
+    return kind_of(result.kind).takes

@@ -10,10 +10,9 @@ from ortbench.facts import shared
 from ortbench.facts.fact import Fact, record
 from ortbench.facts.run import run_facts
 from ortbench.facts.sentences import in_order, phrase, sentence_of
-from ortbench.features.loop.facts import loop_facts
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY
-from ortbench.model.result import LOOP, RUN, Result
+from ortbench.model.result import RUN, Result
 
 Rule = Callable[[Result], Iterator[Fact]]
 
@@ -22,7 +21,6 @@ _EACH: tuple[Rule, ...] = (shared.noise_facts, shared.doubt_facts, shared.placem
 _OF_INFERENCES: tuple[Rule, ...] = (shared.host_facts, shared.cupti_facts)
 _OF_KINDS: dict[str, tuple[Rule, ...]] = {
     RUN: (run_facts, *_OF_INFERENCES),
-    LOOP: (loop_facts, *_OF_INFERENCES),
 }
 
 

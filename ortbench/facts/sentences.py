@@ -224,15 +224,6 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("spinning", "burns"): Sentence("Spinning threads burn {share} of the CPU time of {mode}: {cpu_time}, {without} without.", "session.intra_op.allow_spinning=0, if the latency allows", _COST, "", "cpu-time"),
     # engines
     ("engine", "built"): Sentence("The engine was built in {session}; the first inference took {first}.", "keep it: --engine-cache DIR", _COST, "", "start"),
-    # loops
-    ("steps", "known"): Sentence("A loop takes {latency} with {mode}: {rate}.", "try settings: ortbench tune", _COST, "", "tune", figure=("One loop", "latency")),
-    ("tokens", "known"): Sentence("{mode}: prefill {prefill}, decode {decode:ci}, first token after {first_token}.", "leave the cache on the device: mode shared or device-resident", _ANSWER, "", "generate", figure=("Decode", "decode")),
-    ("beside-state", "copied"): Sentence("A step of {mode} still copies {h2d} of inputs and {d2h} of outputs.", "--resident IN for an input that stays the same, --keep OUT for an output that is needed at the end", _COST, "", "loops"),
-    ("step-growth", "longer"): Sentence("Each step of {mode} takes {each} longer than the one before.", "keep the depth small, or a cache of fixed length", _COST, "", "loops"),
-    ("jump", "longer"): Sentence("Steps of {mode} jump from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),
-    ("jump", "shorter"): Sentence("Steps of {mode} drop from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),
-    ("one-buffer", "faster"): Sentence("{mode} (one buffer for past and present) is {speedup:ci} as fast as {other} (two in turns).", "bind one buffer for past and present", _GAIN, "good", "loops"),
-    ("one-buffer", "slower"): Sentence("{mode} (one buffer for past and present) is slower than {other} (two in turns): {speedup:ci}.", "keep two buffers", _COST, "", "loops"),
     ("step-of-a-loop", "likely"): Sentence("The model looks like a step of a loop: {feedback}.", "measure the loop: ortbench loop", _COST, "", "loops"),
     # several results
     ("gate", "passed"): Sentence("passed.", "nothing", _ANSWER, "good", "gates"),

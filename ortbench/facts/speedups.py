@@ -29,6 +29,7 @@ from ortbench.analysis.residency import is_on_host, needs, takes
 from ortbench.core.resampling import FEW
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, latency, ns, times
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LATENCY
 from ortbench.model.result import Case, Result
 
@@ -87,7 +88,8 @@ def _values(result: Result, found: Fastest) -> Values:
         "speedup": times(found.speedup),
         "latency": latency(found.case),
         "base_latency": latency(result.case(CPU)),
-        "takes": takes(result) + (_IN_PLACE if found.mode == HOST_ACCESSIBLE and result.loop is None else ""),
+        "takes": takes(result)
+        + (_IN_PLACE if found.mode == HOST_ACCESSIBLE and not kind_of(result.kind).counts_crossings else ""),
         "needs": needs(result),
     }
 

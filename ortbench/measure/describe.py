@@ -25,7 +25,7 @@ from ortbench.measure.gpus import known_card, moves_to_warn_of
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, CPU, MODES, mode_of
 from ortbench.model.protocol import Finished, Opened, Prepared
-from ortbench.model.result import LOOP, UNSUPPORTED, Case, Result
+from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.model.schema import CaseCheck, GpuReading, Machine, Target, Throttled
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
@@ -55,8 +55,6 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
         "inputs": opened["inputs"],
         "outputs": opened["outputs"],
     }
-    if (loop := opened.get("loop")) is not None:
-        result.kind, result.loop = LOOP, loop
     plan = part_of(plan.work.kind, "measure", "describe_opened", lambda *_: plan)(result, plan, files, opened)
     if not plan.stages:  # whose stages may have batches, and dimensions of the same names, of their own
         result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
@@ -155,7 +153,6 @@ def describe_finished(result: Result, case: Case, answer: Finished) -> None:
     if (once := answer["once"]) is not None:
         case.put("once_h2d", once["h2d_ns"])
         case.put("once_d2h", once["d2h_ns"])
-    case.put("next_token", answer.get("next_token_ns"))
     part_of(result.kind, "measure", "describe_finished", lambda *_: None)(result, case, answer)
 
 

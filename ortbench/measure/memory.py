@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ortbench.analysis.memory import device_total, failed
 from ortbench.core.errors import OrtbenchError
+from ortbench.core.features import part_of
 from ortbench.core.resampling import FEW, student
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import opened_nvml
@@ -54,8 +55,7 @@ def weigh_modes(configuration: Configuration, tell: Callable[[str], None]) -> No
 
 def _weigh(configuration: Configuration, mode: str, case: Case) -> CaseMemory:
     plan, asked = configuration.plan, request_of(configuration.plan)
-    if configuration.result.generation:  # the worker that measured has found out whether the model can do that
-        asked["steps"]["decoder"]["shared"] = configuration.result.generation["fixed_cache"]
+    part_of(configuration.result.kind, "measure", "complete_request", lambda *_: None)(configuration.result, asked)
     asked["do"] = plan.part.opened_by
     request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": configuration.forms}
     on_card = _uses_card(configuration.result)

@@ -96,29 +96,7 @@ RUN = Kind(
     checks=(*ANYWHERE, "max-copy-share"),
     times_nodes=True,
 )  # fmt: skip
-_TOKENS = ("time_to_first_token", "inter_token_latency", "prefill_tokens_per_s", "decode_tokens_per_s")
-LOOP = Kind(
-    "loop", "a loop", "loop",
-    (View(
-        compared=figures("loop", *_TOKENS, "step", *COSTS), several=figures("loop", *_TOKENS, "step", *COSTS),
-        gated=figures("loop"),
-        columns=(
-            ("time_to_first_token",), tails("inter_token_latency"), ("prefill_tokens_per_s", "decode_tokens_per_s", "sequence_tokens_per_s"),
-            ("next_token",), tails("loop"), SPEEDUP, tails("step"), ("first_step", "last_step", "step_growth"), ("by step",),
-            ("loop.n", "step_throughput"), ("state/step", "copied/step"),
-        ),
-        screen=("loop", "p95", "speedup", "step", "steps/s", "state/step"),
-    ),),
-    charts=("steps", "distribution", "drift", "bandwidth"),
-    checks=ANYWHERE,
-    derives_copies=False,
-    on_device_needs="the host does not need the state between steps",
-    in_place_needs="the host does not need the state between steps, or reads it in place",
-    takes="the state readable by the host in each step",
-    counts_crossings=True,
-    needed=(*RUN.needed, "loop"),
-)  # fmt: skip
-_OF_CORE = {it.key: it for it in (RUN, LOOP)}
+_OF_CORE = {RUN.key: RUN}
 
 
 @cache

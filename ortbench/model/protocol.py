@@ -52,7 +52,6 @@ class Opened(OpenedEp):
     engine_cache: schema.EngineCache | None
     first_inference_ns: int
     stages: list[Stage]
-    loop: NotRequired[schema.Loop]
 
 
 class Prepared(TypedDict):
@@ -161,12 +160,10 @@ class OutputComparison(Held):
 
 class Finished(Held):
     """``finish``: the outputs after the timed runs, the copies that are made only once, and the syncs, as phase and
-    kind, that have come to return before the device is done; of a loop that generates also what
-    the choice of a token takes."""
+    kind, that have come to return before the device is done."""
 
     once: schema.Once | None
     early: list[str]
-    next_token_ns: NotRequired[int]
 
 
 class NodeEvent(TypedDict):

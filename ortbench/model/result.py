@@ -19,7 +19,7 @@ as ``kind``, and what its module ``model`` says. The keys of each part are in `o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -28,7 +28,7 @@ from ortbench.core.parts import INLINE, SOMETIMES
 from ortbench.core.stats import Metric, Stats, Value
 from ortbench.model import schema
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, READBACK, WHOLES, stage_in
-from ortbench.model.unit_of_work import INFERENCE, LoopWork, Work
+from ortbench.model.unit_of_work import INFERENCE, Work
 
 SCHEMA_VERSION = 2
 
@@ -37,7 +37,7 @@ OK: Final = "ok"
 UNSUPPORTED: Final = "unsupported"
 FAILED: Final = "failed"
 NOT_MEASURED: Final = "not_measured"  # the measurement was ended before its turn came
-RUN, LOOP = "run", "loop"  # kinds of the core: of single inferences, of a loop
+RUN = "run"  # the kind of the core: single inferences
 
 
 @dataclass
@@ -250,7 +250,6 @@ class Result:
     findings: list[schema.Finding] | None = field(default=None, metadata=SOMETIMES)
     kind: str = RUN
     axes: list[schema.Axis] = field(default_factory=list)
-    loop: schema.Loop | None = None
     load: schema.LoadSetup | None = None
     knee: dict[str, schema.Knee | None] | None = None
     slo: schema.Slo | None = None
@@ -262,17 +261,6 @@ class Result:
         """Of a kind whose cases have shapes of their own, these."""
         found: list[Point] = self.own.get("shapes", [])
         return found
-
-    @property
-    def generation(self) -> schema.Generation | None:
-        """Of a loop that generates, what it is given and gives; else None."""
-        return self.loop.get("generation") if isinstance(self.loop, dict) else None
-
-    @property
-    def cache_inputs(self) -> set[str]:
-        """Of a loop that generates, the inputs that are its KV cache."""
-        pairs = self.loop["feedback"] if isinstance(self.loop, dict) and self.generation else []
-        return {into for _, into in pairs}
 
     if not TYPE_CHECKING:  # types of what only some have are those of their features
 
@@ -309,13 +297,8 @@ class Result:
 
 def work_of(result: Result) -> Work:
     """What one sample of a result is of."""
-    of_part = _WORKS.get(result.kind) or part_of(result.kind, "model", "work_of")
-    return of_part(result.part) if of_part else INFERENCE
-
-
-_WORKS: dict[str, Callable[[Any], Work]] = {
-    LOOP: lambda loop: LoopWork(steps=loop["steps"]),
-}
+    work: Work = part_of(result.kind, "model", "work_of", lambda _: INFERENCE)(result.part)
+    return work
 
 
 def not_ok(cases: Iterable[Case]) -> Iterator[tuple[str, str, str | None]]:

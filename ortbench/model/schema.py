@@ -387,41 +387,6 @@ class Setup(TypedDict):
     profiler_listens: NotRequired[bool]
 
 
-class Generation(TypedDict):
-    """Of a loop that generates: tokens of its ``prompt``, how many are in the cache before it (``context``; not in older files, for none),
-    and how many ``tokens`` come behind it, in each sequence of the ``batch``;
-    how many that are fed come from a file (``forced``), and whether the prompt does (``from_file``); whether the cache has a
-    ``fixed_cache`` length; the ``eps`` that the folder asks for, where it does, and whether one of them is used (``ep_used``); the
-    file that says what the model's inputs are (``said_by``), "" for their names alone."""
-
-    prompt: int
-    context: NotRequired[int]
-    tokens: int
-    batch: int
-    forced: int
-    from_file: bool
-    eps: NotRequired[list[str]]
-    ep_used: NotRequired[bool]
-    fixed_cache: bool
-    said_by: str
-
-
-class Loop(TypedDict):
-    """A loop: how many ``steps``, which outputs are fed back (``feedback``: [output, input]), what was given for the first
-    step alone (``first``, null without), the inputs whose state ``grows``, and each state's shape before the first and after
-    the last step (``state_shapes``); ``fill``, ``keep``, ``resident``: as they were given; ``generation`` where it makes tokens."""
-
-    steps: int
-    feedback: list[list[str]]
-    first: dict[str, int | str] | None
-    grows: list[str]
-    state_shapes: list[list[list[int]]]
-    fill: dict[str, str]
-    keep: list[str]
-    resident: list[str]
-    generation: NotRequired[Generation]
-
-
 class SuggestedLoop(TypedDict):
     """Of ``ortbench inspect``: the loop that a model looks made for: ``feedback`` and the ``patterns`` that stand for it
     ([output, input]), whether names say so (``sure``) or one shape alone, and the ``command`` that measures it."""

@@ -32,11 +32,6 @@ OF_SESSION = (
     Setting("run_config", "run config", "run-config", {}),
     Setting("python", "interpreter", "python"),
 )
-OF_LOOP = (
-    Setting("fill", "values", "fill", {}),
-    Setting("keep", "kept on the device", "keep", []),
-    Setting("resident", "copied once", "resident", []),
-)
 
 
 def words_of(option: str, value: Any) -> list[str]:

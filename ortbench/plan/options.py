@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from ortbench.core import features
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
-from ortbench.model.settings import OF_LOOP, OF_SESSION, Setting
+from ortbench.model.settings import OF_SESSION, Setting
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, split_lists
 from ortbench.plan.option_types import SWITCH, TEXT, TEXTS, TIME, OptionType, or_default
 
@@ -284,7 +284,7 @@ def check_values(values: Any) -> None:
             it.check(value, it.name)
 
 
-def settings(values: Any, recorded: Sequence[Setting] = (*OF_SESSION, *OF_LOOP)) -> dict[str, Any]:
+def settings(values: Any, recorded: Sequence[Setting] = OF_SESSION) -> dict[str, Any]:
     """What a result records of the settings among a dataclass's options."""
     found, keys = {}, {it.option: it.key for it in recorded}
     for name, it in declared(type(values)).items():

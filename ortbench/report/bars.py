@@ -9,6 +9,7 @@ from ortbench.analysis.comparing.pairs import timed_phase
 from ortbench.analysis.sums import adds_up
 from ortbench.model.modes import COPIES_HIDDEN, COPY_TIME, D2H, H2D, LATENCY, is_rate, mode_of
 from ortbench.model.result import Case
+from ortbench.report.model import NOTHING
 
 SPLIT = "breakdown"  # what the column of bars is called
 INFERENCE = "inference"
@@ -80,3 +81,19 @@ def _share_out(sizes: Sequence[float], cells: int) -> list[int]:
         filled = [place for place in places if counts[place] > 1] or [place for place in places if counts[place]]
         counts[max(filled, key=lambda place: counts[place] - exact[place])] -= 1
     return counts
+
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+_WIDTH = 16  # characters of a curve
+
+
+def sparkline(values: Sequence[float], span: tuple[float, float]) -> str:
+    """A curve of block elements, `_WIDTH` at most, each for the mean of some values; `span`: the ends of all curves that are compared."""
+    if not values:
+        return NOTHING
+    width = min(_WIDTH, len(values))
+    low, high = span
+    parts = [values[len(values) * at // width : len(values) * (at + 1) // width] for at in range(width)]
+    means = [sum(part) / len(part) for part in parts]
+    steps = len(_LEVELS) - 1
+    return "".join(_LEVELS[round((mean - low) / (high - low) * steps) if high > low else 0] for mean in means)

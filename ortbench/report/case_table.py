@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ortbench.analysis.nodes.node_shares import copies_inside
-from ortbench.analysis.residency import is_on_host, needs, stays_in_place, worded_kind
+from ortbench.analysis.residency import is_on_host, needs, stays_in_place
 from ortbench.analysis.sums import adds_up
 from ortbench.core import units
 from ortbench.core.features import part_of
@@ -25,7 +25,7 @@ from ortbench.model.modes import (
     is_rate,
     mode_of,
 )
-from ortbench.model.result import LOOP, Case, Result
+from ortbench.model.result import Case, Result
 from ortbench.report.bars import INFERENCE
 from ortbench.report.model import DERIVED, DOUBTED, KEY, NOTHING, Column, Kind, Table, filled
 from ortbench.report.phrases import mode_name, processes_in
@@ -33,7 +33,6 @@ from ortbench.report.phrases import mode_name, processes_in
 _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 # What stands above the modes that keep tensors on the device.
 ON_DEVICE = "tensors stay on the device"
-_OF_KINDS = {LOOP: "the state stays on the device"}
 COPIES = known_or_plain(COPY_TIME).header
 IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes inputs and reads outputs in the bound tensors, which is not timed."
 _NOT_CHECKED = f"{HOST_ACCESSIBLE}: copied are the bytes that the program copies; whether the EP copies any is checked by 'ortbench run'."
@@ -134,7 +133,7 @@ def in_groups(cases: Sequence[Case]) -> list[Case]:
 
 def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], ...]:
     first = next((at for at, case in enumerate(ordered) if mode_of(case.mode).on_device), 0)
-    title = _OF_KINDS.get(result.kind) or part_of(result.kind, "report", "ON_DEVICE", ON_DEVICE)
+    title = part_of(result.kind, "report", "ON_DEVICE", ON_DEVICE)
     return ((first, title.replace("on the device", "in place") if stays_in_place(result) else title),) if first else ()
 
 
@@ -145,7 +144,7 @@ def legend(result: Result, *tables: Table) -> list[str]:
     said += ["?: noise of the machine may have made it."] if any(map(_is_doubted, tables)) else []
     said += dict.fromkeys(f"{title}: usable only if {needs(result)}." for table in tables for _, title in table.groups)
     in_place = any(HOST_ACCESSIBLE in row for table in tables for row in table.rows)
-    counts, on_host = worded_kind(result).counts_crossings, is_on_host(result)
+    counts, on_host = kind_of(result.kind).counts_crossings, is_on_host(result)
     said += [IN_PLACE] if in_place and not counts else []
     said += [_NOT_CHECKED] if in_place and counts and not on_host else []
     said += [_EDGES] if "copied/inf" in shown and copies_inside(result) else []
@@ -169,7 +168,7 @@ _RATES = "Rates are work divided by the time it took, so by the mean, not the me
 def _of_processes(result: Result, compares: bool) -> list[str]:
     """Of how many processes figures are, or the intervals of ratios where a table `compares` modes; a load says that of its points."""
     count = processes_in(result)
-    if worded_kind(result).times_starts:
+    if kind_of(result.kind).times_starts:
         return [_COLD_STARTS if result.part["file_cache"] == "cold" else _WARM_STARTS]
     if compares and count:
         return [f"95% CI: by the figures of {count} processes; ratios of runs at another time can lie outside."]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.findings.finding import Finding, Weight
@@ -13,16 +13,14 @@ from ortbench.analysis.variables import variables_line
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
-from ortbench.core.safe_text import first_of, shortened
+from ortbench.core.safe_text import shortened
 from ortbench.facts.findings import findings, superseded
 from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.result import FAILED, LOOP, OK, Case, Result, not_ok
+from ortbench.model.result import FAILED, OK, Case, Result, not_ok
 from ortbench.model.schema import (
     Device,
-    Generation,
-    Loop,
     Memory,
     Stopped,
     Target,
@@ -53,7 +51,7 @@ PAIRS = 3  # that a heading names
 def heading(result: Result) -> list[str]:
     """The lines above the table: model and note, EP, device, versions, synchronization, environment variables."""
     target = result.target
-    shapes = ("last step: " if result.generation else "") + ", ".join(_inputs(result))
+    shapes = part_of(result.kind, "report", "inputs_line", inputs_line)(result)
     note = " ".join(str(result.note or "").split())
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
     if line := own_line(result):
@@ -79,16 +77,10 @@ def processes_in(result: Result) -> int:
     return max((len(it.first_rounds) for it in result.cases), default=0)
 
 
-def _inputs(result: Result) -> Iterator[str]:
-    """The inputs and their shapes; of those of a KV cache how many there are."""
+def inputs_line(result: Result) -> str:
+    """The inputs and their shapes."""
     many = kind_of(result.kind).many_shapes
-    for tensor in result.model["inputs"]:
-        if tensor["name"] not in result.cache_inputs:
-            yield f"{shortened(tensor['name'])}: {_shape(tensor, many)}"
-    of_cache = [_shape(tensor, many) for tensor in result.model["inputs"] if tensor["name"] in result.cache_inputs]
-    if of_cache:
-        shape = of_cache[0] if len(set(of_cache)) == 1 else "of several shapes"
-        yield f"{units.count(len(of_cache), 'input')} of the KV cache: {shape}"
+    return ", ".join(f"{shortened(it['name'])}: {shape_text(it, many)}" for it in result.model["inputs"])
 
 
 def mode_name(case: Case) -> str:
@@ -96,48 +88,13 @@ def mode_name(case: Case) -> str:
     return case.mode if case.status == OK else f"{case.mode} (failed)"
 
 
-def loop_line(loop: Loop) -> str:
-    """A loop: how many steps, and what is fed back."""
-    pairs = [f"{shortened(out)} → {shortened(into)}" for out, into in loop["feedback"]]
-    fed = first_of(pairs, PAIRS)
-    if (made := loop.get("generation")) is not None:
-        return _generation_line(made, loop, fed)
-    first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"
-    grows = "; the state grows" if loop["grows"] else ""
-    return f"loop of {units.count(loop['steps'], 'step')}{first}: {fed}{grows}"
-
-
-def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
-    """What a loop that generates is given and gives, and who says so."""
-    batch = f" in each of {made['batch']} sequences" if made["batch"] > 1 else ""
-    forced = {0: "argmax on the host", made["tokens"] - 1: "forced tokens"}.get(
-        made["forced"], f"{made['forced']} forced tokens, then argmax on the host"
-    )
-    prompt = "prompt from a file" if made["from_file"] else "random prompt"
-    cache = "growing cache" if loop["grows"] else "cache of fixed length"
-    names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
-    if eps := made.get("eps"):
-        names += f"; EP by {made['said_by']}" if made.get("ep_used") else f"; its EP {', '.join(eps)} is not used"
-    context = made.get("context", 0)
-    depth, behind = (f" @ d{context}", f" behind {units.count(context, 'token')} in the cache") if context else ("", "")
-    return (
-        f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}{depth}){behind}, "
-        f"{units.count(made['tokens'], 'generated token')} (tg{made['tokens']}{depth}){batch}; {prompt}, {forced}; no tokenizing, no sampling; {cache}: {fed} ({names})"
-    )
-
-
 ORDERS = {"random": "random order", "cycle": "turns"}
-
-
-_LINES: dict[str, Callable[[Result], str]] = {
-    LOOP: lambda result: loop_line(result.part),
-}
 
 
 def own_line(result: Result) -> str:
     """The line of a heading that says what its kind is of; empty where there is nothing to say."""
-    line = _LINES.get(result.kind) or part_of(result.kind, "report", "own_line")
-    return "" if line is None else line(result)
+    line: str = part_of(result.kind, "report", "own_line", lambda _: "")(result)
+    return line
 
 
 # What each reason for an end comes to.
@@ -268,7 +225,7 @@ def memory_said(target: Target) -> str:
     return f"memory{' of the EP' if memory['kind'] == 'ep-device' else ''}: {_memory_name(memory)}"
 
 
-def _shape(tensor: Tensor, of_sweep: bool = False) -> str:
+def shape_text(tensor: Tensor, of_sweep: bool = False) -> str:
     """The shape of a tensor; of a sweep as the model has it, where it is not the same in all its shapes."""
     if "tensors" in tensor:
         return sequence(tensor["tensors"])

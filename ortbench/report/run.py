@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.files import write_or_note
-from ortbench.features.loop.facts import state_bytes
-from ortbench.features.loop.report import curve_legend, loop_columns, steps_csv
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
-from ortbench.model.result import LOOP, Case, Result
+from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
 from ortbench.report.case_table import Own, case_table, in_groups, is_marked, legend
 from ortbench.report.costs import cost_parts
@@ -34,15 +31,6 @@ from ortbench.report.phrases import has_items, hint, measured_report, not_measur
 from ortbench.report.placement import placement_parts, titled
 from ortbench.report.records import records_csv
 
-WHAT_A_LOOP_IS = (
-    "loop: the first state is copied to the device, then all steps run; the last state stays where the mode keeps it; step: one of them, the "
-    "median of all."
-)
-WHAT_A_GENERATION_IS = (
-    "TTFT: the prompt, up to the choice of the first token; ITL: from one token to the next; loop: the first state is copied to the "
-    "device, then all tokens are generated."
-)
-
 
 def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> Table:
     """The table of modes: a row for each mode that was measured, of a run with a bar of its phases; `own` columns are
@@ -51,7 +39,7 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> Table:
     table = case_table(
         result,
         shown,
-        own={**(_OWN.get(result.kind) or part_of(result.kind, "report", "own_columns", _own))(result), **(own or {})},
+        own={**part_of(result.kind, "report", "own_columns", _own)(result), **(own or {})},
     )
     bars = splits(result) if "phases" in kind_of(result.kind).charts else []
     if len(bars) == 1 and len(bars[0]) == 1:  # neither shared out nor beside another
@@ -69,9 +57,6 @@ def _own(result: Result) -> dict[str, Own]:
     return (
         own if has_items([result]) else {**own, **dict.fromkeys((ITEM_THROUGHPUT, ITEM_TIME), Own(lambda _: NOTHING))}
     )
-
-
-_OWN: dict[str, Callable[[Result], dict[str, Own]]] = {LOOP: loop_columns}
 
 
 def _copied(case: Case) -> str:
@@ -137,38 +122,20 @@ def further_tables(result: Result) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-_LEGENDS = {LOOP: WHAT_A_LOOP_IS}  # by kind, what the work is that is timed
-# By kind, what a reader may not know.
-_UNUSUAL = {LOOP: ("TTFT", "loop", "growth per step", "by step", "state/step", "state/token")}
-
-
-def _crossing(result: Result) -> list[str]:
-    """Why the modes that keep a state on the device copy it, where they do."""
-    copying = [it.mode for it in measured_cases(result) if mode_of(it.mode).on_device and state_bytes(it)]
-    why = "copies the state in each step all the same, as nodes on the CPU make or read it"
-    return [f"{mode}: {why}." for mode in copying]
-
-
 def _explained(result: Result, table: Table) -> list[Block]:
     bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
     shown = {column.name for column in table.columns} | ({SPLIT} if table.bars else set())
-    unusual = [word for word in (SPLIT, *_UNUSUAL.get(result.kind, ())) if word in shown]
-    work = WHAT_A_GENERATION_IS if result.generation else _LEGENDS.get(result.kind, "")
-    if is_on_host(result):
-        work = work.replace("copied to the device", "put in place")
-    curve = [curve_legend(result)] if "by step" in shown else []
-    lines = [*filter(None, [work]), *curve, *legend(result, table), *_crossing(result)]
+    unusual = [word for word in (SPLIT, *part_of(result.kind, "report", "UNUSUAL", ())) if word in shown]
+    lines = part_of(result.kind, "report", "legend", legend)(result, table)
     return [*bars, *map(Paragraph, lines), hint("sync", *unusual, *[DERIVED] * is_marked(table))]
 
 
 # Files
-
-_MORE = {LOOP: {"steps.csv": steps_csv}}  # by kind, further files
 
 
 def write_run(result: Result, path: Path) -> None:
     """Write the tables of a finished result into its folder, or note that they could not be written."""
     write_or_note(path / "table.md", markdown(build(result), verbose=True))
     write_or_note(path / "table.csv", records_csv(result))
-    for name, made in _MORE.get(result.kind, {}).items():
+    for name, made in part_of(result.kind, "report", "FILES", {}).items():
         write_or_note(path / name, made(result))

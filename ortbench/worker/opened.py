@@ -45,7 +45,7 @@ class Opened:
         other.run_first()
         return other
 
-    def describe_loop(self) -> dict[str, schema.Loop]:
+    def describe_loop(self) -> dict[str, Any]:
         """The loop for the result, by its key; empty where there is none."""
         return {}
 
@@ -93,7 +93,7 @@ class OpenedLoop(Opened):
 
         return make_loop(mode, self.model, self.loop, self.steps, self.request)
 
-    def describe_loop(self) -> dict[str, schema.Loop]:
+    def describe_loop(self) -> dict[str, Any]:
         model, loop, steps = self.model, self.loop, self.steps
         told = loop.generated
         return {
@@ -110,7 +110,7 @@ class OpenedLoop(Opened):
                 "fill": dict(steps.fill),
                 "keep": list(steps.keep),
                 "resident": list(steps.resident),
-                **({} if told is None else {"generation": {**told.described(), **self._eps()}}),  # type: ignore[typeddict-item]
+                **({} if told is None else {"generation": {**told.described(), **self._eps()}}),
             }
         }
 

@@ -78,7 +78,7 @@ def describe_opened(
     data, model = opened.data, opened.model
     _ = model.places  # memories are tried now: a worker that is lost in a trial of the first request is replaced
     return {
-        **described,  # type: ignore[typeddict-item]
+        **described,
         "ep_options": dict(opened.target.options),
         "device": placement.describe_device(model),
         "memory": memory.describe_memory(model.provider),

@@ -8,10 +8,10 @@ import pytest
 
 from ortbench.analysis.derive import derive
 from ortbench.core.stats import summarise
-from ortbench.features.loop.analysis import is_first_apart, law, slope_ns, summarise_steps
+from ortbench.features.loop.analysis import is_first_apart, law, put_figures, slope_ns
+from ortbench.features.loop.model import Loop
 from ortbench.model.modes import CPU, LATENCY, RESIDENT, STEP, WHOLE_LOOP
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import Loop
 from tests.results import measured, result_of
 
 US = 1_000
@@ -29,7 +29,7 @@ def case_of(mode: str, loops: list[list[int]], begins: int = 7) -> Case:
 def result(*cases: Case, first: dict[str, int | str] | None = None) -> Result:
     made = result_of(*cases)
     made.kind = "loop"
-    made.loop = Loop(
+    made.own["loop"] = Loop(
         steps=STEPS,
         feedback=[["y", "x"]],
         first=first,
@@ -63,7 +63,7 @@ def test_medians_by_step() -> None:
     derive(result(case))
     assert case.stats("inference") is None
     case = Case("shared", "unsupported", "no")
-    summarise_steps(case, STEPS)
+    put_figures(case, result().part)
     assert (case.stats(STEP), case.stats(WHOLE_LOOP), case.steps_ns) == (None, None, None)
     assert case.value("step_throughput") is None
 

@@ -17,6 +17,7 @@ from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput
 from ortbench.features.load import job as load_job
 from ortbench.features.load.plan import LoadPlan
+from ortbench.features.loop.model import SETTINGS
 from ortbench.features.soak.plan import Soak
 from ortbench.features.suite.job.cases import read as read_suite
 from ortbench.features.suite.job.jobs import Job, jobs_of
@@ -31,7 +32,7 @@ from ortbench.gates.baseline import (
     baseline_of,
 )
 from ortbench.gates.limits import Limits
-from ortbench.model.settings import OF_LOOP, OF_SESSION
+from ortbench.model.settings import OF_SESSION
 from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.list_syntax import REPEATED
 from ortbench.plan.loop_plan import Steps
@@ -373,7 +374,7 @@ def test_what_says_how_to_measure_is_for_live_gates_alone(folder: Path) -> None:
 
 def test_settings_are_recorded_and_a_difference_in_one_is_told() -> None:
     assert settings(Target()) == {it.key: it.default for it in OF_SESSION}
-    assert settings(Steps()) == {it.key: it.default for it in OF_LOOP}
+    assert settings(Steps(), SETTINGS) == {it.key: it.default for it in SETTINGS}
     plain = result_of(**{f"target__{key}": value for key, value in settings(Target()).items()})
     titles = {it.option: it.title for it in OF_SESSION}
     for name, option in declared(Target).items():

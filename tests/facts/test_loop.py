@@ -134,8 +134,7 @@ def test_what_is_no_jump_is_none() -> None:
 
 def test_a_jump_has_its_depth_and_what_shows_why() -> None:
     result = generating()
-    assert result.generation is not None
-    result.generation["context"] = 900
+    result.part["generation"]["context"] = 900
     for case, ms in zip(result.cases, (5, 2), strict=True):
         made = stepping([ms * MS] * 20 + [1.5 * ms * MS] * 20, noise=0)
         case.steps_ns, case.samples["step"] = made.steps_ns, made.samples["step"]
@@ -149,8 +148,7 @@ def test_a_jump_has_its_depth_and_what_shows_why() -> None:
 
 def test_where_the_state_grows_the_nodes_of_both_steps_of_the_greatest_jump_are_timed() -> None:
     result = decoding()
-    assert result.loop is not None
-    result.loop["steps"], result.loop["state_shapes"] = 60, [[[2, 7, 16], [2, 67, 16]]]
+    result.part["steps"], result.part["state_shapes"] = 60, [[[2, 7, 16], [2, 67, 16]]]
     result.model["inputs"] = [
         {"name": "mask", "type": "tensor(int64)", "model_shape": ["batch", "total"], "shape": [2, 67], "bytes": 1},
         {"name": "past", "type": "tensor(float)", "model_shape": ["batch", "length", 16], "shape": [2, 66, 16], "bytes": 1},

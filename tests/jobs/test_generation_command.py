@@ -99,8 +99,7 @@ def test_a_cache_that_is_filled_before_is_copied_in_each_step_and_exact(
 ) -> None:
     line = ("--context", 7, "--prompt-length", PROMPT, "--mode", "cpu-tensors", "--mode", "device-resident")
     result, trace = generated(library, tmp_path, honesty, *line, ids=(*range(7), 3, 1, 4, 1))
-    assert result.generation is not None
-    assert (result.generation["context"], result.generation["prompt"]) == (7, PROMPT)
+    assert (result.part["generation"]["context"], result.part["generation"]["prompt"]) == (7, PROMPT)
     parts = {f"step {number}": 1 for number in range(TOKENS)}
     row = VOCAB * 4
     cpu, resident = result.cases
@@ -230,8 +229,7 @@ def test_the_ep_of_the_folder_is_used_where_it_is_here(
     (path,) = (tmp_path / "out").glob("*/result.json")
     result = load(path)
     assert result.target["ep"] == "CPUExecutionProvider"
-    assert result.generation is not None
-    assert (result.generation.get("eps"), result.generation.get("ep_used")) == (
+    assert (result.part["generation"].get("eps"), result.part["generation"].get("ep_used")) == (
         [it.lower() for it in asked],
         "CPU" in asked,
     )
@@ -314,8 +312,7 @@ def test_a_folder_alone_prints_the_table(tmp_path: Path) -> None:
     result = load(path)
     assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident", "host-accessible", "shared"]
     assert {(case.status, case.checks["outputs"]["verdict"]) for case in result.cases} == {("ok", "passed")}
-    assert result.generation is not None
-    assert result.generation["fixed_cache"]
+    assert result.part["generation"]["fixed_cache"]
     assert case_of(result, "shared").stats("inter_token_latency") is not None
 
 
@@ -324,8 +321,8 @@ def test_prompts_of_several_lengths_are_side_by_side(tmp_path: Path) -> None:
     line = ("--prompt-length", "8,16", "--generate", 4, "--mode", "cpu-tensors", "--iterations", 3, "--warmup", 1)
     done = ortbench("loop", folder, *line, "--out", tmp_path / "out")
     assert done.code == 0, done.err
-    found = [load(path).generation for path in sorted((tmp_path / "out").rglob("result.json"))]
-    assert sorted(it["prompt"] for it in found if it) == [8, 16]
+    found = [load(path).part["generation"] for path in sorted((tmp_path / "out").rglob("result.json"))]
+    assert sorted(it["prompt"] for it in found) == [8, 16]
     assert "prompt-length=8" in done.out
     assert "prompt-length=16" in done.out
     assert "TTFT" in done.out
@@ -337,7 +334,7 @@ def test_caches_of_several_lengths_are_side_by_side(tmp_path: Path) -> None:
     done = ortbench("loop", folder, *line, "--out", tmp_path / "out")
     assert done.code == 0, done.err
     results = [load(path) for path in sorted((tmp_path / "out").rglob("result.json"))]
-    assert sorted(it.generation["context"] for it in results if it.generation) == [0, 16]
+    assert sorted(it.part["generation"]["context"] for it in results) == [0, 16]
     assert {case.status for it in results for case in it.cases} == {"ok"}
     assert "context=16" in done.out
     (deep,) = (path for path in (tmp_path / "out").rglob("table.md") if "@ d16" in path.read_text())
@@ -371,8 +368,7 @@ def test_memory_is_weighed_with_the_cache_that_was_measured(name: str, fixed: bo
     assert done.code == 0, done.err
     (path,) = (tmp_path / "out").glob("*/result.json")
     result = load(path)
-    assert result.generation is not None
-    assert result.generation["fixed_cache"] is fixed
+    assert result.part["generation"]["fixed_cache"] is fixed
     assert [(case.status, case.memory and case.memory["failed"]) for case in result.cases if case.status == "ok"] == [
         ("ok", None)
     ] * (1 + fixed)

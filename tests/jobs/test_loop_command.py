@@ -155,8 +155,7 @@ def test_copies_of_a_loop_whose_state_grows(honesty: Honesty, alignment: int, li
         ROW,
         ROW,
     )
-    assert result.loop is not None
-    assert (result.loop["grows"], result.loop["state_shapes"]) == (["past"], [[[1, 2, 0, 16], [1, 2, 6, 16]]])
+    assert (result.part["grows"], result.part["state_shapes"]) == (["past"], [[[1, 2, 0, 16], [1, 2, 6, 16]]])
 
 
 @pytest.mark.parametrize("honesty", ["sync", "async-old-api"])

@@ -61,6 +61,5 @@ def test_so_are_steps_of_a_state_that_grows(honesty: Honesty, library: Path, tmp
     config = Config(trace=tmp_path / "trace", honesty=honesty, upload_gbps=1, download_gbps=1)
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *line, command="loop")
     assert code == 0, errors
-    assert result.loop is not None
-    assert result.loop["grows"] == ["past"]
+    assert result.part["grows"] == ["past"]
     assert differences(result, Trace.read(tmp_path / "trace"), STEPS, first_bytes=FIRST_BYTES) == {}

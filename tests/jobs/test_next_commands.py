@@ -13,8 +13,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ortbench.analysis.findings.program import again, command, how_to_write, inspection, lever, node_times, step_nodes
+from ortbench.analysis.findings.program import again, command, how_to_write, inspection, lever, node_times
 from ortbench.facts.findings import findings
+from ortbench.features.loop.analysis import inside
 from ortbench.model.result import OK, Result
 from ortbench.model.result_file import load
 from tests.benchmarks.same import Install
@@ -79,7 +80,7 @@ def carried_out_all(result: Result, place: Path) -> str:
     found += [how_to_write(result, case.mode) for case in result.cases if case.status == OK]
     found += [again(result, "--timeout", "300s"), node_times(result), inspection(result)]
     found += [lever(result)] if result.kind in ("run", "loop") else []
-    found += [step_nodes(result, result.part)] if result.kind == "loop" else []
+    found += [inside(result)] if result.kind == "loop" else []
     commands = [it for it in dict.fromkeys(found) if it.startswith("ortbench")]
     for it in commands:
         carried_out(it, place)

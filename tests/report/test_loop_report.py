@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from ortbench.features.junit.report import outcomes_of_run
-from ortbench.features.loop.report import copied, sparkline, steps_csv
+from ortbench.features.loop.report import copied, steps_csv
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
+from ortbench.report.bars import sparkline
 from ortbench.report.markdown import markdown
 from ortbench.report.run import build, write_run
 from tests.odd import ODD, page_of

@@ -68,8 +68,7 @@ def test_steps_count_among_the_slices_that_are_too_many() -> None:
 
 def check_against(trace: Trace, result: Result) -> None:
     """Every loop and every step is the result's, in order and inside one another."""
-    assert result.loop is not None
-    count, origin = result.loop["steps"], trace.other["origin_ns"]
+    count, origin = result.part["steps"], trace.other["origin_ns"]
     for case in result.cases:
         track = trace[f"mode {case.mode}"]
         blocks, loops, steps = (named(track, name) for name in ("loop block", f"{case.mode}/loop", f"{case.mode}/step"))
@@ -93,6 +92,5 @@ def test_the_timeline_of_a_loop_is_its_result(tmp_path: Path) -> None:
     (found,) = tmp_path.glob("*/result.json")
     trace, result = traceformat.load(tmp_path / "t.json.gz"), load(found)
     assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident", "host-accessible"]
-    assert result.loop is not None
-    assert result.loop["steps"] == loop_of(5)["steps"]
+    assert result.part["steps"] == loop_of(5)["steps"]
     check_against(trace, result)

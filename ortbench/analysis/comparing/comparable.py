@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ortbench.analysis.variables import differing_variables
 from ortbench.core.errors import NotComparable
 from ortbench.core.features import part_of
 from ortbench.model.kinds import kind_of
-from ortbench.model.result import LOOP, OK, Result
-from ortbench.model.schema import Environment, Loop, Provider
-from ortbench.model.settings import OF_LOOP, OF_SESSION, changed
+from ortbench.model.result import OK, Result
+from ortbench.model.schema import Environment, Provider
+from ortbench.model.settings import OF_SESSION, changed
 
 
 def mismatches(one: Result, other: Result) -> list[str]:
@@ -79,13 +79,8 @@ def different_stages(one: Result, other: Result) -> list[Difference]:
 
 
 def _kind(result: Result) -> str:
-    counted = _COUNTED.get(result.kind) or part_of(result.kind, "analysis", "counted")
-    return kind_of(result.kind).noun + (counted(result) if counted else "")
-
-
-_COUNTED: dict[str, Callable[[Result], str]] = {
-    LOOP: lambda result: f" of {result.part['steps']} steps",
-}
+    counted: str = part_of(result.kind, "analysis", "counted", lambda _: "")(result)
+    return kind_of(result.kind).noun + counted
 
 
 def _model(result: Result) -> str:
@@ -98,19 +93,8 @@ def _identity(result: Result) -> dict[str, object]:
         "shapes": {it["name"]: it.get("tensors", it["shape"]) for it in result.model["inputs"]},
         **machine(result.target, result.environment),
     }
-    of_kind = _IDENTITY.get(result.kind) or part_of(result.kind, "analysis", "identity")
-    return of_kind(result, own) if of_kind else own
-
-
-def _loop(result: Result, own: Traits) -> Traits:
-    loop: Loop = result.part
-    fed = [f"{out}={into}" for out, into in loop["feedback"]]
-    return {"steps": loop["steps"], "feedback": fed, "first step": loop["first"], **own}
-
-
-_IDENTITY: dict[str, Callable[[Result, Traits], Traits]] = {
-    LOOP: _loop,
-}  # fmt: skip
+    traits: Traits = part_of(result.kind, "analysis", "identity", lambda _, own: own)(result, own)
+    return traits
 
 
 def machine(target: Provider, environment: Environment) -> dict[str, object]:
@@ -203,13 +187,8 @@ def _recorded(result: Result, of_stages: bool) -> dict[str, Any]:
 
 def _kind_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     """What only results of their kind can differ in."""
-    changes = _CHANGES.get(one.kind) or part_of(one.kind, "analysis", "changes")
+    changes = part_of(one.kind, "analysis", "changes")
     return changes(one, other) if changes and one.kind == other.kind else []
-
-
-_CHANGES: dict[str, Callable[[Result, Result], list[tuple[str, Any, Any]]]] = {
-    LOOP: lambda one, other: changed(OF_LOOP, one.part, other.part),
-}
 
 
 def settings_of(one: Result, other: Result, versions: bool = True) -> list[tuple[str, Any, Any]]:
@@ -233,9 +212,8 @@ def sameness(one: Result, other: Result) -> str | None:
         (
             result.model["sha256"],
             result.model["inputs"],
-            result.loop,
             result.load,
-            part_of(result.kind, "analysis", "essence")(result.part) if _are_of_stages(result) else None,
+            part_of(result.kind, "analysis", "essence", lambda _: None)(result.part),
             result.setup.get("seed"),
             {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},
             {key: value for key, value in result.environment.items() if key not in _OF_THE_MOMENT},

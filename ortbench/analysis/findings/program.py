@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ortbench.analysis.findings.finding import Command
 from ortbench.analysis.variables import needed_variables
+from ortbench.core.features import part_of
 from ortbench.core.safe_text import listed
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU
-from ortbench.model.result import LOOP, Result
-from ortbench.model.schema import Loop
+from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION, typed
 from ortbench.plan.next_command import CarriedOut, name_of, next_command
 
@@ -35,7 +35,8 @@ def carried_out(result: Result) -> CarriedOut:
     model = result.model or {"path": "", "inputs": []}
     inputs = next((it.inputs for it in result.shapes), model["inputs"])
     variables = needed_variables(result.environment)
-    return CarriedOut(result.command, model["path"], inputs, [*_session(result)], [*_loop(result)], variables)
+    work = [*part_of(result.kind, "analysis", "options_of_work", lambda _: ())(result)]
+    return CarriedOut(result.command, model["path"], inputs, [*_session(result)], work, variables)
 
 
 def how_to_write(result: Result, mode: str) -> str:
@@ -43,7 +44,8 @@ def how_to_write(result: Result, mode: str) -> str:
     target = result.target
     if mode == CPU or any(target.get(key) for key in _NOT_WRITTEN) or kind_of(result.kind).of_stages:
         return ""
-    if any("tensors" in it for it in result.model["inputs"]) or result.generation:
+    is_written = part_of(result.kind, "analysis", "can_be_written", lambda _: True)(result)
+    if any("tensors" in it for it in result.model["inputs"]) or not is_written:
         return ""
     return program_command(result, mode)
 
@@ -79,8 +81,8 @@ def node_times(result: Result) -> str:
 
 def inside(result: Result) -> str:
     """The command for what no mode makes faster, as its time is in inferences: it times nodes, or searches settings where they were timed."""
-    if (told := _INSIDE.get(result.kind)) is not None:
-        return told(result, result.part)
+    if of_kind := part_of(result.kind, "analysis", "inside"):
+        return str(of_kind(result))
     if result.nodes is None:
         return node_times(result)
     return command(result, "tune", without=_SEARCHED)
@@ -92,36 +94,6 @@ def inspection(result: Result) -> str:
         return ""
     placed = {"--ep", "--ep-library"} & {*_session(result)}
     return command(result, "inspect", *(() if placed else ("--ep", "auto")))
-
-
-def both_steps(result: Result, loop: Loop, step: int) -> str:
-    """The command that times the nodes of a step of a loop and of the one before, each alone; nothing where no state grows along a
-    dimension with a name."""
-    inputs = {it["name"]: it for it in result.model["inputs"]}
-    sized = [pair for it in inputs.values() for pair in zip(it["model_shape"], it["shape"] or (), strict=False)]
-    for (_, name), (before, after) in zip(loop["feedback"], loop["state_shapes"], strict=False):
-        state = inputs.get(name)
-        axes = () if state is None else zip(state["model_shape"], state["shape"] or (), before, after, strict=False)
-        for symbol, last, begun, ended in axes:  # `last`: in the last step
-            if isinstance(symbol, str) and symbol.isidentifier() and begun != ended > last:
-                each = ended - last
-                here = last - (loop["steps"] - 1 - step) * each
-                dims = {
-                    dim: f"{symbol}+{each}" if size == ended else size  # a mask is as long as the state then is
-                    for dim, size in sized
-                    if isinstance(dim, str) and dim.isidentifier() and size != 1
-                }
-                dims[symbol] = f"{here - each},{here}"
-                return command(result, "run", *_pairs("dim", dims), "--measure-nodes")
-    return ""
-
-
-def step_nodes(result: Result, loop: Loop) -> str:
-    """The command that times the nodes of the last step of a loop, beside those of the one before where its state grows; where neither
-    its sizes nor the model say what a step takes, the one that shows which nodes are where."""
-    if any(isinstance(dim, str) for it in result.model["inputs"] for dim in it["model_shape"]):
-        return both_steps(result, loop, loop["steps"] - 1) or inspection(result)
-    return command(result, "run", "--measure-nodes")
 
 
 def loop_command(done: CarriedOut, state: Collection[str], settings: Sequence[str]) -> str:
@@ -147,24 +119,7 @@ def _session(result: Result) -> Iterator[str]:
     yield from typed((it for it in OF_SESSION if it.option != "optimized-model"), result.target)
 
 
-def _loop(result: Result) -> Iterator[str]:
-    """What makes it a loop; nothing of what generates, which finds that by itself."""
-    loop = result.part or {}
-    if "feedback" not in loop or result.generation:
-        return
-    for out, into in loop["feedback"]:
-        yield from ("--feedback", f"{out}={into}")
-    yield from ("--steps", str(loop["steps"]))
-    yield from _pairs("first-dim", loop["first"] or {})
-    yield from _pairs("fill", loop["fill"])
-    for flag, names in (("keep", loop["keep"]), ("resident", loop["resident"])):
-        for name in names:
-            yield from (f"--{flag}", name)
-
-
-_INSIDE = {LOOP: step_nodes}
-
-
-def _pairs(flag: str, entries: Mapping[str, object]) -> Iterator[str]:
+def pairs_of(flag: str, entries: Mapping[str, object]) -> Iterator[str]:
+    """The words of an option that takes pairs."""
     for key, value in entries.items():
         yield from (f"--{flag}", f"{key}={value}")

@@ -3,6 +3,7 @@ from ortbench.core.features import EXPORT, Command, Feature
 DURATION_S = 2.0  # for which a program measures
 
 FEATURE = Feature(
+    uses=("loop",),
     commands={
         "code": Command(
             group=EXPORT,

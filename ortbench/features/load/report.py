@@ -51,6 +51,7 @@ from ortbench.model.modes import (
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 from ortbench.model.schema import LoadSetup
 from ortbench.report import model
+from ortbench.report.bars import sparkline
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
 from ortbench.report.costs import cost_parts
 from ortbench.report.phrases import ORDERS, hint, measured_report, not_measured, processes_in, told_once

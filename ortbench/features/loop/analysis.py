@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from statistics import fmean, median, stdev
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ortbench.analysis.comparing.change_points import Shift, certain_steps, shift
+from ortbench.analysis.comparing.comparable import Traits
 from ortbench.analysis.comparing.pairs import by_process, by_round, taken_blocks
+from ortbench.analysis.findings.program import command, inspection, pairs_of
 from ortbench.analysis.items import put_rates
 from ortbench.core.resampling import FEW, by_processes
 from ortbench.core.stats import Value, summarise, t_quantile
+from ortbench.features.loop.model import SETTINGS, Generation, Loop
 from ortbench.model.modes import (
     ENERGY,
     LATENCY,
@@ -21,7 +24,7 @@ from ortbench.model.modes import (
     WHOLE_LOOP,
 )
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import Generation
+from ortbench.model.settings import changed
 
 COPIED_BY_STEPS: Final = ("state_h2d", "state_d2h", "step_h2d", "step_d2h")
 _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
@@ -31,8 +34,9 @@ _JUMP, _FEWEST_STEPS, _FEWEST_LOOPS, _MOST_LOOPS, _AROUND, _MOST_PARTS = 0.05, 1
 _BESIDE = 4  # steps on either side that differ as they were taken
 
 
-def summarise_steps(case: Case, count: int, first: bool = False, generation: Generation | None = None) -> None:
+def put_figures(case: Case, loop: Loop) -> None:
     """Put the figures of a loop's case into it that follow from the times of its steps; its latency is there."""
+    count, first, generation = loop["steps"], bool(loop["first"]), loop.get("generation")
     latency, samples = case.stats(LATENCY), case.samples.get(STEP)
     if latency is not None:
         case.metrics[WHOLE_LOOP] = latency
@@ -250,4 +254,83 @@ def law(values: Sequence[int], first: bool) -> tuple[int, int] | None:
 
 
 def is_first_apart(result: Result) -> bool:
-    return bool(result.loop and result.loop["first"])
+    return result.kind == "loop" and bool(result.part["first"])
+
+
+# Whether two are the same one, and commands to copy
+
+
+def generation_of(result: Result) -> Generation | None:
+    """Of a loop that generates, what it is given and gives; else None."""
+    found: Generation | None = result.part.get("generation")
+    return found
+
+
+def counted(result: Result) -> str:
+    return f" of {result.part['steps']} steps"
+
+
+def identity(result: Result, own: Traits) -> Traits:
+    loop: Loop = result.part
+    fed = [f"{out}={into}" for out, into in loop["feedback"]]
+    return {"steps": loop["steps"], "feedback": fed, "first step": loop["first"], **own}
+
+
+def changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    return changed(SETTINGS, one.part, other.part)
+
+
+def essence(loop: Loop) -> Loop:
+    """What a loop is, without what was measured of it."""
+    return loop
+
+
+def can_be_written(result: Result) -> bool:
+    """Whether a program can be written of it."""
+    return generation_of(result) is None
+
+
+def options_of_work(result: Result) -> Iterator[str]:
+    """What makes it a loop; nothing of what generates, which finds that by itself."""
+    loop: Loop = result.part
+    if "generation" in loop:
+        return
+    for out, into in loop["feedback"]:
+        yield from ("--feedback", f"{out}={into}")
+    yield from ("--steps", str(loop["steps"]))
+    yield from pairs_of("first-dim", loop["first"] or {})
+    yield from pairs_of("fill", loop["fill"])
+    for flag, names in (("keep", loop["keep"]), ("resident", loop["resident"])):
+        for name in names:
+            yield from (f"--{flag}", name)
+
+
+def both_steps(result: Result, step: int) -> str:
+    """The command that times the nodes of a step of a loop and of the one before, each alone; nothing where no state grows along a
+    dimension with a name."""
+    loop: Loop = result.part
+    inputs = {it["name"]: it for it in result.model["inputs"]}
+    sized = [pair for it in inputs.values() for pair in zip(it["model_shape"], it["shape"] or (), strict=False)]
+    for (_, name), (before, after) in zip(loop["feedback"], loop["state_shapes"], strict=False):
+        state = inputs.get(name)
+        axes = () if state is None else zip(state["model_shape"], state["shape"] or (), before, after, strict=False)
+        for symbol, last, begun, ended in axes:  # `last`: in the last step
+            if isinstance(symbol, str) and symbol.isidentifier() and begun != ended > last:
+                each = ended - last
+                here = last - (loop["steps"] - 1 - step) * each
+                dims = {
+                    dim: f"{symbol}+{each}" if size == ended else size  # a mask is as long as the state then is
+                    for dim, size in sized
+                    if isinstance(dim, str) and dim.isidentifier() and size != 1
+                }
+                dims[symbol] = f"{here - each},{here}"
+                return command(result, "run", *pairs_of("dim", dims), "--measure-nodes")
+    return ""
+
+
+def inside(result: Result) -> str:
+    """The command that times the nodes of the last step of a loop, beside those of the one before where its state grows; where neither
+    its sizes nor the model say what a step takes, the one that shows which nodes are where."""
+    if any(isinstance(dim, str) for it in result.model["inputs"] for dim in it["model_shape"]):
+        return both_steps(result, result.part["steps"] - 1) or inspection(result)
+    return command(result, "run", "--measure-nodes")

@@ -5,39 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ortbench.analysis.comparing.claims import FASTER, SLOWER, claim_between, fastest, over
+from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.findings.phrases import quickest
-from ortbench.analysis.findings.program import both_steps, lever, step_nodes
+from ortbench.analysis.findings.program import lever
 from ortbench.analysis.noise import is_busy, supports_within
 from ortbench.analysis.residency import is_on_host
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, times
+from ortbench.facts.sentences import Sentence
+from ortbench.facts.shared import cupti_facts, host_facts
 from ortbench.facts.speedups import residency_verdict, speedup_facts
-from ortbench.features.loop.analysis import Jump, depth_of, growth_ns, is_first_apart, jumps, rounds_that_jump
+from ortbench.features.loop.analysis import (
+    Jump,
+    both_steps,
+    depth_of,
+    generation_of,
+    growth_ns,
+    inside,
+    is_first_apart,
+    jumps,
+    rounds_that_jump,
+)
+from ortbench.features.loop.model import Generation
 from ortbench.model.modes import CPU, SHARED, mode_of
 from ortbench.model.result import OK, Case, Result
-from ortbench.model.schema import Generation, Loop
 
+_DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
 _ENOUGH_STEPS = 3  # so many tell whether steps get longer
 RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 
 
-def loop_facts(result: Result) -> Iterator[Fact]:
-    loop: Loop = result.part
-    case = told_case(result)
+def kind_facts(result: Result) -> Iterator[Fact]:
+    yield from _own_facts(result)
+    yield from host_facts(result)
+    yield from cupti_facts(result)
+
+
+def _own_facts(result: Result) -> Iterator[Fact]:
+    case, made = told_case(result), generation_of(result)
     if case is None:
         return
-    if result.generation:
-        yield from _tokens(result, loop, case, result.generation)
+    if made is not None:
+        yield from _tokens(result, case, made)
     elif is_on_host(result) and (rate := case.value("step_throughput")) is not None:
         values: Values = {"rate": Quantity(rate, "steps/s"), "latency": latency(case)}
         yield Fact("steps", "known", case.mode, values, lever(result))
     yield from speedup_facts(result)
     yield from _shared(result)
-    if not result.generation:
+    if made is None:
         yield from _beside_state(result)
-    if loop["grows"]:
+    if result.part["grows"]:
         yield from _growth(result)
-    yield from _jumps(result, loop)
+    yield from _jumps(result)
 
 
 def told_case(result: Result) -> Case | None:
@@ -55,7 +74,7 @@ def told_case(result: Result) -> Case | None:
     return result.case(CPU) or (None if found is None else found[0])
 
 
-def _tokens(result: Result, loop: Loop, case: Case, made: Generation) -> Iterator[Fact]:
+def _tokens(result: Result, case: Case, made: Generation) -> Iterator[Fact]:
     """What llama-bench prints of a mode, and the first token; what tells more is on a device what takes the time of a step."""
     prefill, decode = (_rate(case, f"{it}_tokens_per_s") for it in ("prefill", "decode"))
     ttft, choosing = case.median("time_to_first_token"), case.value("next_token")
@@ -67,7 +86,7 @@ def _tokens(result: Result, loop: Loop, case: Case, made: Generation) -> Iterato
     }  # fmt: skip
     if choosing is not None:
         values["choosing"] = ns(choosing)
-    yield Fact("tokens", "known", case.mode, values, lever(result) if is_on_host(result) else step_nodes(result, loop))
+    yield Fact("tokens", "known", case.mode, values, lever(result) if is_on_host(result) else inside(result))
 
 
 def _rate(case: Case, key: str) -> Quantity | None:
@@ -106,9 +125,9 @@ def _growth(result: Result) -> Iterator[Fact]:
                 yield Fact("step-growth", "longer", case.mode, {"each": ns(each), "last": ns(case.steps_ns[-1])})
 
 
-def _jumps(result: Result, loop: Loop) -> Iterator[Fact]:
+def _jumps(result: Result) -> Iterator[Fact]:
     """Where steps take longer or shorter at once, over depth, and what shows why, of the greatest."""
-    made, apart = result.generation, is_first_apart(result)
+    made, apart = generation_of(result), is_first_apart(result)
     found = [(case, it) for case in result.cases if case.status == OK for it in jumps(case, apart)]
     found = [(case, it) for case, it in found if _is_certain(result, case, it)]
     greatest = max(
@@ -120,7 +139,7 @@ def _jumps(result: Result, loop: Loop) -> Iterator[Fact]:
         at_what = "step" if made is None else "depth"
         values: Values = {"before": ns(it.before), "after": ns(it.after), "ratio": size, "at": at_what, "step": step}
         verdict = "longer" if it.after > it.before else "shorter"
-        after = (both_steps(result, loop, it.step) or "ortbench explain jump") if at == greatest else ""
+        after = (both_steps(result, it.step) or "ortbench explain jump") if at == greatest else ""
         yield Fact("jump", verdict, case.mode, values, after)
 
 
@@ -140,3 +159,15 @@ def _shared(result: Result) -> Iterator[Fact]:
         verdict = claim_between(result, other, case, found)
         if verdict in (FASTER, SLOWER):
             yield Fact("one-buffer", verdict, case.mode, {"other": other.mode, "speedup": times(found)})
+
+
+SENTENCES = {
+    ("steps", "known"): Sentence("A loop takes {latency} with {mode}: {rate}.", "try settings: ortbench tune", _COST, "", "tune", figure=("One loop", "latency")),
+    ("tokens", "known"): Sentence("{mode}: prefill {prefill}, decode {decode:ci}, first token after {first_token}.", "leave the cache on the device: mode shared or device-resident", _ANSWER, "", "generate", figure=("Decode", "decode")),
+    ("beside-state", "copied"): Sentence("A step of {mode} still copies {h2d} of inputs and {d2h} of outputs.", "--resident IN for an input that stays the same, --keep OUT for an output that is needed at the end", _COST, "", "loops"),
+    ("step-growth", "longer"): Sentence("Each step of {mode} takes {each} longer than the one before.", "keep the depth small, or a cache of fixed length", _COST, "", "loops"),
+    ("jump", "longer"): Sentence("Steps of {mode} jump from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),
+    ("jump", "shorter"): Sentence("Steps of {mode} drop from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),
+    ("one-buffer", "faster"): Sentence("{mode} (one buffer for past and present) is {speedup:ci} as fast as {other} (two in turns).", "bind one buffer for past and present", _GAIN, "good", "loops"),
+    ("one-buffer", "slower"): Sentence("{mode} (one buffer for past and present) is slower than {other} (two in turns): {speedup:ci}.", "keep two buffers", _COST, "", "loops"),
+}  # fmt: skip

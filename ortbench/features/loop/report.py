@@ -1,33 +1,37 @@
-"""The tables of a loop and its steps."""
+"""The tables of a loop and its steps, and what a report says of one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
-from ortbench.features.loop.analysis import growth_ns, is_first_apart, law
-from ortbench.model.modes import LATENCY, STEP
+from ortbench.core.safe_text import first_of, shortened
+from ortbench.features.loop.analysis import generation_of, growth_ns, is_first_apart, law
+from ortbench.features.loop.facts import state_bytes
+from ortbench.features.loop.model import KIND, Generation, Loop
+from ortbench.model.modes import LATENCY, STEP, mode_of
 from ortbench.model.result import Case, Result
+from ortbench.report import case_table, phrases
+from ortbench.report.bars import sparkline
 from ortbench.report.case_table import Own
-from ortbench.report.model import NOTHING, Kind, maybe
+from ortbench.report.model import NOTHING, Kind, Table, maybe
+from ortbench.report.phrases import PAIRS, shape_text
 from ortbench.report.records import csv_text
-
-_LEVELS = "▁▂▃▄▅▆▇█"
-_WIDTH = 16  # characters of a curve
-
+from ortbench.report.run import measured_cases
 
 # What the table of a loop that generates shows by other names.
 _NOT_OF_TOKENS = ("loop.p95", "loop.p99", "step", "step.p95", "step.p99", "first_step", "last_step", "step_throughput")
 
 
-def loop_columns(result: Result) -> dict[str, Own]:
+def own_columns(result: Result) -> dict[str, Own]:
     """What the table of a loop shows that is not, or not only, a figure of the catalogue."""
     first = is_first_apart(result)
     every = [ns for case in result.cases if case.stats(LATENCY) is not None for ns in _curve(case, result)]
     span = (min(every, default=0), max(every, default=0))
-    per = "token" if result.generation else STEP
+    per = "token" if generation_of(result) else STEP
     return {
-        **(dict.fromkeys(_NOT_OF_TOKENS, Own(lambda _: NOTHING)) if result.generation else {}),
+        **(dict.fromkeys(_NOT_OF_TOKENS, Own(lambda _: NOTHING)) if generation_of(result) else {}),
         "step_growth": Own(lambda case: maybe(growth_ns(case), units.difference)),
         "by step": Own(lambda case: sparkline(_curve(case, result), span), Kind.WORD),
         "state/step": Own(
@@ -49,20 +53,8 @@ def _curve(case: Case, result: Result) -> Sequence[int]:
 
 def curve_legend(result: Result) -> str:
     """What the curve by step shows, and on which scale."""
-    but = (", without the prompt" if result.generation else ", without the first") * is_first_apart(result)
+    but = (", without the prompt" if generation_of(result) else ", without the first") * is_first_apart(result)
     return f"by step: medians from the shortest step of all modes (▁) to the longest (█){but}."
-
-
-def sparkline(values: Sequence[float], span: tuple[float, float]) -> str:
-    """A curve of block elements, `_WIDTH` at most, each for the mean of some values; `span`: the ends of all curves that are compared."""
-    if not values:
-        return NOTHING
-    width = min(_WIDTH, len(values))
-    low, high = span
-    parts = [values[len(values) * at // width : len(values) * (at + 1) // width] for at in range(width)]
-    means = [sum(part) / len(part) for part in parts]
-    steps = len(_LEVELS) - 1
-    return "".join(_LEVELS[round((mean - low) / (high - low) * steps) if high > low else 0] for mean in means)
 
 
 def copied(there: int | list[int] | None, back: int | list[int] | None, first: bool) -> str:
@@ -93,3 +85,95 @@ def steps_csv(result: Result) -> str:
     count = max(map(len, timed.values()), default=0)
     rows = [{STEP: number, **{mode: ns[number] for mode, ns in timed.items()}} for number in range(count)]
     return csv_text([STEP, *timed], rows)
+
+
+FILES = {"steps.csv": steps_csv}
+
+
+# Lines
+
+WHAT_A_LOOP_IS = (
+    "loop: the first state is copied to the device, then all steps run; the last state stays where the mode keeps it; step: one of them, the "
+    "median of all."
+)
+WHAT_A_GENERATION_IS = (
+    "TTFT: the prompt, up to the choice of the first token; ITL: from one token to the next; loop: the first state is copied to the "
+    "device, then all tokens are generated."
+)
+UNUSUAL = ("TTFT", "loop", "growth per step", "by step", "state/step", "state/token")  # what a reader may not know
+ON_DEVICE = "the state stays on the device"
+_OF_TOKENS = ("TTFT", "ITL", "prefill tokens/s", "decode tokens/s", "speedup")
+
+
+def legend(result: Result, table: Table) -> list[str]:
+    """What a loop is, what its columns are, and why modes that keep a state on the device copy it."""
+    work = WHAT_A_GENERATION_IS if generation_of(result) else WHAT_A_LOOP_IS
+    if is_on_host(result):
+        work = work.replace("copied to the device", "put in place")
+    curve = [curve_legend(result)] if any(column.name == "by step" for column in table.columns) else []
+    return [work, *curve, *case_table.legend(result, table), *_crossing(result)]
+
+
+def _crossing(result: Result) -> list[str]:
+    """Why the modes that keep a state on the device copy it, where they do."""
+    copying = [it.mode for it in measured_cases(result) if mode_of(it.mode).on_device and state_bytes(it)]
+    why = "copies the state in each step all the same, as nodes on the CPU make or read it"
+    return [f"{mode}: {why}." for mode in copying]
+
+
+def screen_columns(result: Result) -> tuple[str, ...]:
+    return _OF_TOKENS if generation_of(result) else KIND.view().screen
+
+
+def inputs_line(result: Result) -> str:
+    """The inputs and their shapes; of those of a KV cache how many there are."""
+    if generation_of(result) is None:
+        return phrases.inputs_line(result)
+    inputs, cache = result.model["inputs"], {into for _, into in result.part["feedback"]}
+    shown = [f"{shortened(it['name'])}: {shape_text(it)}" for it in inputs if it["name"] not in cache]
+    of_cache = [shape_text(it) for it in inputs if it["name"] in cache]
+    if of_cache:
+        shape = of_cache[0] if len(set(of_cache)) == 1 else "of several shapes"
+        shown.append(f"{units.count(len(of_cache), 'input')} of the KV cache: {shape}")
+    return f"last step: {', '.join(shown)}"
+
+
+def own_line(result: Result) -> str:
+    """A loop: how many steps, and what is fed back."""
+    loop: Loop = result.part
+    pairs = [f"{shortened(out)} → {shortened(into)}" for out, into in loop["feedback"]]
+    fed = first_of(pairs, PAIRS)
+    if (made := loop.get("generation")) is not None:
+        return _generation_line(made, loop, fed)
+    first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"
+    grows = "; the state grows" if loop["grows"] else ""
+    return f"loop of {units.count(loop['steps'], 'step')}{first}: {fed}{grows}"
+
+
+def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
+    """What a loop that generates is given and gives, and who says so."""
+    batch = f" in each of {made['batch']} sequences" if made["batch"] > 1 else ""
+    forced = {0: "argmax on the host", made["tokens"] - 1: "forced tokens"}.get(
+        made["forced"], f"{made['forced']} forced tokens, then argmax on the host"
+    )
+    prompt = "prompt from a file" if made["from_file"] else "random prompt"
+    cache = "growing cache" if loop["grows"] else "cache of fixed length"
+    names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
+    if eps := made.get("eps"):
+        names += f"; EP by {made['said_by']}" if made.get("ep_used") else f"; its EP {', '.join(eps)} is not used"
+    context = made.get("context", 0)
+    depth, behind = (f" @ d{context}", f" behind {units.count(context, 'token')} in the cache") if context else ("", "")
+    return (
+        f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}{depth}){behind}, "
+        f"{units.count(made['tokens'], 'generated token')} (tg{made['tokens']}{depth}){batch}; {prompt}, {forced}; no tokenizing, no sampling; {cache}: {fed} ({names})"
+    )
+
+
+def heading(result: Result) -> str:
+    loop: Loop = result.part
+    made = generation_of(result)
+    if made is None:
+        return f"{units.count(loop['steps'], 'step')}, {first_of([' → '.join(it) for it in loop['feedback']], 1)}"
+    depth = f" at depth {made['context']}" if made.get("context") else ""
+    batch = f", batch {made['batch']}" if made["batch"] > 1 else ""
+    return f"prompt {made['prompt']}, {units.count(made['tokens'], 'token')} generated{depth}{batch}"

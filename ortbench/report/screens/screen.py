@@ -5,7 +5,7 @@ Everything else is in the whole report, which ``--verbose`` prints and ``table.m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ortbench.analysis.findings.finding import Weight
@@ -20,8 +20,7 @@ from ortbench.facts.findings import facts_of, shown
 from ortbench.facts.sentences import sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, LATENCY
-from ortbench.model.result import LOOP, OK, Case, Result, not_ok
-from ortbench.model.schema import Loop
+from ortbench.model.result import OK, Case, Result, not_ok
 from ortbench.report.case_table import Own
 from ortbench.report.model import (
     BAD,
@@ -40,7 +39,6 @@ from ortbench.report.screens.brief import HEIGHT, Content, fit
 from ortbench.report.screens.narrow import narrowed
 
 _PLACES = 1  # of a per cent, of what an interval reaches
-_OF_TOKENS = ("TTFT", "ITL", "prefill tokens/s", "decode tokens/s", "speedup")
 _NAMES = 3  # of inputs, stages and shapes that a heading has
 _SYNC = {
     "run": "session.run waits",
@@ -82,25 +80,12 @@ def heading(result: Result) -> list[str]:
     noise = "" if result.noise is None else "busy machine" if is_busy(result) else "quiet machine"
     ep = " and ".join(eps(result)) or f"{short(target['ep'])} EP on {device_name(result)}"
     said = (ep, where, f"ONNX Runtime {result.environment['onnxruntime']}", noise)
-    of = (_OF_KINDS.get(result.kind) or part_of(result.kind, "report", "heading", input_shapes))(result)
+    of = part_of(result.kind, "report", "heading", input_shapes)(result)
     return [f"{result.model['path']} ({of}){f': {note}' if note else ''}", ", ".join(filter(None, said))]
 
 
 def input_shapes(result: Result) -> str:
     return first_of([f"{shortened(it['name'])}: {_shape(it['shape'])}" for it in result.model["inputs"]], _NAMES)
-
-
-def _of_loop(result: Result) -> str:
-    loop: Loop = result.part
-    made = result.generation
-    if made is None:
-        return f"{units.count(loop['steps'], 'step')}, {first_of([' → '.join(it) for it in loop['feedback']], 1)}"
-    depth = f" at depth {made['context']}" if made.get("context") else ""
-    batch = f", batch {made['batch']}" if made["batch"] > 1 else ""
-    return f"prompt {made['prompt']}, {units.count(made['tokens'], 'token')} generated{depth}{batch}"
-
-
-_OF_KINDS: dict[str, Callable[[Result], str]] = {LOOP: _of_loop}
 
 
 def _shape(shape: list[int] | None) -> str:
@@ -164,7 +149,7 @@ def _speedup(case: Case) -> str:
 
 
 def _of_modes(result: Result) -> list[Table]:
-    names = _OF_TOKENS if result.generation else kind_of(result.kind).view().screen
+    names = part_of(result.kind, "report", "screen_columns", lambda _: kind_of(result.kind).view().screen)(result)
     table = part_of(result.kind, "report", "mode_table", mode_table)(result, {"speedup": Own(_speedup)})
     return [_only(table, [it for it in names if it != "copies" or not is_on_host(result)])]
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from ortbench.plan.loop_plan import Decoder, Steps
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, describe_tensor
-
-if TYPE_CHECKING:
-    from ortbench.model.schema import Generation
 
 PART = 512  # tokens of a prompt where no option says how many, and of a run that fills the cache
 _WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}
@@ -100,7 +97,7 @@ class Generated:
         if number + 1 < self.tokens.shape[1]:
             self.next_ids[:, 0] = self.fed(number)
 
-    def described(self) -> Generation:
+    def described(self) -> dict[str, Any]:
         return {
             "prompt": self.prompt,
             "context": self.context,

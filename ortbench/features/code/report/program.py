@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -25,6 +25,9 @@ from ortbench.model.protocol import Opened, Prepared, Program, ProgramLoop, Prog
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.plan import Plan
 from ortbench.report.session_code import LEVELS
+
+if TYPE_CHECKING:
+    from ortbench.features.loop.model import OpenedLoop
 
 _WIDTH = 100
 RUN = "run"  # the sync that is the run itself
@@ -126,7 +129,7 @@ def _assumption(plan: Plan, mode: str) -> str:
     if not modes.mode_of(mode).on_device:
         return "that the host may need the state in each step" if looped else _NEW_INPUTS
     if looped:
-        return f"that {kinds.LOOP.on_device_needs}; what else a step takes and gives is copied in each step"
+        return f"that {kinds.kind_of(plan.work.kind).on_device_needs}; what else a step takes and gives is copied in each step"
     return (
         f"that {kinds.RUN.on_device_needs}; where each inference has new inputs from the host, use --mode "
         "host-accessible or device-tensors"
@@ -190,7 +193,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "steps": None,
     }
     if plan.steps and found["loop"]:
-        context |= steps_context(plan.steps, found["loop"], opened, found)
+        context |= steps_context(plan.steps, found["loop"], cast("OpenedLoop", opened), found)
     _refuse(mode, context, found)
     return context
 
@@ -297,7 +300,7 @@ def _cell(number: int, kind: str, text: str) -> dict[str, Any]:
 # Loops
 
 
-def steps_context(steps: Steps, loop: ProgramLoop, opened: Opened, found: Program) -> dict[str, Any]:
+def steps_context(steps: Steps, loop: ProgramLoop, opened: OpenedLoop, found: Program) -> dict[str, Any]:
     """For the templates: ``steps`` (how many), ``states``, ``constant`` and ``varying`` inputs, ``free`` outputs and so on.
 
     A state grows where its shape changes. Inputs that are the same in all steps are made once.

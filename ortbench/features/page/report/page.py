@@ -35,7 +35,7 @@ from ortbench.features.page.report.parts import (
     tables,
 )
 from ortbench.model.kinds import kind_of, kinds
-from ortbench.model.result import LOOP, Result
+from ortbench.model.result import Result
 from ortbench.model.result_file import result_json
 from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
@@ -126,7 +126,7 @@ _GROUPS = (
     Group.NODES, Group.WORDS,
 )  # fmt: skip
 _OF_KINDS = {
-    Group.LOOP: {LOOP},
+    Group.LOOP: {"loop"},
     Group.CHAIN: {"chain"},
     Group.SOAK: {"soak"},
     Group.LOAD: {"load"},

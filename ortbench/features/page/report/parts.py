@@ -22,7 +22,6 @@ from ortbench.features.page.report.chart_data.samples import distribution, drift
 from ortbench.features.page.report.chart_data.times import (
     latencies,
     phases,
-    step_times,
 )
 from ortbench.features.page.report.chart_svg.draw import draw
 from ortbench.features.page.report.chart_svg.sheet import NARROW, PALETTE, WIDE
@@ -153,7 +152,6 @@ def _page_blocks(part: Sequence[model.Block]) -> Iterator[model.Block]:
 
 _OF_ONE: dict[str, Callable[[Result], Chart | None]] = {
     "phases": phases,
-    "steps": step_times,
     "distribution": distribution,
     "drift": drift,
 }

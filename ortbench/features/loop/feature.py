@@ -1,0 +1,3 @@
+from ortbench.core.features import Feature
+
+FEATURE = Feature(uses=("page",))
