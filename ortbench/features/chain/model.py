@@ -108,7 +108,7 @@ ChainLink = TypedDict(
     },
 )
 ChainLink.__doc__ = """A link of a chain: its ends as STAGE.NAME, its ``bytes``, whether it ``stays`` in the ``memory`` that it is
-given in with ``device-resident``, or why not; how often it crosses through the host in mode ``cpu-tensors`` (``downloads``, ``uploads``: a
+given in where tensors stay on the device, or why not; how often it crosses through the host where they do not (``downloads``, ``uploads``: a
 loop that takes it copies it to the device in each step), and what one such copy takes alone."""
 
 
