@@ -183,9 +183,9 @@ def weighed(
         nodes: one holds most.
     """
     if failed is not None:
-        case.memory = {"failed": failed, "device": None, "host": None, "arenas": [], "arenas_how": failed}
+        case.own["memory"] = {"failed": failed, "device": None, "host": None, "arenas": [], "arenas_how": failed}
         return case
-    case.memory = {
+    case.own["memory"] = {
         "failed": None,
         "device": None if device is None else "as it was scripted",
         "host": None if host is None else "scripted too",
@@ -202,7 +202,7 @@ def weighed(
     for key, size in sizes.items():
         case.put(key, size)
     if nodes:
-        case.memory["nodes"] = [
+        case.own["memory"]["nodes"] = [
             {"name": "/head/Conv_3", "op": "Conv", "ep": EP, "allocated": 4 * MB, "output": 4 * MB, "weights": 1000}
         ]
     return case

@@ -1,39 +1,17 @@
-"""What a mode takes of memory: its figure of the device's and of the host's, and what ONNX Runtime's profile says of it. Pure.
-
-Since 1.28 the profile has the arena's figures on every node event, where the EP's allocator tells them: ``mem_arena_held``
-and ``mem_in_use_peak`` as they are behind the node, and what its kernel added: ``mem_requested_in_use_delta`` as it was asked
-for, ``mem_in_use_delta`` as the arena rounds it up. From the second run on a memory pattern takes all at once, before any
-node: so of several runs the most counts.
-"""
+"""What a mode takes of memory: its figure of the device's and of the host's, and why there is none. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ortbench.core.ep_names import CPU_EP
 from ortbench.model.modes import MEMORY_SIDES
 
 if TYPE_CHECKING:
-    from ortbench.model.result import Case, Result
-    from ortbench.model.schema import Arena, CaseMemory, NodeMemory
+    from ortbench.model.result import Case
 
 
 DEVICE, HOST = MEMORY_SIDES
-
-
-def device_total(bound: int, arenas: Sequence[Arena], card: int | None, card_how: str) -> tuple[int | None, str]:
-    """A device's memory, bytes, and how that is known: `card` is what the process held on it, `bound` what ortbench bound."""
-    if card is not None:
-        return card, card_how
-    held = [max(it["held"], it["in_use"]) for it in arenas if it["ep"] != CPU_EP]
-    if held:
-        return bound + sum(held), "what ortbench bound and what the EP's arena held"
-    return None, f"not known: {card_how}, and the EP's allocator neither"
-
-
-def failed(reason: str) -> CaseMemory:
-    return {"failed": reason, "device": None, "host": None, "arenas": [], "arenas_how": reason}
+KEY = "memory"  # of a case, of which it is known
 
 
 def figure(case: Case, side: str) -> int | None:
@@ -42,15 +20,11 @@ def figure(case: Case, side: str) -> int | None:
     return None if found is None else int(found)
 
 
-def is_weighed(result: Result) -> bool:
-    return any(case.memory is not None for case in result.at_point())
-
-
 def why_unknown(case: Case, side: str) -> str:
     """Why there is no `figure`, in words."""
-    memory = case.memory
-    if memory is None:
+    if KEY not in case.own:
         return "was not measured (--measure-memory)"
+    memory = case.own[KEY]
     if memory["failed"] is not None:
         return f"could not be measured: {memory['failed']}"
     if side == DEVICE:
@@ -60,72 +34,9 @@ def why_unknown(case: Case, side: str) -> str:
 
 def computes_on_host(case: Case) -> bool:
     """Whether a mode that was measured takes nothing of a device's memory since its EP computes in the host's."""
-    return case.memory is not None and case.memory["failed"] is None and case.memory["device"] is None
+    return KEY in case.own and case.own[KEY]["failed"] is None and case.own[KEY]["device"] is None
 
 
 def ratio(value: int, base: int) -> float:
     """One figure over another; one without a byte counts as one byte."""
     return max(value, 1) / max(base, 1)
-
-
-Event = tuple[str, Mapping[str, Any]]  # a node's name, and what is recorded of one of its runs
-
-MOST_NODES = 10
-
-
-def arenas(events: Iterable[Event], others: Iterable[Event] = ()) -> list[Arena]:
-    """By EP what its arena held and had in use at most, bytes; no EP whose allocator does not tell.
-
-    Runs of `others` show only whose allocators tell: one that nothing was asked of has nothing recorded.
-    """
-    found: dict[str, Arena] = {
-        ep: {"ep": ep, "held": 0, "in_use": 0}
-        for ep in (str(args.get("provider", "")) for _, args in others if "mem_arena_held" in args)
-    }
-    for _, args in events:
-        if "mem_arena_held" in args:
-            ep = str(args.get("provider", ""))
-            it = found.setdefault(ep, {"ep": ep, "held": 0, "in_use": 0})
-            it["held"] = max(it["held"], int(args["mem_arena_held"]))
-            it["in_use"] = max(it["in_use"], int(args.get("mem_in_use_peak", 0)))
-    return list(found.values())
-
-
-def together(sessions: Iterable[Sequence[Arena]]) -> list[Arena]:
-    """The arenas of several sessions, each of which has its own, by EP."""
-    found: dict[str, Arena] = {}
-    for arena in (it for session in sessions for it in session):
-        known = found.setdefault(arena["ep"], {"ep": arena["ep"], "held": 0, "in_use": 0})
-        known["held"] += arena["held"]
-        known["in_use"] += arena["in_use"]
-    return list(found.values())
-
-
-# What the functions here read of an event.
-READ = (
-    "provider", "op_name", "node_index", "output_size", "parameter_size",
-    "mem_arena_held", "mem_in_use_peak", "mem_in_use_delta", "mem_requested_in_use_delta",
-)  # fmt: skip
-
-
-def heaviest(events: Iterable[Event]) -> list[NodeMemory]:
-    """The nodes that hold most: by what they allocate where that is known, else by their outputs."""
-    found: dict[tuple[str, str], NodeMemory] = {}
-    for name, args in events:
-        key = name, str(args.get("node_index"))
-        it = found.setdefault(
-            key,
-            {"name": name, "op": str(args.get("op_name", "")), "ep": str(args.get("provider", "")), "allocated": None,
-             "output": 0, "weights": 0},
-        )  # fmt: skip
-        it["output"] = max(it["output"], int(args.get("output_size", 0)))
-        it["weights"] = max(it["weights"], int(args.get("parameter_size", 0)))
-        if "mem_in_use_delta" in args:
-            added = int(args.get("mem_requested_in_use_delta", 0)) or int(args["mem_in_use_delta"])
-            it["allocated"] = max(it["allocated"] or 0, added)
-    order = sorted(found.values(), key=_weight, reverse=True)
-    return [it for it in order if _weight(it)][:MOST_NODES]
-
-
-def _weight(node: NodeMemory) -> int:
-    return node["output"] if node["allocated"] is None else node["allocated"]

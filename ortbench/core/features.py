@@ -56,11 +56,15 @@ class Writer(NamedTuple):
 
 class Pass(NamedTuple):
     """What an option has measured of each configuration once its blocks are: a function of `measure.py` with the option's name gives each case
-    a `CasePart` of `model.py`, or why it is ``unsupported``; `cost_blocks` of `report.py` shows them."""
+    a `CasePart` of `model.py`, or what `lacking` there gives of a reason; of `report.py` `cost_blocks` shows them and `problem` says why
+    a case lacks it."""
 
     key: str  # of what cases have of it, which heads its tables
+    place: int  # of the option in help
     help: str
-    text: str  # what is said when it begins
+    text: str = ""  # what is said when it begins
+    is_apart: bool = False  # a function with `_apart` behind the name goes on when the workers have ended
+    is_forecast: bool = False  # it takes a forecast's time for each mode
     commands: tuple[str, ...] = ("run", "loop")
 
 
@@ -183,7 +187,8 @@ def writers() -> dict[str, Writer]:
 @cache
 def passes() -> dict[str, tuple[str, Pass]]:
     """Those of all features, by option, with the feature's name."""
-    return {option: (name, it) for name, record in features().items() for option, it in record.passes.items()}
+    found = [(option, (name, it)) for name, record in features().items() for option, it in record.passes.items()]
+    return dict(sorted(found, key=lambda it: it[1][1].place))
 
 
 def view(name: str) -> Callable[..., Any]:

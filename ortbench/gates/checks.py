@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.comparing.pairs import remedy
-from ortbench.analysis.memory import DEVICE, computes_on_host, figure, why_unknown
+from ortbench.analysis.memory import DEVICE, KEY, computes_on_host, figure, why_unknown
 from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.outputs import doubt, told_of, worst
 from ortbench.analysis.shapes import point_as_result
@@ -124,10 +124,10 @@ def _check_memory(result: Result, limits: Limits) -> Iterator[Check]:
         if most is None:
             continue
         cases = [case for case in result.cases if case.status == OK and limits.covers(case.mode)]
-        if not any(case.memory is not None for case in cases):
+        if not any(KEY in case.own for case in cases):
             option = f"--max-{side}-memory"
             raise BadInput(f"{option}: the result has no memory; measure it with --measure-memory", option)
-        yield from (_memory(case, side, most) for case in cases if case.memory is not None or not case.point)
+        yield from (_memory(case, side, most) for case in cases if KEY in case.own or not case.point)
 
 
 def _memory(case: Case, side: str, most: int) -> Check:

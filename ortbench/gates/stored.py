@@ -19,7 +19,7 @@ from ortbench.analysis.comparing.series import (
     what_lacks,
 )
 from ortbench.analysis.comparing.verdict import at_most
-from ortbench.analysis.memory import DEVICE, HOST, computes_on_host, why_unknown
+from ortbench.analysis.memory import DEVICE, HOST, KEY, computes_on_host, why_unknown
 from ortbench.analysis.point_blocks import FEWEST_BLOCKS, is_full
 from ortbench.analysis.point_blocks import STATISTICS as LOAD_STATISTICS
 from ortbench.core.errors import BadInput
@@ -190,7 +190,7 @@ def _without_memory(metric: MetricName, result: Result, baseline: Result, limits
         and limits.covers(metric.mode or it.mode)
     )
     pairs = [(one, base) for one in wanted if (base := baseline.case(one.mode, one.point)) is not None]
-    if not any(one.memory is not None and base.memory is not None for one, base in pairs):
+    if not any(KEY in one.own and KEY in base.own for one, base in pairs):
         return
     for one, base in pairs:
         unknown = [(who, it) for who, it in (("candidate", one), ("baseline", base)) if it.value(metric.metric) is None]

@@ -57,7 +57,7 @@ class Configuration:
 
     Attributes:
         while_waiting: called each second for which the worker is waited for.
-        forms: of each session what plain runs gave, in form (`ortbench.worker.inspection.memory.forms`), once that was asked for.
+        kept: by option, what a pass of its worker keeps for the part that is done apart.
     """
 
     per = "mode"  # what a series is, in words
@@ -90,7 +90,7 @@ class Configuration:
         self._client = client
         self._spares: list[Client] = []  # workers that were started and wait
         self.while_waiting: Callable[[], None] = lambda: None
-        self.forms: list[Any] | None = None
+        self.kept: dict[str, Any] = {}
         self._keep = keep
         self.cases = {mode: Case(mode) for mode in plan.modes}
         self._prepared: dict[str, Prepared] = {}

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from functools import partial
 
 from ortbench.analysis.estimates import Row
+from ortbench.core import features
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.resampling import FEW
 from ortbench.measure.configuration import Configuration, warmup_again_ns
@@ -490,6 +491,7 @@ class Driver:
 
 def _forecast(configurations: Sequence[Configuration]) -> Forecast:
     modes = sum(len(it.plan.modes) for it in configurations)
-    passes = sum(len(it.plan.modes) * [*it.plan.passes.values()].count(True) for it in configurations)
+    forecast = [option for option, (_, it) in features.passes().items() if it.is_forecast]
+    passes = sum(len(it.plan.modes) * sum(map(it.plan.has_pass, forecast)) for it in configurations)
     switch = sum(it.steps_after_blocks for it in configurations)
     return Forecast(configurations[0].plan.loop, len(configurations), modes, passes=passes, switch=switch)

@@ -11,7 +11,6 @@ from importlib import import_module
 from itertools import starmap
 from typing import Any, NamedTuple
 
-from ortbench.analysis.memory import failed
 from ortbench.core import features
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.forecast import Step
@@ -19,7 +18,7 @@ from ortbench.model.modes import CPU_TIME, NO_SPIN
 from ortbench.model.result import OK
 from ortbench.plan.plan import Plan
 
-_EXTRA, _MEMORY = "ortbench.measure.extra_inferences", "ortbench.measure.memory"
+_EXTRA = "ortbench.measure.extra_inferences"
 # Codes of warnings.
 NODES_FAILED = "nodes-failed"
 COPIES_NOT_MEASURED = "copies-not-measured"
@@ -28,7 +27,7 @@ SPIN_NOT_MEASURED = "spin-not-measured"
 
 def without_passes(plan: Plan) -> Plan:
     """A plan of blocks alone, whose configurations are looked at no closer afterwards."""
-    return replace(plan, nodes=False, measure_copies=False, memory=False, passes={}, spin=False)
+    return replace(plan, nodes=False, measure_copies=False, passes={}, spin=False)
 
 
 class Pass(NamedTuple):
@@ -53,26 +52,29 @@ def wanted_passes(
     return ((it, configuration) for it in passes for configuration in configurations if it.wanted(configuration))
 
 
-def _of_feature(option: str, of: tuple[str, features.Pass]) -> Pass:
+def _part_in_worker(option: str, of: tuple[str, features.Pass]) -> Pass:
     feature, it = of
-    module = features.module_of(feature, "measure")
-    return Pass(
-        lambda it: it.plan.has_pass(option) and bool(it.modes), module, option.replace("-", "_"), it.text, "pass"
-    )
+    module, function = features.module_of(feature, "measure"), option.replace("-", "_")
+    step: Step | None = "pass" if it.is_forecast else None
+    return Pass(lambda it: it.plan.has_pass(option) and bool(it.modes), module, function, it.text, step)
+
+
+def _part_apart(option: str, of: tuple[str, features.Pass]) -> Pass:
+    module, function = features.module_of(of[0], "measure"), f"{option.replace('-', '_')}_apart"
+    return Pass(lambda it: option in it.kept, module, function)
 
 
 # In the workers that have measured. CUPTI is the last that looks into runs, as it stays in their processes.
 IN_WORKERS = (
     Pass(lambda it: it.timeline is not None and it.has_close_ups, _EXTRA, "look_closer"),
-    *starmap(_of_feature, features.passes().items()),
+    *starmap(_part_in_worker, features.passes().items()),
     Pass(lambda it: it.plan.measure_copies, _EXTRA, "measure_copies", "measuring copies with CUPTI"),
-    Pass(lambda it: it.plan.memory and bool(it.modes), _MEMORY, "learn_forms"),
 )
 
 # In workers of their own, when those have ended.
 APART = (
     Pass(lambda it: it.plan.nodes, _EXTRA, "profile_nodes", "profiling nodes"),
-    Pass(lambda it: it.forms is not None, _MEMORY, "weigh_modes"),
+    *(_part_apart(*it) for it in features.passes().items() if it[1][1].is_apart),
 )
 
 
@@ -81,11 +83,9 @@ def give_up(configuration: Configuration) -> None:
     plan, result, why = configuration.plan, configuration.result, "it was interrupted"
     done = [case for case in result.cases if case.status == OK]
     for case in done:
-        if plan.memory and case.memory is None:
-            case.memory = failed(why)
-        for option, (_, it) in features.passes().items():
+        for option, (feature, it) in features.passes().items():
             if plan.has_pass(option):
-                case.own.setdefault(it.key, {"unsupported": why})
+                case.own.setdefault(it.key, features.part_of(feature, "model", "lacking")(why))
     for option, code, lacking in (
         ("nodes", NODES_FAILED, plan.nodes and result.nodes is None),
         ("measure-copies", COPIES_NOT_MEASURED, plan.measure_copies and all(case.recorded is None for case in done)),

@@ -193,31 +193,6 @@ class ProfiledNodes(TypedDict):
     profile: Recorded | None
 
 
-class WeighedHost(TypedDict):
-    """The resident set, see `ortbench.model.schema.HostMemory`; ``restarted``: whether the peak is one since the session was made."""
-
-    before: int | None
-    session: int | None
-    peak: int | None
-    pinned: int
-    restarted: bool
-
-
-class Weighed(TypedDict):
-    """``memory``: what ortbench ``bound`` of the device's memory, None where there is none, and the host's."""
-
-    bound: int | None
-    host: WeighedHost
-
-
-class WeighedArenas(TypedDict):
-    """``arenas``: of each EP that tells, by an ONNX Runtime of this version; where they were asked for, the nodes that hold most."""
-
-    arenas: list[schema.Arena]
-    version: str
-    nodes: list[schema.NodeMemory] | None
-
-
 class CustomOps(TypedDict):
     module: str | None
     path: str

@@ -73,7 +73,6 @@ class Case:
             so many runs, divided by their number. Else None.
         host: CPU time and time of all blocks of ``latency`` together, whatever of their samples is kept; None where not taken.
         recorded: with ``--measure-copies``, of modes that copy, or must not.
-        memory: with ``--measure-memory``, of a mode that is ok, else None.
         pipeline: of ``pipelined`` how it is filled, else None.
         steps_ns: of a loop, the median of each step, ns; None without samples.
         step_bytes: of a loop, what is copied to and from the device in a step; None where there is none.
@@ -103,7 +102,6 @@ class Case:
     inferences_per_sample: int | None = None
     host: schema.HostTime | None = None
     recorded: schema.Recorded | None = None
-    memory: schema.CaseMemory | None = None
     own: dict[str, Any] = field(default_factory=dict, metadata=INLINE)  # what features measured of it, by key
     pipeline: schema.Depth | None = None
     steps_ns: list[int] | None = None

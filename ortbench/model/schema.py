@@ -672,42 +672,6 @@ class Recorded(TypedDict):
     d2h: HostEnd
 
 
-class Arena(TypedDict):
-    """An EP's arena: what it held, and what of it was in use, at most."""
-
-    ep: str
-    held: int
-    in_use: int
-
-
-class NodeMemory(TypedDict):
-    """A node: what its kernel ``allocated`` and did not free, None where the EP's allocator does not tell, the bytes of its
-    outputs, and those of its weights."""
-
-    name: str
-    op: str
-    ep: str
-    allocated: int | None
-    output: int
-    weights: int
-
-
-class CaseMemory(TypedDict):
-    """How it is known what a mode takes of memory, in a worker of its own after the measurement.
-
-    ``failed``: why there are no figures, else null. ``device``: how that of the device is known; null where the EP computes in
-    host memory. ``host``: how that of the host is known. ``arenas``: those of EPs whose allocators tell, bytes, and
-    ``arenas_how`` that is known, or why there are none. ``nodes``: with ``--measure-nodes``, those that hold most.
-    """
-
-    failed: str | None
-    device: str | None
-    host: str | None
-    arenas: list[Arena]
-    arenas_how: str
-    nodes: NotRequired[list[NodeMemory]]
-
-
 class Once(TypedDict):
     """The copies before and after all runs of ``device-resident``; 0 where there is nothing to copy."""
 

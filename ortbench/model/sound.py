@@ -47,7 +47,6 @@ _NEEDED = {
     "device": (("vendor_id", "device_id"), ("name", "index")),  # one that ONNX Runtime knows, and another
     "latency": (("mean", "median", "p95", "p99", "max"),),  # of a block of a load
 }
-_UNSUPPORTED = "unsupported"  # the key that stands for all others of what a feature measures
 _LONGEST_MODE = 200  # characters
 _LEAST, _MOST = 1e-30, 2**63 - 1  # beyond these, figures that follow are infinite, or more than NumPy's integers hold
 
@@ -129,8 +128,7 @@ def _check_case(case: Case, path: list[str | int]) -> None:
         )
     for feature, it in passes().values():
         if it.key in case.own:
-            keys = [key for key in part_of(feature, "model", "CasePart").__annotations__ if key != _UNSUPPORTED]
-            _check_needed(case.own[it.key], (keys, (_UNSUPPORTED,)), [*path, it.key])
+            _check_needed(case.own[it.key], part_of(feature, "model", "NEEDED", [[]]), [*path, it.key])
     parts = [(case.samples, case.blocks, case.block_medians or {}, path)]
     if case.left_out is not None:
         parts.append((case.left_out["samples"], case.left_out["blocks"], {}, [*path, "left_out"]))

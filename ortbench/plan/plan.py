@@ -215,14 +215,8 @@ class Plan:
         "measure-spin", "", "Measure the CPU time that threads spend spinning.", kind=FLAG,
         default=False, commands=("run", "loop"), is_in_suites=False,
     )  # fmt: skip
-    memory: bool = _measured(
-        "measure-memory", "", "Measure the device and host memory of each mode.", kind=FLAG, default=False,
-        commands=("run", "loop"),
-    )  # fmt: skip
-    weighings: int = 1  # workers that tell the host memory of a mode, each anew
-    passes: Mapping[str, bool] = field(
-        default_factory=dict, metadata={"options": _PASSES}
-    )  # by the options of features
+    # By the options of features, how often each measures.
+    passes: Mapping[str, int] = field(default_factory=dict, metadata={"options": _PASSES})
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks during the run (needs permission).", kind=CLOCK,
         commands=("run", "gate", "loop", "load"),
@@ -245,7 +239,7 @@ class Plan:
 
     def has_pass(self, option: str) -> bool:
         """Whether what a feature's option measures is wanted."""
-        return self.passes.get(option, False)
+        return self.passes.get(option, 0) > 0
 
     @property
     def stages(self) -> tuple[Any, ...]:

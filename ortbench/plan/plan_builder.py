@@ -135,7 +135,7 @@ def live_duration_s(given: RawOptions) -> float:
 
 
 def with_memory(plan: Plan, needs_memory: bool) -> Plan:
-    return replace(plan, memory=plan.memory or needs_memory)
+    return replace(plan, passes={"measure-memory": 1, **plan.passes}) if needs_memory else plan
 
 
 def modes_to_measure(given: RawOptions, known: Collection[str] = ()) -> tuple[str, ...]:

@@ -27,7 +27,6 @@ _REQUESTS = {
     "measuring": ("prepare", "block", "finish", "capture", "time_steps"),
     "stream": ("begin_stream", "time_stream"),
     "inspection.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),
-    "inspection.memory": ("forms", "memory", "arenas"),
     "inspection.cupti": ("measure_copies",),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have

@@ -6,16 +6,9 @@ from typing import Any
 
 from ortbench.analysis.comparing.ratio import RatioEstimate
 from ortbench.analysis.comparing.rows import rows
-from ortbench.analysis.memory import (
-    arenas,
-    computes_on_host,
-    device_total,
-    figure,
-    heaviest,
-    together,
-    why_unknown,
-)
+from ortbench.analysis.memory import computes_on_host, figure, why_unknown
 from ortbench.core.ep_names import CPU_EP
+from ortbench.features.memory.analysis import arenas, device_total, heaviest, together
 from tests.results import EP, measured, result_of, steady, weighed
 
 MB = 1_000_000

@@ -369,7 +369,7 @@ def test_memory_is_weighed_with_the_cache_that_was_measured(name: str, fixed: bo
     (path,) = (tmp_path / "out").glob("*/result.json")
     result = load(path)
     assert result.part["generation"]["fixed_cache"] is fixed
-    assert [(case.status, case.memory and case.memory["failed"]) for case in result.cases if case.status == "ok"] == [
+    assert [(case.status, case.own["memory"]["failed"]) for case in result.cases if case.status == "ok"] == [
         ("ok", None)
     ] * (1 + fixed)
 

@@ -46,7 +46,7 @@ def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path,
         library, model, config, tmp_path, *modes, "--mode", "pipelined", "--depth", 2, *QUICK
     )
     assert code == 0, err
-    found = {case.mode: case.memory for case in result.cases}
+    found = {case.mode: case.own.get("memory") for case in result.cases}
     # Of each mode: bound, what the session's allocator held at most, pinned.
     wanted = {
         "cpu-tensors": (0, 2 * SIZE, 0),
@@ -81,7 +81,7 @@ def test_a_loops_figure_is_what_the_device_gave_out(library: Path, tmp_path: Pat
     model = MODELS / "loop_on_device.onnx"
     code, result, _, err = run_on_device(library, model, config, tmp_path, *arguments, command="loop")
     assert code == 0, err
-    memory: Any = result.cases[0].memory
+    memory: Any = result.cases[0].own["memory"]
     _, weighed, _ = by_worker(Trace.read(tmp_path / "trace"), "default")
     assert (result.cases[0].value("device_memory"), memory["failed"]) == (weighed[1], None)
 
@@ -94,7 +94,7 @@ def test_a_chain_is_the_sum_of_its_stages(library: Path, tmp_path: Path) -> None
     _, (_, of_cpu), _, (_, of_resident), _ = by_worker(Trace.read(tmp_path / "trace"), "default")
     assert of_cpu == max(tensors.values()) * BYTES
     in_cpu, in_resident = (case.value("device_memory") for case in result.cases)
-    cpu = result.cases[0].memory
+    cpu = result.cases[0].own["memory"]
     assert cpu is not None
     assert in_cpu == sum(tensors.values()) * BYTES
     assert cpu["arenas_how"].endswith("; the sum of what each stage's had at most, which need not be at the same time")

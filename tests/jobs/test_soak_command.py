@@ -16,8 +16,8 @@ from ortbench.features.soak import measure as soak_bench
 from ortbench.features.soak.measure import Downsampled, SoakConfiguration
 from ortbench.features.soak.plan import soak_of
 from ortbench.jobs import measuring
-from ortbench.measure import driver, memory
-from ortbench.measure.memory import Card
+from ortbench.measure import driver, gpus
+from ortbench.measure.gpus import Card
 from ortbench.measure.process import Client
 from ortbench.plan.plan import Plan
 from tests.conftest import MODELS, ONCE, ortbench
@@ -276,7 +276,7 @@ def test_the_cards_are_read_before_a_worker_opens_the_model_on_them(monkeypatch:
     monkeypatch.setattr(measuring, "saving", lambda *_: nullcontext((None, None)))
     monkeypatch.setattr(driver, "Driver", begin)
     monkeypatch.setattr(soak_bench, "open_nvml", object)
-    for module in (memory, soak_bench):
+    for module in (gpus, soak_bench):
         monkeypatch.setattr(module, "read_cards", lambda *_: [Card(used[0], {})])
     with pytest.raises(Begun):
         measuring.measure([soak_of(str(TINY), {})], None)

@@ -173,8 +173,7 @@ def test_what_else_shapes_cost_and_inputs_of_another_library(tmp_path: Path) -> 
     result = saved(tmp_path / "out")
     assert [case.point for case in result.cases] == [{"batch": 1}, {"batch": 2}]
     for case in result.cases:
-        assert case.memory is not None
-        assert case.memory["host"] is not None
+        assert case.own["memory"]["host"] is not None
         assert "energy" in case.own
         assert case.value("cpu_time_spin_off") is not None
         assert "external" in case.checks

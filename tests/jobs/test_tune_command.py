@@ -174,7 +174,7 @@ def test_the_best_are_measured_for_as_long_as_five_processes_take_or_as_three_wh
         tune._side_by_side(now, [FIRST, SLOW], tmp_path, Observer())
         for plan in plans:
             assert plan.loop.duration_s >= duration_for(processes, now.open_s, now.block_s) * 1.2
-            assert (plan.memory, plan.weighings) == (memory, 3)
+            assert plan.passes == {"measure-memory": 3 * memory}
     now, plans = searching(monkeypatch, 300, duration=3.0)
     tune._side_by_side(now, [FIRST, SLOW], tmp_path, Observer())
     assert [it.loop.duration_s for it in plans] == [3.0, 3.0]  # what is asked for is heeded

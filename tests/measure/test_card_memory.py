@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from ortbench.measure.memory import OF_THE_CARD, OF_THE_PROCESS, Card, held_by_process, read_cards
+from ortbench.measure.gpus import OF_THE_CARD, OF_THE_PROCESS, Card, held_by_process, read_cards
 
 
 def test_a_process_is_found_on_every_card() -> None:

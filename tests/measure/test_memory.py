@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ortbench.core.stats import Value
-from ortbench.measure import memory
+from ortbench.features.memory import measure as memory
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.memory import Card
+from ortbench.measure.gpus import Card
 from ortbench.measure.process import WorkerLost
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Target
@@ -43,7 +43,7 @@ class ScriptedWorker:
 
 def weigh(monkeypatch: pytest.MonkeyPatch, cards: tuple[list[Card], list[Card]] = ([], []), **answers: Any) -> Any:
     """The memory of mode `cpu-tensors` on a machine with such cards."""
-    side = Configuration(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",)))
+    side = Configuration(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",), passes={"measure-memory": 1}))
     side.cases["cpu-tensors"] = measured("cpu-tensors", latency=steady([1]))
     side.result = nvidia_result(side.cases["cpu-tensors"])
     readings = iter(cards)
@@ -51,12 +51,12 @@ def weigh(monkeypatch: pytest.MonkeyPatch, cards: tuple[list[Card], list[Card]] 
     monkeypatch.setattr(memory, "read_cards", lambda: next(readings))
     monkeypatch.setattr(memory, "request_of", lambda plan: {})
     told: list[str] = []
-    side.forms = []
-    memory.weigh_modes(side, told.append)
+    side.kept["measure-memory"] = []
+    memory.measure_memory_apart(side, told.append)
     assert told == ["memory of cpu-tensors (some)"]
     assert side.cases["cpu-tensors"].median("latency") == 1
     case = side.cases["cpu-tensors"]
-    return {**(case.memory or {}), "sizes": {key: case.value(key) for key in case.metrics if "memory" in key}}
+    return {**case.own["memory"], "sizes": {key: case.value(key) for key in case.metrics if "memory" in key}}
 
 
 def test_several_workers_give_host_memory_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,14 +67,14 @@ def test_several_workers_give_host_memory_an_interval(monkeypatch: pytest.Monkey
             found = super().ask(do)
             return {**found, "host": {**found["host"], "peak": next(peaks)}} if do == "memory" else found
 
-    side = Configuration(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",), weighings=3))
+    side = Configuration(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",), passes={"measure-memory": 3}))
     side.cases["cpu-tensors"] = case = measured("cpu-tensors", latency=steady([1]))
-    side.result, side.forms = nvidia_result(case), []
+    side.result, side.kept = nvidia_result(case), {"measure-memory": []}
     answers = {"memory": {"bound": None, "host": HOST}, "arenas": {"arenas": [], "version": "1.28", "nodes": None}}
     monkeypatch.setattr(memory, "worker_for", lambda plan: Other(answers))
     monkeypatch.setattr(memory, "read_cards", list)
     monkeypatch.setattr(memory, "request_of", lambda plan: {})
-    memory.weigh_modes(side, lambda _: None)
+    memory.measure_memory_apart(side, lambda _: None)
     found = case.metrics["host_memory"]
     assert isinstance(found, Value)
     assert found.value == 33
@@ -82,7 +82,7 @@ def test_several_workers_give_host_memory_an_interval(monkeypatch: pytest.Monkey
     assert 25 < low < 30
     assert 36 < high < 43
     assert (
-        there(case.memory)["host"]
+        case.own["memory"]["host"]
         == "the worker's resident set size (RSS) before the session, with it, and at its peak (host memory); its peak is the median of 3 workers"
     )
 

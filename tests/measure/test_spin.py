@@ -12,7 +12,7 @@ from tests.results import broken, hosted, measured, result_of, stats, steady
 def test_the_pass_is_short_and_differs_in_the_threads_alone() -> None:
     target = Target("cpu", intra_op_threads=2, session_config={"session.intra_op.allow_spinning": "1", "k": "v"})
     loop = Loop(duration_s=5, precision=0.02, warmup=3)
-    asked = {"nodes": True, "spin": True, "memory": True, "passes": {"measure-energy": True}, "measure_copies": True}
+    asked = {"nodes": True, "spin": True, "passes": {"measure-energy": True}, "measure_copies": True}
     plan = Plan("m.onnx", target, modes=("cpu-tensors", "device-tensors"), loop=loop, note="n", **asked)  # type: ignore[arg-type]
     still = without_spin(plan, ["cpu-tensors"])
     off = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0", "k": "v"}

@@ -154,16 +154,21 @@ def test_an_slo_is_for_the_best_shape_and_for_the_gate(tmp_path: Path) -> None:
     job = job_of(tmp_path, SWEEP + keys)
     assert job.slo == Slo("latency", 20 * MS)
     assert job.limits == Limits(slo={"latency": 20 * MS}, max_host_memory=10**9, require_modes=("cpu-tensors-pinned",))
-    assert all(shape.plan.memory and "cpu-tensors-pinned" in shape.plan.modes for shape in job.shapes)
+    assert all(
+        shape.plan.has_pass("measure-memory") and "cpu-tensors-pinned" in shape.plan.modes for shape in job.shapes
+    )
 
 
 def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
     other = '[[bench]]\nmodel = "b.onnx"\nep = "cpu"\n'
     common = '[defaults]\nslo = "p99=20ms"\nworkers = 2\n'
     found = jobs(tmp_path, f'{common}precision = "2%"\nmeasure-memory = true\n{LOAD}rate = 30\n{other}')
-    assert (load_in(found["b--cpu"]), found["b--cpu"].plans[0].memory) == (None, True)
+    assert (load_in(found["b--cpu"]), found["b--cpu"].plans[0].has_pass("measure-memory")) == (None, True)
     assert load_in(found["a--cpu"]) == LoadPlan(rate=(30.0,), workers=2, slo={"p99": 20 * MS})
-    assert (found["a--cpu"].plans[0].memory, found["a--cpu"].limits.slo) == (False, {"p99": 20 * MS})
+    assert (found["a--cpu"].plans[0].has_pass("measure-memory"), found["a--cpu"].limits.slo) == (
+        False,
+        {"p99": 20 * MS},
+    )
 
     override = '[[override]]\nwhere = {model = "a"}\nsteps = 4\n'
     found = jobs(tmp_path, f'[defaults]\nsteps = 8\nfill = {{mask = 1}}\n{LOOP}ep = "cpu"\n{other}{override}')
@@ -179,12 +184,20 @@ def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
         None,
         (2,),
     )
-    assert (cast(Soak, soak.plans[0].part).reopen, soak.limits.own.get("max-growth"), soak.plans[0].memory) == (
+    assert (
+        cast(Soak, soak.plans[0].part).reopen,
+        soak.limits.own.get("max-growth"),
+        soak.plans[0].has_pass("measure-memory"),
+    ) == (
         2,
         1000,
         False,
     )
-    assert (run.plans[0].part.folder or None, run.limits.own.get("max-growth"), run.plans[0].memory) == (
+    assert (
+        run.plans[0].part.folder or None,
+        run.limits.own.get("max-growth"),
+        run.plans[0].has_pass("measure-memory"),
+    ) == (
         None,
         None,
         True,

@@ -1,7 +1,7 @@
 from ortbench.core.features import MEASURE, Command, Feature
 
 FEATURE = Feature(
-    uses=("page",),
+    uses=("memory", "page"),
     api=("chain",),
     requests={"open_chain": "worker.opening"},
     commands={

@@ -24,6 +24,11 @@ class Energy(TypedDict):
 
 
 CasePart = Energy
+NEEDED = (("how", "of", "start_ns", "parts", "idle"), ("unsupported",))  # keys that it has, all of one of these
+
+
+def lacking(reason: str) -> Energy:
+    return {"unsupported": reason}
 
 
 class StretchTimes(TypedDict):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ortbench.features.energy.model import KEY
+from ortbench.features.energy.model import KEY, Energy
 from ortbench.model.modes import ENERGY
 from ortbench.model.result import Result
 from ortbench.report import model
@@ -33,3 +33,7 @@ def cost_blocks(result: Result) -> list[model.Block]:
     said = f"energy: of one inference, {'; '.join(of)}, measured after the timing, less idle power."
     table = figure_table(_ENERGY, [case for case, _ in known], title="Energy")
     return [table, model.Paragraph(said), *lacking, hint("energy", "idle power")]
+
+
+def problem(part: Energy) -> str | None:
+    return f"energy is unsupported: {part['unsupported']}" if "unsupported" in part else None

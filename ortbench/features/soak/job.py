@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def measures() -> Callable[[], Callable[..., SoakConfiguration]]:
-    from ortbench.measure.memory import read_cards
+    from ortbench.measure.gpus import read_cards
 
     before = read_cards()  # and no worker holds memory on them yet
 

@@ -11,8 +11,7 @@ from ortbench.core.stats import summarise
 from ortbench.features.soak.analysis import verdicts
 from ortbench.features.soak.model import KIND, Soak, SoakReading
 from ortbench.features.soak.plan import Soak as SoakPlan
-from ortbench.measure.gpus import close_nvml, open_nvml
-from ortbench.measure.memory import Card, held_by_process, read_cards
+from ortbench.measure.gpus import Card, close_nvml, held_by_process, open_nvml, read_cards
 from ortbench.measure.schedule import Block, OneByOne, Series
 from ortbench.measure.streams import StreamConfiguration
 from ortbench.model.hardware_names import is_on_nvidia

@@ -8,6 +8,7 @@ from statistics import fmean
 from ortbench.analysis.comparing.ratio import CANNOT_TELL
 from ortbench.analysis.shapes import failures, mode_by_mode
 from ortbench.core import units
+from ortbench.core.features import part_of, passes
 from ortbench.core.safe_text import first_of
 from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, meets_slo, slo_of, ties
 from ortbench.features.sweep.model import Switching
@@ -161,7 +162,7 @@ def _cost_blocks(result: Result) -> list[model.Block]:
 
 
 def _is_asked(case: Case) -> bool:
-    return case.memory is not None or bool(case.own) or _CPU_STILL in case.metrics
+    return bool(case.own) or _CPU_STILL in case.metrics
 
 
 def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[model.Note]:
@@ -169,13 +170,9 @@ def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[model.Note]:
     why: list[tuple[str, str]] = []
     for shape, case in asked:
         of = f"{shape.name} with {case.mode}"
-        if case.memory is not None and case.memory["failed"] is not None:
-            why.append((f"memory could not be measured: {case.memory['failed']}", of))
-        why += [
-            (f"{key} is unsupported: {part['unsupported']}", of)
-            for key, part in case.own.items()
-            if "unsupported" in part
-        ]
+        for feature, it in passes().values():
+            if it.key in case.own and (problem := part_of(feature, "report", "problem")(case.own[it.key])):
+                why.append((problem, of))
     return [
         model.Note(reason if len(cases) == len(asked) else f"{', '.join(cases)}: {reason}", "!", "unclear")
         for reason, cases in said_once(why).items()

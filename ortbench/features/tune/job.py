@@ -307,7 +307,7 @@ def _side_by_side(
     each_s = part * (now.ends - time.monotonic()) / len(chosen) - now.open_s
     memory = each_s - now.weigh_s >= now.least_s
     each_s = max(_LEAST_S, each_s - memory * now.weigh_s)
-    plans = [replace(now.plan(it), memory=memory, weighings=FEW) for it in chosen]
+    plans = [replace(now.plan(it), passes={"measure-memory": FEW * memory}) for it in chosen]
     loops = [replace(it.loop, duration_s=min(now.most_s, each_s), precision=None) for it in plans]
     plans = [replace(it, loop=loop) for it, loop in zip(plans, loops, strict=True)]
     if len(plans) == 1:
@@ -376,7 +376,7 @@ def _not_done(now: Tuning, done: Measured) -> list[Fact]:
     return search_facts(
         [name_of(it) for it in now.search.candidates()[1:]],
         is_compared=len(done.results) > 1,
-        has_memory=all(case.memory is not None for case in cases),
+        has_memory=all("memory" in case.own for case in cases),
         one_process=one_process,
         next_=command(done.results[0], "tune", *more) or f"give {' '.join(more)}",
     )

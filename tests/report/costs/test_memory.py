@@ -62,7 +62,7 @@ def test_without_figures_there_is_no_section() -> None:
 
 def test_ways_that_differ_name_their_modes() -> None:
     found = result()
-    other = found.cases[1].memory
+    other = found.cases[1].own["memory"]
     assert other is not None
     other["device"] = "otherwise"
     text = markdown(run.build(found))
@@ -96,7 +96,7 @@ def test_a_comparison_has_a_table_of_it() -> None:
 def test_the_result_file_keeps_it() -> None:
     found = result()
     again = parse(result_json(found).encode(), "x")
-    assert [case.memory for case in again.cases] == [case.memory for case in found.cases]
+    assert [case.own for case in again.cases] == [case.own for case in found.cases]
 
 
 def test_a_suites_summary_has_it() -> None:

@@ -32,9 +32,9 @@ from ortbench.worker.state import Stages, State
 
 if TYPE_CHECKING:
     from ortbench.features.chain.model import ChainLink, ChainStage, OpenedChain
+    from ortbench.features.memory.worker import Forms, Sessions
     from ortbench.model import protocol, schema
     from ortbench.plan.target import Target
-    from ortbench.worker.inspection.memory import Forms, Sessions
     from ortbench.worker.loops.data import LoopData
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session.session import Model
@@ -234,8 +234,8 @@ def _named(stage: OpenStage, found: schema.Tensor) -> schema.Tensor:
 
 
 def open_without_run(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Sessions:
-    """The sessions of all stages; see `ortbench.worker.inspection.memory`."""
-    from ortbench.worker.inspection.memory import known_outputs
+    """The sessions of all stages; see `ortbench.features.memory.worker`."""
+    from ortbench.features.memory.worker import known_outputs
 
     chain = chain_from(asked["chain"])
     stages = list(open_stages(chain, prefix))

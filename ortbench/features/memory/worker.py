@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.analysis import memory as held
 from ortbench.core import features
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import temporary_folder
+from ortbench.features.memory.analysis import READ, Event, heaviest, together
+from ortbench.features.memory.analysis import arenas as arenas_in
+from ortbench.features.memory.model import Weighed, WeighedArenas, WeighedHost
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import inputs_from, target_from, with_own
 from ortbench.worker.inspection.profile import KERNEL_TIME, NO_RUN, read_events
@@ -34,7 +36,6 @@ from ortbench.worker.session.tensors import Form, TensorSpec, Value, get_form
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.model import protocol
     from ortbench.worker.loops.data import LoopData
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -148,7 +149,7 @@ def _open_model(asked: dict[str, Any], known: Sequence[Forms], prefix: str | Non
     return [model], make
 
 
-def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any]) -> protocol.Weighed:
+def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any]) -> Weighed:
     """Set a mode up as the first thing that this process does, run it, and say what memory it takes. `asked` is what `open` is asked
     for, `known_outputs` what `forms` gave. Raises `OrtbenchError`: it cannot be set up or run."""
     set_up_onnxruntime()
@@ -159,7 +160,7 @@ def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: li
     with_session = resident_bytes()
     state.modes[mode], _ = make(mode, depth)
     _run(state.modes[mode])
-    host: protocol.WeighedHost = {
+    host: WeighedHost = {
         "before": before,
         "session": with_session,
         "peak": peak_bytes(),
@@ -170,9 +171,7 @@ def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: li
     return {"bound": None if on_host else counted.most[DEVICE], "host": host}
 
 
-def arenas(
-    state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any], nodes: bool
-) -> protocol.WeighedArenas:
+def arenas(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any], nodes: bool) -> WeighedArenas:
     """Run a mode in sessions that are profiled, and say what their arenas held; with `nodes`, which nodes hold most."""
     set_up_onnxruntime()
     with temporary_folder() as folder:
@@ -182,9 +181,9 @@ def arenas(
         sessions = [_events(*it) for it in zip(models, arrays_of, strict=True)]
     every = [event for own, _ in sessions for event in own]
     return {
-        "arenas": held.together(held.arenas(*it) for it in sessions),
+        "arenas": together(arenas_in(*it) for it in sessions),
         "version": ort.__version__,
-        "nodes": held.heaviest(every) if nodes else None,
+        "nodes": heaviest(every) if nodes else None,
     }
 
 
@@ -200,7 +199,7 @@ def _run(made: Mode) -> None:
         raise BenchmarkFailed(ort_text(error)) from None
 
 
-def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[held.Event], list[held.Event]]:
+def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[Event], list[Event]]:
     """What the profile of a session, which it ends, has on the nodes so far, and on those of one plain run more.
 
     Of an allocator that nothing was asked of, ONNX Runtime records as little as of one that does not tell. A plain run asks it
@@ -210,13 +209,11 @@ def _events(model: Model, arrays: dict[str, Value]) -> tuple[list[held.Event], l
     with suppress(Exception):
         first_run.run_once(model, arrays)
         is_plain = True
-    runs: list[list[held.Event]] = [[]]
+    runs: list[list[Event]] = [[]]
     for event in read_events(model.session.end_profiling()):
         if event.get("cat") == "Node" and event["name"].endswith(KERNEL_TIME):
             args = event.get("args", {})
-            runs[-1].append(
-                (event["name"].removesuffix(KERNEL_TIME), {key: args[key] for key in held.READ if key in args})
-            )
+            runs[-1].append((event["name"].removesuffix(KERNEL_TIME), {key: args[key] for key in READ if key in args}))
         elif event.get("cat") == "Session" and event["name"] == "model_run":  # recorded when it ends, as nodes are
             runs.append([])
     if not runs[:-1]:

@@ -6,39 +6,39 @@ itself. What goes wrong is said of the mode that it is of; nothing that was meas
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
-from ortbench.analysis.memory import device_total, failed
+from ortbench.analysis.memory import KEY
 from ortbench.core.errors import OrtbenchError
 from ortbench.core.features import part_of
 from ortbench.core.resampling import FEW, student
+from ortbench.features.memory.analysis import device_total
+from ortbench.features.memory.model import CaseMemory, Weighed, WeighedArenas, WeighedHost, lacking
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.gpus import opened_nvml
+from ortbench.measure.gpus import held_by_process, read_cards
 from ortbench.measure.process import request_of, worker_for
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY
-from ortbench.model.protocol import Weighed, WeighedArenas, WeighedHost
 from ortbench.model.result import OK, Case, Result
-from ortbench.model.schema import CaseMemory
 
+_OPTION = "measure-memory"
 _PROFILE = "ONNX Runtime's profile of the same inferences in another worker"
 _OF_STAGES = f"{_PROFILE}; the sum of what each stage's had at most, which need not be at the same time"
 
 
-def learn_forms(configuration: Configuration, _: Callable[[str], None]) -> None:
+def measure_memory(configuration: Configuration, _: Callable[[str], None]) -> None:
     """Keep what the worker that has measured knows of the outputs; where it cannot be asked any more the modes say so."""
     try:
-        configuration.forms = configuration.ask("forms")
+        configuration.kept[_OPTION] = configuration.ask("forms")
     except OrtbenchError as error:
         for mode in configuration.modes:
-            configuration.cases[mode].memory = failed(str(error))
+            configuration.cases[mode].own[KEY] = lacking(str(error))
 
 
-def weigh_modes(configuration: Configuration, tell: Callable[[str], None]) -> None:
+def measure_memory_apart(configuration: Configuration, tell: Callable[[str], None]) -> None:
     """Weigh every mode that is ok, of a configuration whose worker has ended, so that the card is free of it."""
     for mode, case in configuration.cases.items():
         if case.status != OK:
@@ -47,9 +47,9 @@ def weigh_modes(configuration: Configuration, tell: Callable[[str], None]) -> No
         with configuration.stage(f"memory of {mode}"):
             try:
                 with configuration.same_model():
-                    case.memory = _weigh(configuration, mode, case)
+                    case.own[KEY] = _weigh(configuration, mode, case)
             except OrtbenchError as error:
-                case.memory = failed(str(error))
+                case.own[KEY] = lacking(str(error))
         configuration.keep()
 
 
@@ -57,7 +57,7 @@ def _weigh(configuration: Configuration, mode: str, case: Case) -> CaseMemory:
     plan, asked = configuration.plan, request_of(configuration.plan)
     part_of(configuration.result.kind, "measure", "complete_request", lambda *_: None)(configuration.result, asked)
     asked["do"] = plan.part.opened_by
-    request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": configuration.forms}
+    request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": configuration.kept[_OPTION]}
     on_card = _uses_card(configuration.result)
     before = read_cards() if on_card else []
     with worker_for(plan) as client:
@@ -67,7 +67,7 @@ def _weigh(configuration: Configuration, mode: str, case: Case) -> CaseMemory:
     memory: CaseMemory = {
         "failed": None,
         "device": None,
-        "host": _how(weighed["host"], plan.weighings),
+        "host": _how(weighed["host"], plan.passes[_OPTION]),
         "arenas": [],
         "arenas_how": "",
     }
@@ -90,7 +90,7 @@ def _weigh(configuration: Configuration, mode: str, case: Case) -> CaseMemory:
 def _other_peaks(configuration: Configuration, request: dict[str, Any]) -> list[int | None]:
     """What further workers take at most; in each of them memory lies elsewhere."""
     peaks = []
-    for _ in range(configuration.plan.weighings - 1):
+    for _ in range(configuration.plan.passes[_OPTION] - 1):
         with worker_for(configuration.plan) as client:
             client.while_waiting = configuration.while_waiting
             weighed: Weighed = client.ask("memory", **request)
@@ -142,53 +142,3 @@ def _add_arenas(memory: CaseMemory, configuration: Configuration, request: dict[
 def _uses_card(result: Result) -> bool:
     stages = result.part["stages"] if kind_of(result.kind).of_stages else []
     return any(is_on_nvidia(it) for it in (result.target, *result.target.get("eps", ()), *stages))
-
-
-OF_THE_PROCESS = "NVML, of the worker's process"
-OF_THE_CARD = "NVML: the decrease of free GPU memory, as NVML does not report the process"
-
-
-class Card(NamedTuple):
-    """A card: bytes in use, and by process id what each process holds; None where NVML does not say how much."""
-
-    used: int
-    processes: dict[int, int | None]
-
-
-def read_cards(nvml: Any = None) -> list[Card]:
-    """Every NVIDIA card as it is now; none where there is none, or NVML does not tell."""
-    with opened_nvml(nvml) as opened:
-        if opened is None:
-            return []
-        try:
-            return [_read(opened, index) for index in range(opened.nvmlDeviceGetCount())]
-        except opened.NVMLError:
-            return []
-
-
-def _read(nvml: Any, index: int) -> Card:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    processes: dict[int, int | None] = {}
-    for call in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
-        with contextlib.suppress(Exception):  # a driver that is older than the package raises what is no NVMLError
-            processes |= {it.pid: it.usedGpuMemory for it in getattr(nvml, call)(handle)}
-    return Card(nvml.nvmlDeviceGetMemoryInfo(handle).used, processes)
-
-
-def held_by_process(before: Sequence[Card], after: Sequence[Card], pid: int) -> tuple[int | None, str]:
-    """What a process holds on all cards, bytes, and how that is known; None and why where it is not.
-
-    A process of that id `before` it had begun to use any is another one: NVML has the ids of the system's own namespace, and a
-    container has others.
-    """
-    if not after or len(before) != len(after):
-        return None, "NVML tells nothing of the device"
-    own = [
-        now.processes[pid]
-        for was, now in zip(before, after, strict=True)
-        if pid in now.processes.keys() - was.processes
-    ]
-    known = [size for size in own if size is not None]
-    if known and len(known) == len(own):
-        return sum(known), OF_THE_PROCESS
-    return sum(max(0, now.used - was.used) for was, now in zip(before, after, strict=True)), OF_THE_CARD
