@@ -22,8 +22,8 @@ _TAIL = """
 | the report says | it means | do this | more |
 |---|---|---|---|
 | `GPU was throttled` | rounds in which power or heat held the clock down are left out | cool it, or `--lock-clocks base` | [noise.md](noise.md#clocks) |
-| a mode is `failed` | its outputs are not those of a plain run, or the device had not finished when it said so | do not use the mode; report it to the EP's authors, with the folder of the run | [measuring.md#validation-of-outputs](measuring.md#validation-of-outputs) |
-| a mode is `unsupported` | the EP or ONNX Runtime cannot do it; the line has the reason | nothing, or a newer version: `--python` tries another environment | [versions.md](versions.md) |
+| a mode is `failed` | its outputs are not those of a plain run, or the device had not finished when it said so | do not use the mode; report it to the EP's authors, with the folder of the run | [measuring.md](measuring.md#validation-of-outputs) |
+| a mode is `unsupported` | the EP or ONNX Runtime cannot do it; the line has the reason | nothing, or a newer version: `--python` tries another environment | [choose-ep.md](choose-ep.md#versions-of-onnx-runtime) |
 | `gate: failed`, exit code 3 | the candidate is slower than the limit allows, beyond chance | read `Why:` below it: the nodes, or the setting that changed | [why.md](why.md) |
 | `gate: cannot tell`, exit code 4 | time was up before the test could decide | more `--duration`, a wider limit, or a quieter machine | [gates.md](gates.md) |
 | the SLO is `violated` | latency exceeds the limit at this load point | fewer clients or requests per second, more workers, or a faster mode; `--rate auto` finds the highest rate | [load.md](load.md) |

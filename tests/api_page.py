@@ -47,7 +47,7 @@ assert ortbench.gate(again, max_cpu_nodes=0).passed
   memory as well: `data=[{"x": one}, {"x": other}]`. Of a [load](load.md), `samples()` has every inference of every load point.
 - `ortbench.__all__` is what stays; what else is in the package is not for others. mypy (strict) knows all types.
 
-In tests there are [fixtures for pytest](pytest.md). This page is made from the docstrings:
+In tests there are [fixtures for pytest](ci.md#gates-in-pytest). This page is made from the docstrings:
 `python -m tests.api_page > docs/api.md`.
 """
 

@@ -29,7 +29,6 @@ from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING, Table
 from ortbench.report.run import build
 from tests.conftest import ROOT
-from tests.glossary import document
 from tests.odd import ODD, usual
 from tests.report.test_page import Page
 from tests.results import measured, result_of, steady
@@ -141,8 +140,7 @@ METRIC_WORDS = {word for entry in entries() if entry.group is Group.METRICS for 
 
 HOW = """{missing}: no reader can look this up. In ortbench/report/glossary.json add to the group of its table, or to "words",
     "{first}": {{"sentence": "what it is, without a full stop", "page": "PAGE.md#section of docs/ that says more, if one does"}}
-or, if it is a metric, add the name to `also` of that metric in ortbench/model/metrics.py.
-Then: python -m tests.glossary > docs/words.md"""
+or, if it is a metric, add the name to `also` of that metric in ortbench/model/metrics.py."""
 
 
 def all_known(needed: set[str], known: set[str]) -> None:
@@ -217,10 +215,6 @@ def test_troubleshooting_mends_every_warning_once() -> None:
         code for cell in re.findall(r"^\| (`.+?) \|", rows, re.MULTILINE) for code in re.findall(r"`([^`]+)`", cell)
     ]
     assert sorted(codes) == sorted(words(Group.WARNINGS))
-
-
-def test_the_pages_say_what_the_entries_say() -> None:
-    assert (ROOT / "docs" / "words.md").read_text(encoding="utf-8") == document()
 
 
 def glossary(text: str) -> dict[str, str]:

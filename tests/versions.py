@@ -1,4 +1,4 @@
-"""What works with which ONNX Runtime: environments of several versions, and the table in docs/versions.md of what they can.
+"""What works with which ONNX Runtime: environments of several versions, and the table in docs/choose-ep.md#versions-of-onnx-runtime of what they can.
 
 ``ORTBENCH_TESTS_ENVIRONMENTS=DIR python -m tests.versions`` writes the table; .ci/run makes the environments. A row of it is
 what ``ortbench run --python`` said of every mode, with the outputs that the models are known to give.
@@ -111,7 +111,7 @@ def _bandwidth(where: Sequence[object], prefix: Sequence[str], out: Path) -> str
 
 
 def table(rows: Sequence[Row]) -> str:
-    """As docs/versions.md has it."""
+    """As docs/choose-ep.md#versions-of-onnx-runtime has it."""
     return "\n".join([f"| {' | '.join(_HEADER)} |", "|---" * len(_HEADER) + "|", *map(str, rows)])
 
 

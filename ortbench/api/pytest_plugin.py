@@ -1,4 +1,4 @@
-"""The fixtures `ortbench_gate` and `ortbench_run` for projects that hold models to limits in their tests: see docs/pytest.md.
+"""The fixtures `ortbench_gate` and `ortbench_run` for projects that hold models to limits in their tests: see docs/ci.md#gates-in-pytest.
 
 pytest loads this module wherever ortbench is installed, so that it imports nothing that pytest has not: what measures is
 loaded by the first test that does.

@@ -104,10 +104,10 @@ class Group(Enum):
 
     TIME = "time", "measuring.md#what-a-time-is"
     COPIES = "copies", "measuring.md#copies"
-    HOST = "host CPU", "cpu-time.md"
-    MEMORY = "memory", "memory.md"
-    ENERGY = "energy", "cpu-time.md#energy"
-    LOAD = "load", "load-tables.md"
+    HOST = "host CPU", "resources.md"
+    MEMORY = "memory", "resources.md#memory"
+    ENERGY = "energy", "resources.md#energy"
+    LOAD = "load", "load.md"
     OUTPUTS = "outputs", "measuring.md#what-is-checked"
 
     @property
@@ -200,7 +200,7 @@ _CATALOGUE = [
             "Steps per second: the steps of all loops divided by the time that they took.", "steps/s"),
     ),
     *_metrics(
-        Group.TIME, "generate.md#metrics",
+        Group.TIME, "loops.md#metrics",
         _samples("time_to_first_token", "TTFT",
             "Time of the first step of a loop that generates: it takes the prompt and ends with the choice of the first token.", "time to first token", "first token"),
         _samples("inter_token_latency", "ITL",
@@ -302,7 +302,7 @@ _CATALOGUE = [
         _samples("step_bytes_d2h", "step D2H", "Bytes copied from device to host in one step, with the state; statistics are over the steps of a loop.", unit=SIZE),
     ),
     *_metrics(
-        Group.COPIES, "bandwidth.md",
+        Group.COPIES, "copies.md#measure-copies-over-sizes",
         _value("h2d_rate", "H2D rate", BANDWIDTH, "higher", "Bytes of a host to device copy divided by its median time.", "H2D GB/s"),
         _value("d2h_rate", "D2H rate", BANDWIDTH, "higher", "Bytes of a device to host copy divided by its median time.", "D2H GB/s"),
     ),
@@ -321,7 +321,7 @@ _CATALOGUE = [
         _value("step_cpu_time", "CPU time per step", TIME, "lower", "CPU time of a loop divided by its steps."),
     ),
     *_metrics(
-        Group.HOST, "cpu-time.md#threads-that-spin",
+        Group.HOST, "resources.md#threads-that-spin",
         _value("spin_share", "spinning", SHARE, "lower",
             "The share of the CPU time that threads of ONNX Runtime spend spinning while they wait for work. It is derived from inferences "
             "whose threads do not spin.", "spin"),

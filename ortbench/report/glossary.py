@@ -1,4 +1,4 @@
-"""The words of reports and what they mean: `ortbench explain`, the glossary of a page and docs/words.md are made of these.
+"""The words of reports and what they mean: `ortbench explain` and the glossary of a page are made of these.
 
 glossary.json has them, by the names of groups; modes and metrics are described by their own catalogues. Everything a table has a
 column of, every mode, verdict and code of a warning has an entry, which a test checks.

@@ -247,7 +247,7 @@ def test_the_copy_of_a_model_with_a_free_batch_is_measured(checkout: Path) -> No
 
 
 def test_the_pytest_of_the_pages_runs(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     (tests,), (configuration,) = blocks("py", page), blocks("ini", page)
     for name in ("model.onnx", "base.onnx"):
         shutil.copy(ROOT / "models" / "tiny.onnx", tmp_path / name)

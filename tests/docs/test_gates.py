@@ -1,4 +1,4 @@
-"""docs/metric-names.md names metrics as the parser reads them."""
+"""docs/compare.md#names-of-metrics names metrics as the parser reads them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ortbench.model.metric_names import parse_metric
 from ortbench.model.metrics import GATED
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "metric-names.md").read_text(encoding="utf-8")
-SECTION = PAGE.partition("## Names\n")[2].partition("\n## ")[0]
+PAGE = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("## Names of metrics\n")[2].partition("\n## ")[0]
 NAMES = re.findall(r"^\| `([^`]+)` \|", SECTION, re.MULTILINE)
 GRAMMAR = re.findall(r"^```text\n(.+?)^```", SECTION, re.MULTILINE | re.DOTALL)
 
@@ -57,9 +57,9 @@ def test_the_names_in_toml_are_read() -> None:
 
 
 def test_what_is_compared_and_gated_is_what_the_kinds_say() -> None:
-    rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", PAGE.partition("\n## Without `--metric`\n")[2], re.MULTILINE)[
-        1:
-    ]
+    rows = re.findall(
+        r"^\| (.+?) \| (.+?) \| (.+?) \|$", PAGE.partition("\n## Metrics without `--metric`\n")[2], re.MULTILINE
+    )[1:]
     views = [view for kind in kinds().values() for view in kind.views if view.compared]
     costs = re.findall(r"`(\w+)`", PAGE.partition("\nCosts are ")[2].partition(" as far")[0])
     said = [

@@ -19,7 +19,7 @@ PAGES = [
     *(path for path in DOCS.glob("*.md") if path != INDEX),
 ]
 MAX_README_LINES = 160
-MAX_HOW_TO_LINES = 120
+MAX_HOW_TO_LINES = 160
 PACKAGE = Path(ortbench.__file__).parent
 
 

@@ -1,4 +1,4 @@
-"""The examples of docs/result-file.md and docs/histories.md give figures."""
+"""The examples of docs/result-file.md and docs/ci.md#feed-a-history give figures."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_what_pandas_finds(code: str) -> None:
 
 @pytest.mark.process
 def test_what_a_tool_for_histories_reads(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "histories.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.+?)^```", page, re.MULTILINE | re.DOTALL)
-    (configured,) = yaml.safe_load(re.findall(r"^```yaml\n(.+?)^```", page, re.MULTILINE | re.DOTALL)[0])[
+    (configured,) = yaml.safe_load(re.findall(r"^```yaml\n(.+?)^```", page, re.MULTILINE | re.DOTALL)[-1])[
         "tests"
     ].values()
     for number, day in enumerate(("2026-10-02T02:00:00+00:00", "2026-10-01T02:00:00+00:00")):

@@ -22,7 +22,7 @@ from tests.conftest import ROOT, lacking, ortbench
 
 def workflow_of(page: str) -> str:
     """The workflow in a page of docs/."""
-    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
+    text, *_ = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
     return str(text)
 
 

@@ -177,7 +177,7 @@ def programs(model: str, ep: str, library: str) -> dict[str, Any]:
     return found
 
 
-REPORT = Path(__file__).resolve().parent.parent.parent / "docs" / "host-accessible-outputs.md"
+REPORT = Path(__file__).resolve().parent.parent.parent / "reports" / "host-accessible-outputs.md"
 
 
 def report() -> dict[str, Any]:

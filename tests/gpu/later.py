@@ -91,7 +91,7 @@ class Steps(FirstPart):
         return [
             self._direct(
                 "report",
-                "docs/host-accessible-outputs.md: ONNX Runtime refuses HOST_ACCESSIBLE outputs",
+                "reports/host-accessible-outputs.md: ONNX Runtime refuses HOST_ACCESSIBLE outputs",
                 ("report",),
                 (lambda left: further.reported(left.title, left.data),),
                 START_S,

@@ -963,6 +963,6 @@ def test_the_cuda_ep_takes_all_that_is_asked_of_it(software_cuda: tuple[str, ...
     )
     beginnings = (
         "copy_4k: outputs equal", "copy_4k: pipelined", "copy_4k: pinned", "copy_4k: asynchronous", "the EP's device",
-        "host-accessible: zero-copy", "NVML", "--stream ort", "ortbench devices", "the first process", "docs/host-accessible-outputs.md",
+        "host-accessible: zero-copy", "NVML", "--stream ort", "ortbench devices", "the first process", "reports/host-accessible-outputs.md",
     )  # fmt: skip
     assert differing(verdicts(tmp_path / "out"), dict.fromkeys(beginnings, (PASS, ""))) == {}, done.stdout

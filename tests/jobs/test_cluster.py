@@ -119,7 +119,7 @@ def test_a_suite_is_spread_over_the_machines_of_a_cluster(tmp_path: Path) -> Non
 
 def leaves_what_a_plain_run_does(cluster: RayCluster, folder: Path) -> None:
     written(folder, SUITE + NOT_THERE)
-    (line,) = re.findall(r"^ortbench suite .*--ray auto$", (ROOT / "docs" / "clusters.md").read_text(), re.MULTILINE)
+    (line,) = re.findall(r"^ortbench suite .*--ray auto$", (ROOT / "docs" / "suites.md").read_text(), re.MULTILINE)
     arguments = (*line.split()[1:], "--out", "spread")
     ran = ortbench(*arguments, cwd=folder, RAY_ADDRESS=cluster.address, RAY_TMPDIR=str(cluster.tmpdir))
     assert ran.code == 1, ran.err

@@ -44,7 +44,7 @@ def test_a_word() -> None:
         "  ortbench verifies on each EP which call is enough, and measures its own cost.",
         "  More: ortbench explain --more sync",
     ]
-    assert explained("Jain's fairness index")[-1] == "  More: ortbench explain --more load-tables.md"
+    assert explained("Jain's fairness index")[-1] == "  More: ortbench explain --more load.md"
 
 
 def test_a_word_that_means_several_things() -> None:

@@ -12,7 +12,7 @@ from tests.conftest import MODELS, ROOT, lacking, ortbench
 from tests.versions import ROWS, VERSIONS, WEBGPU, environment
 
 TINY = str(MODELS / "tiny.onnx")
-DOCUMENTED = (ROOT / "docs" / "versions.md").read_text()
+DOCUMENTED = (ROOT / "docs" / "choose-ep.md").read_text()
 
 
 @pytest.mark.wide

@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 
 MODES = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
 CPU, DEVICE, RESIDENT, _ = MODES
-DOCS = (ROOT / "docs/metric-names.md").read_text(encoding="utf-8").split("\n## Names\n")[1].split("\n## ")[0]
+DOCS = (ROOT / "docs/compare.md").read_text(encoding="utf-8").split("\n## Names of metrics\n")[1].split("\n## ")[0]
 # A name, what it means, and the name in full where that is another.
 EXAMPLES = {
     "latency": (MetricName(None, "latency", "median"), "latency.median"),

@@ -13,8 +13,6 @@ from ortbench.model.modes import DEVICE, RESIDENT
 from ortbench.model.protocol import Opened, Prepared, Program
 from ortbench.plan.plan import Loop, Plan
 from ortbench.plan.plan_builder import plan_of
-from tests.conftest import ROOT
-from tests.docs.test_commands import blocks
 from tests.results import level, loop_of, loop_result, published
 
 MODEL = "models/copy_bound.onnx"
@@ -64,11 +62,6 @@ def plan(mode: str = RESIDENT) -> Plan:
 def source(mode: str = RESIDENT, **changed: Any) -> str:
     command = ["ortbench", "code", MODEL, "--ep", "webgpu", "--mode", mode]
     return program.write_program(plan(mode), opened(), PREPARED, found(**changed), command).source
-
-
-def test_the_program_in_the_documentation_is_what_is_printed() -> None:
-    (example,) = blocks("python", (ROOT / "docs" / "program.md").read_text(encoding="utf-8"))
-    assert source() == example
 
 
 @pytest.mark.parametrize(

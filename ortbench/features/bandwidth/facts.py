@@ -88,11 +88,11 @@ def _rate_ratio(over: Case, under: Case, way: Direction) -> Ratio | None:
 
 # fmt: off
 SENTENCES = {
-    ("link-limit", "reached"): Sentence("{way} copies reach {rate} per s with {size} ({memory}).", "compare the copies of a run with it", _ANSWER, "", "bandwidth"),
-    ("link-limit", "rises"): Sentence("{way} copies reach {rate} per s with {size} ({memory}), the largest size: larger copies may be faster.", "try larger copies: --max-size", _ANSWER, "", "bandwidth"),
-    ("link-limit", "falls"): Sentence("{way} copies are fastest with {size} ({memory}): {rate} per s, {largest_rate} per s with {largest}.", "expect the rate of your size: smaller copies may find their data in the CPU's caches", _ANSWER, "", "bandwidth"),
-    ("pinned-copies", "faster"): Sentence("{way} copies of {size} are {ratio:ci} as fast from and to HOST_ACCESSIBLE memory.", "allocate inputs and outputs in pinned memory", _GAIN, "good", "bandwidth"),
-    ("pinned-copies", "slower"): Sentence("{way} copies of {size} are slower from and to HOST_ACCESSIBLE memory: {ratio:ci}.", "keep pageable memory", _COST, "", "bandwidth"),
-    ("pinned-copies", "same"): Sentence("{way} copies of {size} are not measurably faster from and to HOST_ACCESSIBLE memory: {ratio:ci}.", "keep pageable memory", _COST, "", "bandwidth"),
-    ("short-copies", "latency"): Sentence("{way} copies below {size} are mostly latency.", "copy several small tensors as one", _COST, "", "bandwidth"),
+    ("link-limit", "reached"): Sentence("{way} copies reach {rate} per s with {size} ({memory}).", "compare the copies of a run with it", _ANSWER, "", "copies"),
+    ("link-limit", "rises"): Sentence("{way} copies reach {rate} per s with {size} ({memory}), the largest size: larger copies may be faster.", "try larger copies: --max-size", _ANSWER, "", "copies"),
+    ("link-limit", "falls"): Sentence("{way} copies are fastest with {size} ({memory}): {rate} per s, {largest_rate} per s with {largest}.", "expect the rate of your size: smaller copies may find their data in the CPU's caches", _ANSWER, "", "copies"),
+    ("pinned-copies", "faster"): Sentence("{way} copies of {size} are {ratio:ci} as fast from and to HOST_ACCESSIBLE memory.", "allocate inputs and outputs in pinned memory", _GAIN, "good", "copies"),
+    ("pinned-copies", "slower"): Sentence("{way} copies of {size} are slower from and to HOST_ACCESSIBLE memory: {ratio:ci}.", "keep pageable memory", _COST, "", "copies"),
+    ("pinned-copies", "same"): Sentence("{way} copies of {size} are not measurably faster from and to HOST_ACCESSIBLE memory: {ratio:ci}.", "keep pageable memory", _COST, "", "copies"),
+    ("short-copies", "latency"): Sentence("{way} copies below {size} are mostly latency.", "copy several small tensors as one", _COST, "", "copies"),
 }

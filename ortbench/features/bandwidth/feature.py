@@ -8,7 +8,7 @@ FEATURE = Feature(
             group=MEASURE,
             place=80,
             sentence="Measure how fast tensors are copied to and from a device.",
-            page="bandwidth.md",
+            page="copies.md#measure-copies-over-sizes",
             option_groups=("measures",),
             options={it: {} for it in _OPTIONS},
         )

@@ -163,7 +163,7 @@ def _shared(result: Result) -> Iterator[Fact]:
 
 SENTENCES = {
     ("steps", "known"): Sentence("A loop takes {latency} with {mode}: {rate}.", "try settings: ortbench tune", _COST, "", "tune", figure=("One loop", "latency")),
-    ("tokens", "known"): Sentence("{mode}: prefill {prefill}, decode {decode:ci}, first token after {first_token}.", "leave the cache on the device: mode shared or device-resident", _ANSWER, "", "generate", figure=("Decode", "decode")),
+    ("tokens", "known"): Sentence("{mode}: prefill {prefill}, decode {decode:ci}, first token after {first_token}.", "leave the cache on the device: mode shared or device-resident", _ANSWER, "", "loops", figure=("Decode", "decode")),
     ("beside-state", "copied"): Sentence("A step of {mode} still copies {h2d} of inputs and {d2h} of outputs.", "--resident IN for an input that stays the same, --keep OUT for an output that is needed at the end", _COST, "", "loops"),
     ("step-growth", "longer"): Sentence("Each step of {mode} takes {each} longer than the one before.", "keep the depth small, or a cache of fixed length", _COST, "", "loops"),
     ("jump", "longer"): Sentence("Steps of {mode} jump from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),

@@ -10,7 +10,7 @@ _DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
 
 # fmt: off
 SENTENCES = {
-    ("idle-spinning", "burns"): Sentence("Threads of ONNX Runtime spin between requests: {cores} cores busy at {utilisation} utilisation {where}.", "session.intra_op.allow_spinning=0, or --intra-op-threads 1", _GAIN, "bad", "cpu-time"),
+    ("idle-spinning", "burns"): Sentence("Threads of ONNX Runtime spin between requests: {cores} cores busy at {utilisation} utilisation {where}.", "session.intra_op.allow_spinning=0, or --intra-op-threads 1", _GAIN, "bad", "resources"),
     ("slo-rate", "met"): Sentence("{mode:if} meets {slo} up to {rate}: {stat} {latency}. Violated from {violated_from} on.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
     ("slo-rate", "met-busy"): Sentence("{mode:if} meets {slo} up to {rate}: {stat} {latency}. Above, the busy machine may be the reason.", WAIT, _ANSWER, "unclear", "load", figure=("Highest rate", "rate")),
     ("slo-rate", "met-highest"): Sentence("{mode:if} meets {slo} up to {rate}, about its throughput back to back: {stat} {latency}.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
