@@ -20,6 +20,7 @@ from ortbench.features.bandwidth.analysis import copies, fail, put_samples
 from ortbench.features.chain.model import ChainLink, ChainStage
 from ortbench.features.load.analysis.knees import knees
 from ortbench.features.load.analysis.points import load_cases, put_scaling
+from ortbench.features.load.model import SloRate
 from ortbench.features.loop.analysis import put_figures as put_steps
 from ortbench.features.loop.model import Generation, Loop
 from ortbench.features.soak.analysis import put_figures as put_growth
@@ -36,7 +37,6 @@ from ortbench.model.schema import (
     Direction,
     Island,
     LoadBlock,
-    LoadSetup,
     MachineNoise,
     Measured,
     MemcpyNode,
@@ -44,7 +44,6 @@ from ortbench.model.schema import (
     NodeReference,
     Nodes,
     NoiseReading,
-    SloRate,
     Sync,
     Tensor,
 )
@@ -853,11 +852,11 @@ def load_result(
         "sessions": "shared", "duration_s": 2.0, "arrivals": "poisson" if any("rate" in case.point for case in points) else None, "file": None,
         "seed": 0, "workers": 1, "slo": slo,
     }  # fmt: skip
-    made.load = cast(LoadSetup, known | setup)
+    made.own["load"] = known | setup
     put_scaling(made)
-    made.knee = knees(made)
+    made.own["knee"] = knees(made)
     if found is not None:
-        made.slo = {"asked": slo or {}, "found": found}
+        made.own["slo"] = {"asked": slo or {}, "found": found}
     if run_id is not None:
         made.setup["run_id"] = run_id
     return made

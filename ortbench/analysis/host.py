@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
-
 from ortbench.analysis.comparing.pairs import by_round
 from ortbench.analysis.comparing.verdict import ABOVE, quotient, verdict_of
 from ortbench.analysis.findings.program import again
-from ortbench.core.ep_names import CAPTURING_EPS, CPU_EP
+from ortbench.core.ep_names import CAPTURING_EPS
 from ortbench.core.resampling import Rounds, figure_of
 from ortbench.core.stats import FEWEST, Value
-from ortbench.model.kinds import RATE, kind_of
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import (
     CPU_CORES,
     CPU_SYSTEM,
@@ -21,9 +18,7 @@ from ortbench.model.modes import (
     ENQUEUE_SHARE,
     LATENCY,
     NO_SPIN,
-    SERVICE_TIME,
     SPIN_SHARE,
-    UTILISATION,
     is_rate,
     mode_of,
 )
@@ -33,7 +28,6 @@ HOST_BOUND = 0.9  # of an inference: where submitting takes as much, the device 
 _WAITS = 1.3  # CPU cores; a host that waits for an H100 keeps 1.0 to 1.13 busy (reports/gpu-h100)
 COMPUTES = 0.7  # of an inference: a device that computes for less of it waits for the host enough to say so
 STILL = ("--session-config", "session.intra_op.allow_spinning=0")
-_WAKING_S = 200e-6  # of CPU time that a request takes at most besides: ortbench wakes up and looks at the clock
 # And what it has left at least: less of a wait is the sync's own time, and then it may be the run that waits (proofs of syncs
 # go by as much).
 _LEFT_NS = 20_000
@@ -122,40 +116,3 @@ def what_helps(result: Result, case: Case) -> str:
     if result.items is not None and (dim := result.items["dim"]) is not None:
         return again(result, "--dim", f"{dim}={2 * result.items['count']}")
     return ""
-
-
-class Idle(NamedTuple):
-    """Cores that a load keeps busy between its requests."""
-
-    case: Case
-    cores: Value
-    utilisation: float
-    most: float  # that its requests can take themselves
-
-
-def spins_between_requests(result: Result) -> Idle | None:
-    """The rate at which threads spin between the requests of a load most beyond what requests can take themselves; None where they do
-    not, or are told not to."""
-    target, nodes = result.target, result.placement["nodes"] or {}
-    config = target.get("session_config") or {}
-    if config.get(STILL[1].partition("=")[0]) == "0" or target.get("intra_op_threads") == 1 or CPU_EP not in nodes:
-        return None
-    found: list[Idle] = []
-    for case in result.cases:
-        cores, busy, rate = case.metrics.get(CPU_CORES), case.value(UTILISATION), case.point.get(RATE.name)
-        if not isinstance(cores, Value) or cores.ci95 is None or busy is None or not isinstance(rate, (int, float)):
-            continue
-        most = _most_cores(result, case, rate)
-        if case.status == OK and verdict_of(cores.ci95, most, most) == ABOVE:
-            found.append(Idle(case, cores, busy, most))
-    return max(found, key=lambda it: (it.cores.ci95 or (0,))[0] / it.most, default=None)
-
-
-def _most_cores(result: Result, case: Case, rate: float) -> float:
-    """How many CPU cores a load can keep busy whose threads sleep between requests: all of them while a worker is busy, and what waking
-    up takes."""
-    cpu, service = result.environment["cpu"], case.stats(SERVICE_TIME)
-    cores = cpu.get("usable_cores") or cpu.get("cores")
-    if service is None or cores is None:
-        return math.inf
-    return min(1.0, rate * service.mean / 1e9) * cores + rate * _WAKING_S

@@ -72,40 +72,6 @@ class Prepared(TypedDict):
     stage_bytes: NotRequired[dict[str, schema.StageBytes]]
 
 
-class LoadClients(TypedDict):
-    """``load_clients``: the system's numbers of the clients' threads; ``lock``: system call and address at which threads of
-    the worker wait for the GIL, None where that cannot be seen."""
-
-    threads: list[int]
-    lock: list[int] | None
-
-
-class LoadBlock(TypedDict):
-    """What clients did from ``at_ns`` on: when the runs of each started and ended, packed (`pack`); what ended a
-    client early and what is wrong with the outputs of one, in words; CPU time of the worker and time by the clock."""
-
-    at_ns: int
-    starts: list[str]
-    ends: list[str]
-    error: str | None
-    differs: str | None
-    cpu_ns: int
-    wall_ns: int
-
-
-class LoadRuns(LoadBlock):
-    """``load_closed``."""
-
-
-class LoadServed(LoadBlock):
-    """``load_open``: also which requests each client served, and from when on it was free for each, packed; and for each mark when the
-    worker got to it and what CPU time it had taken by then, ns."""
-
-    numbers: list[str]
-    free: list[str]
-    readings: list[tuple[int, int]]
-
-
 class CpuTime(TypedDict):
     """What the samples of a block took: CPU time of all threads of the worker, and time by the clock."""
 

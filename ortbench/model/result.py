@@ -12,8 +12,7 @@ where that is not known; ``outputs``, how far they are from those of others, abs
 (docs/actions.md), absent from older files;
 ``axes`` are what its cases differ in besides the mode.
 
-That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``knee`` (by mode) and ``slo``, and its ``cases`` are
-first of one client alone, back to back, without a ``point``, then one for each mode and load point; those of features have the name of their folder
+That of a loop also has ``kind``, which is ``loop``, and ``loop``; those of features have the name of their folder
 as ``kind``, and what its module ``model`` says. The keys of each part are in `ortbench.model.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
@@ -248,9 +247,6 @@ class Result:
     findings: list[schema.Finding] | None = field(default=None, metadata=SOMETIMES)
     kind: str = RUN
     axes: list[schema.Axis] = field(default_factory=list)
-    load: schema.LoadSetup | None = None
-    knee: dict[str, schema.Knee | None] | None = None
-    slo: schema.Slo | None = None
     own: dict[str, Any] = field(default_factory=dict, metadata=INLINE)  # what a feature's kind has, by key
     schema_version: int = SCHEMA_VERSION
 

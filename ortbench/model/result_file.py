@@ -15,7 +15,7 @@ from ortbench.model.result import SCHEMA_VERSION, Case, Result
 
 # Of a result: what only some kinds have.
 _PARTS = {
-    "model", "placement", "load", "knee", "slo",
+    "model", "placement",
 }  # fmt: skip
 
 

@@ -413,34 +413,6 @@ class LoadBlock(TypedDict):
     cpu_cores: NotRequired[float]
 
 
-# What the clients of a load have: one session together, one each, or one each in a process of its own.
-SHARED, OWN, PROCESS = "shared", "own", "process"
-
-
-class LoadSetup(TypedDict):
-    """How a load was put on: ``sessions`` is ``shared``, ``own`` or ``process``; ``duration_s`` of a level; ``arrivals`` is
-    ``poisson``, ``uniform`` or ``file`` with the ``file``'s name, null without an open loop; so many ``workers`` serve an open loop;
-    ``slo`` the most that each statistic of the latency may be, ns. Of several ``shapes``, which it mixes, also their ``order``."""
-
-    sessions: str
-    duration_s: float
-    arrivals: str | None
-    file: str | None
-    seed: int
-    workers: int
-    slo: dict[str, int] | None
-    order: NotRequired[Order]
-    shapes: NotRequired[list[str]]
-
-
-class Knee(TypedDict):
-    """The last number of clients that brought at least 5 % more inferences/s, and its share of the most; null where intervals overlap
-    or the machine was too busy to tell."""
-
-    concurrency: int
-    share_of_peak: float
-
-
 class LatencyBounds(TypedDict):
     """Between what a statistic of the latency of a load point lies, ns, each with 95 % confidence; null where its requests are too few
     to tell. Neighbours that wait together are worth fewer ``requests`` than there are."""
@@ -448,23 +420,6 @@ class LatencyBounds(TypedDict):
     low: int | None
     high: int | None
     requests: int
-
-
-class SloRate(TypedDict):
-    """The highest rate, per second, of those tried that meets the SLO by all ``requests`` at it, whose ``latency`` is here, ns by the SLO's
-    statistics; ``violated_from``: the lowest rate above, from which on all that were tried violate it, null where none does."""
-
-    rate: float
-    violated_from: float | None
-    requests: int
-    latency: dict[str, int]
-
-
-class Slo(TypedDict):
-    """An SLO, ns by statistic, and of ``--rate auto`` what rate keeps it, by mode; null where none was found."""
-
-    asked: dict[str, int]
-    found: dict[str, SloRate | None]
 
 
 class Axis(TypedDict):

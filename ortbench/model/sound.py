@@ -173,14 +173,9 @@ def _check_points(result: Result, kind: Kind) -> None:
 
 def _references(result: Result, kind: Kind) -> Iterator[tuple[list[str | int], str, Collection[str]]]:
     """Where a name stands that is that of something else in the result, the name, and those that there are."""
-    modes = {case.mode for case in result.cases}
     shapes = {shape.name: shape.point for shape in result.shapes}
     if kind.many_shapes:
         for number, case in enumerate(result.cases):
             if case.point not in shapes.values():
                 yield ["cases", number, "point"], ", ".join(case.point), ()
-    for key in result.knee or {}:
-        yield ["knee"], key, modes
-    for key in result.slo["found"] if result.slo else {}:
-        yield ["slo", "found"], key, modes
     yield from part_of(kind.key, "model", "references", lambda _: ())(result)

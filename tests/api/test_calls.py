@@ -318,8 +318,7 @@ def of_a_load() -> None:
     assert [check.name for check in verdict.checks] == ["cpu-tensors throughput concurrency=2"]
     assert verdict.folder is None
     mixed = ortbench.load(MODELS / "multi_output.onnx", ep="cpu", dim={"batch": [1, 4]}, concurrency=1, duration=0.1)
-    assert mixed.load is not None
-    assert (mixed.load["order"], mixed.load["shapes"]) == ("random", ["batch=1", "batch=4"])
+    assert (mixed.part["order"], mixed.part["shapes"]) == ("random", ["batch=1", "batch=4"])
     assert {"mixed.batch=1", "apart.batch=4", "apart.all"} <= mixed.cases[-1].metrics.keys()
 
 

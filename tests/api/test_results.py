@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -77,7 +76,7 @@ def test_the_frame_of_a_result_has_a_row_for_each_mode_and_units() -> None:
 def test_the_runs_of_the_levels_of_a_load() -> None:
     put = result_of(measured("cpu-tensors", latency=steady([MS] * 9)))
     put.kind = "load"
-    put.load = cast(Any, {"sessions": "shared"})
+    put.own["load"] = {"sessions": "shared"}
     put.cases += [
         Case("cpu-tensors", point={"concurrency": 2}, load_blocks=[]),
         Case("cpu-tensors", point={"concurrency": 4}, load_blocks=[]),

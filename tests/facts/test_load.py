@@ -117,7 +117,7 @@ def test_a_knee_of_one_process_is_none_where_intervals_leave_it_open(
 ) -> None:
     result = one_process(*rates, count=count)
     assert (fact(result, "knee").verdict != "open") == is_told
-    assert (result.knee is not None and result.knee[CPU] is not None) == is_told
+    assert (result.own["knee"][CPU] is not None) == is_told
     (row,) = mode_curves(result).rows
     assert (row[1] == "cannot tell") != is_told
 

@@ -47,11 +47,11 @@ from ortbench.core.profiler import find_nsys, nsys_version
 from ortbench.features.bandwidth.worker import Copies, CopyPair
 from ortbench.features.load.analysis.samples import counted
 from ortbench.features.load.measure.client_pool import ClientPool
+from ortbench.features.load.model import SHARED
 from ortbench.features.profile import measure as nsys
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.environment import free_memory
 from ortbench.model.modes import CPU, DEVICE, DIRECTIONS, HOST_ACCESSIBLE, LATENCY, PIPELINED, RESIDENT
-from ortbench.model.schema import SHARED
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import timing

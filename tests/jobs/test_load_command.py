@@ -127,7 +127,7 @@ def test_clients_with_a_session_of_their_own(sessions: str, real_library: Path, 
         is_whole(level, scaling=True)
         if sessions == "process":
             assert level.value("gil_wait") is None
-    assert there(result.load)["sessions"] == sessions
+    assert there(result.part)["sessions"] == sessions
     runs = Trace.read(tmp_path / "trace").of("run")
     assert runs["failed"].max() == 0
     assert len({(run["pid"], run["session"]) for run in runs}) >= 2
@@ -218,7 +218,7 @@ def test_tries_of_a_rate_are_in_processes_of_their_own(library: Path, tmp_path: 
     line = ("--mode", "device-resident", "--rate", "auto", "--slo", "p95=20ms", "--duration", 2, "--processes", 3)
     ran, result = on_device(library, tmp_path, *line, compute_us=2000)
     assert (ran.code, ran.err) == (0, "")
-    found = there(there(result.slo)["found"]["device-resident"])
+    found = there(result.own["slo"]["found"]["device-resident"])
     (level,) = (it for it in load_cases(result) if it.point["rate"] == found["rate"])
     first = there(result.cases[0].processes)
     assert len(first) == 3
@@ -280,8 +280,7 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     line = ("--mode", "device-resident", "--rate", "auto", "--slo", "p99=20ms", "--duration", 10)
     ran, result = on_device(library, tmp_path, *line, compute_us=5000)
     assert ran.code == 0, ran.err
-    assert result.slo is not None
-    found = result.slo["found"]["device-resident"]
+    found = result.own["slo"]["found"]["device-resident"]
     assert found is not None
     levels = {at(it).value: it for it in load_cases(result)}  # all tries of a rate are one level
     assert len(levels) == len(load_cases(result))
@@ -315,7 +314,7 @@ def test_a_search_with_too_little_time_claims_no_rate(library: Path, tmp_path: P
     line = ("--mode", "device-resident", "--rate", "auto", "--slo", "p99=20ms", "--duration", 0.2)
     ran, result = on_device(library, tmp_path, *line, compute_us=5000)
     assert ran.code == 0, ran.err
-    assert there(result.slo)["found"] == {"device-resident": None}
+    assert result.own["slo"]["found"] == {"device-resident": None}
     said = " ".join(ran.out.split())
     assert keys(result)[0] == ("slo-rate", "open", "device-resident")
     assert str(fact(result, "slo-rate").values["why"]).startswith("too few requests")
@@ -337,7 +336,7 @@ def test_arrivals_of_a_file_are_replayed_and_each_is_a_range(
     (level,) = load_cases(result)
     is_whole(level)
     assert (round(at(level).value, 6), there(level.stats("latency")).n) == (7.5, 4)
-    put = result.load
+    put = result.part
     assert put is not None
     assert (put["arrivals"], put["file"], round(put["duration_s"], 6)) == ("file", "arrivals.txt", 0.4)
     ranges = [it for it in nvtx.Record.read(record, DOMAIN).ranges if it.name == "device-resident/load"]

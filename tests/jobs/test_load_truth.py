@@ -219,8 +219,7 @@ def test_a_mix_of_shapes_costs_what_a_change_of_shape_does(library: Path, tmp_pa
     """1 ms, 0.5 ms an item, and 0.3 ms where the inference before had another shape: always in turns, never apart."""
     result = mixed(library, tmp_path, "cycle", "--concurrency", 1, "--duration", 1, switch_us=300)
     (case,) = load_cases(result)
-    assert result.load is not None
-    assert (result.load["order"], result.load["shapes"]) == ("cycle", ["batch=1", "batch=4"])
+    assert (result.part["order"], result.part["shapes"]) == ("cycle", ["batch=1", "batch=4"])
     rest = p99s(case, "apart")[0] - 1_500_000  # what the host takes
     assert 0 < rest < 200_000
     assert p99s(case, "apart") == [1_500_000 + rest, 3_000_000 + rest]

@@ -212,7 +212,6 @@ def sameness(one: Result, other: Result) -> str | None:
         (
             result.model["sha256"],
             result.model["inputs"],
-            result.load,
             part_of(result.kind, "analysis", "essence", lambda _: None)(result.part),
             result.setup.get("seed"),
             {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},

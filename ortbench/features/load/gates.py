@@ -22,10 +22,11 @@ from ortbench.features.load.analysis.points import (
     limited,
     load_cases,
     meets,
+    slo_in,
 )
 from ortbench.features.load.analysis.queueing import own_rate
 from ortbench.features.load.facts.slo import searched
-from ortbench.features.load.model import KIND
+from ortbench.features.load.model import KIND, SloRate
 from ortbench.features.load.plan import AUTO, UNDER_LOAD, LoadPlan, load_in, load_of, read_timestamps
 from ortbench.gates.baseline import baseline_of
 from ortbench.gates.checks import check_alone, check_facts, refuse_limits, refuse_others, without_doubtful
@@ -38,7 +39,6 @@ from ortbench.model.metrics import Figure
 from ortbench.model.modes import CPU, LATENCY, SLO_RATE, THROUGHPUT
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import SloRate
 from ortbench.plan.options import LOAD, RawOptions, options_of
 from ortbench.plan.plan import Plan, check
 
@@ -82,8 +82,9 @@ def _speedup(one: Case, base: Case, least: float) -> Check:
 
 def slo_checks(result: Result, limits: Limits) -> Iterator[Check]:
     """What a load must keep to; `BadInput` where it has no point."""
-    if result.slo is not None and result.slo["found"] and result.slo["asked"] == limits.slo:
-        found = result.slo["found"].items()
+    met = slo_in(result)
+    if met is not None and met["found"] and met["asked"] == limits.slo:
+        found = met["found"].items()
         yield from (_found(result, mode, it, limits.slo) for mode, it in found if limits.covers(mode))
         return
     cases = [case for case in limited(result) if limits.covers(case.mode)]

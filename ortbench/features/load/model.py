@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, NotRequired, TypedDict
+
 from ortbench.model import modes
 from ortbench.model.kinds import CONCURRENCY, RATE, RUN, Kind, View, figures, tails
 from ortbench.model.metrics import LATENCY
+from ortbench.model.schema import Order
+
+if TYPE_CHECKING:
+    from ortbench.model.result import Result
 
 KIND = Kind(
     "load", "a load", "inference",
@@ -37,3 +44,95 @@ KIND = Kind(
     replaced_warnings=("gil-wait", "late-requests"),
     samples="load-samples.npz",
 )  # fmt: skip
+# What the clients of a load have: one session together, one each, or one each in a process of its own.
+SHARED, OWN, PROCESS = "shared", "own", "process"
+
+
+class LoadSetup(TypedDict):
+    """How a load was put on: ``sessions`` is ``shared``, ``own`` or ``process``; ``duration_s`` of a level; ``arrivals`` is
+    ``poisson``, ``uniform`` or ``file`` with the ``file``'s name, null without an open loop; so many ``workers`` serve an open loop;
+    ``slo`` the most that each statistic of the latency may be, ns. Of several ``shapes``, which it mixes, also their ``order``."""
+
+    sessions: str
+    duration_s: float
+    arrivals: str | None
+    file: str | None
+    seed: int
+    workers: int
+    slo: dict[str, int] | None
+    order: NotRequired[Order]
+    shapes: NotRequired[list[str]]
+
+
+class Knee(TypedDict):
+    """The last number of clients that brought at least 5 % more inferences/s, and its share of the most; null where intervals overlap
+    or the machine was too busy to tell."""
+
+    concurrency: int
+    share_of_peak: float
+
+
+class SloRate(TypedDict):
+    """The highest rate, per second, of those tried that meets the SLO by all ``requests`` at it, whose ``latency`` is here, ns by the SLO's
+    statistics; ``violated_from``: the lowest rate above, from which on all that were tried violate it, null where none does."""
+
+    rate: float
+    violated_from: float | None
+    requests: int
+    latency: dict[str, int]
+
+
+class MetSlo(TypedDict):
+    """An SLO, ns by statistic, and of ``--rate auto`` what rate keeps it, by mode; null where none was found."""
+
+    asked: dict[str, int]
+    found: dict[str, SloRate | None]
+
+
+class LoadClients(TypedDict):
+    """``load_clients``: the system's numbers of the clients' threads; ``lock``: system call and address at which threads of
+    the worker wait for the GIL, None where that cannot be seen."""
+
+    threads: list[int]
+    lock: list[int] | None
+
+
+class AnsweredBlock(TypedDict):
+    """What clients did from ``at_ns`` on: when the runs of each started and ended, packed (`pack`); what ended a
+    client early and what is wrong with the outputs of one, in words; CPU time of the worker and time by the clock."""
+
+    at_ns: int
+    starts: list[str]
+    ends: list[str]
+    error: str | None
+    differs: str | None
+    cpu_ns: int
+    wall_ns: int
+
+
+class LoadRuns(AnsweredBlock):
+    """``load_closed``."""
+
+
+class LoadServed(AnsweredBlock):
+    """``load_open``: also which requests each client served, and from when on it was free for each, packed; and for each mark when the
+    worker got to it and what CPU time it had taken by then, ns."""
+
+    numbers: list[str]
+    free: list[str]
+    readings: list[tuple[int, int]]
+
+
+class Parts(TypedDict, total=False):
+    load: LoadSetup
+    knee: dict[str, Knee | None] | None
+    slo: MetSlo | None
+
+
+def references(result: Result) -> Iterator[tuple[list[str | int], str, Collection[str]]]:
+    """Where a name stands that is that of something else in the result, the name, and those that there are."""
+    modes = {case.mode for case in result.cases}
+    for mode in result.own.get("knee") or ():
+        yield ["knee"], mode, modes
+    for mode in (result.own.get("slo") or {}).get("found", ()):
+        yield ["slo", "found"], mode, modes

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 from ortbench.core.ep_names import CPU_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import Kind, check_readable, kind_of
+from ortbench.features.load.model import OWN, PROCESS, SHARED
 from ortbench.model.modes import CPU, LOAD_MODES
-from ortbench.model.schema import OWN, PROCESS, SHARED
 from ortbench.model.slo import parse_slo
 from ortbench.model.unit_of_work import Part
 from ortbench.plan.option_types import FLAG, TEXT, TIME, WHOLE, check_seconds, finite
@@ -25,7 +25,7 @@ from ortbench.plan.plan import check as check_plan
 from ortbench.plan.plan_builder import list_in, live_duration_s, plan_of, plan_stream
 
 if TYPE_CHECKING:
-    from ortbench.model.schema import LoadSetup
+    from ortbench.features.load.model import LoadSetup
     from ortbench.plan.stream_plan import Stream
 
 SESSIONS = (SHARED, OWN, PROCESS)

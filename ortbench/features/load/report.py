@@ -34,9 +34,11 @@ from ortbench.features.load.analysis.points import (
     most,
     of_kind,
     processes_of,
+    slo_in,
     slo_text,
     tail_of,
 )
+from ortbench.features.load.model import LoadSetup
 from ortbench.model.metric_names import AxisValue
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.modes import (
@@ -49,7 +51,6 @@ from ortbench.model.modes import (
     THROUGHPUT,
 )
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
-from ortbench.model.schema import LoadSetup
 from ortbench.report import model
 from ortbench.report.bars import sparkline
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
@@ -288,13 +289,13 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
         counts = [processes_of(it) for it in load_cases(result) if it.load_blocks]
         has_ci = any(column.name == "95% CI" for table in tables for column in table.columns)
-        of = " and ".join(["95% CI"] * has_ci + ["SLO"] * (result.slo is not None)) or "figures"
+        of = " and ".join(["95% CI"] * has_ci + ["SLO"] * (slo_in(result) is not None)) or "figures"
         several = f"as many of the {processes_in(result)} processes as column processes says"
         differ, top = len({*counts}) > 1, max(counts, default=0)
         known = _BY_PROCESSES.format(of, several if differ else f"{top} processes") if top >= FEW else _ELSEWHERE
         cells = {cell for table in tables for row in table.rows for cell in row}
         is_open = any(it == CANNOT_TELL or it.rstrip(model.DOUBTED).endswith(_TIMES) for it in cells)
-        of_kinds += [_OPEN] if result.slo is not None and (is_open or differ) else []
+        of_kinds += [_OPEN] if slo_in(result) and (is_open or differ) else []
         of_kinds += [_HIGHEST] if any(map(is_full, measured(result, RATE))) else []
         lines = dict.fromkeys([*of_kinds, *legend(result, *tables), known])
         there = {column.name for table in tables for column in table.columns}
@@ -370,7 +371,7 @@ def own_line(result: Result) -> str:
     slo = f"; SLO: {slo_text(asked)}" if asked else ""
     mixed = f"; {len(setup['shapes'])} shapes in {ORDERS[setup['order']]}" if "shapes" in setup else ""
     each = f"load point{' over all processes' * bool(processes_in(result))}"
-    each = "try" if result.slo is not None and result.slo["found"] else each
+    each = "try" if (met := slo_in(result)) is not None and met["found"] else each
     return f"load {where}: {' and '.join(said) or 'no load point measured'}; {setup['duration_s']:g} s per {each}{mixed}{slo}"
 
 

@@ -9,6 +9,7 @@ from ortbench.analysis.comparing.comparable import Traits
 from ortbench.analysis.point_blocks import rate_of
 from ortbench.features.load.analysis.knees import knee_of
 from ortbench.features.load.analysis.points import asked_of, at, best_level, has_rates, kept, slo_text
+from ortbench.features.load.model import LoadSetup
 from ortbench.model.result import Result
 
 
@@ -17,6 +18,11 @@ def identity(result: Result, own: Traits) -> Traits:
     keys = ("sessions", *(("arrivals", "file", "workers") if has_rates(result) else ()))
     mixed = {key: result.part.get(key) for key in ("order", "shapes") if "shapes" in result.part}
     return {**own, **{key: result.part[key] for key in keys}, **mixed}
+
+
+def essence(part: LoadSetup) -> LoadSetup:
+    """What loads are compared by whose results are to differ in nothing that was recorded."""
+    return part
 
 
 def changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:

@@ -10,9 +10,9 @@ from ortbench.analysis.noise import is_busy
 from ortbench.analysis.point_blocks import interval, rate_of
 from ortbench.core.stats import Value
 from ortbench.features.load.analysis.points import CONCURRENCY, at, load_cases, measured, over
+from ortbench.features.load.model import Knee
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import Knee
 
 WORTH = 0.05  # by what share a level must bring more inf/s than those below it to be worth its clients
 

@@ -22,9 +22,10 @@ from ortbench.analysis.point_blocks import (
 from ortbench.core import units
 from ortbench.core.resampling import FEW, Ratio, of_processes
 from ortbench.core.units import rate_asked
+from ortbench.features.load.model import LoadSetup, MetSlo, SloRate
 from ortbench.model.modes import LATENCY, THROUGHPUT, mode_of
 from ortbench.model.result import OK, Case, Result
-from ortbench.model.schema import LatencyBounds, LoadSetup, SloRate
+from ortbench.model.schema import LatencyBounds
 from ortbench.model.slo import SAMPLES_NEEDED
 
 CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many clients, or so many requests a second
@@ -216,17 +217,23 @@ def best_level(result: Result) -> Case | None:
     return found or most(points)
 
 
+def slo_in(result: Result) -> MetSlo | None:
+    """The SLO that was asked for, and what meets it; None without one."""
+    return result.own.get("slo")
+
+
 def asked_of(result: Result) -> dict[str, int] | None:
     """The SLO of a load: the most that each statistic of the latency may be, ns; None without one."""
-    if result.slo is not None:
-        return result.slo["asked"]
+    if (met := slo_in(result)) is not None:
+        return met["asked"]
     setup: LoadSetup = result.part
     return setup["slo"]
 
 
 def kept(result: Result) -> dict[str, SloRate]:
     """The highest rate that keeps the SLO, by mode, of those for which one was looked for and found."""
-    found = {} if result.slo is None else result.slo["found"]
+    met = slo_in(result)
+    found = {} if met is None else met["found"]
     return {mode: rate for mode, rate in found.items() if rate is not None}
 
 

@@ -25,6 +25,7 @@ from ortbench.features.load.analysis.cpu_parts import CpuPart, put_cpu
 from ortbench.features.load.analysis.points import RATE, LoadPoint, cuts, meets
 from ortbench.features.load.analysis.queueing import across, cycle_interval, fairness, rate_interval
 from ortbench.features.load.analysis.rate_search import Found
+from ortbench.features.load.model import SloRate
 from ortbench.model import timeline
 from ortbench.model.modes import (
     FAIRNESS,
@@ -39,7 +40,7 @@ from ortbench.model.modes import (
     UTILISATION,
 )
 from ortbench.model.result import FAILED, NOT_MEASURED, Case
-from ortbench.model.schema import LatencyBounds, LoadBlock, SloRate
+from ortbench.model.schema import LatencyBounds, LoadBlock
 
 if TYPE_CHECKING:
     import numpy as np

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations, takewhile
 from operator import itemgetter
+from typing import NamedTuple
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, may_be_faster
 from ortbench.analysis.comparing.verdict import ABOVE, at_most, verdict_of
 from ortbench.analysis.findings.program import again, how_to_write
-from ortbench.analysis.host import STILL, spins_between_requests
+from ortbench.analysis.host import STILL
 from ortbench.analysis.noise import is_busy, supports_within
 from ortbench.analysis.point_blocks import by_name, interval, is_full, latency_of, rate_of
+from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
 from ortbench.facts.shared import condition
@@ -20,9 +23,11 @@ from ortbench.features.load.analysis.knees import bend_of, claim_over, is_open, 
 from ortbench.features.load.analysis.points import CONCURRENCY, RATE, at, measured, modes_of, most, tail_of
 from ortbench.features.load.analysis.samples import LOCK_MATTERS
 from ortbench.features.load.facts.slo import points, slo_facts
+from ortbench.features.load.model import PROCESS
 from ortbench.model.modes import (
     ALL_SHAPES,
     CPU,
+    CPU_CORES,
     FAIRNESS,
     GENERATOR_LAG,
     GIL_WAIT,
@@ -35,8 +40,7 @@ from ortbench.model.modes import (
     UTILISATION,
     mode_of,
 )
-from ortbench.model.result import Case, Result
-from ortbench.model.schema import PROCESS
+from ortbench.model.result import OK, Case, Result
 
 _UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
@@ -226,8 +230,7 @@ def _stretched(result: Result) -> Iterator[Fact]:
 def _uneven(result: Result) -> Iterator[Fact]:
     """How much longer an inference takes at one rate than at another, where one worker serves all and that is not idle, as at a lower
     rate: the rate does not make it."""
-    setup = result.load
-    if setup is None or setup["workers"] != 1:
+    if result.part["workers"] != 1:
         return
     found: list[tuple[float, Case, Values]] = []
     for mode in modes_of(result):
@@ -273,3 +276,43 @@ def _late(result: Result) -> Iterator[Fact]:
         lag = level.stats(GENERATOR_LAG)
         values: Values = {"share": share(late), "lag": ns(0 if lag is None else lag.max), "where": at(level).phrase}
         yield Fact("generator", "late", level.mode, values, "", level.point)
+
+
+_WAKING_S = 200e-6  # of CPU time that a request takes at most besides: ortbench wakes up and looks at the clock
+
+
+class Idle(NamedTuple):
+    """Cores that a load keeps busy between its requests."""
+
+    case: Case
+    cores: Value
+    utilisation: float
+    most: float  # that its requests can take themselves
+
+
+def spins_between_requests(result: Result) -> Idle | None:
+    """The rate at which threads spin between the requests of a load most beyond what requests can take themselves; None where they do
+    not, or are told not to."""
+    target, nodes = result.target, result.placement["nodes"] or {}
+    config = target.get("session_config") or {}
+    if config.get(STILL[1].partition("=")[0]) == "0" or target.get("intra_op_threads") == 1 or CPU_EP not in nodes:
+        return None
+    found: list[Idle] = []
+    for case in result.cases:
+        cores, busy, rate = case.metrics.get(CPU_CORES), case.value(UTILISATION), case.point.get(RATE)
+        if not isinstance(cores, Value) or cores.ci95 is None or busy is None or not isinstance(rate, (int, float)):
+            continue
+        most = _most_cores(result, case, rate)
+        if case.status == OK and verdict_of(cores.ci95, most, most) == ABOVE:
+            found.append(Idle(case, cores, busy, most))
+    return max(found, key=lambda it: (it.cores.ci95 or (0,))[0] / it.most, default=None)
+
+
+def _most_cores(result: Result, case: Case, rate: float) -> float:
+    """How many CPU cores a load can keep busy whose threads sleep between requests: all of them while a worker is busy, and what waking
+    up takes."""
+    cpu, service = result.environment["cpu"], case.stats(SERVICE_TIME)
+    cores = cpu.get("usable_cores") or cpu.get("cores")
+    if service is None or cores is None:
+        return math.inf
+    return min(1.0, rate * service.mean / 1e9) * cores + rate * _WAKING_S

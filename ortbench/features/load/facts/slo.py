@@ -25,11 +25,12 @@ from ortbench.features.load.analysis.points import (
     meets,
     modes_of,
     processes_of,
+    slo_in,
     slo_text,
     too_few,
 )
+from ortbench.features.load.model import SloRate
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import SloRate
 
 _MOST_TIMES = 30.0  # as long to measure is worth a line; beyond that a figure is as good as its limit
 _TRIES = 4  # that a search has for one rate, for certain
@@ -40,7 +41,7 @@ def slo_facts(result: Result) -> Iterator[Fact]:
     asked = asked_of(result)
     if not asked:
         return
-    if result.slo is not None and (found := result.slo["found"]):
+    if (met := slo_in(result)) is not None and (found := met["found"]):
         order = sorted(found, key=lambda mode: -(found[mode] or {"rate": 0})["rate"])
         for mode in order:
             yield searched(result, mode, found[mode], asked)

@@ -16,11 +16,11 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.core.files import temporary_folder
 from ortbench.features.load.analysis.cpu_parts import cpu_marks, cpu_parts
 from ortbench.features.load.analysis.samples import ClosedLoopBlock, Requests
+from ortbench.features.load.model import OWN, PROCESS, AnsweredBlock, LoadClients, LoadRuns, LoadServed
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.streams import shape_requests
-from ortbench.model.protocol import LoadBlock, LoadClients, LoadRuns, LoadServed, pack, unpack
-from ortbench.model.schema import OWN, PROCESS
+from ortbench.model.protocol import pack, unpack
 from ortbench.plan.stream_plan import begun_by
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class ClientPool:
         return answers
 
 
-def _raise_errors(answers: Sequence[LoadBlock]) -> None:
+def _raise_errors(answers: Sequence[AnsweredBlock]) -> None:
     """Raise what clients died of, or what is wrong with their outputs."""
     for answer in answers:
         if answer["error"] is not None:

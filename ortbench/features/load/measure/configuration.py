@@ -30,7 +30,7 @@ from ortbench.features.load.analysis.samples import (
 )
 from ortbench.features.load.analysis.samples_file import arrays, write
 from ortbench.features.load.measure.client_pool import ClientPool
-from ortbench.features.load.model import KIND
+from ortbench.features.load.model import KIND, PROCESS, SloRate
 from ortbench.features.load.plan import AUTO, UNIFORM, LoadPlan, load_in, read_timestamps, settings
 from ortbench.measure.forecast import Progress
 from ortbench.measure.gpus import known_card
@@ -40,7 +40,7 @@ from ortbench.measure.streams import StreamConfiguration
 from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY, THROUGHPUT
 from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Case
-from ortbench.model.schema import PROCESS, Machine, SloRate, Stopped
+from ortbench.model.schema import Machine, Stopped
 
 FEWEST_CYCLES = 5  # of a client in a block, if all wait for one another
 SHORTEST_BLOCK_NS = 20_000_000
@@ -353,17 +353,17 @@ class LoadConfiguration(StreamConfiguration):
             return
         result, load = self.result, self._load
         result.kind = KIND.key
-        result.load = settings(load, self._seed, self.due.point_s, self._stream)
+        result.own[KIND.key] = settings(load, self._seed, self.due.point_s, self._stream)
         self.taken.sort(key=lambda it: (self.plan.modes.index(it.mode), it.is_open, it.key[1]))
         result.cases = [*self.cases.values(), *map(self._case, self.taken)]
         values = {name: sorted({it.key[1] for it in self.taken if it.key[0] == name}) for name in _UNITS}
         result.axes = [{"name": it, "unit": _UNITS[it], "values": [*found]} for it, found in values.items() if found]
         put_scaling(result)
-        result.knee = knees(result)
+        result.own["knee"] = knees(result)
         for mode, readings in self._alone_clocks.items():
             put_clock(self.cases[mode], readings)
         if load.slo is not None:
-            result.slo = {"asked": dict(load.slo), "found": dict(self.best_rates)}
+            result.own["slo"] = {"asked": dict(load.slo), "found": dict(self.best_rates)}
 
     def _case(self, taken: LoadSamples) -> Case:
         parts = [*(it.round for it in taken.bursts), *(it.round for it in taken.stretches)]

@@ -31,13 +31,14 @@ from ortbench.features.load.measure.configuration import (
     LoadConfiguration,
     row_of,
 )
+from ortbench.features.load.model import PROCESS
 from ortbench.features.load.plan import AUTO, load_in
 from ortbench.measure.driver import Driver
 from ortbench.measure.forecast import Forecast
 from ortbench.measure.schedule import Block, Estimates, Series
 from ortbench.measure.stopping import TO_START, SequentialTest, Undecided, processes_that_start
 from ortbench.model.modes import LATENCY
-from ortbench.model.schema import PROCESS, Stopped
+from ortbench.model.schema import Stopped
 from ortbench.plan.plan import PROCESSES, Plan
 
 _ALONE_ROUNDS, _ALONE_RUNS = 3, 3  # of one client alone where it is not in all rounds, and in each of them at least

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ortbench.core.errors import one_line
+from ortbench.features.load.model import LoadClients, LoadRuns, LoadServed
 from ortbench.features.load.worker.clients import Clients, Seat, waiting_place
 from ortbench.model.protocol import pack, unpack
 from ortbench.plan.stream_plan import begun_by
@@ -34,7 +35,6 @@ from ortbench.worker.stream import sized
 from ortbench.worker.timing import cpu_ns, no_garbage_collection
 
 if TYPE_CHECKING:
-    from ortbench.model import protocol
     from ortbench.worker.state import State
 
 # An EP may serve clients so unfairly that some get no run: how much longer than they measure others call for them.
@@ -262,7 +262,7 @@ def _wait(due_ns: int, cutoff_ns: int, turn: Turn) -> int | None:
 
 def load_clients(
     state: State, mode: str, count: int, own: bool = False, first: int = 0, shapes: Sequence[dict[str, Any]] = ()
-) -> protocol.LoadClients:
+) -> LoadClients:
     """Have clients of a mode; those that are there stay. The first one's number among all is `first`; each has inputs of all
     `shapes`, where there are several."""
     if Clients not in state.others:
@@ -283,7 +283,7 @@ def load_closed(
     at_ns: int | None = None,
     board: str | None = None,
     order: Sequence[int] = (0,),
-) -> protocol.LoadRuns:
+) -> LoadRuns:
     """Have clients call for so long, and `least` runs each, and check what each was left with. Where others are in other processes,
     `at_ns` is when to begin and `board` the file that holds clients together. The `order` of shapes comes again and again."""
     places = bytearray(count + 1) if board is None else _board(Path(board))
@@ -304,7 +304,7 @@ def load_open(
     at_ns: int | None = None,
     turn: str | None = None,
     order: Sequence[int] = (0,),
-) -> protocol.LoadServed:
+) -> LoadServed:
     """Have clients serve requests, and check what each was left with. They are due (packed) and cut off in ns from the beginning on.
     CPU time is read at the `marks`, requests by number. Where others are in other processes, `at_ns` is when to begin and `turn` the
     file by which clients take turns."""
@@ -325,7 +325,7 @@ def load_open(
 
 def _together(
     state: State, mode: str, count: int, at_ns: int | None, make_call: Callable[[int], Callable[[Seat, int], R]]
-) -> tuple[list[R], protocol.LoadRuns]:
+) -> tuple[list[R], LoadRuns]:
     """Have each client do something in its thread, all from the same moment on: what they give, and the answer.
 
     `make_call` is given that moment, and gives what is done: with what a client has, and its number among all.
