@@ -12,8 +12,7 @@ where that is not known; ``outputs``, how far they are from those of others, abs
 (docs/actions.md), absent from older files;
 ``axes`` are what its cases differ in besides the mode.
 
-That of a loop also has ``kind``, which is ``loop``, and ``loop``; those of features have the name of their folder
-as ``kind``, and what its module ``model`` says. The keys of each part are in `ortbench.model.schema`. Durations are integer nanoseconds, sizes bytes.
+Those of features also have ``kind``, the name of their folder, and what its module ``model`` says. The keys of each part are in `ortbench.model.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
 from __future__ import annotations

@@ -13,10 +13,7 @@ from ortbench.model.kinds import find_kind, kind_of
 from ortbench.model.metrics import in_order
 from ortbench.model.result import SCHEMA_VERSION, Case, Result
 
-# Of a result: what only some kinds have.
-_PARTS = {
-    "model", "placement",
-}  # fmt: skip
+_PARTS = {"model", "placement"}  # that not all results have
 
 
 def result_json(result: Result) -> str:
