@@ -12,7 +12,6 @@ from ortbench.core.version import __version__ as __version__
 _HOMES = {
     "api.commands": (
         "run",
-        "loop",
         "gate",
         "compare",
     ),

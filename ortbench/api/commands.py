@@ -24,7 +24,7 @@ from ortbench.model.result import Result as StoredResult
 from ortbench.plan.compare_options import compared_of
 from ortbench.plan.options import RawOptions
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import loop_of, run_of
+from ortbench.plan.plan_builder import run_of
 
 Measured = TypeVar("Measured", bound=Saved)
 
@@ -70,16 +70,6 @@ def run(model: Model, *, progress: Tell | None = None, **options: Any) -> Result
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
     """
     return measure_model("run", model, options, progress, run_of)
-
-
-@takes
-def loop(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
-    """Measure a decoder that generates, or a model in a loop.
-
-    Returns:
-        what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
-    """
-    return measure_model("loop", model, options, progress, loop_of)
 
 
 def measure_model(

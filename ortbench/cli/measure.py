@@ -1,16 +1,16 @@
-"""`ortbench run` and `loop`: a model as one plan has it."""
+"""`ortbench run`, and what carries out the plans of a command."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 
-from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json
+from ortbench.cli.options import Model, command_line, refuse_json
 from ortbench.plan.configurations import plan_configurations
 from ortbench.plan.options import RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import loop_of, run_of
+from ortbench.plan.plan_builder import run_of
 
 
 def run(given: RawOptions, model: Model) -> None:
@@ -18,11 +18,6 @@ def run(given: RawOptions, model: Model) -> None:
     Results are folders in reports/.
     """
     measure_plans(given, partial(run_of, model, command=command_line()), "run")
-
-
-def loop(given: RawOptions, model: ModelOrFolder) -> None:
-    """A decoder generates tokens; with --feedback, outputs are inputs of the next step, as a recurrent state is."""
-    measure_plans(given, partial(loop_of, model, command=command_line()), "loop")
 
 
 def measure_plans(

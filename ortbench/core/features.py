@@ -17,7 +17,7 @@ from ortbench.core.errors import BadInput
 MEASURE, COMPARE, INSPECT, EXPORT = "Measure", "Compare", "Inspect", "Export"
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
 # Those whose results are written for other programs too; other features' commands are in the group of the last word.
-REPORTED = ("run", "loop", "load", "gate", "reported")
+REPORTED = ("run", "load", "gate", "reported")
 GROUPS = (MEASURE, COMPARE, INSPECT, EXPORT)  # in which help and the README list commands
 
 
@@ -65,7 +65,7 @@ class Pass(NamedTuple):
     text: str = ""  # what is said when it begins
     is_apart: bool = False  # a function with `_apart` behind the name goes on when the workers have ended
     is_forecast: bool = False  # it takes a forecast's time for each mode
-    commands: tuple[str, ...] = ("run", "loop")
+    commands: tuple[str, ...] = ("run",)
 
 
 class Feature(NamedTuple):

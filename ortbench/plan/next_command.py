@@ -27,7 +27,7 @@ _WRITES = "optimized-model"  # a file, beside the options of the panel WRITTEN
 _ELSEWHERE = (RUNS, INPUT, LOOP)  # the panels of what other commands carry out too
 _DATA = ("input", "data")  # files that say how inputs look, and exclude
 _SIZES = ("shape", "dim", "sequence-tensors", "range")
-_FROM_INPUTS = ("run", "loop", "tune")  # commands of the core that need no more than a model and its inputs
+_FROM_INPUTS = ("run", "tune")  # commands of the core that need no more than a model and its inputs
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,14 @@ OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, COMPARED, LIMIT, BASELINE, WRITTEN)
 # Groups of commands that take the same options; a feature's command is in those whose last word its record has.
 SINGLE = ("run", "gate", "single")  # the commands that measure single inferences
-SESSIONS = (*SINGLE, "loop", "sessions")  # those that measure a model
+SESSIONS = (*SINGLE, "sessions")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "opened")  # those that open one
 CHAINED = (*LOADED, "chained")  # those and the one that measures several models one after the other
 IN_MODES = (*(it for it in CHAINED if it != "sessions"), "modes")  # those that measure modes of a session that is open
 # Those in which the same options are `common`.
-OFTEN = ("run", "loop", "load", "often")
-SIDE_BY_SIDE = ("run", "loop", "load", "side by side")  # those that measure several settings side by side
+OFTEN = ("run", "load", "often")
+SIDE_BY_SIDE = ("run", "load", "side by side")  # those that measure several settings side by side
 SHAPED = ("shaped",)  # those to which a list is of shapes
 SEARCHES = "searches"  # the group of those that search settings, of lists among these values
 PYTHON = "python"  # in `per`: what is declared otherwise for `import ortbench`

@@ -141,24 +141,23 @@ class Loop:
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=check_seconds,
-        commands=("run", "gate", "loop", "sessions", "searches"), common=(*OFTEN, "gate"),
+        commands=("run", "gate", "sessions", "searches"), common=(*OFTEN, "gate"),
         by_command={
             "run": {"shown": "until processes agree"},
             "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most TIME."},
         },
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run", "loop"),
+        "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run",),
         replaces=("duration", "precision"), check=at_least(1, "at least one iteration must be measured"), common=("run",),
-        by_command={"loop": {"help": "Measure N loops of each mode instead of --duration."}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when the 95% CI of each median is within P of it; 0: never.", kind=PRECISION, default=0.01, shown="1%",
-        commands=("run", "loop"),
+        commands=("run",),
     )  # fmt: skip
     processes: int | None = _measured(
         "processes", "N", "Measure in N worker processes, one after the other.", kind=WHOLE, check=_processes, most=1000,
-        shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "loop", "load"),
+        shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "load"),
         by_command={"run": {"shown": f"3, {PROCESSES} where these differ"}},
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
@@ -189,7 +188,6 @@ class Plan:
         by_command={
             "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY, "choices": io_modes.ALL_MODES},
             "load": _measure(io_modes.LOAD_MODES, f"{_FIRST}, on the CPU EP {io_modes.CPU}"),
-            "loop": _measure(io_modes.LOOP_MODES, "all but shared"),
             "in one mode": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
         },
     )  # fmt: skip
@@ -213,13 +211,13 @@ class Plan:
     )  # fmt: skip
     spin: bool = _measured(
         "measure-spin", "", "Measure the CPU time that threads spend spinning.", kind=FLAG,
-        default=False, commands=("run", "loop"), is_in_suites=False,
+        default=False, commands=("run",), is_in_suites=False,
     )  # fmt: skip
     # By the options of features, how often each measures.
     passes: Mapping[str, int] = field(default_factory=dict, metadata={"options": _PASSES})
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks during the run (needs permission).", kind=CLOCK,
-        commands=("run", "gate", "loop", "load"),
+        commands=("run", "gate", "load"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,

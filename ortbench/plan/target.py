@@ -218,12 +218,12 @@ class Inputs:
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
         kind=types.ARRAYS,
         check=exists,
-        commands=(*SINGLE, "loop", "load", "inputs"),
+        commands=(*SINGLE, "load", "inputs"),
         common=OFTEN,
     )
     expect: str | None = _input(
         "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.ARRAYS, check=exists,
-        commands=(*SINGLE, "loop", "load", "inputs"),
+        commands=(*SINGLE, "load", "inputs"),
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
@@ -276,7 +276,7 @@ class Inputs:
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
     strict_outputs: bool = _input(
         "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=types.FLAG, default=False, is_in_baselines=False,
-        commands=(*SINGLE, "loop", "load"),
+        commands=(*SINGLE, "load"),
     )  # fmt: skip
     index_sizes: dict[str, int] | None = None
 

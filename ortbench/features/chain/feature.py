@@ -1,6 +1,7 @@
 from ortbench.core.features import MEASURE, Command, Feature
 
 FEATURE = Feature(
+    needs=("loop",),
     uses=("memory", "page"),
     api=("chain",),
     requests={"open_chain": "worker.opening"},

@@ -1,3 +1,28 @@
-from ortbench.core.features import Feature
+from ortbench.core.features import MEASURE, Command, Feature
 
-FEATURE = Feature(uses=("page",))
+_GROUPS = ("sessions", "inputs", "modes", "loops", "often", "side by side", "measures", "reported", "traced")
+_COSTS = ("measure-spin", "measure-memory", "measure-energy", "lock-clocks")
+_MODES = ("cpu-tensors", "device-resident", "host-accessible", "shared")
+FEATURE = Feature(
+    uses=("page",),
+    api=("loop",),
+    commands={
+        "loop": Command(
+            group=MEASURE,
+            place=20,
+            sentence="Measure a decoder that generates, or a model in a loop.",
+            page="loops.md",
+            option_groups=_GROUPS,
+            options={
+                **{it: {} for it in (*_COSTS, "strict-outputs", "precision", "processes")},
+                "mode": {
+                    "help": f"Measure these I/O modes: {', '.join(_MODES)}, all or default.",
+                    "shown": "all but shared",
+                    "choices": [*_MODES],
+                },
+                "iterations": {"help": "Measure N loops of each mode instead of --duration."},
+            },
+            from_inputs=True,
+        )
+    },
+)
