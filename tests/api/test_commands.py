@@ -62,9 +62,9 @@ def test_a_function_has_the_options_of_its_command(name: str) -> None:
 
 def test_the_surface() -> None:
     assert ortbench.__all__ == [
-        "run", "load", "gate", "compare",
+        "run", "gate", "compare",
         "Comparison", "Result", "Verdict", "read", "Interrupted", "NotSaved", "Progress",
-        "BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError", "bandwidth", "Bandwidth", "chain", "devices", "inspect", "loop", "soak", "start", "sweep", "__version__",
+        "BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError", "bandwidth", "Bandwidth", "chain", "devices", "inspect", "load", "loop", "soak", "start", "sweep", "__version__",
     ]  # fmt: skip
     for name in ortbench.__all__:
         found: Any = getattr(ortbench, name)
