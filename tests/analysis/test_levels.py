@@ -17,13 +17,13 @@ from ortbench.features.load.analysis.points import (
     CONCURRENCY,
     RATE,
     LoadPoint,
-    asked_of,
-    at,
-    holds,
-    kept,
-    measured,
-    most,
+    best_of,
+    load_point_of,
+    measured_cases,
+    meets_by_figures,
     put_scaling,
+    slo_limits,
+    slo_rates,
 )
 from ortbench.model.result import Case
 from tests.expect import there
@@ -57,9 +57,9 @@ def test_the_knee_is_the_last_level_that_brings_five_percent_more() -> None:
         levels = [closed("cpu-tensors", 2**number, per_s, 1.0) for number, per_s in enumerate(throughput)]
         bend = bend_of(levels)
         assert bend is not None
-        assert at(bend).value == knee
+        assert load_point_of(bend).value == knee
         assert share_of_peak(levels, bend) == pytest.approx(share)
-        assert most(levels) is max(levels, key=rate_of)
+        assert best_of(levels) is max(levels, key=rate_of)
     assert bend_of([closed("cpu-tensors", 4, 100, 1.0)]) is None
     levels = [
         closed("cpu-tensors", 1, 100, 1.0),
@@ -80,10 +80,10 @@ def test_levels_are_ordered_and_told_apart() -> None:
         opened("cpu-tensors", 30, 1.0),
         closed("device-tensors", 2, 1, 1.0),
     )
-    assert [(it.mode, at(it)) for it in measured(result, CONCURRENCY)] == [
+    assert [(it.mode, load_point_of(it)) for it in measured_cases(result, CONCURRENCY)] == [
         ("device-tensors", LoadPoint(CONCURRENCY, 2)), ("device-tensors", LoadPoint(CONCURRENCY, 8)), ("cpu-tensors", LoadPoint(CONCURRENCY, 4))
     ]  # fmt: skip
-    assert [at(it).text for it in measured(result, RATE)] == ["30 requests/s"]
+    assert [load_point_of(it).text for it in measured_cases(result, RATE)] == ["30 requests/s"]
     assert LoadPoint(RATE, 83.981).text == "84.0 requests/s"  # which a search came upon
     assert [LoadPoint(CONCURRENCY, 1).text, LoadPoint(CONCURRENCY, 4).phrase, LoadPoint(RATE, 0.5).phrase] == [
         "1 client",
@@ -156,9 +156,9 @@ def test_clients_that_are_always_busy_have_a_queue_that_grows() -> None:
 
 def test_an_slo_is_kept_by_the_figures() -> None:
     level = opened("cpu-tensors", 30, 5.0, 15.0)
-    assert holds(level, {"p99": 15 * MS, "mean": 5 * MS})
-    assert not holds(level, {"p99": 15 * MS, "max": 29 * MS})
-    assert asked_of(paced()) == {"p99": 20 * MS}
-    assert asked_of(serving()) is None
+    assert meets_by_figures(level, {"p99": 15 * MS, "mean": 5 * MS})
+    assert not meets_by_figures(level, {"p99": 15 * MS, "max": 29 * MS})
+    assert slo_limits(paced()) == {"p99": 20 * MS}
+    assert slo_limits(serving()) is None
     found: dict[str, Any] = {"cpu-tensors": slo_rate(210.0, 216.0), "device-tensors": None}
-    assert kept(load_result(level, slo={"p99": MS}, found=found)) == {"cpu-tensors": found["cpu-tensors"]}
+    assert slo_rates(load_result(level, slo={"p99": MS}, found=found)) == {"cpu-tensors": found["cpu-tensors"]}

@@ -17,7 +17,7 @@ from ortbench.features.load.analysis.samples import (
     Requests,
     blocks_of,
     case_of,
-    counted,
+    counted_part,
 )
 from tests.expect import there
 from tests.queues import MS, served, steady
@@ -42,20 +42,20 @@ def one_engine(clients: int, service: int, until: int) -> list[list[tuple[int, i
 
 def test_one_engine_gives_as_many_runs_whatever_the_number_of_clients_and_where_blocks_end() -> None:
     for clients in [1, 2, 3, 8]:
-        assert counted(burst(one_engine(clients, 2 * MS, 1), 1)).throughput == pytest.approx(
+        assert counted_part(burst(one_engine(clients, 2 * MS, 1), 1)).throughput == pytest.approx(
             500
         )  # shorter than an inference
         for until in (50 * MS, 53 * MS + 1, 57 * MS):
-            found = counted(burst(one_engine(clients, 2 * MS, until), until))
+            found = counted_part(burst(one_engine(clients, 2 * MS, until), until))
             assert found.throughput == pytest.approx(500)
             assert {int(it) for times in found.latencies for it in times} == {clients * 2 * MS}
     # All runs end at the same moments: there a count by the time between the first end and the last would be one short.
     for clients in [2, 4]:
         runs = [[(number * MS, (number + 1) * MS) for number in range(12)]] * clients
-        assert counted(burst(runs, 10 * MS)).throughput == pytest.approx(1000 * clients)
+        assert counted_part(burst(runs, 10 * MS)).throughput == pytest.approx(1000 * clients)
     early = [(0, 1 * MS), (1 * MS, 2 * MS), (2 * MS, 3 * MS), (3 * MS, 4 * MS), (4 * MS, 5 * MS)]
     late = [(0, 3 * MS), (3 * MS, 4 * MS), (4 * MS, 6 * MS)]
-    found = counted(burst([early, late], 4 * MS))
+    found = counted_part(burst([early, late], 4 * MS))
     assert [list(times) for times in found.latencies] == [[MS], [MS]]
     assert found.throughput == pytest.approx(2000)
     assert found.each == [2, 2]
@@ -81,13 +81,13 @@ def test_clients_that_are_served_unequally_complete_no_more_together(clients: in
     """Whether a block is long enough for many inferences of each client, or for hardly one."""
     random = np.random.default_rng(clients * until_ms)
     blocks = [burst(unfair_engine(clients, until_ms * MS, random), until_ms * MS) for _ in range(100)]
-    rates = [there(counted(it).throughput) for it in blocks]
+    rates = [there(counted_part(it).throughput) for it in blocks]
     assert np.mean(rates) == pytest.approx(1000, rel=0.2)
 
 
 def test_a_level_that_failed_or_was_never_measured_says_so() -> None:
     starved = burst([[(0, 1), (1, 2)], []], 1)
-    assert counted(starved).throughput is None
+    assert counted_part(starved).throughput is None
     found = case_of(LoadSamples("cpu-tensors", ("concurrency", 2), bursts=[starved]))
     assert (found.status, found.metrics, found.load_blocks) == ("failed", {}, [])
     assert found.reason == "some clients completed no inference while others did: the EP does not serve them equally"

@@ -15,20 +15,20 @@ from tests.queues import MS, disagreements, hidden, lindley, md1_wait, served, s
 
 
 def test_uniform_and_replayed_arrivals() -> None:
-    assert list(queueing.uniform(4, 1)) == [0, 250 * MS, 500 * MS, 750 * MS]
-    assert list(queueing.uniform(0.1, 1)) == [0]
+    assert list(queueing.uniform_arrivals(4, 1)) == [0, 250 * MS, 500 * MS, 750 * MS]
+    assert list(queueing.uniform_arrivals(0.1, 1)) == [0]
     seconds = [0.0, 0.5, 0.5, 2.0]
     assert queueing.own_rate(seconds) == 1.5
-    assert list(queueing.replayed(seconds, None, 10)) == [0, 500 * MS, 500 * MS, 2000 * MS]
-    assert list(queueing.replayed(seconds, 3.0, 10)) == [0, 250 * MS, 250 * MS, 1000 * MS]
-    assert list(queueing.replayed(seconds, None, 1)) == [0, 500 * MS, 500 * MS]
-    assert queueing.poisson(0.001, 1, seed=0).size == 1
+    assert list(queueing.replayed_arrivals(seconds, None, 10)) == [0, 500 * MS, 500 * MS, 2000 * MS]
+    assert list(queueing.replayed_arrivals(seconds, 3.0, 10)) == [0, 250 * MS, 250 * MS, 1000 * MS]
+    assert list(queueing.replayed_arrivals(seconds, None, 1)) == [0, 500 * MS, 500 * MS]
+    assert queueing.poisson_arrivals(0.001, 1, seed=0).size == 1
 
 
 def test_poisson_arrivals_follow_from_the_seed() -> None:
-    first = queueing.poisson(1000, 20, seed=3)
-    assert list(queueing.poisson(1000, 20, seed=3)) == list(first)
-    assert list(queueing.poisson(1000, 20, seed=3, repeat=1)) != list(first)
+    first = queueing.poisson_arrivals(1000, 20, seed=3)
+    assert list(queueing.poisson_arrivals(1000, 20, seed=3)) == list(first)
+    assert list(queueing.poisson_arrivals(1000, 20, seed=3, repeat=1)) != list(first)
     between = np.diff(first)
     assert first[-1] < 20e9
     assert between.min() >= 0
@@ -77,7 +77,7 @@ def test_the_interval_by_cycles_holds_the_mean_wait_as_often_as_it_says_and_is_n
         service, tries, held, widths = MS, 40, 0, list[tuple[float, float]]()
         theory = md1_wait(service, utilisation)
         for seed in range(tries):
-            record = served(queueing.poisson(utilisation * 1000, 20, seed), steady(service))
+            record = served(queueing.poisson_arrivals(utilisation * 1000, 20, seed), steady(service))
             by_cycles, by_batches = cycle_interval(record.waits, record.anew), mean_interval(record.waits)
             assert by_cycles is not None
             assert by_batches is not None
@@ -91,7 +91,7 @@ def test_the_interval_by_cycles_holds_the_mean_wait_as_often_as_it_says_and_is_n
 
 def test_few_cycles_and_alike_ones_leave_batches() -> None:
     times = np.where(np.arange(4000) // 1000 % 2, MS, MS // 4)
-    record = served(queueing.poisson(500, 8, seed=1)[:4000], lambda count: times[:count])
+    record = served(queueing.poisson_arrivals(500, 8, seed=1)[:4000], lambda count: times[:count])
     assert record.anew.sum() > 10 * FEWEST_CYCLES
     size = record.due.size
     assert cycle_interval(record.waits, record.anew) == mean_interval(record.waits)
@@ -137,15 +137,15 @@ def test_rates_of_blocks_and_fairness() -> None:
 
 def test_queues_by_hand() -> None:
     assert list(lindley([0, 1, 2, 20], [5, 5, 5, 5])) == [0, 4, 8, 0]
-    assert served(queueing.uniform(400, 2), steady(2 * MS)).waits.max() == 0
-    assert served(queueing.uniform(600, 2), steady(2 * MS)).waits.max() > 100 * MS
+    assert served(queueing.uniform_arrivals(400, 2), steady(2 * MS)).waits.max() == 0
+    assert served(queueing.uniform_arrivals(600, 2), steady(2 * MS)).waits.max() > 100 * MS
 
 
 def test_an_honest_record_agrees_with_theory_and_one_that_hides_late_requests_does_not() -> None:
     for utilisation in [0.3, 0.5, 0.7]:
         service, count = 2 * MS, 60_000
         rate = utilisation * 1e9 / service
-        due = queueing.poisson(rate, count / rate, seed=1)
+        due = queueing.poisson_arrivals(rate, count / rate, seed=1)
         record = served(due, steady(service))
         theory = md1_wait(service, due.size * service / due[-1])
         interval = there(cycle_interval(record.waits, record.anew, 0.99))
@@ -162,7 +162,7 @@ def test_bounds_of_a_percentile_hold_also_where_requests_wait_together(utilisati
     """Of M/D/1, whose p99 a long simulation gave; as if requests were independent, the second would be wrong in 45 of 100 runs."""
     wrong = [0, 0]
     for seed in range(150):
-        due = queueing.poisson(utilisation * 1000, 2000 / (utilisation * 1000), seed)
+        due = queueing.poisson_arrivals(utilisation * 1000, 2000 / (utilisation * 1000), seed)
         found = latency_bounds(served(due, steady(MS)).latencies)["p99"]
         wrong[0] += found["high"] is not None and found["high"] < p99_ms * MS
         wrong[1] += found["low"] is not None and found["low"] > p99_ms * MS

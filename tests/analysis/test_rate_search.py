@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ortbench.features.load.analysis.points import holds, longer, meets
-from ortbench.features.load.analysis.queueing import poisson
+from ortbench.features.load.analysis.points import meets, meets_by_figures, times_longer
+from ortbench.features.load.analysis.queueing import poisson_arrivals
 from ortbench.features.load.analysis.rate_search import REPEATS, RESOLUTION, TRIES, Found, Search
 from ortbench.features.load.analysis.samples import LoadSamples, case_of
 from tests.expect import there
@@ -80,10 +80,12 @@ def of_md1(per_try: float, limit: int, seed: int, differ: float = 0) -> tuple[fl
         if differ and at_rate.stretches and at_rate.stretches[-1].round >= processes[-1]:
             processes.append(search.tries)
             takes = MS * random.normal(1, differ)
-        requests = served(poisson(rate, per_try / 1000, seed, search.tries), steady(round(takes)))
+        requests = served(poisson_arrivals(rate, per_try / 1000, seed, search.tries), steady(round(takes)))
         at_rate.stretches.append(requests._replace(round=search.tries))
         case = case_of(at_rate)
-        search.tell(rate, meets(case, slo) and (at_rate.is_across or None), holds(case, slo), longer(case, slo))
+        search.tell(
+            rate, meets(case, slo) and (at_rate.is_across or None), meets_by_figures(case, slo), times_longer(case, slo)
+        )
     found = search.found()
     return (None if found is None else found.rate), search.tries
 
@@ -117,6 +119,6 @@ def test_a_rate_that_processes_of_different_speed_meet_is_met_by_others() -> Non
         random, latencies = np.random.default_rng(seed + 1000), []
         for repeat in range(5):
             takes = round(MS * random.normal(1, 0.05))
-            latencies.append(served(poisson(there(rate), 8, seed + 1000, repeat), steady(takes)).latencies)
+            latencies.append(served(poisson_arrivals(there(rate), 8, seed + 1000, repeat), steady(takes)).latencies)
         held += bool(np.quantile(np.concatenate(latencies), 0.99) <= 4 * MS)
     assert held >= 18

@@ -30,7 +30,7 @@ from ortbench.analysis.comparing.claims import is_faster
 from ortbench.analysis.comparing.verdict import quotient
 from ortbench.analysis.noise import busy_reasons, supports_better
 from ortbench.analysis.point_blocks import interval, rate_of
-from ortbench.features.load.analysis.points import best_level, measured
+from ortbench.features.load.analysis.points import best_case, measured_cases
 from ortbench.features.sweep.analysis import is_noisy
 from ortbench.model.modes import CPU, THROUGHPUT
 from ortbench.model.result import Result
@@ -147,8 +147,8 @@ def claims(result: Result) -> list[str]:
         return [f"best: {it['shape']} with {mode}" for mode, it in modes.items()
                 if it is not None and len(it["ties"]) < len(result.shapes) - 1 and not is_noisy(result, mode)]  # fmt: skip
     if result.kind == "load":
-        best = best_level(result)
-        others = [it for it in measured(result, "concurrency") if best is not None and it.mode != best.mode]
+        best = best_case(result)
+        others = [it for it in measured_cases(result, "concurrency") if best is not None and it.mode != best.mode]
         if best is None or not others:
             return []
         other = max(others, key=rate_of)
@@ -165,7 +165,7 @@ def contradicted(said: str, quiet: Result) -> bool:
         case = quiet.case(rest)
         return case is None or case.speedup is None or case.speedup.ci95 is None or case.speedup.ci95[1] < 1
     if what == "most":
-        best = best_level(quiet)
+        best = best_case(quiet)
         return best is None or (best.mode != rest and f"most: {best.mode}" in claims(quiet))
     shape, _, mode = rest.partition(" with ")
     found = None if quiet.own["best"] is None else quiet.own["best"]["modes"][mode]

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
-from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, at, load_cases, places
+from ortbench.features.load.analysis.points import (
+    CONCURRENCY,
+    RATE,
+    LoadPoint,
+    load_cases,
+    load_point_of,
+    measured_points,
+)
 from ortbench.features.load.gates import LiveLoadGate, check_live
 from ortbench.features.load.plan import LoadPlan
 from ortbench.gates.checks import check_alone
@@ -270,11 +277,11 @@ def tell(live: LiveLoadGate, side: int, place: LoadPoint, block: LoadBlock, mode
 
 def heard(candidate: Result, baseline: Result, asked: Limits) -> tuple[LiveLoadGate, list[Check]]:
     """A live gate that was told all blocks of both sides, round by round, and its checks."""
-    live = LiveLoadGate(asked, places(candidate))
+    live = LiveLoadGate(asked, measured_points(candidate))
     for side, result in enumerate((candidate, baseline)):
         for level in load_cases(result):
             for block in level.load_blocks or []:
-                tell(live, side, at(level), block, level.mode)
+                tell(live, side, load_point_of(level), block, level.mode)
     return live, live.checks([candidate, baseline])
 
 

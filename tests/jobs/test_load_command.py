@@ -17,7 +17,7 @@ from ortbench.core.profiler import DOMAIN
 from ortbench.core.resampling import of_processes
 from ortbench.core.units import duration
 from ortbench.facts.sentences import sentence
-from ortbench.features.load.analysis.points import at, load_cases
+from ortbench.features.load.analysis.points import load_cases, load_point_of
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from tests import nvtx
@@ -111,7 +111,7 @@ def test_both_loops_on_the_cpu_ep(tmp_path: Path) -> None:
                 assert (samples[f"{number}/end_ns"] > samples[f"{number}/start_ns"]).all()
             else:
                 assert samples[f"{number}/latency_ns"].size == n
-                assert {*samples[f"{number}/caller"].tolist()} == {*range(int(at(level).value))}
+                assert {*samples[f"{number}/caller"].tolist()} == {*range(int(load_point_of(level).value))}
     for mode in modes:
         assert any(line.split()[:2] == [mode, "3"] for line in ran.out.splitlines())
 
@@ -282,7 +282,7 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     assert ran.code == 0, ran.err
     found = result.own["slo"]["found"]["device-resident"]
     assert found is not None
-    levels = {at(it).value: it for it in load_cases(result)}  # all tries of a rate are one level
+    levels = {load_point_of(it).value: it for it in load_cases(result)}  # all tries of a rate are one level
     assert len(levels) == len(load_cases(result))
     level = levels[found["rate"]]
     assert 65 < found["rate"] < 96
@@ -335,7 +335,7 @@ def test_arrivals_of_a_file_are_replayed_and_each_is_a_range(
     result = load(path)
     (level,) = load_cases(result)
     is_whole(level)
-    assert (round(at(level).value, 6), there(level.stats("latency")).n) == (7.5, 4)
+    assert (round(load_point_of(level).value, 6), there(level.stats("latency")).n) == (7.5, 4)
     put = result.part
     assert put is not None
     assert (put["arrivals"], put["file"], round(put["duration_s"], 6)) == ("file", "arrivals.txt", 0.4)

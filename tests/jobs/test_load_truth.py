@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortbench.features.load.analysis.points import at, load_cases
+from ortbench.features.load.analysis.points import load_cases, load_point_of
 from ortbench.features.load.analysis.queueing import cycle_interval
 from ortbench.features.load.analysis.samples import Requests
 from ortbench.model.result import Case, Result
@@ -87,7 +87,7 @@ def test_engines_give_what_they_can_and_latency_is_what_then_must_be(
         found = put(real_library, folder, *load, compute_us=10_000, servers=servers)
         wrong = {}
         for number, level in enumerate(load_cases(found.result)):
-            clients, latency = int(at(level).value), there(level.stats("latency"))
+            clients, latency = int(load_point_of(level).value), there(level.stats("latency"))
             service = service_ns(found, number)
             rate = min(clients, servers) * 1e9 / service
             allowed = 0.01 if clients > servers else 0.03  # where nobody waits the engine does, for the host
@@ -129,7 +129,7 @@ def test_the_share_of_time_in_which_clients_wait_for_the_gil(real_library: Path,
         free = put(real_library, resident, *load, compute_us=5000)
         now: dict[str, float | None] = {}
         for number, level in enumerate(load_cases(held.result)):
-            clients, share = int(at(level).value), level.value("gil_wait")
+            clients, share = int(load_point_of(level).value), level.value("gil_wait")
             if (
                 share is None
                 or abs(share - waiting_share(held, number, clients)) > 0.05
@@ -139,7 +139,7 @@ def test_the_share_of_time_in_which_clients_wait_for_the_gil(real_library: Path,
         for level in load_cases(free.result):
             share = level.value("gil_wait")
             if share is None or share > 0.02:
-                now[f"no copies of {at(level).value:g}"] = share
+                now[f"no copies of {load_point_of(level).value:g}"] = share
         wrong = now if wrong is None else {what: share for what, share in now.items() if what in wrong}
         if not wrong:
             said = [it["message"] for it in held.result.warnings if it["code"] == "gil-wait"]

@@ -15,17 +15,17 @@ from ortbench.core.safe_text import listed
 from ortbench.facts.fact import Fact, Values, ns
 from ortbench.features.load.analysis.points import (
     LoadPoint,
-    at,
     bounds_of,
     is_measured,
     limit_text,
-    limited,
     load_cases,
+    load_point_of,
     meets,
+    slo_cases,
     slo_in,
 )
 from ortbench.features.load.analysis.queueing import own_rate
-from ortbench.features.load.facts.slo import searched
+from ortbench.features.load.facts.slo import search_fact
 from ortbench.features.load.model import KIND, SloRate
 from ortbench.features.load.plan import AUTO, UNDER_LOAD, LoadPlan, load_in, load_of, read_timestamps
 from ortbench.gates.baseline import baseline_of
@@ -87,7 +87,7 @@ def slo_checks(result: Result, limits: Limits) -> Iterator[Check]:
         found = met["found"].items()
         yield from (_found(result, mode, it, limits.slo) for mode, it in found if limits.covers(mode))
         return
-    cases = [case for case in limited(result) if limits.covers(case.mode)]
+    cases = [case for case in slo_cases(result) if limits.covers(case.mode)]
     if not cases:
         raise BadInput("--slo: the result has no load point", "--slo")
     yield from (_keeps(case, stat, most) for case in cases for stat, most in limits.slo.items())
@@ -96,7 +96,7 @@ def slo_checks(result: Result, limits: Limits) -> Iterator[Check]:
 def _found(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
     """Whether any rate keeps an SLO that one was looked for: others that were tried on the way need not."""
     name = f"SLO of {mode}"
-    fact = searched(result, mode, found, asked)
+    fact = search_fact(result, mode, found, asked)
     verdict = PASSED if found is not None else UNCLEAR if fact.verdict == "open" else FAILED
     return check_by(name, verdict, fact, metric=SLO_RATE, mode=mode)
 
@@ -106,7 +106,7 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
     name = name_at(f"SLO of {case.mode} {stat}", tuple(case.point.items()))
     is_met, within = meets(case, {stat: most}), bounds_of(case, stat)
     values: Values = {
-        "stat": stat, "what": f"{case.mode} {at(case).phrase}", "value": ns(by_name(latency_of(case), stat)), "limit": limit_text(most),
+        "stat": stat, "what": f"{case.mode} {load_point_of(case).phrase}", "value": ns(by_name(latency_of(case), stat)), "limit": limit_text(most),
         "needed": LEAST.get(stat, 0),
     }  # fmt: skip
     if within is not None:
@@ -130,7 +130,7 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
 
 def failed_points(result: Result) -> list[tuple[str, Case]]:
     """The load points that failed, each after what happens there: ``with 4 clients``."""
-    return [(at(case).phrase, case) for case in load_cases(result) if case.status == CASE_FAILED]
+    return [(load_point_of(case).phrase, case) for case in load_cases(result) if case.status == CASE_FAILED]
 
 
 # Live gates, in which a block of a load point is paired with that of the same round of the baseline

@@ -12,12 +12,12 @@ from ortbench.features.load.analysis.knees import knee_of
 from ortbench.features.load.analysis.points import (
     CONCURRENCY,
     RATE,
-    asked_of,
-    at,
     has_figure,
-    kept,
-    measured,
+    load_point_of,
+    measured_cases,
     modes_of,
+    slo_limits,
+    slo_rates,
     slo_text,
 )
 from ortbench.features.load.model import KIND
@@ -59,12 +59,12 @@ class _Load(NamedTuple):
 
 def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load | None:
     """None where no mode has two load points."""
-    asked = [asked_of(result) or {} for result in results if result.kind == KIND.key]
+    asked = [slo_limits(result) or {} for result in results if result.kind == KIND.key]
     limits = asked[0] if asked and all(it == asked[0] for it in asked) else {}
     curves = []
     for number, (name, result) in enumerate(zip(names, results, strict=True)):
         for mode in modes_of(result):
-            if len(points := measured(result, kind, mode)) > 1:
+            if len(points := measured_cases(result, kind, mode)) > 1:
                 knee = knee_of(result, mode) if kind == CONCURRENCY else None
                 called = f"{name}: {mode}" if len(results) > 1 else mode
                 curves.append(_Curve(called, mode, number, result, points, knee and knee["concurrency"]))
@@ -75,7 +75,7 @@ def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load |
 
 
 def _place(level: Case) -> float:
-    return at(level).value
+    return load_point_of(level).value
 
 
 def _tail(level: Case, stat: str) -> float:
@@ -203,7 +203,7 @@ def by_rate(results: Sequence[Result], names: Sequence[str]) -> model.Chart | No
 
 def _highest(it: _Curve, slo: str) -> model.Upright | None:
     """Where the highest rate that keeps the SLO is."""
-    found = kept(it.result).get(it.mode)
+    found = slo_rates(it.result).get(it.mode)
     if found is None:
         return None
     tip = f"{it.name}: {slo} up to {rate_asked(found['rate'])} requests/s"
@@ -215,7 +215,7 @@ def _rate_in_words(it: _Curve, plotted: _Load) -> str:
     first, last = it.points[0], it.points[-1]
     ends = f"{plotted.stat} {units.duration(figure(first, plotted.stat))} at {rate_asked(_place(first))} requests/s"
     ends += f", {units.duration(figure(last, plotted.stat))} at {rate_asked(_place(last))}"
-    found = kept(it.result).get(it.mode)
+    found = slo_rates(it.result).get(it.mode)
     limit = "" if found is None else f"; {plotted.slo} up to {rate_asked(found['rate'])} requests/s"
     return f"{it.name}: {ends}{limit}"
 

@@ -18,23 +18,23 @@ from ortbench.features.load.analysis.knees import bend_of, knee_of
 from ortbench.features.load.analysis.points import (
     CONCURRENCY,
     RATE,
-    asked_of,
-    at,
-    best_level,
-    failed,
+    best_case,
+    best_of,
+    cases_with_figures,
+    failed_cases,
     has_figure,
     is_measured,
     is_of_few,
-    kept,
     load_cases,
     load_point,
-    measured,
+    load_point_of,
+    measured_cases,
     meets,
     modes_of,
-    most,
-    of_kind,
     processes_of,
     slo_in,
+    slo_limits,
+    slo_rates,
     slo_text,
     tail_of,
 )
@@ -88,19 +88,19 @@ def load_tables(result: Result) -> list[model.Table]:
 
 def closed_table(result: Result) -> model.Table:
     """A row for each mode and number of clients; only columns that hold something."""
-    clients: KeyColumn = (model.Column("clients", model.Kind.NUMBER, model.KEY), lambda case: at(case).label)
+    clients: KeyColumn = (model.Column("clients", model.Kind.NUMBER, model.KEY), lambda case: load_point_of(case).label)
     own = {"SLO": Own(partial(_slo_cell, result), model.Kind.WORD)}
-    return case_table(result, of_kind(result, CONCURRENCY), [MODE, clients], own, CONCURRENCY, "By clients")
+    return case_table(result, cases_with_figures(result, CONCURRENCY), [MODE, clients], own, CONCURRENCY, "By clients")
 
 
 def open_table(result: Result) -> model.Table:
     """A row for each mode and rate, above those of a mode the same inferences back to back; only columns that hold something."""
-    points = of_kind(result, RATE)
+    points = cases_with_figures(result, RATE)
     alone = [case for mode in modes_of(result) if (case := result.case(mode)) and case.stats(LATENCY)] if points else []
     cases = sorted([*alone, *points], key=lambda case: modes_of(result).index(case.mode))
     rate: KeyColumn = (
         model.Column("rate", model.Kind.NUMBER, model.KEY),
-        lambda case: at(case).label if case.point else BACK_TO_BACK,
+        lambda case: load_point_of(case).label if case.point else BACK_TO_BACK,
     )
     counts = {processes_of(it) for it in points if it.load_blocks}
     own = {
@@ -120,11 +120,13 @@ def _slo_cell(result: Result, case: Case) -> str:
     found = case.checks.get("slo")
     if found is None:
         return model.NOTHING
-    higher = (it for it in measured(result, RATE, case.mode) if at(it).value > at(case).value)
+    higher = (
+        it for it in measured_cases(result, RATE, case.mode) if load_point_of(it).value > load_point_of(case).value
+    )
     told, passed = found["verdict"], {"verdict": "passed"}
-    if told == "unclear" and at(case).kind == RATE and any(it.checks.get("slo") == passed for it in higher):
+    if told == "unclear" and load_point_of(case).kind == RATE and any(it.checks.get("slo") == passed for it in higher):
         return _MET["passed"]
-    if told == "unclear" and meets(case, asked_of(result) or {}):
+    if told == "unclear" and meets(case, slo_limits(result) or {}):
         told = "passed"
     cell = _MET[told]
     cell += _few(result, case) if told != "unclear" else ""
@@ -170,7 +172,9 @@ def shape_table(result: Result) -> model.Table:
     is one shape. Of a search for a rate the one that was found."""
     names = result.part.get("shapes", ())
     cases = (
-        [it for kind in (CONCURRENCY, RATE) for it in measured(result, kind) if _is_shown(result, it)] if names else []
+        [it for kind in (CONCURRENCY, RATE) for it in measured_cases(result, kind) if _is_shown(result, it)]
+        if names
+        else []
     )
     modes = {it.mode for it in cases}
     most = {name: max((it.p99 for case in cases if (it := case.stats(f"{MIXED}.{name}"))), default=0) for name in names}
@@ -178,7 +182,7 @@ def shape_table(result: Result) -> model.Table:
     rows = [
         (
             case.mode if len(modes) > 1 else model.NOTHING,
-            at(case).text,
+            load_point_of(case).text,
             name,
             mixed,
             case.stats(f"{APART}.{name}"),
@@ -210,7 +214,7 @@ def shape_table(result: Result) -> model.Table:
 
 
 def _is_shown(result: Result, case: Case) -> bool:
-    found = kept(result).get(case.mode)
+    found = slo_rates(result).get(case.mode)
     return f"{APART}.{ALL_SHAPES}" in case.metrics or (found is not None and found["rate"] == case.point.get(RATE))
 
 
@@ -232,9 +236,14 @@ def mode_curves(result: Result) -> model.Table:
 
 
 def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
-    by_clients, by_rate = measured(result, CONCURRENCY, mode), measured(result, RATE, mode)
-    bend, knee, peak, rate = bend_of(by_clients), knee_of(result, mode), most(by_clients), kept(result).get(mode)
-    few = [_few(result, it) for it in by_rate if rate is not None and at(it).value == rate["violated_from"]]
+    by_clients, by_rate = measured_cases(result, CONCURRENCY, mode), measured_cases(result, RATE, mode)
+    bend, knee, peak, rate = (
+        bend_of(by_clients),
+        knee_of(result, mode),
+        best_of(by_clients),
+        slo_rates(result).get(mode),
+    )
+    few = [_few(result, it) for it in by_rate if rate is not None and load_point_of(it).value == rate["violated_from"]]
     return (
         mode,
         str(knee["concurrency"]) if knee else CANNOT_TELL if bend else model.NOTHING,
@@ -259,7 +268,7 @@ def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
         return model.NOTHING
     if stat in SAMPLES_FOR and not all(has_figure(it, stat) for it in levels):
         return model.NOTHING
-    others = measured(result, at(levels[0]).kind)
+    others = measured_cases(result, load_point_of(levels[0]).kind)
     top = max((figure(it, stat) for it in others if not is_full(it)), default=0.0)
     top = top or max(figure(it, stat) for it in others)
     top *= _ROOM if any(map(is_full, others)) else 1.0
@@ -286,7 +295,7 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     tables = load_tables(result)
     parts: list[Sequence[model.Block]] = [titled(table) if len(tables) > 1 else [table] for table in tables]
     if tables:
-        of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if of_kind(result, kind)]
+        of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if cases_with_figures(result, kind)]
         counts = [processes_of(it) for it in load_cases(result) if it.load_blocks]
         has_ci = any(column.name == "95% CI" for table in tables for column in table.columns)
         of = " and ".join(["95% CI"] * has_ci + ["SLO"] * (slo_in(result) is not None)) or "figures"
@@ -296,7 +305,7 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         cells = {cell for table in tables for row in table.rows for cell in row}
         is_open = any(it == CANNOT_TELL or it.rstrip(model.DOUBTED).endswith(_TIMES) for it in cells)
         of_kinds += [_OPEN] if slo_in(result) and (is_open or differ) else []
-        of_kinds += [_HIGHEST] if any(map(is_full, measured(result, RATE))) else []
+        of_kinds += [_HIGHEST] if any(map(is_full, measured_cases(result, RATE))) else []
         lines = dict.fromkeys([*of_kinds, *legend(result, *tables), known])
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
@@ -313,8 +322,8 @@ def level_failures(result: Result) -> list[model.Note]:
     modes = {case.mode for case in result.at_point() if case.status != OK}
     found = not_measured(replace(result, cases=result.at_point()))
     found += [
-        model.Note(f"{it.mode} {at(it).phrase} {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
-        for it in failed(result)
+        model.Note(f"{it.mode} {load_point_of(it).phrase} {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
+        for it in failed_cases(result)
         if it.mode not in modes
     ]
     return found
@@ -335,7 +344,7 @@ def point_label(point: Mapping[str, AxisValue]) -> str:
 
 def heading(result: Result) -> str:
     setup: LoadSetup = result.part
-    asked = asked_of(result)
+    asked = slo_limits(result)
     where = {"shared": "one session", "own": "a session each", "process": "a process each"}.get(
         setup["sessions"], setup["sessions"]
     )
@@ -354,7 +363,8 @@ def own_line(result: Result) -> str:
     """A load: how many clients in what, which rates with which arrivals, how long each load point lasts, and the SLO."""
     setup: LoadSetup = result.part
     clients, rates = (
-        sorted({at(case).value for case in load_cases(result) if kind in case.point}) for kind in (CONCURRENCY, RATE)
+        sorted({load_point_of(case).value for case in load_cases(result) if kind in case.point})
+        for kind in (CONCURRENCY, RATE)
     )
     said = []
     if clients:
@@ -367,7 +377,7 @@ def own_line(result: Result) -> str:
         said.append(", ".join(filter(None, (f"{', '.join(some)} requests/s", arrivals, by))))
     where = _SESSIONS.get(setup["sessions"], setup["sessions"])
     where += " in each process" if setup["sessions"] == "shared" and processes_in(result) else ""
-    asked = asked_of(result)
+    asked = slo_limits(result)
     slo = f"; SLO: {slo_text(asked)}" if asked else ""
     mixed = f"; {len(setup['shapes'])} shapes in {ORDERS[setup['order']]}" if "shapes" in setup else ""
     each = f"load point{' over all processes' * bool(processes_in(result))}"
@@ -377,7 +387,7 @@ def own_line(result: Result) -> str:
 
 def case_words(case: Case) -> tuple[str, str]:
     """What a load point is called in a list of results, and its figures; no figures where it has none that count."""
-    name = f"{case.mode} {at(case).phrase}"
+    name = f"{case.mode} {load_point_of(case).phrase}"
     if not is_measured(case):
         return name, ""
     latency, inside = latency_of(case), case.metrics[THROUGHPUT].ci95
@@ -395,8 +405,12 @@ def overview_table(results: Sequence[Result], names: Sequence[str]) -> model.Tab
     )
     rows = []
     for name, result in zip(names, results, strict=True):
-        best, rates = best_level(result), kept(result)
-        most = (model.NOTHING,) * 3 if best is None else (units.rate(rate_of(best)), best.mode, f"{at(best).value:g}")
+        best, rates = best_case(result), slo_rates(result)
+        most = (
+            (model.NOTHING,) * 3
+            if best is None
+            else (units.rate(rate_of(best)), best.mode, f"{load_point_of(best).value:g}")
+        )
         rate = max((it["rate"] for it in rates.values()), default=None)
         rows.append(
             (name, short(result.target["ep"]), *most, model.NOTHING if rate is None else f"{units.rate(rate)}/s")

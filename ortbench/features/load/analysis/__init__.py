@@ -8,7 +8,7 @@ from typing import Any
 from ortbench.analysis.comparing.comparable import Traits
 from ortbench.analysis.point_blocks import rate_of
 from ortbench.features.load.analysis.knees import knee_of
-from ortbench.features.load.analysis.points import asked_of, at, best_level, has_rates, kept, slo_text
+from ortbench.features.load.analysis.points import best_case, has_rates, load_point_of, slo_limits, slo_rates, slo_text
 from ortbench.features.load.model import LoadSetup
 from ortbench.model.result import Result
 
@@ -28,16 +28,16 @@ def essence(part: LoadSetup) -> LoadSetup:
 def changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     """How loads were put on that may be compared all the same."""
     return [
-        ("SLO", slo_text(asked_of(one) or {}) or None, slo_text(asked_of(other) or {}) or None),
+        ("SLO", slo_text(slo_limits(one) or {}) or None, slo_text(slo_limits(other) or {}) or None),
         ("time per load point", f"{one.part['duration_s']:g} s", f"{other.part['duration_s']:g} s"),
     ]
 
 
 def suite_figures(result: Result) -> dict[str, Any]:
     """The figures of a suite's case, by the attributes of its record."""
-    rates = [it["rate"] for it in kept(result).values()]
+    rates = [it["rate"] for it in slo_rates(result).values()]
     found: dict[str, Any] = {"slo_rate": max(rates)} if rates else {}
-    best = best_level(result)
+    best = best_case(result)
     if best is None:
         return found
     knee = knee_of(result, best.mode)
@@ -45,7 +45,7 @@ def suite_figures(result: Result) -> dict[str, Any]:
         **found,
         "fastest": best.mode,
         "throughput_per_s": rate_of(best),
-        "clients": int(at(best).value),
+        "clients": int(load_point_of(best).value),
         "knee": knee and knee["concurrency"],
     }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ortbench.analysis.point_blocks import interval_of
 from ortbench.core.resampling import FEW, of_processes
 from ortbench.core.stats import summarise
-from ortbench.features.load.analysis.points import cuts
+from ortbench.features.load.analysis.points import part_bounds
 from ortbench.model.modes import CPU_CORES, CPU_TIME
 from ortbench.model.result import Case
 
@@ -31,7 +31,7 @@ class CpuPart(NamedTuple):
 
 def cpu_marks(size: int) -> list[int]:
     """The first requests of the parts that CPU time is read at, of so many, and the end of the last one."""
-    parts = cuts(size, _PART)
+    parts = part_bounds(size, _PART)
     return [*(begin for begin, _ in parts), *(end for _, end in parts[-1:])]
 
 

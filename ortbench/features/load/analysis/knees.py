@@ -9,7 +9,13 @@ from ortbench.analysis.comparing.verdict import ABOVE, at_most, quotient, verdic
 from ortbench.analysis.noise import is_busy
 from ortbench.analysis.point_blocks import interval, rate_of
 from ortbench.core.stats import Value
-from ortbench.features.load.analysis.points import CONCURRENCY, at, load_cases, measured, over
+from ortbench.features.load.analysis.points import (
+    CONCURRENCY,
+    load_cases,
+    load_point_of,
+    measured_cases,
+    throughput_ratio,
+)
 from ortbench.features.load.model import Knee
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import Case, Result
@@ -38,8 +44,8 @@ def is_open(result: Result, cases: Sequence[Case], bend: Case) -> bool:
     """Whether noise of the machine may have made a bend, or by the intervals one with fewer clients may bring as much, or one with
     more `WORTH` them."""
     before = cases.index(bend) - 1
-    fewer = [over(bend, it).ci95 for it in cases[: before + 1]]
-    more = [over(it, bend).ci95 for it in cases[before + 2 :]]
+    fewer = [throughput_ratio(bend, it).ci95 for it in cases[: before + 1]]
+    more = [throughput_ratio(it, bend).ci95 for it in cases[before + 2 :]]
     if any(verdict_of(it, 1.0) != ABOVE for it in fewer) or any(at_most(it, 1 + WORTH) is None for it in more):
         return True
     if before < 0 or not is_busy(result):
@@ -60,11 +66,11 @@ def claim_over(result: Result, base: Case, level: Case) -> Claim:
 
 def knee_of(result: Result, mode: str) -> Knee | None:
     """The knee of a mode; None where there is none, or none can be told."""
-    cases = measured(result, CONCURRENCY, mode)
+    cases = measured_cases(result, CONCURRENCY, mode)
     bend = bend_of(cases)
     if bend is None or is_open(result, cases, bend):
         return None
-    return {"concurrency": int(at(bend).value), "share_of_peak": share_of_peak(cases, bend)}
+    return {"concurrency": int(load_point_of(bend).value), "share_of_peak": share_of_peak(cases, bend)}
 
 
 def knees(result: Result) -> dict[str, Knee | None]:

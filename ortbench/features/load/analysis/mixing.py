@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ortbench.analysis.point_blocks import is_full, paired_reach
 from ortbench.core.resampling import by_processes
 from ortbench.core.stats import Stats, quantile, summarise
-from ortbench.features.load.analysis.points import cuts
-from ortbench.features.load.analysis.samples import LoadSamples, case_of, counted
+from ortbench.features.load.analysis.points import part_bounds
+from ortbench.features.load.analysis.samples import LoadSamples, case_of, counted_part
 from ortbench.model.modes import ALL_SHAPES, APART, LATENCY, MIXED, MIXING
 from ortbench.model.result import Case
 from ortbench.model.slo import SAMPLES_NEEDED
@@ -85,12 +85,12 @@ def _blocks(taken: LoadSamples, shape: int | None = None) -> Blocks:
 
     found = {}
     for burst in taken.bursts:
-        part = counted(burst)
+        part = counted_part(burst)
         shapes = [of[runs] for of, runs in zip(burst.shapes, part.runs, strict=False)]
         found[burst.round] = np.concatenate(part.latencies), np.concatenate([*shapes, np.empty(0)])
     for it in taken.stretches:
         found[it.round] = it.latencies, np.asarray(it.shapes)
     if len(taken.stretches) == 1:
         ((times, of),) = found.values()
-        found = {at: (times[a:b], of[a:b]) for at, (a, b) in enumerate(cuts(int(times.size)))}
+        found = {at: (times[a:b], of[a:b]) for at, (a, b) in enumerate(part_bounds(int(times.size)))}
     return {number: times if shape is None else times[of == shape] for number, (times, of) in found.items()}

@@ -57,7 +57,7 @@ class LoadPoint(NamedTuple):
         return f"{'at' if self.kind == RATE else 'with'} {self.text}"
 
 
-def at(case: Case) -> LoadPoint:
+def load_point_of(case: Case) -> LoadPoint:
     """The load point of a case that has one."""
     return load_point(case.point)
 
@@ -86,21 +86,21 @@ def modes_of(result: Result) -> list[str]:
     return list(dict.fromkeys(case.mode for case in load_cases(result)))
 
 
-def of_kind(result: Result, kind: str) -> list[Case]:
+def cases_with_figures(result: Result, kind: str) -> list[Case]:
     """The load points of a kind that have figures, mode by mode, the lowest first."""
     modes = modes_of(result)
     found = [it for it in load_cases(result) if kind in it.point and has_figures(it)]
-    return sorted(found, key=lambda it: (modes.index(it.mode), at(it).value))
+    return sorted(found, key=lambda it: (modes.index(it.mode), load_point_of(it).value))
 
 
-def measured(result: Result, kind: str, mode: str | None = None) -> list[Case]:
+def measured_cases(result: Result, kind: str, mode: str | None = None) -> list[Case]:
     """The load points of a kind (`CONCURRENCY` or `RATE`) that are ok, the lowest first; of one mode, or mode by mode."""
-    return [it for it in of_kind(result, kind) if it.status == OK and mode in (None, it.mode)]
+    return [it for it in cases_with_figures(result, kind) if it.status == OK and mode in (None, it.mode)]
 
 
-def limited(result: Result, mode: str | None = None) -> list[Case]:
+def slo_cases(result: Result, mode: str | None = None) -> list[Case]:
     """The load points to which an SLO applies: those at a rate, and without any those of clients."""
-    return measured(result, RATE if has_rates(result) else CONCURRENCY, mode)
+    return measured_cases(result, RATE if has_rates(result) else CONCURRENCY, mode)
 
 
 def has_figure(case: Case, stat: str) -> bool:
@@ -127,7 +127,7 @@ def is_of_few(result: Result, case: Case) -> bool:
     return processes_of(case) < FEW and any(it.first_rounds for it in result.cases)
 
 
-def holds(case: Case, slo: Mapping[str, int]) -> bool:
+def meets_by_figures(case: Case, slo: Mapping[str, int]) -> bool:
     """Whether a load point meets an SLO as far as its figures go, which chance may have made."""
     return not is_full(case) and all(by_name(latency_of(case), stat) <= most_ns for stat, most_ns in slo.items())
 
@@ -149,13 +149,13 @@ def bounds_of(case: Case, stat: str) -> LatencyBounds | None:
     return (case.latency_bounds or {}).get("p50" if stat == "median" else stat)
 
 
-def too_few(case: Case, slo: Iterable[str]) -> list[str]:
+def undecided_statistics(case: Case, slo: Iterable[str]) -> list[str]:
     """The statistics of which a load point has too few requests to say that they are below any limit."""
     known = [(stat, within) for stat in slo if (within := bounds_of(case, stat)) is not None]
     return [stat for stat, within in known if within["high"] is None and not is_full(case)]
 
 
-def longer(case: Case, slo: Mapping[str, int]) -> float:
+def times_longer(case: Case, slo: Mapping[str, int]) -> float:
     """How many times as many requests would tell whether a load point meets an SLO, if they go on like that."""
     return max((_longer(case, stat, most) for stat, most in slo.items() if _meets(case, stat, most) is None), default=1)
 
@@ -170,7 +170,7 @@ def _longer(case: Case, stat: str, most_ns: int) -> float:
     return max(1.0, ((end - figure) / (most_ns - figure)) ** 2) if figure != most_ns else math.inf
 
 
-def cuts(size: int, least: int = _REQUESTS) -> list[tuple[int, int]]:
+def part_bounds(size: int, least: int = _REQUESTS) -> list[tuple[int, int]]:
     """Where the parts of so many requests begin and end, each of which has so many at `least`."""
     count = min(_PARTS, size // least)
     return [*pairwise(round(size * it / max(count, 1)) for it in range(count + 1))]
@@ -178,21 +178,21 @@ def cuts(size: int, least: int = _REQUESTS) -> list[tuple[int, int]]:
 
 def put_scaling(result: Result) -> None:
     """Put into the closed load points of a load how many times the throughput of one client they bring."""
-    for case in measured(result, CONCURRENCY):
-        found = _scaling(case, measured(result, CONCURRENCY, case.mode))
+    for case in measured_cases(result, CONCURRENCY):
+        found = _scaling(case, measured_cases(result, CONCURRENCY, case.mode))
         if found is not None:
             case.put("scaling", found.ratio, found.ci95, derived=True)
 
 
 def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
     """How many times the throughput of one client a closed load point brings; None where one client was not measured."""
-    one = next((it for it in cases if at(it) == LoadPoint(CONCURRENCY, 1)), None)
+    one = next((it for it in cases if load_point_of(it) == LoadPoint(CONCURRENCY, 1)), None)
     if one is None:
         return None
-    return Ratio(1.0, None) if case is one else over(case, one)
+    return Ratio(1.0, None) if case is one else throughput_ratio(case, one)
 
 
-def over(case: Case, one: Case) -> Ratio:
+def throughput_ratio(case: Case, one: Case) -> Ratio:
     """How many times the throughput of another load point of a load one has.
 
     Its interval is over the rounds in which both had a block, or the processes: what the machine's clock does in a round both have.
@@ -205,16 +205,16 @@ def over(case: Case, one: Case) -> Ratio:
     return apart if reach is None else Ratio(apart.ratio, (apart.ratio / reach, apart.ratio * reach))
 
 
-def most(cases: Sequence[Case]) -> Case | None:
+def best_of(cases: Sequence[Case]) -> Case | None:
     """The load point with most runs/s; None without any."""
     return max(cases, key=rate_of, default=None)
 
 
-def best_level(result: Result) -> Case | None:
+def best_case(result: Result) -> Case | None:
     """The load point of closed loops with most inferences/s: of modes that take new inputs in each inference, else of any."""
-    points = measured(result, CONCURRENCY)
-    found = most([it for it in points if not mode_of(it.mode).on_device])
-    return found or most(points)
+    points = measured_cases(result, CONCURRENCY)
+    found = best_of([it for it in points if not mode_of(it.mode).on_device])
+    return found or best_of(points)
 
 
 def slo_in(result: Result) -> MetSlo | None:
@@ -222,7 +222,7 @@ def slo_in(result: Result) -> MetSlo | None:
     return result.own.get("slo")
 
 
-def asked_of(result: Result) -> dict[str, int] | None:
+def slo_limits(result: Result) -> dict[str, int] | None:
     """The SLO of a load: the most that each statistic of the latency may be, ns; None without one."""
     if (met := slo_in(result)) is not None:
         return met["asked"]
@@ -230,14 +230,14 @@ def asked_of(result: Result) -> dict[str, int] | None:
     return setup["slo"]
 
 
-def kept(result: Result) -> dict[str, SloRate]:
+def slo_rates(result: Result) -> dict[str, SloRate]:
     """The highest rate that keeps the SLO, by mode, of those for which one was looked for and found."""
     met = slo_in(result)
     found = {} if met is None else met["found"]
     return {mode: rate for mode, rate in found.items() if rate is not None}
 
 
-def failed(result: Result) -> list[Case]:
+def failed_cases(result: Result) -> list[Case]:
     """The load points that failed, or that were not measured."""
     return [case for case in load_cases(result) if not is_measured(case)]
 
@@ -246,9 +246,9 @@ def has_rates(result: Result) -> bool:
     return any(RATE in case.point for case in load_cases(result))
 
 
-def places(result: Result) -> list[tuple[str, LoadPoint]]:
+def measured_points(result: Result) -> list[tuple[str, LoadPoint]]:
     """The modes and load points of all that was measured, closed loops before open ones."""
-    return [(case.mode, at(case)) for kind in (CONCURRENCY, RATE) for case in measured(result, kind)]
+    return [(case.mode, load_point_of(case)) for kind in (CONCURRENCY, RATE) for case in measured_cases(result, kind)]
 
 
 def slo_text(asked: Mapping[str, int]) -> str:

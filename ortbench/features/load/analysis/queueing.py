@@ -67,7 +67,7 @@ def cycle_interval(series: Series, anew: NDArray[np.bool_], confidence: float = 
 # Between what a statistic of the latency lies
 
 
-def across(bounds: dict[str, LatencyBounds], processes: Sequence[Moments]) -> dict[str, LatencyBounds]:
+def bounds_across(bounds: dict[str, LatencyBounds], processes: Sequence[Moments]) -> dict[str, LatencyBounds]:
     """The wider of such bounds and of those by the figures of each of several processes (Student's, of their logarithms): in another one
     all requests may take longer. `processes`: the latencies in each."""
     import numpy as np
@@ -112,7 +112,7 @@ def fairness(counts: Sequence[int]) -> float | None:
 MOST_REQUESTS = 2_000_000  # of a level: they are kept in memory, and more say nothing new
 
 
-def uniform(rate: float, duration_s: float) -> Moments:
+def uniform_arrivals(rate: float, duration_s: float) -> Moments:
     """Moments at equal distances, ns from the level's start on, shape (n,), int64; at least one."""
     import numpy as np
 
@@ -120,8 +120,8 @@ def uniform(rate: float, duration_s: float) -> Moments:
     return np.round(np.arange(count) * (1e9 / rate)).astype(np.int64)
 
 
-def poisson(rate: float, duration_s: float, seed: int, repeat: int = 0) -> Moments:
-    """Moments of a Poisson process, as `uniform` gives them, of NumPy's default generator: one seed and repeat give the same."""
+def poisson_arrivals(rate: float, duration_s: float, seed: int, repeat: int = 0) -> Moments:
+    """Moments of a Poisson process, as `uniform_arrivals` gives them, of NumPy's default generator: one seed and repeat give the same."""
     import numpy as np
 
     generator = np.random.default_rng([seed, repeat])
@@ -134,8 +134,8 @@ def poisson(rate: float, duration_s: float, seed: int, repeat: int = 0) -> Momen
     return np.round(kept if kept.size else moments[:1]).astype(np.int64)
 
 
-def replayed(seconds: Sequence[float], rate: float | None, duration_s: float) -> Moments:
-    """Moments of a file, as `uniform` gives them: `seconds` ascend from 0, and are stretched to a mean rate, if any."""
+def replayed_arrivals(seconds: Sequence[float], rate: float | None, duration_s: float) -> Moments:
+    """Moments of a file, as `uniform_arrivals` gives them: `seconds` ascend from 0, and are stretched to a mean rate, if any."""
     import numpy as np
 
     moments = np.asarray(seconds, dtype=np.float64) * (1.0 if rate is None else own_rate(seconds) / rate)

@@ -56,7 +56,7 @@ class Search:
         return sum(it.tries for it in self._rates.values())
 
     def tell(self, rate: float, met: bool | None, holds: bool, longer: float) -> None:
-        """Whether a rate meets the SLO by all requests so far, see `meets` and `holds`, and how many times as many would tell."""
+        """Whether a rate meets the SLO by all requests so far, see `meets` and `meets_by_figures`, and how many times as many would tell."""
         it = self._rates.setdefault(rate, _Rate())
         it.met, it.holds, it.tries = met, holds, it.tries + 1
         it.more = it.tries * (longer - 1)

@@ -22,8 +22,8 @@ from ortbench.analysis.point_blocks import by_name, interval_of, latency_of
 from ortbench.core.resampling import FEW, by_processes, of_processes, student
 from ortbench.core.stats import summarise
 from ortbench.features.load.analysis.cpu_parts import CpuPart, put_cpu
-from ortbench.features.load.analysis.points import RATE, LoadPoint, cuts, meets
-from ortbench.features.load.analysis.queueing import across, cycle_interval, fairness, rate_interval
+from ortbench.features.load.analysis.points import RATE, LoadPoint, meets, part_bounds
+from ortbench.features.load.analysis.queueing import bounds_across, cycle_interval, fairness, rate_interval
 from ortbench.features.load.analysis.rate_search import Found
 from ortbench.features.load.model import SloRate
 from ortbench.model import timeline
@@ -93,7 +93,7 @@ class Counted(NamedTuple):
     runs: Sequence[slice] = ()
 
 
-def counted(burst: ClosedLoopBlock) -> Counted:
+def counted_part(burst: ClosedLoopBlock) -> Counted:
     """What of a block counts: the time in which all clients have inferences behind them and have not ended; nothing where a client
     had no inference. Of an inference that lies partly in it that part counts, so that few and long ones count for what they are.
     """
@@ -199,7 +199,7 @@ def put_clock(case: Case, readings: Sequence[int]) -> None:
 def _closed(case: Case, bursts: Sequence[ClosedLoopBlock]) -> None:
     import numpy as np
 
-    parts = [counted(burst) for burst in bursts]
+    parts = [counted_part(burst) for burst in bursts]
     rates = {burst.round: it.throughput for burst, it in zip(bursts, parts, strict=True) if it.throughput is not None}
     every = np.concatenate([times for it in parts for times in it.latencies])
     if not rates or not every.size:
@@ -225,7 +225,7 @@ def _bounds(
     import numpy as np
 
     found = latency_bounds(np.concatenate([times for _, times in blocks]), unserved)
-    return across(found, _of_each(dict(blocks), processes))
+    return bounds_across(found, _of_each(dict(blocks), processes))
 
 
 def _of_each(blocks: Mapping[int, Moments], processes: Sequence[int]) -> list[Moments]:
@@ -311,7 +311,7 @@ def blocks_of(taken: LoadSamples) -> list[LoadBlock]:
 def burst_block(burst: ClosedLoopBlock) -> LoadBlock | None:
     import numpy as np
 
-    part = counted(burst)
+    part = counted_part(burst)
     times = np.concatenate(part.latencies) if part.latencies else np.empty(0, np.int64)
     if part.throughput is None or not times.size:
         return None
@@ -333,7 +333,7 @@ def _with_cpu(block: LoadBlock, cpu: CpuPart) -> LoadBlock:
 def _parts(requests: Requests) -> list[LoadBlock]:
     times, due = requests.latencies, requests.due
     found = []
-    for number, (begin, end) in enumerate(cuts(int(times.size))):
+    for number, (begin, end) in enumerate(part_bounds(int(times.size))):
         lasted = float(due[end - 1] - (due[begin - 1] if begin else 0))
         found.append(_block(number, times[begin:end], (end - begin) * 1e9 / max(lasted, 1.0)))
     return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ortbench.core import files
 from ortbench.core.errors import BadInput, one_line
 from ortbench.core.safe_text import visible
-from ortbench.features.load.analysis.samples import LoadSamples, counted
+from ortbench.features.load.analysis.samples import LoadSamples, counted_part
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,9 +48,9 @@ def arrays(taken: Sequence[LoadSamples]) -> Arrays:
             parts = [
                 (burst.round, client, times)
                 for burst in it.bursts
-                for client, times in enumerate(counted(burst).latencies)
+                for client, times in enumerate(counted_part(burst).latencies)
             ]
-            found[f"{number}/span_ns"] = np.array([counted(burst).span for burst in it.bursts], np.int64)
+            found[f"{number}/span_ns"] = np.array([counted_part(burst).span for burst in it.bursts], np.int64)
             found[f"{number}/latency_ns"] = np.concatenate([times for _, _, times in parts])
             for place, name in enumerate(("block", "caller")):
                 found[f"{number}/{name}"] = np.repeat([part[place] for part in parts], [part[2].size for part in parts])

@@ -20,9 +20,17 @@ from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
 from ortbench.facts.shared import condition
 from ortbench.facts.speedups import MORE_PROCESSES
 from ortbench.features.load.analysis.knees import bend_of, claim_over, is_open, share_of_peak, times_over
-from ortbench.features.load.analysis.points import CONCURRENCY, RATE, at, measured, modes_of, most, tail_of
+from ortbench.features.load.analysis.points import (
+    CONCURRENCY,
+    RATE,
+    best_of,
+    load_point_of,
+    measured_cases,
+    modes_of,
+    tail_of,
+)
 from ortbench.features.load.analysis.samples import LOCK_MATTERS
-from ortbench.features.load.facts.slo import points, slo_facts
+from ortbench.features.load.facts.slo import points_text, slo_facts
 from ortbench.features.load.model import PROCESS
 from ortbench.model.modes import (
     ALL_SHAPES,
@@ -76,7 +84,7 @@ def _with(levels: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
 
 def peaks(result: Result) -> dict[str, Case]:
     """The load point of closed loops with most inferences/s, by mode."""
-    found = {mode: most(measured(result, CONCURRENCY, mode)) for mode in modes_of(result)}
+    found = {mode: best_of(measured_cases(result, CONCURRENCY, mode)) for mode in modes_of(result)}
     return {mode: level for mode, level in found.items() if level is not None}
 
 
@@ -98,7 +106,7 @@ def _peak(result: Result) -> Iterator[Fact]:
     values: Values = {
         "base": base,
         "base_rate": _rate(found[base]),
-        "base_where": at(found[base]).phrase,
+        "base_where": load_point_of(found[base]).phrase,
     }
     if len(found) == 1:
         yield Fact("peak", "alone", base, values, "", found[base].point)
@@ -112,7 +120,7 @@ def _peak(result: Result) -> Iterator[Fact]:
             best = rate_of(found[mode])
             more: Values = {
                 "rate": _rate(found[mode]),
-                "where": at(found[mode]).phrase,
+                "where": load_point_of(found[mode]).phrase,
                 "speedup": times(times_over(found[base], found[mode])),
                 **condition(result, mode),
             }
@@ -129,13 +137,13 @@ def _peak(result: Result) -> Iterator[Fact]:
 
 def _knee(result: Result, mode: str) -> Iterator[Fact]:
     """How many clients are worth it, and what becomes of latency beyond."""
-    levels = measured(result, CONCURRENCY, mode)
+    levels = measured_cases(result, CONCURRENCY, mode)
     bend = bend_of(levels)
     if bend is None:
         return
     last = levels[-1]
     values: Values = {
-        "clients": int(at(bend).value), "share": share(share_of_peak(levels, bend)), "rate": _rate(bend),
+        "clients": int(load_point_of(bend).value), "share": share(share_of_peak(levels, bend)), "rate": _rate(bend),
     }  # fmt: skip
     if is_open(result, levels, bend):
         verdict, after = (
@@ -144,23 +152,23 @@ def _knee(result: Result, mode: str) -> Iterator[Fact]:
         yield Fact("knee", verdict, mode, values, after, bend.point)
         return
     if bend is last:
-        tried = ",".join(f"{at(last).value * scale:g}" for scale in (1, 2, 4))
+        tried = ",".join(f"{load_point_of(last).value * scale:g}" for scale in (1, 2, 4))
         more: Values = {
             "more": share(rate_of(last) / max(map(rate_of, levels[:-1])) - 1),
-            "fewer": int(at(levels[-2]).value),
+            "fewer": int(load_point_of(levels[-2]).value),
         }
         yield Fact("knee", "beyond", mode, {**values, **more}, again(result, "--concurrency", tried), last.point)
         return
     stat = tail_of(bend, last)
     there, then = by_name(latency_of(bend), stat), by_name(latency_of(last), stat)
-    values |= {"stat": stat, "latency": ns(there), "last_latency": ns(then), "last": int(at(last).value)}
+    values |= {"stat": stat, "latency": ns(there), "last_latency": ns(then), "last": int(load_point_of(last).value)}
     yield Fact("knee", "latency" if then > there * _GROWN else "flat", mode, values, "", bend.point)
 
 
 def _mixing(result: Result, mode: str) -> Iterator[Fact]:
     """What a mix of shapes does to the p99, of all shapes or of one, where it surely does most; that it does nothing only where no interval
     leaves more open."""
-    levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
+    levels = [*measured_cases(result, CONCURRENCY, mode), *measured_cases(result, RATE, mode)]
     names = (ALL_SHAPES, *result.part.get("shapes", ()))
     known = [
         (it, name, level)
@@ -176,7 +184,7 @@ def _mixing(result: Result, mode: str) -> Iterator[Fact]:
     found, name, level = max(
         overall or longer or known, key=lambda it: it[0].value if longer else (it[0].ci95 or (0, it[0].value))[1]
     )
-    values: Values = {"ratio": times(found), "where": at(level).phrase, "shape": name}
+    values: Values = {"ratio": times(found), "where": load_point_of(level).phrase, "shape": name}
     without = "open" if None in told else "none"
     verdict = "longer" if overall else "longer-for-shape" if longer else without
     yield Fact("mixing", verdict, mode, values, "", level.point)
@@ -184,19 +192,23 @@ def _mixing(result: Result, mode: str) -> Iterator[Fact]:
 
 def _gil(result: Result, mode: str) -> Iterator[Fact]:
     """How much of the clients' time went into waiting for the GIL, at the load point where it is most."""
-    levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
+    levels = [*measured_cases(result, CONCURRENCY, mode), *measured_cases(result, RATE, mode)]
     waited, level = max(_with(levels, GIL_WAIT), key=itemgetter(0), default=(0.0, None))
     if level is not None and waited > LOCK_MATTERS:
         is_apart = result.part["sessions"] == PROCESS
         after = "" if is_apart else again(result, "--sessions", PROCESS)
-        yield Fact("gil", "waits", mode, {"share": share(waited), "where": at(level).phrase}, after, level.point)
+        yield Fact(
+            "gil", "waits", mode, {"share": share(waited), "where": load_point_of(level).phrase}, after, level.point
+        )
 
 
 def _unfair(result: Result, mode: str) -> Iterator[Fact]:
     """Clients that are not served alike, at the load point where it is worst."""
-    fair, level = min(_with(measured(result, CONCURRENCY, mode), FAIRNESS), key=itemgetter(0), default=(1.0, None))
+    fair, level = min(
+        _with(measured_cases(result, CONCURRENCY, mode), FAIRNESS), key=itemgetter(0), default=(1.0, None)
+    )
     if level is not None and fair < _UNFAIR:
-        values: Values = {"index": Quantity(fair, "1"), "where": at(level).phrase}
+        values: Values = {"index": Quantity(fair, "1"), "where": load_point_of(level).phrase}
         yield Fact("fairness", "unequal", mode, values, "", level.point)
 
 
@@ -209,7 +221,7 @@ def _stretched(result: Result) -> Iterator[Fact]:
     At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
     """
     for mode in modes_of(result):
-        levels, alone = measured(result, RATE, mode), result.case(mode)
+        levels, alone = measured_cases(result, RATE, mode), result.case(mode)
         before = None if alone is None else alone.stats(LATENCY)
         after = levels[0].stats(SERVICE_TIME) if levels else None
         if alone is None or before is None or after is None or after.median < _STRETCHED * before.median:
@@ -219,7 +231,7 @@ def _stretched(result: Result) -> Iterator[Fact]:
         ends = after.ci95[0] / max(before.ci95[1], 1), after.ci95[1] / max(before.ci95[0], 1)
         if verdict_of(ends) == ABOVE and (has_fallen or supports_within(result, levels[0], ends[0], {})):
             values: Values = {
-                "where": at(levels[0]).phrase, "time": ns(after.median), "back_to_back": ns(before.median),
+                "where": load_point_of(levels[0]).phrase, "time": ns(after.median), "back_to_back": ns(before.median),
                 "ratio": times(Value(after.median / max(before.median, 1), ends)),
             }  # fmt: skip
             if has_fallen:
@@ -234,15 +246,17 @@ def _uneven(result: Result) -> Iterator[Fact]:
         return
     found: list[tuple[float, Case, Values]] = []
     for mode in modes_of(result):
-        taken = [(took, it) for it in measured(result, RATE, mode) if (took := it.stats(SERVICE_TIME))]
+        taken = [(took, it) for it in measured_cases(result, RATE, mode) if (took := it.stats(SERVICE_TIME))]
         for (short, quick), (long, slow) in permutations(taken, 2):
-            is_idle = at(slow).value < at(quick).value and (slow.value(UTILISATION) or 0.0) < _LOADED
+            is_idle = (
+                load_point_of(slow).value < load_point_of(quick).value and (slow.value(UTILISATION) or 0.0) < _LOADED
+            )
             ends = long.ci95[0] / max(short.ci95[1], 1), long.ci95[1] / max(short.ci95[0], 1)
             if verdict_of(ends) == ABOVE and not is_idle:
                 ratio = long.median / max(short.median, 1)
                 values: Values = {
-                    "ratio": times(Value(ratio, ends)), "slow": ns(long.median), "slow_where": at(slow).phrase, "quick": ns(short.median),
-                    "quick_where": at(quick).phrase,
+                    "ratio": times(Value(ratio, ends)), "slow": ns(long.median), "slow_where": load_point_of(slow).phrase, "quick": ns(short.median),
+                    "quick_where": load_point_of(quick).phrase,
                 }  # fmt: skip
                 found.append((ratio, slow, values))
     ratio, case, values = max(found, key=itemgetter(0), default=(0.0, None, {}))
@@ -252,17 +266,17 @@ def _uneven(result: Result) -> Iterator[Fact]:
 
 def _saturated(result: Result, mode: str) -> Iterator[Fact]:
     """The rates that saturate the workers, from the highest down: at a rate below one that is served it is the machine's doing."""
-    levels = [*takewhile(is_full, reversed(measured(result, RATE, mode)))][::-1]
+    levels = [*takewhile(is_full, reversed(measured_cases(result, RATE, mode)))][::-1]
     if levels:
         verdict = "busy" if is_busy(result) else "saturated"
-        yield Fact("saturated", verdict, mode, {"where": points(levels)}, "", levels[0].point)
+        yield Fact("saturated", verdict, mode, {"where": points_text(levels)}, "", levels[0].point)
 
 
 def _spinning(result: Result) -> Iterator[Fact]:
     """That threads spin between requests."""
     if (found := spins_between_requests(result)) is not None:
         values: Values = {
-            "cores": Quantity(found.cores.value, "1", found.cores.ci95), "utilisation": share(found.utilisation), "where": at(found.case).phrase,
+            "cores": Quantity(found.cores.value, "1", found.cores.ci95), "utilisation": share(found.utilisation), "where": load_point_of(found.case).phrase,
             "most": Quantity(found.most, "1"),
         }  # fmt: skip
         after = "" if any(STILL[1] in word for word in result.command) else again(result, *STILL)
@@ -271,10 +285,14 @@ def _spinning(result: Result) -> Iterator[Fact]:
 
 def _late(result: Result) -> Iterator[Fact]:
     """Requests that the generator itself issued late, at the load point where most were."""
-    late, level = max(_with(measured(result, RATE), LATE_SHARE), key=itemgetter(0), default=(0.0, None))
+    late, level = max(_with(measured_cases(result, RATE), LATE_SHARE), key=itemgetter(0), default=(0.0, None))
     if level is not None and late >= _LATE:
         lag = level.stats(GENERATOR_LAG)
-        values: Values = {"share": share(late), "lag": ns(0 if lag is None else lag.max), "where": at(level).phrase}
+        values: Values = {
+            "share": share(late),
+            "lag": ns(0 if lag is None else lag.max),
+            "where": load_point_of(level).phrase,
+        }
         yield Fact("generator", "late", level.mode, values, "", level.point)
 
 

@@ -17,17 +17,17 @@ from ortbench.facts.fact import Fact, Quantity, Values, ns
 from ortbench.facts.shared import condition
 from ortbench.features.load.analysis.points import (
     RATE,
-    asked_of,
-    at,
-    limited,
-    longer,
-    measured,
+    load_point_of,
+    measured_cases,
     meets,
     modes_of,
     processes_of,
+    slo_cases,
     slo_in,
+    slo_limits,
     slo_text,
-    too_few,
+    times_longer,
+    undecided_statistics,
 )
 from ortbench.features.load.model import SloRate
 from ortbench.model.result import Case, Result
@@ -38,36 +38,36 @@ Asked = Mapping[str, int]
 
 
 def slo_facts(result: Result) -> Iterator[Fact]:
-    asked = asked_of(result)
+    asked = slo_limits(result)
     if not asked:
         return
     if (met := slo_in(result)) is not None and (found := met["found"]):
         order = sorted(found, key=lambda mode: -(found[mode] or {"rate": 0})["rate"])
         for mode in order:
-            yield searched(result, mode, found[mode], asked)
+            yield search_fact(result, mode, found[mode], asked)
         return
     for mode in modes_of(result):
         yield from _of_points(result, mode, asked)
 
 
-def points(levels: Sequence[Case]) -> str:
+def points_text(levels: Sequence[Case]) -> str:
     """Load points of one kind in words: ``at 10, 20 and 30 requests/s``, ``with 1 and 2 clients``."""
     if len(levels) < 2:
-        return "".join(at(level).phrase for level in levels)
-    preposition, _, unit = at(levels[-1]).phrase.split(" ", 2)
-    return f"{preposition} {listed([rate_asked(at(level).value) for level in levels])} {unit}"
+        return "".join(load_point_of(level).phrase for level in levels)
+    preposition, _, unit = load_point_of(levels[-1]).phrase.split(" ", 2)
+    return f"{preposition} {listed([rate_asked(load_point_of(level).value) for level in levels])} {unit}"
 
 
 def _rate(value: float) -> Quantity:
     return Quantity(value, "requests/s")
 
 
-def searched(result: Result, mode: str, found: SloRate | None, asked: Asked) -> Fact:
+def search_fact(result: Result, mode: str, found: SloRate | None, asked: Asked) -> Fact:
     """The highest rate at which a mode meets an SLO; or that none does, or that the time was too short to tell."""
     values = _asked_values(result, mode, asked)
-    levels = measured(result, RATE, mode)
+    levels = measured_cases(result, RATE, mode)
     if found is None:
-        unclear = [*takewhile(lambda it: keeps(it, asked) is None, levels)]
+        unclear = [*takewhile(lambda it: meets_slo(it, asked) is None, levels)]
         if unclear:
             most = max(unclear, key=lambda it: latency_of(it).n)
             return Fact(
@@ -87,14 +87,16 @@ def searched(result: Result, mode: str, found: SloRate | None, asked: Asked) -> 
         "stat": stat,
         "latency": ns(found["latency"].get(stat, 0)),
     }
-    beyond = [it for it in levels if at(it).value > found["rate"] and keeps(it, asked) is None]
+    beyond = [it for it in levels if load_point_of(it).value > found["rate"] and meets_slo(it, asked) is None]
     after = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
     if found["violated_from"] is not None:
         values["violated_from"] = _rate(found["violated_from"])
         verdict = "met-busy" if is_busy(result) else "met"
     else:
         verdict = (
-            "met-highest" if found["rate"] >= max((at(it).value for it in levels), default=0.0) else "met-at-least"
+            "met-highest"
+            if found["rate"] >= max((load_point_of(it).value for it in levels), default=0.0)
+            else "met-at-least"
         )
     return Fact("slo-rate", verdict, mode, values, after, {RATE: found["rate"]})
 
@@ -107,34 +109,34 @@ def _asked_values(result: Result, mode: str, asked: Asked) -> Values:
 
 def _of_points(result: Result, mode: str, asked: Asked) -> Iterator[Fact]:
     """Which of the load points that were asked for meet the SLO."""
-    told = [(level, keeps(level, asked)) for level in limited(result, mode)]
+    told = [(level, meets_slo(level, asked)) for level in slo_cases(result, mode)]
     good, broken = ([level for level, is_met in told if is_met is it] for it in (True, False))
-    most = max((at(it).value for it in good), default=0.0)
+    most = max((load_point_of(it).value for it in good), default=0.0)
     unknown = [
-        level for level, is_met in told if is_met is None and at(level).value > most
+        level for level, is_met in told if is_met is None and load_point_of(level).value > most
     ]  # what meets it with more does so with less
     values = _asked_values(result, mode, asked)
     if good:
-        highest = max(good, key=lambda it: at(it).value)
-        yield Fact("slo", "met", mode, {**values, "where": at(highest).text}, "", highest.point)
+        highest = max(good, key=lambda it: load_point_of(it).value)
+        yield Fact("slo", "met", mode, {**values, "where": load_point_of(highest).text}, "", highest.point)
     if broken:
         violated = "violated" if len(broken) == 1 else "violated-at-several"
         verdict = "busy" if is_busy(result) else "saturated" if is_full(broken[0]) else violated
-        first = {**values, "where": points(broken), **_figures(broken[0], asked)}
+        first = {**values, "where": points_text(broken), **_figures(broken[0], asked)}
         yield Fact("slo", verdict, mode, first, "", broken[0].point)
     if unknown:
-        values |= {"where": points(unknown), **_why_open(unknown[0], asked)}
+        values |= {"where": points_text(unknown), **_why_open(unknown[0], asked)}
         yield Fact("slo", "open", mode, values, _longer(result, asked), unknown[0].point)
 
 
 def _figures(level: Case, asked: Asked) -> Values:
     """The statistic of an SLO that a load point violates, and where."""
     stat = next((it for it, most in asked.items() if by_name(latency_of(level), it) > most), next(iter(asked)))
-    return {"stat": stat, "latency": ns(by_name(latency_of(level), stat)), "first": at(level).phrase}
+    return {"stat": stat, "latency": ns(by_name(latency_of(level), stat)), "first": load_point_of(level).phrase}
 
 
 def _why_open(level: Case, asked: Asked) -> Values:
-    few = too_few(level, asked)
+    few = undecided_statistics(level, asked)
     if _differs(level, asked):
         return {"why": "some processes meet it, some do not"}
     return {"why": f"too few requests, a {few[0]} takes {LEAST[few[0]]}" if few else "too close to the limit"}
@@ -149,20 +151,20 @@ def _differs(level: Case, asked: Asked) -> bool:
 def _longer(result: Result, asked: Asked) -> str:
     """The command that measures for so long that load points tell, of which that is open; nothing where none would in a time that
     is worth it."""
-    unknown = [it for mode in modes_of(result) for it in limited(result, mode) if keeps(it, asked) is None]
+    unknown = [it for mode in modes_of(result) for it in slo_cases(result, mode) if meets_slo(it, asked) is None]
     return _with_duration(result, [result.part["duration_s"] * many for it in unknown if (many := _many(it, asked))])
 
 
 def _longer_search(result: Result, level: Case, asked: Asked) -> str:
     """The same of a search: so long that a few tries tell of a rate."""
-    seconds = latency_of(level).n / at(level).value * (_many(level, asked) or 1.0) / _TRIES
+    seconds = latency_of(level).n / load_point_of(level).value * (_many(level, asked) or 1.0) / _TRIES
     return _with_duration(result, [max(2 * result.part["duration_s"], seconds)])
 
 
 def _many(level: Case, asked: Asked) -> float | None:
     """How many times as many requests would tell; None where a figure is as good as its limit. How many independent ones a few requests
     are worth is known badly: one of four is taken at least."""
-    found, few = longer(level, asked), too_few(level, asked)
+    found, few = times_longer(level, asked), undecided_statistics(level, asked)
     if few:
         least = max(LEAST[stat] for stat in few) / latency_of(level).n
         return min(found, 4 * least) if least > 1 else found
@@ -176,7 +178,7 @@ def _with_duration(result: Result, seconds: Sequence[float]) -> str:
     return again(result, "--duration", f"{math.ceil(max(seconds))}s", *quiet_options(result))
 
 
-def keeps(level: Case, asked: Asked) -> bool | None:
+def meets_slo(level: Case, asked: Asked) -> bool | None:
     """Whether a load point meets an SLO; None where that cannot be told."""
     check = level.checks.get("slo")
     return meets(level, asked) if check is None else {"passed": True, "failed": False}.get(check["verdict"])

@@ -15,7 +15,7 @@ from ortbench.core.errors import OrtbenchError, WrongOutputs
 from ortbench.features.load.analysis import queueing
 from ortbench.features.load.analysis.knees import knees
 from ortbench.features.load.analysis.mixing import put_shapes
-from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, at, load_cases, put_scaling
+from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, load_cases, load_point_of, put_scaling
 from ortbench.features.load.analysis.samples import (
     LATE_NS,
     LOCK_MATTERS,
@@ -90,10 +90,10 @@ class ArrivalSchedule:
     def moments(self, rate: float, duration_s: float, repeat: int) -> queueing.Moments:
         """When requests are due, ns from the beginning on, shape (n,); the same for the same `repeat`."""
         if self._stamps is not None:
-            return queueing.replayed(self._stamps, rate, duration_s)
+            return queueing.replayed_arrivals(self._stamps, rate, duration_s)
         if self._load.arrivals == UNIFORM:
-            return queueing.uniform(rate, duration_s)
-        return queueing.poisson(rate, duration_s, self._seed, repeat)
+            return queueing.uniform_arrivals(rate, duration_s)
+        return queueing.poisson_arrivals(rate, duration_s, self._seed, repeat)
 
 
 @dataclass(frozen=True)
@@ -390,7 +390,7 @@ class LoadConfiguration(StreamConfiguration):
             result.warn("overload", f"{what}: {', '.join(cut_off)}")
         waiting: dict[str, tuple[float, str]] = {}
         for case in load_cases(result):
-            mode, where = case.mode, at(case).phrase
+            mode, where = case.mode, load_point_of(case).phrase
             if (waited := case.value(GIL_WAIT) or 0) > max(LOCK_MATTERS, waiting.get(mode, (0.0, ""))[0]):
                 waiting[mode] = (waited, where)
             if (late := case.value(LATE_SHARE) or 0) > 0.01:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 from ortbench.core.resampling import FEW
-from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, holds, longer, meets
+from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, meets, meets_by_figures, times_longer
 from ortbench.features.load.analysis.rate_search import TRIES, Search
 from ortbench.features.load.analysis.samples import LoadSamples, case_of, slo_rate
 from ortbench.features.load.measure.client_pool import LEAST_RUNS
@@ -345,7 +345,12 @@ class LoadSchedule:
                 break
             so_far = case_of(taken)
             is_met = meets(so_far, slo)
-            search.tell(rate, is_met if taken.is_across else is_met and None, holds(so_far, slo), longer(so_far, slo))
+            search.tell(
+                rate,
+                is_met if taken.is_across else is_met and None,
+                meets_by_figures(so_far, slo),
+                times_longer(so_far, slo),
+            )
             own.best_rates[mode] = slo_rate(search.found(), {it: point.taken[0] for it, point in points.items()})
             self._driver.save()
         own.best_rates.setdefault(mode, None)
