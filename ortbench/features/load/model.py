@@ -49,7 +49,7 @@ SHARED, OWN, PROCESS = "shared", "own", "process"
 
 
 class LoadSetup(TypedDict):
-    """How a load was put on: ``sessions`` is ``shared``, ``own`` or ``process``; ``duration_s`` of a level; ``arrivals`` is
+    """How a load was put on: ``sessions`` is ``shared``, ``own`` or ``process``; ``duration_s`` of a load point; ``arrivals`` is
     ``poisson``, ``uniform`` or ``file`` with the ``file``'s name, null without an open loop; so many ``workers`` serve an open loop;
     ``slo`` the most that each statistic of the latency may be, ns. Of several ``shapes``, which it mixes, also their ``order``."""
 

@@ -68,46 +68,45 @@ def _load(results: Sequence[Result], names: Sequence[str], kind: str) -> _Load |
                 knee = knee_of(result, mode) if kind == CONCURRENCY else None
                 called = f"{name}: {mode}" if len(results) > 1 else mode
                 curves.append(_Curve(called, mode, number, result, points, knee and knee["concurrency"]))
-    points = [level for it in curves for level in it.points]
+    points = [case for it in curves for case in it.points]
     wanted = [*(name for name in _TAILS if name in limits), "p99", "p95"]
-    stat = next((name for name in wanted if all(has_figure(level, name) for level in points)), P50)
+    stat = next((name for name in wanted if all(has_figure(case, name) for case in points)), P50)
     return _Load(curves, stat, slo_text(limits), limits.get(stat)) if curves else None
 
 
-def _place(level: Case) -> float:
-    return load_point_of(level).value
+def _place(case: Case) -> float:
+    return load_point_of(case).value
 
 
-def _tail(level: Case, stat: str) -> float:
-    return max(figure(level, stat), 1)
+def _tail(case: Case, stat: str) -> float:
+    return max(figure(case, stat), 1)
 
 
 def _tails(it: _Curve, stat: str) -> model.Line:
     """Latencies; open marks where the queue grew all the time."""
-    points = [(_place(level), _tail(level, stat)) for level in it.points]
+    points = [(_place(case), _tail(case, stat)) for case in it.points]
     ends = (
-        f"{units.duration(figure(level, stat))} at {rate_asked(_place(level))}"
-        for level in (it.points[0], it.points[-1])
+        f"{units.duration(figure(case, stat))} at {rate_asked(_place(case))}" for case in (it.points[0], it.points[-1])
     )
-    full = [point for point, level in zip(points, it.points, strict=True) if is_full(level)]
+    full = [point for point, case in zip(points, it.points, strict=True) if is_full(case)]
     tip = f"{it.name}: {stat} {' to '.join(ends)}"
     return model.Line(it.name, it.look, tuple(points), tip, hollow=tuple(full), rings=_rings(it, points))
 
 
 def _table(plotted: _Load, heads: tuple[Column, ...], of_rate: bool) -> Table:
-    every = [(it.name, level) for it in plotted.curves for level in it.points]
-    unit, scale = units.time_unit(max(figure(level, plotted.stat) for _, level in every))
+    every = [(it.name, case) for it in plotted.curves for case in it.points]
+    unit, scale = units.time_unit(max(figure(case, plotted.stat) for _, case in every))
     rows = []
-    for name, level in every:
-        inside = interval(level, THROUGHPUT)
+    for name, case in every:
+        inside = interval(case, THROUGHPUT)
         rows.append(
             (
                 name,
-                f"{rate_asked(_place(level))}/s" if of_rate else f"{_place(level):g}",
-                units.rate(rate_of(level)),
+                f"{rate_asked(_place(case))}/s" if of_rate else f"{_place(case):g}",
+                units.rate(rate_of(case)),
                 between(inside, units.rate),
-                units.time(latency_of(level).median, scale),
-                *([] if plotted.stat == P50 else [units.time(figure(level, plotted.stat), scale)]),
+                units.time(latency_of(case).median, scale),
+                *([] if plotted.stat == P50 else [units.time(figure(case, plotted.stat), scale)]),
             )
         )
     times = columns(Kind.TIME, LATENCY, *([] if plotted.stat == P50 else [plotted.stat]))
@@ -122,7 +121,7 @@ def by_clients(results: Sequence[Result], names: Sequence[str]) -> model.Chart |
     plotted = _load(results, names, CONCURRENCY)
     if plotted is None:
         return None
-    counts = sorted({_place(level) for it in plotted.curves for level in it.points})
+    counts = sorted({_place(case) for it in plotted.curves for case in it.points})
     ticks = tuple((count, f"{count:g}") for count in counts)
     rates = tuple(map(_rates, plotted.curves))
     tails = tuple(_tails(it, plotted.stat) for it in plotted.curves)
@@ -150,9 +149,9 @@ def by_clients(results: Sequence[Result], names: Sequence[str]) -> model.Chart |
 
 
 def _rates(it: _Curve) -> model.Line:
-    points = tuple((_place(level), rate_of(level)) for level in it.points)
-    inside = ((level, interval(level, THROUGHPUT)) for level in it.points)
-    intervals = tuple((_place(level), *ends) for level, ends in inside if ends is not None)
+    points = tuple((_place(case), rate_of(case)) for case in it.points)
+    inside = ((case, interval(case, THROUGHPUT)) for case in it.points)
+    intervals = tuple((_place(case), *ends) for case, ends in inside if ends is not None)
     return model.Line(it.name, it.look, points, _most(it), intervals=intervals, rings=_rings(it, points))
 
 
@@ -176,7 +175,7 @@ def by_rate(results: Sequence[Result], names: Sequence[str]) -> model.Chart | No
     lines = []
     for it in plotted.curves:
         if plotted.stat != P50:
-            medians = tuple((_place(level), max(latency_of(level).median, 1)) for level in it.points)
+            medians = tuple((_place(case), max(latency_of(case).median, 1)) for case in it.points)
             lines.append(model.Line("p50", it.look._replace(marker="", thin=True), medians))
         lines.append(_tails(it, plotted.stat))
     return model.Chart(

@@ -262,17 +262,17 @@ def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
 _ROOM = 4 / 3  # by which queues that grow are drawn higher than the highest of the others
 
 
-def _curve(result: Result, levels: Sequence[Case], stat: str) -> str:
+def _curve(result: Result, cases: Sequence[Case], stat: str) -> str:
     """A curve of a figure over load points, on one scale for all modes; queues that grow are as high as there is room."""
-    if len(levels) < 2:
+    if len(cases) < 2:
         return model.NOTHING
-    if stat in SAMPLES_FOR and not all(has_figure(it, stat) for it in levels):
+    if stat in SAMPLES_FOR and not all(has_figure(it, stat) for it in cases):
         return model.NOTHING
-    others = measured_cases(result, load_point_of(levels[0]).kind)
+    others = measured_cases(result, load_point_of(cases[0]).kind)
     top = max((figure(it, stat) for it in others if not is_full(it)), default=0.0)
     top = top or max(figure(it, stat) for it in others)
     top *= _ROOM if any(map(is_full, others)) else 1.0
-    return sparkline([top if is_full(it) else min(figure(it, stat), top) for it in levels], (0, top))
+    return sparkline([top if is_full(it) else min(figure(it, stat), top) for it in cases], (0, top))
 
 
 # All of it
@@ -313,8 +313,8 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     return told_once([measured_report("ortbench load", result, parts, level_failures(result), further, folder)])[0]
 
 
-def _sign(level: Case) -> tuple[str, str]:
-    return ("?", model.UNCLEAR) if level.status == NOT_MEASURED else ("✗", model.BAD)
+def _sign(case: Case) -> tuple[str, str]:
+    return ("?", model.UNCLEAR) if case.status == NOT_MEASURED else ("✗", model.BAD)
 
 
 def level_failures(result: Result) -> list[model.Note]:

@@ -20,7 +20,7 @@ from ortbench.features.load.model import Knee
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import Case, Result
 
-WORTH = 0.05  # by what share a level must bring more inf/s than those below it to be worth its clients
+WORTH = 0.05  # by what share a load point must bring more inf/s than those below it to be worth its clients
 
 
 def bend_of(cases: Sequence[Case]) -> Case | None:
@@ -53,15 +53,15 @@ def is_open(result: Result, cases: Sequence[Case], bend: Case) -> bool:
     return claim_over(result, cases[before], bend) != FASTER
 
 
-def times_over(base: Case, level: Case) -> Value:
+def times_over(base: Case, case: Case) -> Value:
     """How many times as many inferences a load point completes as another."""
-    found = quotient(rate_of(level), rate_of(base), interval(level, THROUGHPUT), interval(base, THROUGHPUT))
+    found = quotient(rate_of(case), rate_of(base), interval(case, THROUGHPUT), interval(base, THROUGHPUT))
     return Value(found.ratio, found.ci95)
 
 
-def claim_over(result: Result, base: Case, level: Case) -> Claim:
+def claim_over(result: Result, base: Case, case: Case) -> Claim:
     """Whether a load point completes more than another."""
-    return claim_between(result, base, level, times_over(base, level))
+    return claim_between(result, base, case, times_over(base, case))
 
 
 def knee_of(result: Result, mode: str) -> Knee | None:

@@ -109,11 +109,11 @@ def fairness(counts: Sequence[int]) -> float | None:
 
 # When requests are due: made before a loop begins, whatever happens in it
 
-MOST_REQUESTS = 2_000_000  # of a level: they are kept in memory, and more say nothing new
+MOST_REQUESTS = 2_000_000  # of a load point: they are kept in memory, and more say nothing new
 
 
 def uniform_arrivals(rate: float, duration_s: float) -> Moments:
-    """Moments at equal distances, ns from the level's start on, shape (n,), int64; at least one."""
+    """Moments at equal distances, ns from the load point's start on, shape (n,), int64; at least one."""
     import numpy as np
 
     count = min(MOST_REQUESTS, max(1, int(rate * duration_s)))

@@ -431,7 +431,7 @@ class Requests(NamedTuple):
 
 
 def load_blocks(taken: Sequence[LoadSamples]) -> list[timeline.LoadBlock]:
-    """What was taken of levels, in the order of time; times are on the clock of `time.perf_counter_ns`."""
+    """What was taken of load points, in the order of time; times are on the clock of `time.perf_counter_ns`."""
     found = [block for it in taken for block in _on_timeline(it)]
     return sorted(found, key=lambda it: it.start_ns)
 

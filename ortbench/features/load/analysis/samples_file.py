@@ -25,7 +25,7 @@ FILE_NAME = "load-samples.npz"
 
 
 def arrays(taken: Sequence[LoadSamples]) -> Arrays:
-    """The samples of levels by name, which begins with the number of the level in the result: ``3/latency_ns``.
+    """The samples of load points by name, which begins with the number of the load point in the result: ``3/latency_ns``.
 
     Closed loop: ``latency_ns`` of every run that counts, block after block and in each client after client, with ``block`` and
     ``caller``, all of shape (n,); ``span_ns``, shape (blocks, 2): from when to when runs of a block count, on the clock of

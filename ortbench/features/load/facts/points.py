@@ -74,9 +74,9 @@ def kind_facts(result: Result) -> Iterator[Fact]:
     yield from _spinning(result)
 
 
-def _with(levels: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
+def _with(cases: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
     """The load points that have a metric, each with its figure."""
-    return [(found, level) for level in levels if (found := level.value(metric)) is not None]
+    return [(found, case) for case in cases if (found := case.value(metric)) is not None]
 
 
 # Closed loops
@@ -85,7 +85,7 @@ def _with(levels: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
 def peaks(result: Result) -> dict[str, Case]:
     """The load point of closed loops with most inferences/s, by mode."""
     found = {mode: best_of(measured_cases(result, CONCURRENCY, mode)) for mode in modes_of(result)}
-    return {mode: level for mode, level in found.items() if level is not None}
+    return {mode: case for mode, case in found.items() if case is not None}
 
 
 def base_of(found: Mapping[str, Case]) -> str | None:
@@ -93,8 +93,8 @@ def base_of(found: Mapping[str, Case]) -> str | None:
     return CPU if CPU in found else next(iter(found), None)
 
 
-def _rate(level: Case) -> Quantity:
-    return per_s(rate_of(level), interval(level, THROUGHPUT))
+def _rate(case: Case) -> Quantity:
+    return per_s(rate_of(case), interval(case, THROUGHPUT))
 
 
 def _peak(result: Result) -> Iterator[Fact]:
@@ -137,15 +137,15 @@ def _peak(result: Result) -> Iterator[Fact]:
 
 def _knee(result: Result, mode: str) -> Iterator[Fact]:
     """How many clients are worth it, and what becomes of latency beyond."""
-    levels = measured_cases(result, CONCURRENCY, mode)
-    bend = bend_of(levels)
+    cases = measured_cases(result, CONCURRENCY, mode)
+    bend = bend_of(cases)
     if bend is None:
         return
-    last = levels[-1]
+    last = cases[-1]
     values: Values = {
-        "clients": int(load_point_of(bend).value), "share": share(share_of_peak(levels, bend)), "rate": _rate(bend),
+        "clients": int(load_point_of(bend).value), "share": share(share_of_peak(cases, bend)), "rate": _rate(bend),
     }  # fmt: skip
-    if is_open(result, levels, bend):
+    if is_open(result, cases, bend):
         verdict, after = (
             ("noise", "") if is_busy(result) else ("open", again(result, "--processes", str(MORE_PROCESSES)))
         )
@@ -154,8 +154,8 @@ def _knee(result: Result, mode: str) -> Iterator[Fact]:
     if bend is last:
         tried = ",".join(f"{load_point_of(last).value * scale:g}" for scale in (1, 2, 4))
         more: Values = {
-            "more": share(rate_of(last) / max(map(rate_of, levels[:-1])) - 1),
-            "fewer": int(load_point_of(levels[-2]).value),
+            "more": share(rate_of(last) / max(map(rate_of, cases[:-1])) - 1),
+            "fewer": int(load_point_of(cases[-2]).value),
         }
         yield Fact("knee", "beyond", mode, {**values, **more}, again(result, "--concurrency", tried), last.point)
         return
@@ -168,48 +168,46 @@ def _knee(result: Result, mode: str) -> Iterator[Fact]:
 def _mixing(result: Result, mode: str) -> Iterator[Fact]:
     """What a mix of shapes does to the p99, of all shapes or of one, where it surely does most; that it does nothing only where no interval
     leaves more open."""
-    levels = [*measured_cases(result, CONCURRENCY, mode), *measured_cases(result, RATE, mode)]
+    cases = [*measured_cases(result, CONCURRENCY, mode), *measured_cases(result, RATE, mode)]
     names = (ALL_SHAPES, *result.part.get("shapes", ()))
     known = [
-        (it, name, level)
-        for level in levels
+        (it, name, case)
+        for case in cases
         for name in names
-        if isinstance(it := level.metrics.get(f"{MIXING}.{name}"), Value)
+        if isinstance(it := case.metrics.get(f"{MIXING}.{name}"), Value)
     ]
     if not known:
         return
     told = [at_most(it.ci95, _GROWN) for it, *_ in known]
     longer = [one for one, said in zip(known, told, strict=True) if said is False]
     overall = [it for it in longer if it[1] == ALL_SHAPES]
-    found, name, level = max(
+    found, name, case = max(
         overall or longer or known, key=lambda it: it[0].value if longer else (it[0].ci95 or (0, it[0].value))[1]
     )
-    values: Values = {"ratio": times(found), "where": load_point_of(level).phrase, "shape": name}
+    values: Values = {"ratio": times(found), "where": load_point_of(case).phrase, "shape": name}
     without = "open" if None in told else "none"
     verdict = "longer" if overall else "longer-for-shape" if longer else without
-    yield Fact("mixing", verdict, mode, values, "", level.point)
+    yield Fact("mixing", verdict, mode, values, "", case.point)
 
 
 def _gil(result: Result, mode: str) -> Iterator[Fact]:
     """How much of the clients' time went into waiting for the GIL, at the load point where it is most."""
-    levels = [*measured_cases(result, CONCURRENCY, mode), *measured_cases(result, RATE, mode)]
-    waited, level = max(_with(levels, GIL_WAIT), key=itemgetter(0), default=(0.0, None))
-    if level is not None and waited > LOCK_MATTERS:
+    cases = [*measured_cases(result, CONCURRENCY, mode), *measured_cases(result, RATE, mode)]
+    waited, case = max(_with(cases, GIL_WAIT), key=itemgetter(0), default=(0.0, None))
+    if case is not None and waited > LOCK_MATTERS:
         is_apart = result.part["sessions"] == PROCESS
         after = "" if is_apart else again(result, "--sessions", PROCESS)
         yield Fact(
-            "gil", "waits", mode, {"share": share(waited), "where": load_point_of(level).phrase}, after, level.point
+            "gil", "waits", mode, {"share": share(waited), "where": load_point_of(case).phrase}, after, case.point
         )
 
 
 def _unfair(result: Result, mode: str) -> Iterator[Fact]:
     """Clients that are not served alike, at the load point where it is worst."""
-    fair, level = min(
-        _with(measured_cases(result, CONCURRENCY, mode), FAIRNESS), key=itemgetter(0), default=(1.0, None)
-    )
-    if level is not None and fair < _UNFAIR:
-        values: Values = {"index": Quantity(fair, "1"), "where": load_point_of(level).phrase}
-        yield Fact("fairness", "unequal", mode, values, "", level.point)
+    fair, case = min(_with(measured_cases(result, CONCURRENCY, mode), FAIRNESS), key=itemgetter(0), default=(1.0, None))
+    if case is not None and fair < _UNFAIR:
+        values: Values = {"index": Quantity(fair, "1"), "where": load_point_of(case).phrase}
+        yield Fact("fairness", "unequal", mode, values, "", case.point)
 
 
 # Open loops
@@ -221,22 +219,22 @@ def _stretched(result: Result) -> Iterator[Fact]:
     At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
     """
     for mode in modes_of(result):
-        levels, alone = measured_cases(result, RATE, mode), result.case(mode)
+        cases, alone = measured_cases(result, RATE, mode), result.case(mode)
         before = None if alone is None else alone.stats(LATENCY)
-        after = levels[0].stats(SERVICE_TIME) if levels else None
+        after = cases[0].stats(SERVICE_TIME) if cases else None
         if alone is None or before is None or after is None or after.median < _STRETCHED * before.median:
             continue
-        clocks = alone.value(SM_CLOCK), levels[0].value(SM_CLOCK)
+        clocks = alone.value(SM_CLOCK), cases[0].value(SM_CLOCK)
         has_fallen = clocks[0] is not None and clocks[1] is not None and clocks[1] < _FALLEN * clocks[0]
         ends = after.ci95[0] / max(before.ci95[1], 1), after.ci95[1] / max(before.ci95[0], 1)
-        if verdict_of(ends) == ABOVE and (has_fallen or supports_within(result, levels[0], ends[0], {})):
+        if verdict_of(ends) == ABOVE and (has_fallen or supports_within(result, cases[0], ends[0], {})):
             values: Values = {
-                "where": load_point_of(levels[0]).phrase, "time": ns(after.median), "back_to_back": ns(before.median),
+                "where": load_point_of(cases[0]).phrase, "time": ns(after.median), "back_to_back": ns(before.median),
                 "ratio": times(Value(after.median / max(before.median, 1), ends)),
             }  # fmt: skip
             if has_fallen:
                 values |= {"clock": Quantity(clocks[1] or 0, "MHz"), "clock_before": Quantity(clocks[0] or 0, "MHz")}
-            yield Fact("paced", "clock-falls" if has_fallen else "slower", mode, values, "", levels[0].point)
+            yield Fact("paced", "clock-falls" if has_fallen else "slower", mode, values, "", cases[0].point)
 
 
 def _uneven(result: Result) -> Iterator[Fact]:
@@ -266,10 +264,10 @@ def _uneven(result: Result) -> Iterator[Fact]:
 
 def _saturated(result: Result, mode: str) -> Iterator[Fact]:
     """The rates that saturate the workers, from the highest down: at a rate below one that is served it is the machine's doing."""
-    levels = [*takewhile(is_full, reversed(measured_cases(result, RATE, mode)))][::-1]
-    if levels:
+    cases = [*takewhile(is_full, reversed(measured_cases(result, RATE, mode)))][::-1]
+    if cases:
         verdict = "busy" if is_busy(result) else "saturated"
-        yield Fact("saturated", verdict, mode, {"where": points_text(levels)}, "", levels[0].point)
+        yield Fact("saturated", verdict, mode, {"where": points_text(cases)}, "", cases[0].point)
 
 
 def _spinning(result: Result) -> Iterator[Fact]:
@@ -285,15 +283,15 @@ def _spinning(result: Result) -> Iterator[Fact]:
 
 def _late(result: Result) -> Iterator[Fact]:
     """Requests that the generator itself issued late, at the load point where most were."""
-    late, level = max(_with(measured_cases(result, RATE), LATE_SHARE), key=itemgetter(0), default=(0.0, None))
-    if level is not None and late >= _LATE:
-        lag = level.stats(GENERATOR_LAG)
+    late, case = max(_with(measured_cases(result, RATE), LATE_SHARE), key=itemgetter(0), default=(0.0, None))
+    if case is not None and late >= _LATE:
+        lag = case.stats(GENERATOR_LAG)
         values: Values = {
             "share": share(late),
             "lag": ns(0 if lag is None else lag.max),
-            "where": load_point_of(level).phrase,
+            "where": load_point_of(case).phrase,
         }
-        yield Fact("generator", "late", level.mode, values, "", level.point)
+        yield Fact("generator", "late", case.mode, values, "", case.point)
 
 
 _WAKING_S = 200e-6  # of CPU time that a request takes at most besides: ortbench wakes up and looks at the clock

@@ -50,12 +50,12 @@ def slo_facts(result: Result) -> Iterator[Fact]:
         yield from _of_points(result, mode, asked)
 
 
-def points_text(levels: Sequence[Case]) -> str:
+def points_text(cases: Sequence[Case]) -> str:
     """Load points of one kind in words: ``at 10, 20 and 30 requests/s``, ``with 1 and 2 clients``."""
-    if len(levels) < 2:
-        return "".join(load_point_of(level).phrase for level in levels)
-    preposition, _, unit = load_point_of(levels[-1]).phrase.split(" ", 2)
-    return f"{preposition} {listed([rate_asked(load_point_of(level).value) for level in levels])} {unit}"
+    if len(cases) < 2:
+        return "".join(load_point_of(case).phrase for case in cases)
+    preposition, _, unit = load_point_of(cases[-1]).phrase.split(" ", 2)
+    return f"{preposition} {listed([rate_asked(load_point_of(case).value) for case in cases])} {unit}"
 
 
 def _rate(value: float) -> Quantity:
@@ -65,15 +65,15 @@ def _rate(value: float) -> Quantity:
 def search_fact(result: Result, mode: str, found: SloRate | None, asked: Asked) -> Fact:
     """The highest rate at which a mode meets an SLO; or that none does, or that the time was too short to tell."""
     values = _asked_values(result, mode, asked)
-    levels = measured_cases(result, RATE, mode)
+    cases = measured_cases(result, RATE, mode)
     if found is None:
-        unclear = [*takewhile(lambda it: meets_slo(it, asked) is None, levels)]
+        unclear = [*takewhile(lambda it: meets_slo(it, asked) is None, cases)]
         if unclear:
             most = max(unclear, key=lambda it: latency_of(it).n)
             return Fact(
                 "slo-rate", "open", mode, {**values, **_why_open(most, asked)}, _longer_search(result, most, asked)
             )
-        lowest = levels[0] if levels else None
+        lowest = cases[0] if cases else None
         return Fact(
             "slo-rate",
             "noise" if is_busy(result) else "none",
@@ -87,7 +87,7 @@ def search_fact(result: Result, mode: str, found: SloRate | None, asked: Asked) 
         "stat": stat,
         "latency": ns(found["latency"].get(stat, 0)),
     }
-    beyond = [it for it in levels if load_point_of(it).value > found["rate"] and meets_slo(it, asked) is None]
+    beyond = [it for it in cases if load_point_of(it).value > found["rate"] and meets_slo(it, asked) is None]
     after = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
     if found["violated_from"] is not None:
         values["violated_from"] = _rate(found["violated_from"])
@@ -95,7 +95,7 @@ def search_fact(result: Result, mode: str, found: SloRate | None, asked: Asked) 
     else:
         verdict = (
             "met-highest"
-            if found["rate"] >= max((load_point_of(it).value for it in levels), default=0.0)
+            if found["rate"] >= max((load_point_of(it).value for it in cases), default=0.0)
             else "met-at-least"
         )
     return Fact("slo-rate", verdict, mode, values, after, {RATE: found["rate"]})
@@ -109,11 +109,11 @@ def _asked_values(result: Result, mode: str, asked: Asked) -> Values:
 
 def _of_points(result: Result, mode: str, asked: Asked) -> Iterator[Fact]:
     """Which of the load points that were asked for meet the SLO."""
-    told = [(level, meets_slo(level, asked)) for level in slo_cases(result, mode)]
-    good, broken = ([level for level, is_met in told if is_met is it] for it in (True, False))
+    told = [(case, meets_slo(case, asked)) for case in slo_cases(result, mode)]
+    good, broken = ([case for case, is_met in told if is_met is it] for it in (True, False))
     most = max((load_point_of(it).value for it in good), default=0.0)
     unknown = [
-        level for level, is_met in told if is_met is None and load_point_of(level).value > most
+        case for case, is_met in told if is_met is None and load_point_of(case).value > most
     ]  # what meets it with more does so with less
     values = _asked_values(result, mode, asked)
     if good:
@@ -129,23 +129,23 @@ def _of_points(result: Result, mode: str, asked: Asked) -> Iterator[Fact]:
         yield Fact("slo", "open", mode, values, _longer(result, asked), unknown[0].point)
 
 
-def _figures(level: Case, asked: Asked) -> Values:
+def _figures(case: Case, asked: Asked) -> Values:
     """The statistic of an SLO that a load point violates, and where."""
-    stat = next((it for it, most in asked.items() if by_name(latency_of(level), it) > most), next(iter(asked)))
-    return {"stat": stat, "latency": ns(by_name(latency_of(level), stat)), "first": load_point_of(level).phrase}
+    stat = next((it for it, most in asked.items() if by_name(latency_of(case), it) > most), next(iter(asked)))
+    return {"stat": stat, "latency": ns(by_name(latency_of(case), stat)), "first": load_point_of(case).phrase}
 
 
-def _why_open(level: Case, asked: Asked) -> Values:
-    few = undecided_statistics(level, asked)
-    if _differs(level, asked):
+def _why_open(case: Case, asked: Asked) -> Values:
+    few = undecided_statistics(case, asked)
+    if _differs(case, asked):
         return {"why": "some processes meet it, some do not"}
     return {"why": f"too few requests, a {few[0]} takes {LEAST[few[0]]}" if few else "too close to the limit"}
 
 
-def _differs(level: Case, asked: Asked) -> bool:
+def _differs(case: Case, asked: Asked) -> bool:
     """Whether some of the processes of a load point meet an SLO by their figures, and some do not."""
-    of_each = ([*block_figures(level, stat).values(), most] for stat, most in asked.items())
-    return processes_of(level) >= FEW and any(min(it) < it[-1] < max(it) for it in of_each)
+    of_each = ([*block_figures(case, stat).values(), most] for stat, most in asked.items())
+    return processes_of(case) >= FEW and any(min(it) < it[-1] < max(it) for it in of_each)
 
 
 def _longer(result: Result, asked: Asked) -> str:
@@ -155,18 +155,18 @@ def _longer(result: Result, asked: Asked) -> str:
     return _with_duration(result, [result.part["duration_s"] * many for it in unknown if (many := _many(it, asked))])
 
 
-def _longer_search(result: Result, level: Case, asked: Asked) -> str:
+def _longer_search(result: Result, case: Case, asked: Asked) -> str:
     """The same of a search: so long that a few tries tell of a rate."""
-    seconds = latency_of(level).n / load_point_of(level).value * (_many(level, asked) or 1.0) / _TRIES
+    seconds = latency_of(case).n / load_point_of(case).value * (_many(case, asked) or 1.0) / _TRIES
     return _with_duration(result, [max(2 * result.part["duration_s"], seconds)])
 
 
-def _many(level: Case, asked: Asked) -> float | None:
+def _many(case: Case, asked: Asked) -> float | None:
     """How many times as many requests would tell; None where a figure is as good as its limit. How many independent ones a few requests
     are worth is known badly: one of four is taken at least."""
-    found, few = times_longer(level, asked), undecided_statistics(level, asked)
+    found, few = times_longer(case, asked), undecided_statistics(case, asked)
     if few:
-        least = max(LEAST[stat] for stat in few) / latency_of(level).n
+        least = max(LEAST[stat] for stat in few) / latency_of(case).n
         return min(found, 4 * least) if least > 1 else found
     return found if found <= _MOST_TIMES else None
 
@@ -178,7 +178,7 @@ def _with_duration(result: Result, seconds: Sequence[float]) -> str:
     return again(result, "--duration", f"{math.ceil(max(seconds))}s", *quiet_options(result))
 
 
-def meets_slo(level: Case, asked: Asked) -> bool | None:
+def meets_slo(case: Case, asked: Asked) -> bool | None:
     """Whether a load point meets an SLO; None where that cannot be told."""
-    check = level.checks.get("slo")
-    return meets(level, asked) if check is None else {"passed": True, "failed": False}.get(check["verdict"])
+    check = case.checks.get("slo")
+    return meets(case, asked) if check is None else {"passed": True, "failed": False}.get(check["verdict"])

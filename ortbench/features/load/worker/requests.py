@@ -113,7 +113,7 @@ def wait_until(at_ns: int) -> None:
 
 # Before a moment: a sleep ends late by less, and nobody waits longer for the GIL, which it holds.
 _SPIN_NS = 150_000
-_SLICE_NS = 200_000_000  # the longest sleep, after which it is seen whether the level goes on
+_SLICE_NS = 200_000_000  # the longest sleep, after which it is seen whether the load point goes on
 
 
 class ThreadTurn:
