@@ -35,8 +35,3 @@ def why_unknown(case: Case, side: str) -> str:
 def computes_on_host(case: Case) -> bool:
     """Whether a mode that was measured takes nothing of a device's memory since its EP computes in the host's."""
     return KEY in case.own and case.own[KEY]["failed"] is None and case.own[KEY]["device"] is None
-
-
-def ratio(value: int, base: int) -> float:
-    """One figure over another; one without a byte counts as one byte."""
-    return max(value, 1) / max(base, 1)

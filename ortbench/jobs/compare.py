@@ -116,11 +116,19 @@ def compare_results(
     if len(results) > 1 and max(points.values(), default=0) < 2:
         raise NotComparable(f"{', '.join(names)} have no point of their axes in common")
     chosen = Selection(only.modes, only.metrics)
+    compared = comparison.compare(results, names, only.same, chosen)
     report = comparison.build(
-        results, names, only.same, in_order=True, only=chosen, remarks=remarks, explanation=explanation
+        results,
+        names,
+        only.same,
+        in_order=True,
+        only=chosen,
+        remarks=remarks,
+        explanation=explanation,
+        comparison=compared,
     )
-    facts = comparison.all_facts(results, names, only.same, chosen)
-    return Comparison(report, comparison.records(results, names, only.same, chosen), [*map(record, facts)])
+    records = comparison.records(results, names, only.same, chosen, compared.figures)
+    return Comparison(report, records, [record(it) for it in (*compared.said, *compared.lacking)])
 
 
 def _groups(results: Sequence[Result]) -> list[list[int]]:

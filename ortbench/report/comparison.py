@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortbench.analysis.comparing.comparable import FORCED
 from ortbench.analysis.comparing.ratio import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, are_one_run, word
@@ -97,11 +97,12 @@ def tables(
     in_order: bool,
     only: Selection = EVERYTHING,
     judged: Judged = (),
+    figures: Sequence[Row] = (),
 ) -> list[Table]:
     """Results side by side, two with every figure, more with the most telling ones: a table of times and rates and one of costs,
     where there are any; in `in_order`, each is compared with the one before it too. Without `same` there are no words for ratios,
     and none of what was `judged`, by another ratio than that of the two figures."""
-    found = in_both(results, rows(results, only))
+    found = in_both(results, figures or rows(results, only))
     names = [called(result, name) for result, name in zip(results, names, strict=True)]
     times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]
     made = [_table(times, names, same, in_order, "metric", "Side by side", judged)]
@@ -225,21 +226,21 @@ def build(
     doubt_on: frozenset[Medium] = EVERYWHERE,
     explanation: Explanation | None = None,
     best: Sequence[Best] = (),
+    comparison: Comparison | None = None,
 ) -> Report:
     """The report of a comparison; see `tables`. `remarks` say what the results differ in; `doubt_on` media it says which figures
     are doubtful, where nothing else does; `explanation` is of the first two; `best` says which is best for what."""
-    figures = rows(results, only)
+    figures, said, lacking = comparison or compare(results, names, same, only, best)
     told = [remarked(it) for it in [*remarks, *only_in(results, names, only.modes)]]
     notes = [*why_missing(results, names), *told]
-    sides = side_by_side(results, names, same, in_order, only)
+    sides = side_by_side(results, names, same, in_order, only, figures=figures)
     explained = [
         Paragraph(legend(results, same, [it.key.metric for it in figures])),
         *([Paragraph(IN_PLACE)] if any(it.key.mode == HOST_ACCESSIBLE for it in figures) else []),
         hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
     ]
     off = off_target(results, names)
-    found = shown(side_facts(results, names, same, only, best))
-    few = shown([*lacking_facts(results, names, figures), *between_runs_facts(results, figures)])
+    found, few = shown(said), shown(lacking)
     last: list[Block] = [
         *([Findings(found)] if found else []),
         *([Findings(few)] if few else []),
@@ -251,24 +252,21 @@ def build(
     return Report(title(names), (*before, [sides], *outputs_part(results, names), last, *after))
 
 
-def side_facts(
-    results: Sequence[Result],
-    names: Sequence[str],
-    same: float,
-    only: Selection = EVERYTHING,
-    best: Sequence[Best] = (),
-) -> list[Fact]:
-    """What results side by side say: the fastest EP and the best configurations, else what differs, and each one's fastest modes."""
-    found = [*ep_facts(results), *(it.fact for it in best)] or ratio_facts(results, names, rows(results, only), same)
-    found += [*items_facts(results, names, only.modes)]
-    return found + (mode_facts(results, names) if len(results) <= FEW_RESULTS else [])
+class Comparison(NamedTuple):
+    figures: list[Row]
+    said: list[Fact]  # the fastest EP and the best configurations, else what differs, and each one's fastest modes
+    lacking: list[Fact]
 
 
-def all_facts(results: Sequence[Result], names: Sequence[str], same: float, only: Selection = EVERYTHING) -> list[Fact]:
-    """What a comparison says, and what it lacks."""
-    found = rows(results, only)
-    lacking = lacking_facts(results, names, found)
-    return [*side_facts(results, names, same, only), *lacking, *between_runs_facts(results, found)]
+def compare(
+    results: Sequence[Result], names: Sequence[str], same: float, only: Selection, best: Sequence[Best] = ()
+) -> Comparison:
+    """Results side by side: their figures, computed once for all that shows them, and what these say."""
+    figures = rows(results, only)
+    said = [*ep_facts(results), *(it.fact for it in best)] or ratio_facts(results, names, figures, same)
+    said += [*items_facts(results, names, only.modes)]
+    said += mode_facts(results, names) if len(results) <= FEW_RESULTS else []
+    return Comparison(figures, said, [*lacking_facts(results, names, figures), *between_runs_facts(results, figures)])
 
 
 def remarked(text: str) -> Note:
@@ -315,13 +313,14 @@ def side_by_side(
     in_order: bool = False,
     only: Selection = EVERYTHING,
     judged: Judged = (),
+    figures: Sequence[Row] = (),
 ) -> SideBySide:
     """What each result is of and, where there are several, the tables of them; see `tables`."""
     head = head_of(results, names)
     if len(results) == 1:
         return head
     (named, *more), (numbered, *others) = (
-        tables(results, called, same, in_order, only, judged) for called in (names, numbers(len(names)))
+        tables(results, called, same, in_order, only, judged, figures) for called in (names, numbers(len(names)))
     )
     pairs = [table for pair in zip(more, others, strict=True) for table in pair] if same is not None else []
     return replace(head, table=named, numbered=numbered, more=pairs)
@@ -375,13 +374,17 @@ def legend(results: Sequence[Result], same: float | None, metrics: Sequence[Metr
 
 
 def records(
-    results: Sequence[Result], names: Sequence[str], same: float, only: Selection = EVERYTHING
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float,
+    only: Selection = EVERYTHING,
+    figures: Sequence[Row] = (),
 ) -> list[dict[str, Any]]:
     """A comparison as flat records, one a figure of a mode at a point and result: the axes' values, ``metric``, ``statistic`` (None of
     one number), ``value`` in the metric's unit, and what it is against the first and the previous result."""
     axes = list(dict.fromkeys(axis["name"] for result in results for axis in result.axes))
     found = []
-    for row in rows(results, only):
+    for row in figures or rows(results, only):
         place = dict(row.key.point)
         of = {"mode": row.key.mode, **{axis: place.get(axis) for axis in axes}}
         of |= {"metric": row.key.figure.metric, "statistic": row.key.figure.statistic or None}

@@ -27,9 +27,7 @@ from ortbench.model.schema import ModelContent, Nodes, ProfiledNode
 
 _CLEAR = 0.5  # of what a change claims, or of the difference if that is less: what must be saved at least when it is taken back
 _NAMES = 3  # that are listed; of more the first and the last
-_OPERATORS = 2  # of many nodes: those whose nodes are named
 _LEAST = 0.02  # of the difference: what is worth a sentence
-_MUCH = 0.2  # of the difference: what outside of nodes is worth one
 
 
 CONFIRMED, NOT_CONFIRMED = "confirmed", "not-confirmed"
