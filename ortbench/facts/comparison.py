@@ -279,14 +279,11 @@ def lacking_facts(results: Sequence[Result], names: Sequence[str], found: Sequen
 
 
 def between_runs_facts(results: Sequence[Result], found: Sequence[Row]) -> Iterator[Fact]:
-    """What intervals of results of different times rest on: the spread between runs of one configuration, or what runs differ by."""
+    """What runs of different times differ by, where nobody knows the spread between runs of one configuration."""
     if all(are_one_run(results[0], it) for it in results[1:]):
         return
     rows = [row for row in found if any(it and it.ends and not it.paired and not it.exact for it in row.since_first)]
-    spreads = [row.spread for row in rows if row.spread is not None]
-    if spreads:
-        yield Fact("between-runs", "several", "", {"runs": max(it.runs for it in spreads)})
-    elif rows:
+    if rows and not any(row.spread for row in rows):
         yield Fact("between-runs", "one-each", "", {"least": Quantity(BETWEEN_RUNS * 100, "%")})
 
 

@@ -18,7 +18,7 @@ Rule = Callable[[Result], Iterator[Fact]]
 
 _EACH: tuple[Rule, ...] = (shared.noise_facts, shared.doubt_facts, shared.placement_facts, shared.node_facts)
 # The rules of each kind's own figures.
-_OF_INFERENCES: tuple[Rule, ...] = (shared.host_facts, shared.cupti_facts)
+_OF_INFERENCES: tuple[Rule, ...] = (shared.host_facts,)
 _OF_KINDS: dict[str, tuple[Rule, ...]] = {
     RUN: (run_facts, *_OF_INFERENCES),
 }
@@ -71,4 +71,4 @@ def superseded(result: Result) -> set[str]:
 
 def shown(facts: Sequence[Fact]) -> list[Finding]:
     """Facts with their sentences, for reports."""
-    return [Finding(phrase(it), "", it.next, sentence_of(it).weight, sentence_of(it).tone) for it in facts]
+    return [Finding(phrase(it), it.next, sentence_of(it).weight, sentence_of(it).tone) for it in facts]

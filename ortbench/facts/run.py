@@ -24,7 +24,7 @@ from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.feedback_pairs import suggested
 from ortbench.analysis.findings.program import carried_out, how_to_write, lever, loop_command
 from ortbench.analysis.nodes.handing_on import COPIED, UNCLEAR, handing_on, once_ns
-from ortbench.analysis.residency import is_on_host, stays_in_place
+from ortbench.analysis.residency import is_on_host
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, per_s, share, times
 from ortbench.facts.speedups import residency_verdict, speedup_facts
@@ -36,7 +36,6 @@ from ortbench.model.modes import (
     DEVICE,
     H2D,
     HIDDEN_SHARE,
-    HOST_ACCESSIBLE,
     LATENCY,
     MODES,
     PER_ITEM,
@@ -164,14 +163,13 @@ def _slower(result: Result) -> Iterator[Fact]:
             speedup = over(base, case)
             verdict = claim_between(result, base, case, speedup)
         if verdict == SLOWER and speedup is not None and speedup.value <= _SLOWER:
-            over_link = case.mode == HOST_ACCESSIBLE and not stays_in_place(result)
             values: Values = {
                 "base": base.mode,
                 "speedup": times(speedup),
                 "latency": latency(case),
                 "base_latency": latency(base),
             }
-            yield Fact("slower-mode", "over-link" if over_link else "slower", case.mode, values)
+            yield Fact("slower-mode", "slower", case.mode, values)
 
 
 def _of_figure(result: Result, figure: str) -> Iterator[Case]:

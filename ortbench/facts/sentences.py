@@ -181,7 +181,6 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("modes", "none-faster"): Sentence("No mode is faster than cpu-tensors: at most {most}.", _NODES, _ANSWER, "", "modes"),
     ("modes", "little"): Sentence("Little or no gain from device tensors: at most {most}.", _NODES, _ANSWER, "", "modes"),
     ("modes", "open"): Sentence("Cannot tell whether a mode is faster than cpu-tensors: at most {most}.", LONGER, _ANSWER, "unclear", "noise"),
-    ("modes", "open-slower"): Sentence("Cannot tell whether a mode is faster than cpu-tensors: at most {most}; slower: {slower}.", LONGER, _ANSWER, "unclear", "noise"),
     ("replacement", "faster"): Sentence("{mode} is {speedup:ci} as fast as cpu-tensors with {takes}.", PROGRAM, _ANSWER, "good", "modes", figure=("Fastest mode", "speedup")),
     ("replacement", "tied"): Sentence("{mode} is {speedup:ci} as fast as cpu-tensors with {takes}, the same as {ties}.", PROGRAM, _ANSWER, "good", "modes", figure=("Speedup", "speedup")),
     ("replacement", "faster-open"): Sentence("{mode} is {speedup:ci} as fast as cpu-tensors with {takes}; {ties} may be as fast.", PROGRAM, _ANSWER, "good", "modes", figure=("Speedup", "speedup")),
@@ -200,7 +199,6 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("pays-off", "from"): Sentence("{mode} pays off from inference {first} on at the latest: one copy in and out takes {once}, each inference saves {saved}.", "keep tensors for at least so many inferences", _COST, "", "modes"),
     # other modes
     ("slower-mode", "slower"): Sentence("{mode} is slower than {base}: {speedup:ci}.", "use the other mode", _GAIN, "bad", "modes"),
-    ("slower-mode", "over-link"): Sentence("{mode} is slower than {base}: {speedup:ci}. Kernels may read host memory over the link.", "use the other mode", _GAIN, "bad", "modes"),
     ("pinned", "faster"): Sentence("Copies from and to pinned memory are faster: {pinned:ci}, pageable {pageable:ci}.", "allocate inputs and outputs in pinned memory", _GAIN, "good", "modes"),
     ("pipeline", "faster"): Sentence("{mode} ({depth} in flight) completes {rate}, {speedup:ci} as many as {base}.", "keep several inferences in flight", _GAIN, "good", "modes"),
     ("pipeline", "same"): Sentence("{mode} ({depth} in flight) completes as many as {base}: {speedup:ci}.", "keep one inference at a time", _COST, "", "modes"),
@@ -217,7 +215,6 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("graph", "not-verified"): Sentence("Replays of {mode} are not verified to read new inputs: {how}.", "check outputs before you use --cuda-graph", _COST, "unclear", "tune"),
     # the link and the GPU
     ("link", "stale"): Sentence("{way} copies in {mode} are faster than the bandwidth curve: {of_curve}.", "ortbench bandwidth measures a new one", _DETAIL, "unclear", "copies"),
-    ("gpu-copies", "measured"): Sentence("CUPTI measured copies of {h2d} H2D and {d2h} D2H with {mode}, {share} of the latency.", "nothing", _DETAIL, "", "timelines"),
     # the host
     ("host-bound", "gpu-waits"): Sentence("The GPU computes for {share} of an inference with {mode}; the rest it waits for the host.", "--cuda-graph, or a larger batch", _GAIN, "", "resources"),
     ("host-bound", "enqueues"): Sentence("{mode} is host-bound: the host enqueues for {share} of an inference.", "--cuda-graph, or a larger batch", _GAIN, "", "resources"),
@@ -314,7 +311,6 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("few-blocks", "several"): Sentence("Too few blocks to compare {configurations}: {blocks} of {needed} each.", LONGER, _ANSWER, "unclear", "noise"),
     ("few-blocks", "load"): Sentence("Too few blocks of a load point to compare: an interval takes {needed} in both results.", LONGER, _ANSWER, "unclear", "noise"),
     ("between-runs", "one-each"): Sentence("One run each: differences below {least} cannot be told.", "compare several runs of each configuration, or measure in turns: a live gate", _COST, "unclear", "compare"),
-    ("between-runs", "several"): Sentence("Intervals rest on the spread between {runs} runs of the same configurations.", "nothing", _DETAIL, "", "compare"),
     ("most-items", "most"): Sentence("{configuration} has the most items/s with {mode}: {rate:ci}.", "batch like this", _ANSWER, "good", "sweeps"),
     ("most-items", "tied"): Sentence("{configuration} has {rate:ci} with {mode}, the same as {ties}.", "take the smallest batch of them", _ANSWER, "good", "sweeps"),
     ("most-items", "open"): Sentence("Cannot tell whether {configuration} or {ties} has the most items/s: {rate:ci} with {mode}.", LONGER, _ANSWER, "unclear", "sweeps"),

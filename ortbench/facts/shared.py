@@ -195,17 +195,6 @@ def _waits_for_host(result: Result) -> Iterator[Fact]:
         yield Fact("host-bound", "enqueues", most.mode, values, what_helps(result, most))
 
 
-def cupti_facts(result: Result) -> Iterator[Fact]:
-    """What CUPTI measured of copies, beside what is derived or timed."""
-    for case in result.at_point():
-        if case.recorded and (mode_of(case.mode).of_cpu_tensors or mode_of(case.mode).times_copies):
-            from ortbench.analysis.nodes.gpu_activity import gpu_copies  # few results have what CUPTI recorded
-
-            up, down = gpu_copies(case)
-            part = (up + down) / (case.median(LATENCY) or 1)
-            yield Fact("gpu-copies", "measured", case.mode, {"share": share(part), "h2d": ns(up), "d2h": ns(down)})
-
-
 # Engines
 
 

@@ -61,8 +61,6 @@ def _none_faster(result: Result, cases: Sequence[Case]) -> Fact:
     if any(may_be_faster(it.speedup) for it in cases):
         if len(tops) == len(cases) and max(tops) <= _LITTLE:
             return Fact("modes", "little", "", values, "" if is_on_host(result) else inside(result))
-        if slower := [it.mode for it in cases if claim_of(it) == SLOWER]:
-            return Fact("modes", "open-slower", "", {**values, "slower": slower}, _to_tell(result, cases))
         return Fact("modes", "open", "", values, _to_tell(result, cases))
     medians = [ns_ for it in (result.case(CPU), *cases) if it is not None and (ns_ := it.median(LATENCY)) is not None]
     if len(cases) > 1 and all(claim_of(it) == ALIKE for it in cases) and max(medians) <= (1 + MARGIN) * min(medians):

@@ -84,7 +84,6 @@ def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str
     from ortbench.model.metric_names import parse_metric
     from ortbench.report import comparison, run
     from ortbench.report.markdown import markdown
-    from ortbench.report.phrases import told_once
 
     results = found.results
     each = each or len(results) == 1 or any(result.nodes for result in results)
@@ -95,7 +94,6 @@ def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str
     same = parse_share(SAME, "--equivalence-margin")
     chosen = Selection(metrics=tuple(map(parse_metric, only)))
     compared = comparison.build_sides(results, found.names, same, None if each else str(parent), chosen)
-    *reports, compared = told_once([*reports, compared])
     texts = [markdown(report, verbose) for report in (compared, *reports)]
     write_or_note(parent / "comparison.md", texts[0])
     return [*(reports if each else ()), compared], "\n".join(texts)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.items import dims_of, is_batch
 from ortbench.analysis.variables import variables_line
 from ortbench.core import units
-from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import shortened
 from ortbench.facts.findings import findings, superseded
@@ -27,7 +24,6 @@ from ortbench.model.schema import (
     Tensor,
 )
 from ortbench.model.settings import OF_SESSION, typed
-from ortbench.plan.option_types import parse_time
 from ortbench.report.model import (
     BAD,
     MOST_LINES,
@@ -140,49 +136,6 @@ def said_once(pairs: Iterable[tuple[Known, str]]) -> dict[Known, list[str]]:
 def advice(found: Sequence[Finding], most: int = MOST_LINES) -> Findings:
     """Findings in so many lines, and what shows those for which there is no room."""
     return Findings(found, "--verbose prints them, ortbench report shows them on a page", most)
-
-
-def longest_once(lists: Sequence[Sequence[Note | Finding]]) -> list[list[Note | Finding]]:
-    """Findings of several results: of commands that differ in the duration alone one is left, the longest, at the last of those that
-    are sure to be shown."""
-    alike: dict[tuple[str, ...], list[tuple[float, tuple[int, int, int], Finding]]] = {}
-    for which, found in enumerate(lists):
-        for number, it in enumerate(found):
-            if isinstance(it, Finding) and it.is_command:
-                rest, seconds = _without_duration(it.next)
-                alike.setdefault(rest, []).append((seconds, (min(it.weight, Weight.ANSWER), which, number), it))
-    made = [[*found] for found in lists]
-    for places in alike.values():
-        most, _, longest = max(places)
-        last = max(place for _, place, _ in places)
-        for _, place, it in places if most else ():
-            _, which, number = place
-            made[which][number] = it._replace(next=longest.next if place == last else "")
-    return made
-
-
-def _without_duration(command: str) -> tuple[tuple[str, ...], float]:
-    """The words of a command without its duration, and that, s; 0 without one."""
-    try:
-        words = shlex.split(command)
-        place = words.index("--duration") if "--duration" in words[:-1] else len(words)
-        seconds = parse_time(words[place + 1], "--duration") if words[place:] else 0.0
-        return tuple(words[:place] + words[place + 2 :]), seconds
-    except (ValueError, BadInput):  # nobody typed that
-        return (command,), 0.0
-
-
-def told_once(reports: Sequence[Report]) -> list[Report]:
-    """The reports of one command, see `longest_once`."""
-    blocks = [block for report in reports for part in report.parts for block in part if isinstance(block, Findings)]
-    told = iter(longest_once([block.findings for block in blocks]))
-
-    def once(block: Block) -> Block:
-        if isinstance(block, Findings):
-            return replace(block, findings=[it for it in next(told) if isinstance(it, Finding)])
-        return block
-
-    return [report._replace(parts=[[once(block) for block in part] for part in report.parts]) for report in reports]
 
 
 def measured_report(

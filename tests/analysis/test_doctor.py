@@ -43,7 +43,7 @@ def test_a_quiet_machine_is_good_in_every_line() -> None:
             [
                 (
                     GOOD,
-                    "two identical measurements of a small model, of 5 s each, have medians 0.200% apart; by the scatter of their 100 pairs of blocks, one process of 5 s per mode cannot tell modes of that model that differ by less than about 1.0%; other models can need more, and two processes can differ by more, so runs use several",
+                    "two identical measurements of a small model, of 5 s each, differ by 0.200%: a process of 5 s per mode cannot tell differences below about 1.0%",
                     "",
                 )
             ],
@@ -106,14 +106,14 @@ def test_what_is_wrong_on_a_machine_without_a_card() -> None:
          "6.00 GB of 64.0 GB memory are free: what does not fit is paged, which takes longest of all",
          "ps -eo rss,pid,comm --sort=-rss | head"),
         (change(noise__ci95=(0.9, 1.3), noise__ratio=1.1), BAD,
-         "two identical measurements of a small model, of 5 s each, have medians 10.0% apart; by the scatter of their 100 pairs of blocks, one process of 5 s per mode cannot tell modes of that model that differ by less than about 20.0%; other models can need more, and two processes can differ by more, so runs use several; measure when nothing else runs",
+         "two identical measurements of a small model, of 5 s each, differ by 10.0%: a process of 5 s per mode cannot tell differences below about 20.0%; measure when nothing else runs",
          TOP),
         (change(noise={"problem": "the worker ended", "seconds": 2.0}), BAD,
          "a small model does not run on the CPU: the worker ended"),
         (change(noise__ci95=(1.02, 1.03), noise__ratio=1.025), KNOW,
-         "two identical measurements of a small model, of 5 s each, have medians 2.5% apart, so one process of 5 s per mode cannot tell modes of that model that differ by less than about 2.5%; other models can need more, and two processes can differ by more, so runs use several"),
+         "two identical measurements of a small model, of 5 s each, differ by 2.5%: a process of 5 s per mode cannot tell differences below about 2.5%"),
         (change(noise__ci95=(0.99, 1.03), noise__ratio=1.025), KNOW,
-         "two identical measurements of a small model, of 5 s each, have medians 2.5% apart, so one process of 5 s per mode cannot tell modes of that model that differ by less than about 2.5%; other models can need more, and two processes can differ by more, so runs use several"),
+         "two identical measurements of a small model, of 5 s each, differ by 2.5%: a process of 5 s per mode cannot tell differences below about 2.5%"),
         (change(noise__ci95=None), BAD, "in 5 s there were too few blocks to tell: this machine is very slow or busy"),
         (change(installed__eps__0=ep("WebGpuExecutionProvider")), KNOW,
          "WebGpuExecutionProvider 1.31.1 loads and finds no device that it can use here: check which hardware it takes, and the driver"),

@@ -50,11 +50,8 @@ Profiling
 good Nsight Systems 2025.3.2 takes ranges from nvtx 0.2.17
 
 Noise
-good two identical measurements of a small model, of 5 s each, have medians
-     0.200% apart; by the scatter of their 100 pairs of blocks, one process of
-     5 s per mode cannot tell modes of that model that differ by less than about
-     1.0%; other models can need more, and two processes can differ by more, so
-     runs use several
+good two identical measurements of a small model, of 5 s each, differ by 0.200%:
+     a process of 5 s per mode cannot tell differences below about 1.0%
 
 13 good, 0 note, 1 bad: mend what is bad; models can be measured with --ep cpu
 and --ep cuda

@@ -1,4 +1,4 @@
-"""A finding: what there is to know, what it rests on, and what to do next. Reports show findings, and show the weightiest first."""
+"""A finding: what there is to know, and what to do next. Reports show findings, and show the weightiest first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ class Command(str):
 
 class Finding(NamedTuple):
     what: str  # the finding with its figure: a sentence without a period
-    evidence: str = ""  # what it rests on, without a period
     next: str = ""  # what to do: a command to copy, or a sentence without a period
     weight: Weight = Weight.GAIN
     tone: str = ""  # "good", "bad", "unclear", as reports colour it; "" for neither
@@ -33,8 +32,8 @@ class Finding(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Finding and evidence, in a sentence."""
-        return f"{self.what}{f': {self.evidence}' if self.evidence else ''}."
+        """The finding as a sentence."""
+        return f"{self.what}."
 
     @property
     def is_command(self) -> bool:

@@ -105,10 +105,6 @@ def put_recorded(case: Case, found: Measured) -> None:
         case.checks["zero_copy"] = zero_copy(claim, found)
 
 
-def gpu_copies(case: Case) -> tuple[float, float]:
-    return case.value(f"gpu_{H2D}") or 0, case.value(f"gpu_{D2H}") or 0
-
-
 def zero_copy(claim: CaseCheck, found: Measured) -> CaseCheck:
     """What CUPTI's records of a mode make of its verdict on zero-copy.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ortbench.analysis.findings.finding import Weight
 from ortbench.facts.fact import Fact, bytes_of, latency, ns, share
 from ortbench.facts.sentences import Sentence
-from ortbench.facts.shared import cupti_facts, host_facts
+from ortbench.facts.shared import host_facts
 from ortbench.facts.speedups import speedup_facts
 from ortbench.features.chain.model import Chain
 from ortbench.model.modes import LATENCY
@@ -39,7 +39,6 @@ def kind_facts(result: Result) -> Iterator[Fact]:
                 {"from": link["from"], "to": link["to"], "bytes": bytes_of(link["bytes"]), "why": str(link["why"])},
             )
     yield from host_facts(result)
-    yield from cupti_facts(result)
 
 
 SENTENCES = {

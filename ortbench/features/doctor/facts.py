@@ -188,13 +188,9 @@ def _noise(found: Noise) -> Finding:
     if (seen := visible(found)) is None:
         text = f"in {found['seconds']:g} s there were too few blocks to tell: this machine is very slow or busy"
         return Finding(BAD, text)
-    each = f"two identical measurements of a small model, of {found['seconds']:g} s each"
-    apart = f"{each}, have medians {units.share(abs(found['ratio'] - 1), 1)} apart"
-    scatter = f"the scatter of their {found['pairs']} pairs of blocks"
-    by = ", so" if seen == abs(found["ratio"] - 1) else f"; by {scatter},"
     text = (
-        f"{apart}{by} one process of {_RUN_S:g} s per mode cannot tell modes of that model that differ by less than about "
-        f"{units.share(seen, 1)}; other models can need more, and two processes can differ by more, so runs use several"
+        f"two identical measurements of a small model, of {found['seconds']:g} s each, differ by {units.share(abs(found['ratio'] - 1), 1)}: "
+        f"a process of {_RUN_S:g} s per mode cannot tell differences below about {units.share(seen, 1)}"
     )
     if seen <= _SAME:
         return Finding(GOOD, text)

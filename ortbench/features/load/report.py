@@ -55,7 +55,7 @@ from ortbench.report import model
 from ortbench.report.bars import sparkline
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
 from ortbench.report.costs import cost_parts
-from ortbench.report.phrases import ORDERS, hint, measured_report, not_measured, processes_in, told_once
+from ortbench.report.phrases import ORDERS, hint, measured_report, not_measured, processes_in
 from ortbench.report.placement import on_page, placement_parts, titled
 from ortbench.report.records import with_units
 from ortbench.report.screens.screen import input_shapes
@@ -310,7 +310,7 @@ def build(result: Result, folder: str | None = None) -> model.Report:
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
     further = on_page([*cost_parts(result), *placement_parts(result)])
-    return told_once([measured_report("ortbench load", result, parts, level_failures(result), further, folder)])[0]
+    return measured_report("ortbench load", result, parts, level_failures(result), further, folder)
 
 
 def _sign(case: Case) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from ortbench.analysis.residency import is_on_host
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, times
 from ortbench.facts.sentences import Sentence
-from ortbench.facts.shared import cupti_facts, host_facts
+from ortbench.facts.shared import host_facts
 from ortbench.facts.speedups import residency_verdict, speedup_facts
 from ortbench.features.loop.analysis import (
     Jump,
@@ -38,7 +38,6 @@ RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 def kind_facts(result: Result) -> Iterator[Fact]:
     yield from _own_facts(result)
     yield from host_facts(result)
-    yield from cupti_facts(result)
 
 
 def _own_facts(result: Result) -> Iterator[Fact]:

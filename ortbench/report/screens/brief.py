@@ -33,7 +33,7 @@ from ortbench.report.model import (
 from ortbench.report.screens.narrow import WIDTH, alike, fitted
 from ortbench.report.terminal.console import command_lines, wrapped
 
-HEIGHT, BEFORE = 24, 8  # of a screen, and of what is told before what was measured
+HEIGHT, BEFORE = 24, 5  # of a screen, and of what is told before what was measured
 FINDINGS = 3  # with one command
 _PROMPT = 1  # a line
 _LEAST_ROWS, _FEW_ROWS, _ROWS = (
@@ -100,6 +100,8 @@ def fit(title: str, content: Content, height: int = HEIGHT) -> Report:
     rows = max((len(alike(it)) for it in tables), default=0)
     if rows <= _FEW_ROWS:
         keep(*(chosen._replace(rows=count) for count in range(rows, chosen.rows, -1)))
+    for it in content.findings[:1]:
+        keep(chosen._replace(findings=(it,)))
     for it in content.doubts:
         keep(chosen._replace(command=it.next))
     for it in [it for it in content.findings if it.next and not any(it.next for it in content.doubts)][:1]:

@@ -40,7 +40,7 @@ from ortbench.model.result_file import result_json
 from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, Block, Note, Report, Table
-from ortbench.report.phrases import heading, longest_once, remark, result_name
+from ortbench.report.phrases import heading, remark, result_name
 from ortbench.report.publication import Publication
 from ortbench.report.run import build
 
@@ -90,10 +90,6 @@ def build_page(
     given = zip(results, reports, names, strict=True)
     parts = [_part(result, report, name, number) for number, (result, report, name) in enumerate(given, 1)]
     beside = overview(results, names, judged=first is not None) if many else None
-    if beside is not None:
-        *own, told = longest_once([*(part.notes for part in parts), beside.notes])
-        parts = [replace(part, notes=said) for part, said in zip(parts, own, strict=True)]
-        beside = replace(beside, notes=told)
     shown = [table for report in reports for table in tables(report)]
     shown += [it.table for it in (beside.sections if beside else ()) if it.table is not None]
     return fill_template(
