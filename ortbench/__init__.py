@@ -12,10 +12,9 @@ from ortbench.core.version import __version__ as __version__
 _HOMES = {
     "api.commands": (
         "run",
-        "gate",
         "compare",
     ),
-    "api.results": ("Comparison", "Result", "Verdict", "read"),
+    "api.results": ("Comparison", "Result", "read"),
     "api.running": ("Interrupted", "NotSaved", "Progress"),
     "core.errors": ("BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError"),
 }

@@ -13,7 +13,7 @@ from typing import Any
 import ortbench
 from ortbench.api import values
 from ortbench.api.signatures import type_of
-from ortbench.gates.baseline import SETTABLE
+from ortbench.plan.baseline import SETTABLE
 from ortbench.plan.options import baseline_option
 
 BASELINE = {

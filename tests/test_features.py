@@ -17,7 +17,7 @@ from ortbench.plan.options import options_of
 from tests.conftest import MODELS, ROOT
 
 pytestmark = pytest.mark.process
-OTHERS = ("run", "compare", "gate")  # commands of the core that features add options to
+OTHERS = ("run", "compare", "gate")  # commands that features add options to
 STORED = ROOT / "reports" / "copy_bound-refdevice"
 
 
@@ -71,9 +71,10 @@ def test_a_feature_can_be_deleted(name: str, tmp_path: Path) -> None:
         ran = ortbench_without(*line)
         assert (ran.returncode, ran.stderr) == (0, ""), ran
         assert ran.stdout
-    help_text = "".join(ortbench_without(command, "--help-all").stdout for command in OTHERS)
+    others = {*OTHERS} - commands
+    help_text = "".join(ortbench_without(command, "--help-all").stdout for command in others)
     tables = ((it, owner, of) for it in gone for owner, of in features()[it].options.items())
-    owners = (part_of(it, "plan", owner) for it, owner, of in tables if {*of} & {*OTHERS})
+    owners = (part_of(it, "plan", owner) for it, owner, of in tables if {*of} & others)
     flags = {option for it in gone for option in (*features()[it].writers, *features()[it].passes)}
     flags |= {it.flag for it in options_of(*owners) if any(map(it.is_taken_by, OTHERS))}
     assert {flag for flag in flags if f"--{flag} " in help_text} == set()

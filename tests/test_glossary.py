@@ -15,10 +15,10 @@ import ortbench
 from ortbench.analysis import packages
 from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.analysis.nodes.config_keys import CODES
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.features.explain.report import names, page_of, section
 from ortbench.features.page.report.page import build_page
 from ortbench.features.suite.job import record
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.kinds import kinds
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import ALL_MODES

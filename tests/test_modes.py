@@ -14,9 +14,9 @@ from ortbench.analysis.link import add_shares
 from ortbench.core.stats import Value
 from ortbench.core.units import duration
 from ortbench.facts.run import copy_share
+from ortbench.features.gate.gates.ratio_tests import own_ratio_tests, regression_tests
+from ortbench.features.gate.plan import Limits
 from ortbench.features.page.report.page import build_page
-from ortbench.gates.limits import Limits
-from ortbench.gates.ratio_tests import own_ratio_tests, regression_tests
 from ortbench.model import modes
 from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.modes import (

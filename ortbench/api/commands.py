@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ortbench.analysis.comparing.naming import called
 from ortbench.api.given import command_line, given_of, in_python, lend_files, options_for
 from ortbench.api.memory_inputs import Lent
-from ortbench.api.results import Comparison, Result, Saved, Verdict, read
+from ortbench.api.results import Comparison, Result, Saved, read
 from ortbench.api.running import Interrupted, measuring, saved
 from ortbench.api.signatures import takes
 from ortbench.api.values import Model, Place, Tell
@@ -109,62 +109,6 @@ def until_interrupted() -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         raise Interrupted from None
-
-
-@takes
-def gate(
-    result: Result | StoredResult | Place | None = None,
-    *,
-    progress: Tell | None = None,
-    **options: Any,
-) -> Verdict:
-    """Check a model or a stored result in CI: pass or fail.
-
-    Against limits and a baseline. Live, with `model` or `chain`, candidate and baseline are measured in turns until the
-    verdict is clear; with `load` under load.
-
-    Args:
-        result: a result, or its file or folder; without it the gate is live.
-
-    Returns:
-        the verdict; a regression, or that it cannot tell, raises nothing.
-
-    Raises:
-        BadInput, BenchmarkFailed, NotComparable, NotSaved, Interrupted: as their own docstrings say.
-    """
-    from ortbench.jobs import gate as job
-    from ortbench.jobs.gate import asked_gate
-    from ortbench.jobs.measuring import folder_maker
-
-    stored, baseline = _result(result), options.get("baseline")
-    there = baseline if isinstance(baseline, StoredResult) else None
-    named = {**options, "baseline": baseline if there is None else "RESULT"}
-    with read_call("gate", named, *_names(result)) as call:
-        asked = asked_gate(call.given, stored is not None, call.typed)
-        if stored is not None:
-            base = there or (None if asked.baseline is None else _result(asked.baseline))
-            return Verdict.wrap(job.gate_stored(stored, base, asked.limits, asked.force, bool(asked.why)))
-        plans = [call.called(plan) for plan in asked.plans]
-        folder = folder_maker(call.out, plans[:1], "gate")
-        with measuring(progress) as observer, until_interrupted():
-            found = job.gate_live(replace(asked, plans=tuple(plans)), folder, quiet=True, observer=observer)
-            if found is None:
-                raise Interrupted
-            verdict = Verdict.wrap(found)
-            saved(verdict)
-            return verdict
-
-
-def _result(given: Any) -> StoredResult | None:
-    """A result, or that at a place; None for none."""
-    return given if given is None or isinstance(given, StoredResult) else read(given)
-
-
-def _names(result: Any) -> list[str]:
-    """What a command line would say of a result."""
-    if result is None:
-        return []
-    return [os.fspath(result)] if isinstance(result, (str, os.PathLike)) else ["RESULT.json"]
 
 
 @takes

@@ -11,9 +11,9 @@ from typing import Any
 
 from ortbench.api.memory_inputs import Lent
 from ortbench.core.errors import BadInput
-from ortbench.gates.baseline import SETTABLE, setting
 from ortbench.model.settings import words_of
 from ortbench.plan import registry
+from ortbench.plan.baseline import SETTABLE, setting
 from ortbench.plan.option_types import FLAG, MODE_NAMES
 from ortbench.plan.options import BASELINE, Option, RawOptions, collect_values
 

@@ -1,4 +1,4 @@
-"""The fixtures `ortbench_gate` and `ortbench_run` for projects that hold models to limits in their tests: see docs/ci.md#gates-in-pytest.
+"""The fixture `ortbench_run`, and those of features, for projects that measure models in their tests: see docs/ci.md#gates-in-pytest.
 
 pytest loads this module wherever ortbench is installed, so that it imports nothing that pytest has not: what measures is
 loaded by the first test that does.
@@ -17,62 +17,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 if TYPE_CHECKING:
-    from ortbench.api.results import Result, Verdict
+    from ortbench.api.results import Result
 
 NAME = "ortbench"  # of the mark, of the property of a test's report, of the section at the end
-FIXTURES = {"ortbench_gate", "ortbench_run"}
-_UNCLEAR = "ortbench_unclear"
-_WAYS = ("skip", "fail")
+_FEATURES = Path(__file__).parents[1] / "features"
+# Those of features, which pytest loads with this one.
+pytest_plugins = [f"ortbench.features.{it.parent.name}.pytest_plugin" for it in _FEATURES.glob("*/pytest_plugin.py")]
 Given = TypeVar("Given")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """What a project can set in its configuration."""
-    parser.addini(_UNCLEAR, "what a test comes to whose gate cannot tell: skip or fail", default="fail")
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark.
-
-    Raises:
-        pytest.UsageError: the configuration says what cannot be.
-    """
+    """Declare the mark."""
     config.addinivalue_line("markers", f"{NAME}: measures with ortbench; -m 'not {NAME}' leaves it out")
-    if (way := config.getini(_UNCLEAR)) not in _WAYS:
-        raise pytest.UsageError(f"{_UNCLEAR} = {way}: write {' or '.join(_WAYS)}")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that measure."""
     for item in items:
-        if FIXTURES & {*getattr(item, "fixturenames", ())}:
+        if any(it.startswith(f"{NAME}_") for it in getattr(item, "fixturenames", ())):
             item.add_marker(NAME)
-
-
-@pytest.fixture
-def ortbench_gate(request: pytest.FixtureRequest) -> Callable[..., Verdict]:
-    """Holds a model to limits and, in turns with it, against a baseline; a regression fails the test.
-
-    Called with the model, and by name with the options of `ortbench.gate`, such as ``baseline_model``; gives its verdict where that is "passed". One gate that cannot tell skips the test or fails it, as the configuration says.
-    """
-
-    def hold(model: Any, **options: Any) -> Verdict:
-        __tracebackhide__ = True
-        import ortbench
-
-        def gate() -> Verdict:
-            return ortbench.gate(model=model, **options)
-
-        verdict = _measured(gate)
-        _note(request, [*verdict.failed, *(f"{check.verdict}: {check.text}" for check in verdict.checks)])
-        if verdict.passed:
-            return verdict
-        if verdict.word == "cannot tell" and request.config.getini(_UNCLEAR) == "skip":
-            pytest.skip(f"ortbench gate: {verdict.sentence}")
-        pytest.fail(verdict.markdown(), pytrace=False)
-
-    return hold
 
 
 @pytest.fixture
@@ -88,8 +52,8 @@ def ortbench_run(request: pytest.FixtureRequest) -> Callable[..., Result]:
         def run() -> Result:
             return ortbench.run(model, **options)
 
-        result = _measured(run)
-        _note(request, [in_a_line(result)])
+        result = measure_alone(run)
+        note_lines(request, [in_a_line(result)])
         if failed := [f"{case.mode} failed: {case.reason}" for case in result.cases if case.status == "failed"]:
             pytest.fail("\n".join(failed), pytrace=False)
         return result
@@ -97,7 +61,7 @@ def ortbench_run(request: pytest.FixtureRequest) -> Callable[..., Result]:
     return measure
 
 
-def _measured(call: Callable[[], Given]) -> Given:
+def measure_alone(call: Callable[[], Given]) -> Given:
     """What a call gives that measures, while no other test of this user does; its error is a line, not a traceback."""
     __tracebackhide__ = True
     from ortbench.core.errors import OrtbenchError
@@ -140,7 +104,7 @@ def _lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX)
 
 
-def _note(request: pytest.FixtureRequest, lines: Iterable[str]) -> None:
+def note_lines(request: pytest.FixtureRequest, lines: Iterable[str]) -> None:
     """Have a test's report say what was measured, also across processes and in JUnit XML."""
     request.node.user_properties += [(NAME, line) for line in lines]
 

@@ -13,8 +13,6 @@ from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible
 from ortbench.facts.findings import headline
-from ortbench.gates import verdict as stored_verdict
-from ortbench.gates.limits import PASSED
 from ortbench.model import result as stored
 from ortbench.model import result_file as files
 from ortbench.model.kinds import kind_of
@@ -153,57 +151,6 @@ def in_a_line(result: stored.Result) -> str:
         f"{mode} {units.duration(ns)}" if status == OK and ns else f"{mode} {status}" for mode, status, ns in medians
     ]
     return visible(f"{where}: {', '.join(said)}")
-
-
-@dataclass(frozen=True, repr=False)
-class Verdict(stored_verdict.Verdict):
-    """What a gate found.
-
-    ``word`` is "passed", "failed", "cannot tell" or "benchmark failed", ``sentence`` the same for people with what to do,
-    ``code`` the command's exit code; ``checks`` are what was checked, each with ``name``, ``verdict``, ``text``, ``ratio`` and
-    its interval ``low`` to ``high`` (ratios of times), ``limit`` and ``rounds``; ``remarks`` say what differs between candidate
-    and baseline; ``results`` are those of the candidate and, where there is one, of the baseline; ``folder`` is where it was saved;
-    ``why`` says which changes make the candidate slower, where that was looked for.
-    """
-
-    results: Sequence[Result]
-
-    @classmethod
-    def wrap(cls, found: stored_verdict.Verdict) -> Verdict:
-        """The same verdict, in this form."""
-        folder = found.folder
-        places = (
-            [None] if folder is None else [folder / name for name in found.names] if found.results[1:] else [folder]
-        )
-        places = places if len(places) == len(found.results) else [None] * len(found.results)
-        results = [Result.wrap(result, place) for result, place in zip(found.results, places, strict=True)]
-        return cls(results, found.checks, found.remarks, folder, found.alike, found.why)
-
-    @property
-    def passed(self) -> bool:
-        """Whether everything that was asked for holds for certain."""
-        return self.word == PASSED
-
-    def frame(self) -> pandas.DataFrame:
-        """A row for each check: ``name``, ``verdict``, ``text``, ``ratio``, ``low``, ``high``, ``limit``, ``rounds``."""
-        from ortbench.report.records import check_frame
-
-        return check_frame(self.checks)
-
-    def markdown(self) -> str:
-        """The report as Markdown, as ``gate.md`` has it."""
-        return markdown_of(self._report())
-
-    def _report(self) -> Report:
-        from ortbench.report.gate import build_gate
-
-        return build_gate(self)
-
-    def _repr_html_(self) -> str:
-        return tables_of(self._report(), [f"{check.verdict}: {check.text}" for check in self.checks] + self.failed)
-
-    def __repr__(self) -> str:
-        return f"<ortbench.Verdict {visible(self.word)}: {visible('; '.join(check.text for check in self.checks))}>"
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,7 +20,6 @@ HELP, HELP_ALL = ("-h", "--help"), "--help-all"
 _OF_CORE = {
     "run": Command(MEASURE, 0, "Measure a model in its I/O modes: what the copies cost.", "modes.md", "measure"),
     "compare": Command(COMPARE, 0, "Compare results: which differences are real.", "compare.md", "judge"),
-    "gate": Command(COMPARE, 10, "Check a model or a stored result in CI: pass or fail.", "gates.md", "judge"),
     "report": Command(
         EXPORT,
         10,

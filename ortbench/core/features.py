@@ -17,7 +17,7 @@ from ortbench.core.errors import BadInput
 MEASURE, COMPARE, INSPECT, EXPORT = "Measure", "Compare", "Inspect", "Export"
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
 # Those whose results are written for other programs too; other features' commands are in the group of the last word.
-REPORTED = ("run", "load", "gate", "reported")
+REPORTED = ("run", "load", "reported")
 GROUPS = (MEASURE, COMPARE, INSPECT, EXPORT)  # in which help and the README list commands
 
 
@@ -76,10 +76,8 @@ class Feature(NamedTuple):
     when_open: str = ""  # the module whose function of this name gives results what is known before they are measured
     requests: Mapping[str, str] = {}  # to a worker: the module of the folder that has a function of that name
     stateless_requests: tuple[str, ...] = ()  # those that no later one rests on
-    # Modules whose functions of these names give what makes the difference of two results: where options ask for it, and of what a
-    # live gate measured.
+    # The module whose function of this name gives what makes the difference of two results, where options ask for it.
     explain_difference: str = ""
-    explain_live: str = ""
     # The module whose function of this name gives, of what was given, what carries the cases of a suite out in place of this process.
     case_runner: str = ""
     # What declares options in `plan.py`, dataclasses and tuples of options, with the commands that take some; suites take all.

@@ -20,7 +20,7 @@ TO_START = 1 / 3  # of the time, that other processes may take to start
 
 
 class SequentialTest(Protocol):
-    """Looks at blocks as they come and says of what more are wanted: see `ortbench.gates.live`. By itself it wants all."""
+    """Looks at blocks as they come and says of what more are wanted: see `ortbench.features.gate.gates.live`. By itself it wants all."""
 
     @property
     def takes(self) -> int:

@@ -11,9 +11,9 @@ from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.metrics import METRICS as METRICS_KNOWN
 from ortbench.model.metrics import Group
 from ortbench.model.modes import ALL_MODES, EVERY, named_modes, no_such
-from ortbench.plan.option_types import SHARE, TEXTS, Entries, OptionType, finite, parse_share, table_of
+from ortbench.plan.option_types import FLAG, SHARE, TEXTS, Entries, OptionType, finite, parse_share, table_of
 from ortbench.plan.options import COMPARED as PANEL
-from ortbench.plan.options import RawOptions, new_option
+from ortbench.plan.options import LIMIT, RawOptions, new_option
 from ortbench.plan.plan import SAME
 
 
@@ -54,6 +54,19 @@ _SAME = new_option(
     commands=("compare",),
     is_in_suites=False,
 )
+FORCE = (
+    new_option(
+        "force",
+        "",
+        "Compare results that are not comparable, and say why not.",
+        LIMIT,
+        FLAG,
+        commands=("gate", "compare"),
+        by_command={
+            "compare": {"panel": PANEL},
+        },
+    ),
+)
 COMPARED = (
     new_option(
         "metric",
@@ -66,6 +79,7 @@ COMPARED = (
         is_in_suites=False,
     ),
     _SAME,
+    FORCE,
 )
 
 

@@ -25,7 +25,7 @@ WRITTEN = "What is written"
 OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, COMPARED, LIMIT, BASELINE, WRITTEN)
 # Groups of commands that take the same options; a feature's command is in those whose last word its record has.
-SINGLE = ("run", "gate", "single")  # the commands that measure single inferences
+SINGLE = ("run", "single")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "sessions")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 OPENED = (*LOADED, "opened")  # those that open one

@@ -13,7 +13,7 @@ from ortbench.plan.options import OFTEN, PYTHON, WRITTEN, new_option, option
 
 REPORTS = Path("reports")
 
-_MEASURES = ("run", "load", "gate", "measures")
+_MEASURES = ("run", "load", "measures")
 _OUT_IN_PYTHON = "The folder in which a folder of its own is made for what is measured; by default nothing is written."
 _written = partial(option, panel=WRITTEN, kind=TEXT, is_in_suites=False, is_in_python=False)
 _FILES = tuple(
@@ -42,7 +42,7 @@ class OutputOptions:
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write the result as JSON; '-' is standard output.",
-        commands=(*_MEASURES, "compare"), common=(*OFTEN, "gate"),
+        commands=(*_MEASURES, "compare"), common=OFTEN,
     )  # fmt: skip
     files: Mapping[str, str] = field(default_factory=dict, metadata={"options": _FILES})  # by the options of features
     markdown: str | None = _written(

@@ -52,7 +52,6 @@ from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Target
 NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 
-LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
 PROCESSES = 5  # that a run is measured in, unless told otherwise
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
 _OF_ONE_SHAPE = {"sweep": "looks into runs of one shape: 'ortbench run' with that shape takes it"}
@@ -112,7 +111,7 @@ def wait_quiet() -> Any:
     """The field for how long a quiet machine is waited for, of a run and of a bandwidth curve."""
     return _measured(
         "wait-quiet", "TIME", "Wait up to TIME (60s) until the machine is quiet.", kind=TIME,
-        commands=CHAINED, common=(*OFTEN, "gate"),
+        commands=CHAINED, common=OFTEN,
     )  # fmt: skip
 
 
@@ -141,11 +140,8 @@ class Loop:
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "TIME", "Measure each mode for at most TIME.", kind=TIME, default=5.0, check=check_seconds,
-        commands=("run", "gate", "sessions", "searches"), common=(*OFTEN, "gate"),
-        by_command={
-            "run": {"shown": "until processes agree"},
-            "gate": {"default": LIVE_DURATION_S, "help": "Measure each mode or load point for at most TIME."},
-        },
+        commands=("run", "sessions", "searches"), common=OFTEN,
+        by_command={"run": {"shown": "until processes agree"}},
     )  # fmt: skip
     iterations: int | None = _measured(
         "iterations", "N", "Measure N inferences per mode instead of --duration.", kind=WHOLE, commands=("run",),
@@ -184,7 +180,7 @@ class Plan:
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
         "mode", "NAME", panel=MODE, kind=MODE_NAMES, default=io_modes.USUAL_MODES, check=_modes, **_measure(io_modes.MODES, _FIRST), commands=(*IN_MODES, "compare"),
-        common=(*OFTEN, "gate"),
+        common=OFTEN,
         by_command={
             "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY, "choices": io_modes.ALL_MODES},
             "load": _measure(io_modes.LOAD_MODES, f"{_FIRST}, on the CPU EP {io_modes.CPU}"),
@@ -217,7 +213,7 @@ class Plan:
     passes: Mapping[str, int] = field(default_factory=dict, metadata={"options": _PASSES})
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks during the run (needs permission).", kind=CLOCK,
-        commands=("run", "gate", "load"),
+        commands=("run", "load"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
@@ -232,7 +228,7 @@ class Plan:
     )
     items: int | str | None = option(
         "items", "N/DIM", "Set the items of an inference: a number, or a dimension.", INPUT, kind=ITEMS,
-        shown="the dimension batch, batch_size or N", commands=("run", "gate"), is_live_only=True, is_in_baselines=True,
+        shown="the dimension batch, batch_size or N", commands=("run",), is_live_only=True, is_in_baselines=True,
     )  # fmt: skip
 
     def has_pass(self, option: str) -> bool:

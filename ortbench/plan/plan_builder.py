@@ -13,7 +13,7 @@ from ortbench.plan.configurations import split_configurations
 from ortbench.plan.list_syntax import split_lists
 from ortbench.plan.loop_plan import GENERATION, Decoder, steps_of
 from ortbench.plan.option_types import is_library
-from ortbench.plan.options import RawOptions, build, declared, options_of
+from ortbench.plan.options import RawOptions, build, options_of
 from ortbench.plan.plan import PLAN, Loop, Plan
 from ortbench.plan.stream_plan import Shape, Stream
 from ortbench.plan.target import Inputs, Target
@@ -120,18 +120,6 @@ def check_depth(modes: Collection[str], option: str) -> None:
     if not {*IN_FLIGHT} & {*modes}:
         reason = f"is for mode {' and '.join(IN_FLIGHT)}: add --mode {' or '.join(IN_FLIGHT)}"
         raise BadInput(f"{option}: {reason}", option)
-
-
-def live(plan: Plan, given: RawOptions, phases: Collection[str]) -> Plan:
-    """The plan as a live gate measures it: these phases, until they are decided."""
-    loop = replace(plan.loop, duration_s=live_duration_s(given) / 2, precision=None, phases=tuple(sorted(phases)))
-    return replace(plan, loop=loop)
-
-
-def live_duration_s(given: RawOptions) -> float:
-    """How long a live gate may measure a mode or load point, both configurations together."""
-    found: float = given.get("duration", declared(Loop)["duration_s"].for_command("gate").default)
-    return found
 
 
 def with_memory(plan: Plan, needs_memory: bool) -> Plan:

@@ -13,12 +13,7 @@ from ortbench.plan.plan import Plan
 
 # What declares the options of the core, in the order in which help shows them, and the commands that it is for; none: all.
 _OF_CORE: dict[str, tuple[str, ...]] = {
-    "gates.baseline:CANDIDATE": ("gate",),
-    "gates.limits:SLO": ("gate",),
-    "gates.limits:Limits": ("gate",),
     "plan.compare_options:COMPARED": ("compare",),
-    "gates.baseline:STORED_BASELINE": ("gate", "compare"),
-    "gates.baseline:TYPED_BASELINE": ("gate",),
     "plan.plan:PLAN": (),
     "plan.output_options:OutputOptions": (),
 }

@@ -122,7 +122,7 @@ class Target:
 
     ep: str = _runs(
         "ep", "NAME", _EP, default="auto", choices=_known_eps, is_in_suites=False, lists=REPEATED,
-        commands=_PLACED, common=(*OFTEN, "gate"),
+        commands=_PLACED, common=OFTEN,
     )  # fmt: skip
     library: str | None = _runs(
         "ep-library", "PATH", "Load a plugin EP from this library.", kind=types.PATH, check=_library, is_of_one_ep=True,
@@ -245,7 +245,7 @@ class Inputs:
         lists=SIZES,
         is_of_shapes=True,
         commands=_PLACED,
-        common=(*OFTEN, "gate"),
+        common=OFTEN,
     )
     lengths: dict[str, int] = _input(
         "sequence-tensors",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.stats import Stats
-from ortbench.gates.limits import Check
+from ortbench.facts.checks import Check
 from ortbench.model import modes
 from ortbench.model.metrics import PER_BLOCK
 from ortbench.model.result import Case, Result

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.stats import Stats, Value
-from ortbench.gates.limits import Check
+from ortbench.facts.checks import Check
 from ortbench.model.metrics import USUAL, in_order, known_or_plain
 from ortbench.model.modes import STAGE, STEP
 from ortbench.model.result import Case, Result, work_of

@@ -17,7 +17,7 @@ from typing import Any
 from ortbench.core.ep_names import NVIDIA_EPS, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import Kind, kind_of
-from ortbench.gates.baseline import LIVE_BASELINE, setting
+from ortbench.plan.baseline import LIVE_BASELINE, setting
 from ortbench.plan.option_types import AMOUNTS, SWITCH, TEXT, WHOLE, text_of
 from ortbench.plan.options import (
     BASELINE,
@@ -235,11 +235,13 @@ class Value:
 Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 
 # The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
-OPTIONS = {
-    it.flag: it.for_command("suite")
-    for it in options_of(*PLAN, *owners_in_features())
+_IN_SUITES = [
+    it
+    for owner in (*PLAN, *owners_in_features())
+    for it in options_of(owner)
     if it.rules.is_in_suites and it.panel not in (LIMIT, BASELINE)
-}
+]
+OPTIONS = {it.flag: it.for_command("suite") for it in options_of(*_IN_SUITES)}
 # An SLO stays text until it is known whether it is that of a load or of a sweep.
 OPTIONS |= {flag: it._replace(kind=TEXT) for flag, it in OPTIONS.items() if flag == "slo"}
 GATE = {it.flag: it for it in options_for("gate") if it.rules.is_in_suites and it.panel in (LIMIT, BASELINE)}

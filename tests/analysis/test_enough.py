@@ -9,7 +9,7 @@ from ortbench.analysis.comparing.series import Selection
 from ortbench.analysis.findings.finding import Finding
 from ortbench.facts.comparison import lacking_facts
 from ortbench.facts.findings import shown
-from ortbench.gates.limits import ALPHA
+from ortbench.features.gate.gates.ratio_tests import ALPHA
 from ortbench.measure.schedule import MIN_ROUNDS
 from ortbench.model.result import Result
 from ortbench.model.schema import Stopped

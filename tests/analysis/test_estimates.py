@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.analysis.estimates import EVERY_S, Estimates, Running, _ends
 from ortbench.core.stats import sign_test_interval
-from ortbench.gates.ratio_tests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
+from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
 
 
 class Clock:

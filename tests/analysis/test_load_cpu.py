@@ -11,14 +11,14 @@ import pytest
 from ortbench.analysis.comparing.ratio import LESS, MORE, SAME, word
 from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.comparing.series import Selection
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of
+from ortbench.features.gate.gates.stored import check_stored
 from ortbench.features.load.analysis.cpu_parts import CpuPart, cpu_marks, cpu_parts
 from ortbench.features.load.analysis.points import LoadPoint
 from ortbench.features.load.analysis.samples import LoadSamples, Requests, case_of
 from ortbench.features.load.gates import LiveLoadGate
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
-from ortbench.gates.stored import check_stored
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Case, Result
 from tests.expect import there

@@ -11,14 +11,15 @@ from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.outputs import EXPECTED, called, moved, put, told, worst
 from ortbench.analysis.precision import lowered, mended, trust
 from ortbench.core.errors import BadInput
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.sentences import sentence
 from ortbench.facts.shared import doubt_facts
+from ortbench.features.gate.gates.checks import check_alone
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.plan import Limits
 from ortbench.features.page.report.page import build_page
 from ortbench.features.suite.job.record import Record
 from ortbench.features.suite.report import across_eps
-from ortbench.gates.checks import check_alone
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
-from ortbench.gates.stored import check_stored
 from ortbench.model.protocol import OutputComparison
 from ortbench.model.result import Result
 from ortbench.report.comparison import build, build_sides

@@ -15,10 +15,11 @@ from ortbench.analysis.comparing.ratio import SAME as AS_FAST
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, Verdict, at_most, verdict_of
 from ortbench.analysis.latency_bounds import keeps_to
 from ortbench.core.stats import Value
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.findings import facts_of
+from ortbench.features.gate.gates.ratio_tests import verdict_on
 from ortbench.features.loop.facts import RESIDENT
 from ortbench.features.sweep.analysis import has_a_cost, new_switching
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, verdict_on
 from ortbench.model.modes import CPU, DEVICE
 from ortbench.model.result import Result
 from tests import results

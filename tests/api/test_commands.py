@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import ortbench
-from ortbench.api import commands
 from ortbench.api.given import options_for, parameter
 from ortbench.cli import commands as cli_commands
 from ortbench.cli.options import declared_for
@@ -62,9 +61,9 @@ def test_a_function_has_the_options_of_its_command(name: str) -> None:
 
 def test_the_surface() -> None:
     assert ortbench.__all__ == [
-        "run", "gate", "compare",
-        "Comparison", "Result", "Verdict", "read", "Interrupted", "NotSaved", "Progress",
-        "BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError", "bandwidth", "Bandwidth", "chain", "devices", "inspect", "load", "loop", "soak", "start", "sweep", "__version__",
+        "run", "compare", "Comparison", "Result", "read", "Interrupted", "NotSaved", "Progress",
+        "BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError",
+        "bandwidth", "Bandwidth", "chain", "devices", "gate", "Verdict", "inspect", "load", "loop", "soak", "start", "sweep", "__version__",
     ]  # fmt: skip
     for name in ortbench.__all__:
         found: Any = getattr(ortbench, name)
@@ -79,8 +78,9 @@ def test_type_checkers_see_what_python_finds() -> None:
 
 
 def test_gate_is_the_function_whatever_was_imported_before() -> None:
-    import ortbench.gates.limits
-    from ortbench.gates import verdict
+    import ortbench.features.gate.plan
+    from ortbench.features.gate import api
+    from ortbench.features.gate.gates import verdict
 
-    assert ortbench.gate is commands.gate
+    assert ortbench.gate is api.gate
     assert verdict.NAMES == ("candidate", "baseline")

@@ -24,14 +24,14 @@ import json
 import os
 import time
 import pytest
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
-from ortbench.gates.verdict import Verdict as Stored
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
+from ortbench.features.gate.gates.verdict import Verdict as Stored
 
 
 @pytest.fixture(autouse=True)
 def scripted(monkeypatch):
     import ortbench
-    from ortbench.api.results import Result, Verdict
+    from ortbench.features.gate.api import Verdict
 
     def gate(model, baseline_model=None, **options):
         began = time.monotonic_ns()

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import ortbench
-from ortbench.api.commands import compare, gate
-from ortbench.api.results import Result, Verdict
+from ortbench.api.commands import compare
+from ortbench.api.results import Result
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.bandwidth.api import Bandwidth
+from ortbench.features.gate.api import Verdict, gate
+from ortbench.features.gate.gates.verdict import Verdict as Stored
 from ortbench.features.load.report import sample_frame
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
-from ortbench.gates.verdict import Verdict as Stored
 from ortbench.model.modes import D2H, H2D, ORDINARY
 from ortbench.model.result import Case
 from ortbench.model.result_file import result_json, save

@@ -19,7 +19,7 @@ from ortbench.analysis.comparing.ratio import BETWEEN_RUNS
 from ortbench.analysis.comparing.verdict import SAME, verdict_of
 from ortbench.core.resampling import FEW, Ratio, Rounds, figure_of, ratio_of
 from ortbench.core.stats import sign_test_interval
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.measure.schedule import MIN_ROUNDS, is_precise
 from ortbench.measure.stopping import AGREEMENT, agree
 from ortbench.plan.plan import PROCESSES

@@ -33,8 +33,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits, overall
-from ortbench.gates.stored import check_stored
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.gates.verdict import overall
+from ortbench.features.gate.plan import Limits
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from tests.benchmarks.gate_replay import KINDS, STORED_RUNS, Kind

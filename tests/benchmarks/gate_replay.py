@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench.analysis.comparing.ratio import compare_series
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
-from ortbench.gates.ratio_tests import RatioTest, SequentialTests, regression_tests
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.features.gate.gates.ratio_tests import RatioTest, SequentialTests, regression_tests
+from ortbench.features.gate.plan import Limits
 from tests.benchmarks.gate_trace import FOLDER, LANES
 from tests.results import measured, series_of
 

@@ -36,7 +36,7 @@ GROUPS = {
     "schedule": (15, ["measure/schedule.py"]),
     "statistics": (15, ["stats.py"]),
     "analysis": (20, ["analysis/*.py"]),
-    "gate": (20, ["gates/*.py"]),
+    "gate": (20, ["features/gate/gates/*.py"]),
     "report": (20, ["report/*.py"]),
 }
 KINDS = ("operator", "constant", "condition", "statement")

@@ -15,6 +15,7 @@ from ortbench.analysis.comparing.comparable import changes
 from ortbench.cli import commands
 from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput
+from ortbench.features.gate.plan import Limits
 from ortbench.features.load import job as load_job
 from ortbench.features.load.plan import LoadPlan
 from ortbench.features.loop.model import SETTINGS
@@ -23,16 +24,8 @@ from ortbench.features.suite.job.cases import read as read_suite
 from ortbench.features.suite.job.jobs import Job, jobs_of
 from ortbench.features.tune.model import FIRST
 from ortbench.features.tune.plan import space_of
-from ortbench.gates.baseline import (
-    BASELINE_PYTHON,
-    BASELINE_SET,
-    LIVE_BASELINE,
-    SETTABLE,
-    TYPED_BASELINE,
-    baseline_of,
-)
-from ortbench.gates.limits import Limits
 from ortbench.model.settings import OF_SESSION
+from ortbench.plan.baseline import BASELINE_PYTHON, BASELINE_SET, LIVE_BASELINE, SETTABLE, TYPED_BASELINE, baseline_of
 from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.list_syntax import REPEATED
 from ortbench.plan.loop_plan import Steps
@@ -200,7 +193,9 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
     found: list[Asked] = []
     stand_ins: dict[str, Callable[..., None]] = {
         "jobs.run.run": lambda plans, wanted, given: found.append((plans, Limits(), wanted)),
-        "jobs.gate.measure_until_decided": lambda held, wanted: found.append(([*held.plans], held.limits, wanted)),
+        "features.gate.job.measure_until_decided": lambda held, wanted: found.append(
+            ([*held.plans], held.limits, wanted)
+        ),
         "features.profile.job.profile": lambda plan, attach_only, wanted: found.append(([plan], Limits(), wanted)),
         "features.tune.job.tune": lambda model, given, asked, command, wanted: found.append(
             ([space_of(given, 2).plan(model, FIRST, ())], Limits(), wanted)
@@ -364,8 +359,8 @@ def test_what_is_written_is_what_was_asked_for(option: Option, folder: Path, mon
 
 
 def test_what_says_how_to_measure_is_for_live_gates_alone(folder: Path) -> None:
-    refused = [it for it in options_of(*PLAN, OutputOptions) if "gate" in it.commands and it.rules.is_live_only]
-    assert {it.flag for it in options_of(*PLAN) if "gate" in it.commands} - {it.flag for it in refused} == {"mode"}
+    refused = [it for it in options_of(*PLAN, OutputOptions) if it.is_taken_by("gate") and it.rules.is_live_only]
+    assert {it.flag for it in options_of(*PLAN) if it.is_taken_by("gate")} - {it.flag for it in refused} == {"mode"}
     for option in refused:
         ran = ortbench_here("gate", "result.json", "--max-cpu-nodes", 0, *words(option), cwd=folder)
         reason = "applies to a live gate (--model), not to a stored result"
@@ -557,7 +552,8 @@ def test_options_are_common_where_they_are() -> None:
     """What says that a command's help shows an option is said of commands that have it, or of `OFTEN`, whichever do."""
     for command in COMMAND_NAMES:
         for option in declared_for(command).values():
-            assert {*option.common} <= {*option.commands, *OFTEN, command}, option
+            takers = {it for it in COMMAND_NAMES if option.is_taken_by(it)}
+            assert {*option.common} <= {*option.commands, *OFTEN, *takers}, option
 
 
 @pytest.mark.process

@@ -8,10 +8,10 @@ from ortbench.analysis.comparing.comparable import mismatches
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import Value
 from ortbench.facts.several import mode_facts
+from ortbench.features.gate.gates.checks import check_alone
+from ortbench.features.gate.plan import Limits
 from ortbench.features.soak.analysis import put_figures as put_growth
 from ortbench.features.soak.model import SoakedShape
-from ortbench.gates.checks import check_alone
-from ortbench.gates.limits import Limits
 from ortbench.model.result import Result
 from ortbench.model.sound import check
 from ortbench.report.run import mode_table

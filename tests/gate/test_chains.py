@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.facts.checks import FAILED, PASSED
 from ortbench.features.chain.model import ChainWork
 from ortbench.features.chain.toml import plan_of
-from ortbench.gates.checks import check_alone
-from ortbench.gates.limits import FAILED, PASSED, Limits
-from ortbench.gates.live import LiveGate
-from ortbench.gates.ratio_tests import BASELINE, CANDIDATE
-from ortbench.gates.stored import check_stored
+from ortbench.features.gate.gates.checks import check_alone
+from ortbench.features.gate.gates.live import LiveGate
+from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.plan import Limits
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.schedule import Block, Series
 from ortbench.model.result_file import save

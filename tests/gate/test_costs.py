@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits, overall
-from ortbench.gates.live import LiveGate
-from ortbench.gates.ratio_tests import BASELINE, CANDIDATE, regression_tests
-from ortbench.gates.stored import check_stored
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.features.gate.gates.live import LiveGate
+from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE, regression_tests
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.gates.verdict import overall
+from ortbench.features.gate.plan import Limits
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Result
 from tests.expect import refusal

@@ -11,18 +11,10 @@ from ortbench.analysis.comparing.pairs import PAIRS
 from ortbench.analysis.comparing.sequential import Interval
 from ortbench.core import units
 from ortbench.core.errors import BadInput
-from ortbench.gates.checks import check_alone
-from ortbench.gates.limits import (
-    CODES,
-    FAILED,
-    PASSED,
-    UNCLEAR,
-    Check,
-    Limits,
-    overall,
-)
-from ortbench.gates.live import LiveGate
-from ortbench.gates.ratio_tests import (
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
+from ortbench.features.gate.gates.checks import check_alone
+from ortbench.features.gate.gates.live import LiveGate
+from ortbench.features.gate.gates.ratio_tests import (
     BASELINE,
     BLOCK_STATISTICS,
     CANDIDATE,
@@ -33,8 +25,9 @@ from ortbench.gates.ratio_tests import (
     own_ratio_tests,
     regression_tests,
 )
-from ortbench.gates.stored import check_stored
-from ortbench.gates.verdict import Verdict
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.gates.verdict import CODES, Verdict, overall
+from ortbench.features.gate.plan import Limits
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from tests.expect import refusal

@@ -8,6 +8,12 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
+from ortbench.features.gate.gates.checks import check_alone
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.gates.verdict import confirmed
+from ortbench.features.gate.job import gate_stored
+from ortbench.features.gate.plan import Limits, limits_of
 from ortbench.features.load.analysis.points import (
     CONCURRENCY,
     RATE,
@@ -18,11 +24,6 @@ from ortbench.features.load.analysis.points import (
 )
 from ortbench.features.load.gates import LiveLoadGate, check_live
 from ortbench.features.load.plan import LoadPlan
-from ortbench.gates.checks import check_alone
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, limits_of
-from ortbench.gates.stored import check_stored
-from ortbench.gates.verdict import confirmed
-from ortbench.jobs.gate import gate_stored
 from ortbench.model.result import Result
 from ortbench.model.schema import LoadBlock
 from ortbench.plan.plan import Plan

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 import pytest
 
 from ortbench.core.errors import BadInput, NotComparable
-from ortbench.gates.checks import check_alone
-from ortbench.gates.limits import FAILED, PASSED, Limits
-from ortbench.gates.live import LiveGate
-from ortbench.gates.ratio_tests import BASELINE, CANDIDATE
-from ortbench.gates.stored import check_stored
-from ortbench.jobs.gate import gate_stored
+from ortbench.facts.checks import FAILED, PASSED
+from ortbench.features.gate.gates.checks import check_alone
+from ortbench.features.gate.gates.live import LiveGate
+from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.job import gate_stored
+from ortbench.features.gate.plan import Limits
 from ortbench.model.result import Result
 from ortbench.model.unit_of_work import LoopWork
 from tests.gate.test_metrics import limits

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.gates.checks import check_alone
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits, limits_of
-from ortbench.gates.live import LiveGate
-from ortbench.gates.stored import check_stored
-from ortbench.gates.verdict import Verdict
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.features.gate.gates.checks import check_alone
+from ortbench.features.gate.gates.live import LiveGate
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.gates.verdict import Verdict
+from ortbench.features.gate.plan import Limits, limits_of
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Case, Result
 from ortbench.plan.option_types import parse_size

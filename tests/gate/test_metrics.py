@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ortbench.core.errors import BadInput
+from ortbench.facts.checks import Check
 from ortbench.features.chain.model import ChainWork
-from ortbench.gates.limits import Check, Limits
-from ortbench.gates.ratio_tests import regression_tests
-from ortbench.gates.stored import check_stored
+from ortbench.features.gate.gates.ratio_tests import regression_tests
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.plan import Limits
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.unit_of_work import LoopWork, Work
 from tests.expect import refusal

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ortbench.core.errors import BadInput, NotComparable
-from ortbench.gates.checks import check_alone
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Limits
-from ortbench.gates.stored import check_stored
-from ortbench.jobs.gate import gate_stored
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.features.gate.gates.checks import check_alone
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.job import gate_stored
+from ortbench.features.gate.plan import Limits
+from ortbench.features.gate.report import build_gate
 from ortbench.model.result import Result
-from ortbench.report.gate import build_gate
 from ortbench.report.markdown import markdown
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts

@@ -18,7 +18,7 @@ import onnx
 import pytest
 
 from ortbench.__main__ import main
-from ortbench.jobs import gate as gate_job
+from ortbench.features.gate import job as gate_job
 from ortbench.jobs.measuring import measure
 from ortbench.model.modes import USUAL_MODES
 from ortbench.model.result import Result

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.features.gate.job import asked_gate
+from ortbench.features.gate.plan import limits_of
 from ortbench.features.start.plan import Starts
 from ortbench.features.suite.job.cases import read
 from ortbench.features.suite.job.jobs import Job, jobs_of
-from ortbench.gates.limits import limits_of
-from ortbench.jobs.gate import asked_gate
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import START_PARTS
 from tests.conftest import MODELS, ortbench

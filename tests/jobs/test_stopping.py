@@ -335,7 +335,7 @@ def lines_that_measure(folder: Path, library: Path) -> dict[str, Sequence[object
 
 _KEEPS_OFTEN = """
 from ortbench.measure import driver
-from ortbench.gates import live
+from ortbench.features.gate.gates import live
 driver._KEEP_EVERY_S = 0.01
 # However alike or unlike the two turn out to be here, the gate is not to end before it is killed.
 live.LiveGate.wants = lambda self, mode: True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.gates.limits import Limits
+from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import RUN, Kind, axes, kind_of, kinds
 from ortbench.model.metrics import GATED, METRICS, Figure
 from ortbench.plan.options import declared

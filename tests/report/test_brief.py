@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.bandwidth import report as bandwidth
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits
-from ortbench.gates.stored import check_stored
-from ortbench.gates.verdict import Verdict
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.gates.verdict import Verdict
+from ortbench.features.gate.plan import Limits
+from ortbench.features.gate.report import gate_screen
 from ortbench.model.result_file import load
 from ortbench.report import comparison
-from ortbench.report.gate import gate_screen
 from ortbench.report.model import Report, SideBySide
 from ortbench.report.screens.brief import brief
 from tests.conftest import ROOT, ortbench

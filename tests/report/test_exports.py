@@ -14,6 +14,7 @@ import pytest
 
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import SAMPLES_FOR
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.junit.report import (
     ERROR,
     SKIPPED,
@@ -25,7 +26,6 @@ from ortbench.features.junit.report import (
 )
 from ortbench.features.services import report as services
 from ortbench.features.services.report import SUMMARY_CUT, SUMMARY_LIMIT, action_json, bmf, step_summary
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.model.result_file import load
 from ortbench.report.publication import Part, Publication

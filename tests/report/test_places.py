@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ortbench.core.ep_names import CPU_EP
+from ortbench.features.gate import report as gate
+from ortbench.features.gate.gates.verdict import Verdict
 from ortbench.features.page.report.page import build_page
-from ortbench.gates.verdict import Verdict
 from ortbench.model.result import Result
-from ortbench.report import comparison, gate, run
+from ortbench.report import comparison, run
 from ortbench.report.markdown import markdown
 from tests.facts.test_placement import made_on_the_cpu
 from tests.report.test_page import Page

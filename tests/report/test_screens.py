@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.gates.limits import Limits
-from ortbench.gates.stored import check_stored
-from ortbench.gates.verdict import Verdict
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.gates.verdict import Verdict
+from ortbench.features.gate.plan import Limits
+from ortbench.features.gate.report import gate_screen
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
 from ortbench.report import comparison, run
-from ortbench.report.gate import gate_screen
 from ortbench.report.model import Findings, Report, Table
 from ortbench.report.screens.brief import HEIGHT, brief
 from ortbench.report.screens.narrow import WIDTH

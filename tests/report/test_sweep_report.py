@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.items import put_throughput
+from ortbench.facts.checks import Check
 from ortbench.features.junit.report import outcomes_of_checks, outcomes_of_run
 from ortbench.features.page.report.chart_data.model import Chart, LineChart, Panel
 from ortbench.features.page.report.page import build_page
@@ -17,7 +18,6 @@ from ortbench.features.services.report import action_json, bmf
 from ortbench.features.sweep.analysis import best_of
 from ortbench.features.sweep.page import rates_by_size, times_by_size
 from ortbench.features.sweep.report import mode_table
-from ortbench.gates.limits import Check
 from ortbench.model.result import Result
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import Axis

@@ -20,18 +20,19 @@ import pytest
 from rich.cells import cell_len
 
 from ortbench.core.errors import DONE, REGRESSION
+from ortbench.facts.checks import FAILED as CHECK_FAILED
+from ortbench.facts.checks import PASSED, UNCLEAR, Check
 from ortbench.features.devices.report import print_devices
+from ortbench.features.gate import report as gate
+from ortbench.features.gate.gates.verdict import Verdict
 from ortbench.features.inspect.report import print_model
 from ortbench.features.profile import report as profile
 from ortbench.features.profile.analysis import Profile
 from ortbench.features.suite import report as suite
 from ortbench.features.suite.job import record
-from ortbench.gates.limits import FAILED as CHECK_FAILED
-from ortbench.gates.limits import PASSED, UNCLEAR, Check
-from ortbench.gates.verdict import Verdict
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
-from ortbench.report import comparison, gate, run
+from ortbench.report import comparison, run
 from ortbench.report.model import Report
 from ortbench.report.screens.screen import screen as default_screen
 from ortbench.report.terminal.console import Screen, shortened, wrapped

@@ -13,10 +13,10 @@ import pytest
 from ortbench.analysis.derive import derive
 from ortbench.analysis.items import item_bytes
 from ortbench.core.parts import keys_of
+from ortbench.facts.checks import PASSED
 from ortbench.features.page.report.page import build_page
 from ortbench.features.suite import report as suite
 from ortbench.features.suite.job.record import MISSING, Record, figures
-from ortbench.gates.limits import PASSED
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from ortbench.report import comparison

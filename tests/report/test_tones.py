@@ -8,9 +8,9 @@ from contextlib import redirect_stdout
 import pytest
 
 from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.features.suite import report as suite
 from ortbench.features.suite.job.record import BROKEN, MEASURED, Record
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.report import model
 from ortbench.report.comparison import verdict_cell
 from ortbench.report.model import BAD, GOOD, KEY, Cell, Column, Kind, Table

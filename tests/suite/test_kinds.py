@@ -9,12 +9,12 @@ from typing import cast
 import numpy as np
 
 from ortbench.core import parts
+from ortbench.features.gate.plan import Limits
 from ortbench.features.load.plan import LoadPlan
 from ortbench.features.soak.plan import Soak
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import Record, figures, record_from
 from ortbench.features.suite.report import build, case_table, csv
-from ortbench.gates.limits import Limits
 from ortbench.model.result import Result
 from ortbench.model.slo import Slo
 from ortbench.plan.loop_plan import Steps

@@ -11,12 +11,12 @@ import pytest
 
 from ortbench.core import parts
 from ortbench.core.errors import BadInput
+from ortbench.facts.checks import PASSED, Check
 from ortbench.features.suite.job.cases import Suite, parse_shard, read, shard
 from ortbench.features.suite.job.fingerprint import fingerprint
 from ortbench.features.suite.job.jobs import Job, jobs_of
 from ortbench.features.suite.job.record import Record, exit_code, record_from
 from ortbench.features.suite.report import build, case_table, csv, headline
-from ortbench.gates.limits import PASSED, Check
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import MODES, USUAL_MODES
 from ortbench.report.markdown import markdown

@@ -21,8 +21,8 @@ from ortbench.facts.shared import engine_facts
 from ortbench.features.suite.job import cases
 from ortbench.features.suite.job.fingerprint import fingerprint
 from ortbench.features.suite.job.jobs import Job, jobs_of
-from ortbench.gates.baseline import baseline_of
 from ortbench.measure.configuration import Configuration
+from ortbench.plan.baseline import baseline_of
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.session import engine_cache, libraries, session

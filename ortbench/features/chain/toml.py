@@ -15,15 +15,15 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.features.chain.model import MODES as CHAIN_MODES
 from ortbench.features.chain.plan import IN_GATES, Chain, End, Link, Stage, in_order
-from ortbench.gates.baseline import BASELINE_PYTHON, LIVE_BASELINE, STORED_BASELINE, baseline_python
-from ortbench.gates.limits import Limits
 from ortbench.model.modes import ALL_MODES, named_modes
+from ortbench.plan.baseline import BASELINE_PYTHON, LIVE_BASELINE, STORED_BASELINE, baseline_python
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import is_library, whole_of
-from ortbench.plan.options import RawOptions, build, options_of
+from ortbench.plan.options import LIMIT, RawOptions, build, options_of
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import PLAN, Loop, Plan, check
 from ortbench.plan.plan_builder import target_of
+from ortbench.plan.registry import options_for
 from ortbench.plan.target import Inputs, Target
 from ortbench.toml.layers import Layer, SuiteFile, Tables, Value, Where, dotted, merged, places_of
 
@@ -179,7 +179,11 @@ class _Reader:
 
 _, BASELINE_CHAIN = IN_GATES
 _OWN = {it.flag for it in options_of(*PLAN, OutputOptions) if it.is_taken_by("chain")}
-_OF_GATES = {it.flag for it in options_of(Limits, STORED_BASELINE)} | {BASELINE_CHAIN.flag, BASELINE_PYTHON.flag}
+_OF_GATES = (
+    {it.flag for it in options_for("gate") if it.panel == LIMIT}
+    | {it.flag for it in options_of(STORED_BASELINE, BASELINE_PYTHON)}
+    | {BASELINE_CHAIN.flag}
+)
 _KNOWN = {it.flag: it for it in options_of(*PLAN, LIVE_BASELINE, BASELINE_CHAIN)}
 
 

@@ -23,7 +23,7 @@ from ortbench.core.errors import one_line
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.units import duration, energy, size
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import modes
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import TIME, known_or_plain
@@ -31,7 +31,7 @@ from ortbench.model.metrics import figure as figure_of
 from ortbench.model.result import OK, UNSUPPORTED, Case, Result
 from ortbench.report.publication import Part, Publication, number_repeated, plain_line, samples_text
 
-ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gates.ratio_tests`
+ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.features.gate.gates.ratio_tests`
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 from ortbench.core.features import MEASURE, Command, Feature
 
 FEATURE = Feature(
-    uses=("page",),
+    uses=("gate", "page"),
     api=("load",),
     requests=dict.fromkeys(("load_clients", "load_closed", "load_open"), "worker.requests"),
     commands={

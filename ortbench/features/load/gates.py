@@ -12,7 +12,23 @@ from ortbench.analysis.point_blocks import FEWEST_BLOCKS, P50, by_name, interval
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.features import candidates
 from ortbench.core.safe_text import listed
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Values, ns
+from ortbench.features.gate.gates.checks import check_alone, check_facts, refuse_limits, refuse_others, without_doubtful
+from ortbench.features.gate.gates.live import Gate
+from ortbench.features.gate.gates.ratio_tests import (
+    BASELINE,
+    CANDIDATE,
+    RatioTest,
+    Stream,
+    check_name,
+    fewest_samples,
+    name_at,
+    ratio_of,
+    verdict_on,
+)
+from ortbench.features.gate.gates.stored import check_lost, queue_fact, refuse_statistic
+from ortbench.features.gate.plan import Limits
 from ortbench.features.load.analysis.points import (
     LoadPoint,
     bounds_of,
@@ -28,17 +44,12 @@ from ortbench.features.load.analysis.queueing import own_rate
 from ortbench.features.load.facts.slo import search_fact
 from ortbench.features.load.model import KIND, SloRate
 from ortbench.features.load.plan import AUTO, UNDER_LOAD, LoadPlan, load_in, load_of, read_timestamps
-from ortbench.gates.baseline import baseline_of
-from ortbench.gates.checks import check_alone, check_facts, refuse_limits, refuse_others, without_doubtful
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, check_by, ratio_of, verdict_on
-from ortbench.gates.live import Gate
-from ortbench.gates.ratio_tests import BASELINE, CANDIDATE, RatioTest, Stream, check_name, fewest_samples, name_at
-from ortbench.gates.stored import check_lost, queue_fact, refuse_statistic
 from ortbench.model.kinds import CONCURRENCY, RATE
 from ortbench.model.metrics import Figure
 from ortbench.model.modes import CPU, LATENCY, SLO_RATE, THROUGHPUT
 from ortbench.model.result import FAILED as CASE_FAILED
 from ortbench.model.result import Case, Result
+from ortbench.plan.baseline import baseline_of
 from ortbench.plan.options import LOAD, RawOptions, options_of
 from ortbench.plan.plan import Plan, check
 
@@ -126,11 +137,6 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
     verdict = {True: PASSED, False: FAILED, None: UNCLEAR}[is_met]
     fact = Fact("check-slo", said, case.mode, values)
     return check_by(name, verdict, fact, metric=metric, mode=case.mode, point=case.point)
-
-
-def failed_points(result: Result) -> list[tuple[str, Case]]:
-    """The load points that failed, each after what happens there: ``with 4 clients``."""
-    return [(load_point_of(case).phrase, case) for case in load_cases(result) if case.status == CASE_FAILED]
 
 
 # Live gates, in which a block of a load point is paired with that of the same round of the baseline

@@ -22,7 +22,7 @@ from ortbench.plan.option_types import FLAG, TEXT, TIME, WHOLE, check_seconds, f
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, build, new_option, option
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan import check as check_plan
-from ortbench.plan.plan_builder import list_in, live_duration_s, plan_of, plan_stream
+from ortbench.plan.plan_builder import list_in, plan_of, plan_stream
 
 if TYPE_CHECKING:
     from ortbench.features.load.model import LoadSetup
@@ -225,7 +225,11 @@ def load_of(
 ) -> Plan:
     """The plan that options describe of a model on which a load is put, whose duration is that of a load point, of which in a live gate
     candidate and baseline have half each; see `plan_of`. Lists of shapes are a stream of them. `BadInput`: an option that cannot be read."""
-    part = replace(build(LoadPlan, given), duration_s=live_duration_s(given) / 2) if is_live else build(LoadPlan, given)
+    part = build(LoadPlan, given)
+    if is_live:
+        from ortbench.features.gate.plan import live_duration_s
+
+        part = replace(part, duration_s=live_duration_s(given) / 2)
     given = {flag: value for flag, value in given.items() if flag != "duration"}
     mixing = "shape-order" if "shape-order" in given else list_in(given)
 

@@ -1,7 +1,7 @@
 from ortbench.core.features import MEASURE, Command, Feature
 
 FEATURE = Feature(
-    uses=("page",),
+    uses=("gate", "page"),
     api=("soak",),
     commands={
         "soak": Command(

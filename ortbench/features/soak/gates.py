@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.comparing.verdict import at_most
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Values, bytes_of
+from ortbench.features.gate.plan import Limits
 from ortbench.features.soak.analysis import UNCLEAR as CANNOT_TELL
 from ortbench.features.soak.analysis import trends_of
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, check_by
 from ortbench.model.result import Result
 
 

@@ -6,6 +6,7 @@ from ortbench.core.features import MEASURE, Command, Feature
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {"json": {}, "quiet": {}, "verbose": {}}
 
 FEATURE = Feature(
+    needs=("gate",),
     uses=("load", "sweep"),
     commands={
         "suite": Command(

@@ -10,10 +10,10 @@ from ortbench.analysis.comparing.claims import FASTER
 from ortbench.analysis.items import is_batch
 from ortbench.core.parts import plain
 from ortbench.core.units import count, duration, energy, rate, size
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.fact import Fact, Values
 from ortbench.facts.findings import shown
 from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR
 from ortbench.model.metrics import RATIO
 from ortbench.model.modes import HOST_ACCESSIBLE
 from ortbench.report import model

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.shapes import cases_of
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Values, per_s
+from ortbench.features.gate.plan import Limits
 from ortbench.features.sweep.analysis import best_of, meets_slo, why_not_told
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, check_by
 from ortbench.model.modes import ALL_MODES, LATENCY, is_rate
 from ortbench.model.result import Result
 from ortbench.model.slo import Slo

@@ -4,5 +4,4 @@ FEATURE = Feature(
     requests={"revert": "worker"},
     options={"WHY": ("gate", "compare")},
     explain_difference="report",
-    explain_live="job",
 )

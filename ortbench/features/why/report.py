@@ -35,10 +35,12 @@ _COLUMNS = (
 
 
 def explain_difference(given: RawOptions, results: Sequence[Result], modes: Sequence[str]) -> Explanation | None:
-    """What makes the second of two results differ from the first, where options ask for it; `BadInput` where there are others, or they
-    have no nodes."""
-    if not given.get(WHY.flag):
-        return None
+    """What makes the difference of results, where options ask for it; see `explain_results`."""
+    return explain_results(results, modes) if given.get(WHY.flag) else None
+
+
+def explain_results(results: Sequence[Result], modes: Sequence[str]) -> Explanation:
+    """What makes the second of two results differ from the first; `BadInput` where there are others, or they have no nodes."""
     if len(results) != 2:
         raise BadInput(f"{WHY.name}: is of two results, and there are {len(results)}", WHY.name)
     return explanation(explain(results[0], results[1], modes))

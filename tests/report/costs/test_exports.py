@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ortbench.facts.checks import Check
 from ortbench.features.junit.report import junit_xml, outcomes_of, outcomes_of_run
 from ortbench.features.services.report import action_json, bmf
-from ortbench.gates.limits import Check
 from ortbench.model.metrics import METRICS
 from ortbench.model.result import Result
 from ortbench.report.publication import Part, Publication

@@ -8,9 +8,17 @@ from typing import Any
 from ortbench.analysis.comparing.comparable import Traits
 from ortbench.analysis.point_blocks import rate_of
 from ortbench.features.load.analysis.knees import knee_of
-from ortbench.features.load.analysis.points import best_case, has_rates, load_point_of, slo_limits, slo_rates, slo_text
+from ortbench.features.load.analysis.points import (
+    best_case,
+    has_rates,
+    load_cases,
+    load_point_of,
+    slo_limits,
+    slo_rates,
+    slo_text,
+)
 from ortbench.features.load.model import LoadSetup
-from ortbench.model.result import Result
+from ortbench.model.result import FAILED, Case, Result
 
 
 def identity(result: Result, own: Traits) -> Traits:
@@ -55,3 +63,8 @@ def read_samples(folder: Path) -> Any:
     from ortbench.features.load.analysis.samples_file import read
 
     return read(folder)
+
+
+def failed_points(result: Result) -> list[tuple[str, Case]]:
+    """The load points that failed, each after what happens there: ``with 4 clients``."""
+    return [(load_point_of(case).phrase, case) for case in load_cases(result) if case.status == FAILED]

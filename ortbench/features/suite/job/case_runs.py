@@ -9,17 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ortbench.analysis.failures import nothing_measured
 from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.core.features import part_of
+from ortbench.facts.checks import PASSED, UNCLEAR, check_by
 from ortbench.facts.fact import Fact
+from ortbench.features.gate.gates.verdict import Verdict
+from ortbench.features.gate.job import AskedGate, gate_live, gate_stored
 from ortbench.features.suite.job.fingerprint import fingerprint
 from ortbench.features.suite.job.folder import done_record, empty_folder, load_result, write_record
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, SKIPPED, Record, figures
-from ortbench.gates.limits import PASSED, UNCLEAR, check_by
-from ortbench.gates.verdict import Verdict, nothing_measured
-from ortbench.jobs.gate import AskedGate, gate_live, gate_stored
 from ortbench.jobs.measuring import ForecastLine, measure
 from ortbench.measure.forecast import Forecast
 from ortbench.model.result import OK

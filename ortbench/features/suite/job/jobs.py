@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 from ortbench.core.features import candidates, is_there, part_of
 from ortbench.core.paths import is_folder
+from ortbench.features.gate.gates.checks import refuse_unchecked
+from ortbench.features.gate.gates.ratio_tests import own_ratio_tests, regression_tests
+from ortbench.features.gate.plan import SLO, Limits, candidate_of, limits_of, live
 from ortbench.features.suite.job.cases import Suite, SuiteCase
-from ortbench.gates.baseline import baseline_of, candidate_of, has_live_baseline, live_baselines
-from ortbench.gates.checks import refuse_unchecked
-from ortbench.gates.limits import SLO, Limits, limits_of
-from ortbench.gates.ratio_tests import own_ratio_tests, regression_tests
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import IN_FLIGHT
 from ortbench.model.slo import Slo
 from ortbench.model.unit_of_work import INFERENCE
+from ortbench.plan.baseline import baseline_of, has_live_baseline, live_baselines
 from ortbench.plan.configurations import eps_of
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import is_library
 from ortbench.plan.options import BASELINE_SET, build, declared, options_of
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import list_in, live, modes_to_compare, modes_to_measure, with_memory
+from ortbench.plan.plan_builder import list_in, modes_to_compare, modes_to_measure, with_memory
 from ortbench.plan.registry import flags_of_kinds, limits_of_kinds
 from ortbench.toml.layers import OPTIONS, Demand, Where, demand_of, places_of
 

@@ -16,9 +16,9 @@ from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPAR
 from ortbench.core.features import part_of
 from ortbench.core.parts import keys_of
 from ortbench.core.units import seconds, times
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.facts.sentences import sentence
 from ortbench.facts.shared import doubt_facts, noise_facts
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import door, sound
 from ortbench.model.kinds import RUN, kind_of
 from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate, mode_of

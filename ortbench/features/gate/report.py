@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from ortbench.analysis.comparing.rows import Row, rows
 from ortbench.analysis.comparing.series import Point
 from ortbench.core.safe_text import capitalized
-from ortbench.gates.limits import FAILED, PASSED, Check, overall
-from ortbench.gates.limits import UNCLEAR as UNDECIDED
-from ortbench.gates.verdict import Verdict
+from ortbench.facts.checks import FAILED, PASSED, Check
+from ortbench.facts.checks import UNCLEAR as UNDECIDED
+from ortbench.features.gate.gates.verdict import Verdict, overall
 from ortbench.model.metrics import Figure, figure
 from ortbench.report.comparison import (
     head_of,

@@ -10,15 +10,12 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.features import candidates
 from ortbench.core.interpreters import is_interpreter
-from ortbench.gates.limits import Limits
+from ortbench.plan.compare_options import FORCE
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.model_folder import found_in
-from ortbench.plan.option_types import FLAG, MODEL, PATH, OptionType, or_default
+from ortbench.plan.option_types import MODEL, PATH, OptionType, or_default
 from ortbench.plan.options import (
     BASELINE,
-    COMPARED,
-    LIMIT,
-    RUNS,
     Option,
     RawOptions,
     baseline_option,
@@ -28,21 +25,10 @@ from ortbench.plan.options import (
 )
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
-from ortbench.plan.plan_builder import check_depth, library_apart, plan_or_loop
-from ortbench.plan.registry import owners_in_features, plans_of_features
+from ortbench.plan.plan_builder import check_depth, library_apart
+from ortbench.plan.registry import owners_in_features
 from ortbench.plan.target import Inputs, Target
 
-CANDIDATE = (
-    new_option(
-        "model",
-        "MODEL",
-        "Measure this model live, as the candidate.",
-        RUNS,
-        MODEL,
-        commands=("gate",),
-        common=("gate",),
-    ),
-)
 _EARLIER = PATH._replace(example='"folder of an earlier suite"', python="Result | StoredResult | Place")
 _live = partial(new_option, panel=BASELINE, kind=PATH, commands=("gate",))
 BASELINE_MODEL = _live(
@@ -115,17 +101,7 @@ STORED_BASELINE = (
         commands=("gate",),
         common=("gate",),
     ),
-    new_option(
-        "force",
-        "",
-        "Compare results that are not comparable, and say why not.",
-        LIMIT,
-        FLAG,
-        commands=("gate", "compare"),
-        by_command={
-            "compare": {"panel": COMPARED},
-        },
-    ),
+    FORCE,
 )
 
 
@@ -136,14 +112,6 @@ def live_baselines() -> list[str]:
 
 def has_live_baseline(given: RawOptions) -> bool:
     return any(flag in given for flag in live_baselines())
-
-
-def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits: Limits) -> Plan:
-    """The candidate's plan: of a feature's kind where a suite says so or the gate has a metric of it, else of inferences or loops; see
-    `plan_or_loop`."""
-    kinds = plans_of_features()
-    kind = next((it for it in kinds if it in given or it in limits.kinds), "")
-    return kinds.get(kind, plan_or_loop)(model, given, command, limits.needed())
 
 
 def baseline_of(plan: Plan, given: RawOptions) -> Plan:

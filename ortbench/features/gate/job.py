@@ -24,15 +24,16 @@ from ortbench.analysis.comparing.comparable import (
 )
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, verdict_of
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
-from ortbench.core.features import candidates, features, hooks, part_of
+from ortbench.core.features import candidates, features, is_there, part_of
 from ortbench.core.files import ModelFiles, make_folder, write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.gates.baseline import baseline_of, candidate_of, has_live_baseline
-from ortbench.gates.checks import check_alone, refuse_others, refuse_unchecked
-from ortbench.gates.limits import FAILED, UNCLEAR, Check, Limits, limits_of
-from ortbench.gates.live import LiveGate
-from ortbench.gates.stored import check_stored
-from ortbench.gates.verdict import AGAIN, NAMES, Verdict, confirmed, verdict_json
+from ortbench.facts.checks import FAILED, UNCLEAR, Check
+from ortbench.features.gate.gates.checks import check_alone, refuse_others, refuse_unchecked
+from ortbench.features.gate.gates.live import LiveGate
+from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.gates.verdict import AGAIN, NAMES, Verdict, confirmed, verdict_json
+from ortbench.features.gate.plan import Limits, candidate_of, limits_of, live
+from ortbench.features.gate.report import build_gate, gate_screen, verdict_report
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.measuring import ForecastLine, MakeFolder, folder_maker, measure, observer_for, result_saver
 from ortbench.jobs.publishing import check_wanted, publish
@@ -42,13 +43,13 @@ from ortbench.model.modes import LATENCY
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.unit_of_work import INFERENCE
+from ortbench.plan.baseline import baseline_of, has_live_baseline
 from ortbench.plan.options import RawOptions, declared
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import Observer, Plan, check
-from ortbench.plan.plan_builder import live, modes_to_compare, with_memory
+from ortbench.plan.plan_builder import modes_to_compare, with_memory
 from ortbench.plan.registry import flags_of_kinds, limits_of_kinds, options_for, plans_of_features
 from ortbench.plan.target import Inputs
-from ortbench.report.gate import build_gate, gate_screen, verdict_report
 from ortbench.report.markdown import markdown
 from ortbench.report.publication import Part, Publication
 
@@ -183,8 +184,11 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
     remarks = comparability([baseline, result], NAMES[::-1], force)
     checks = [*check_stored(result, baseline, limits), *check_alone(result, limits)]
     alike = not mismatches(baseline, result) and sameness(baseline, result) is not None
-    explain = next(hooks("explain_difference"), None) if why else None
-    found = explain({"why": why}, [baseline, result], limits.modes) if explain else None
+    found = None
+    if why:
+        from ortbench.features.why.report import explain_results
+
+        found = explain_results([baseline, result], limits.modes)
     return Verdict([result, baseline], checks, remarks, alike=alike, why=found)
 
 
@@ -228,16 +232,16 @@ def _explained(
 ) -> Verdict:
     """The verdict with what makes the difference, in the first mode that checks found slower, or else of all; where that cannot be
     found, with why not."""
+    if not is_there("why"):
+        return verdict
+    from ortbench.features.why.job import explain_live
     from ortbench.report.run import write_run
 
-    explain = next(hooks("explain_live"), None)
-    if explain is None:
-        return verdict
     try:
         with ExitStack() as stack:
             told = observer_for(stack, quiet, observer or _line(quiet, "confirming the change of nodes")) or Observer()
             ratios = {it.mode: it.ratio for it in verdict.checks if it.mode and it.ratio is not None and _is_told(it)}
-            why = explain(asked.plans, verdict.results, [*slower, *asked.limits.modes], told, ratios)
+            why = explain_live(asked.plans, verdict.results, [*slower, *asked.limits.modes], told, ratios)
             outcome.check_models()
     except (OrtbenchError, OSError, KeyboardInterrupt) as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)

@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ortbench.analysis.comparing import verdict
 from ortbench.analysis.comparing.pairs import blocks, timed_phase
 from ortbench.analysis.comparing.sequential import Interval, fewest, median_ratio
 from ortbench.analysis.comparing.series import PERCENTILES, STATISTICS, Key, Point, point_text
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.resampling import figure_of
-from ortbench.facts.fact import Fact, Values
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
+from ortbench.facts.fact import Fact, Quantity, Values
 from ortbench.facts.sentences import phrase
-from ortbench.gates.limits import ALPHA, CONFIDENCE, UNCLEAR, Check, Limits, check_by, ratio_of, verdict_on
+from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import kind_of
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import USUAL, Figure, known_or_plain
@@ -34,8 +36,21 @@ from ortbench.model.unit_of_work import INFERENCE, Work
 # What a block of a few runs has: a percentile of four samples would be only another name for the slowest one.
 BLOCK_STATISTICS = ("median", "mean", "min")
 
+ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its ratio tests; that of each end of an interval to be wrong
+CONFIDENCE = f"{1 - 2 * ALPHA:.0%} CI"
 CANDIDATE, BASELINE = 0, 1  # the sides of a live gate
 COPY_SHARE = "copy share"
+
+
+def ratio_of(ratio: float, low: float | None = None, high: float | None = None) -> Quantity:
+    """A ratio of a check, with its interval."""
+    return Quantity(ratio, "ratio", None if low is None or high is None else (low, high))
+
+
+def verdict_on(low: float | None, high: float | None, limit: float, *, at_most: bool) -> str:
+    """The verdict on a ratio that lies between two ends for certain; of None it cannot be told."""
+    below, above = (PASSED, FAILED) if at_most else (FAILED, PASSED)
+    return {verdict.BELOW: below, verdict.ABOVE: above}.get(verdict.verdict_of((low, high), limit, limit), UNCLEAR)
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,26 @@
-"""What a gate asks: metrics, limits, checks and the verdict that follows from them."""
+"""What a gate asks: the candidate, metrics and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ortbench.analysis.comparing import verdict
-from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
-from ortbench.facts.fact import Fact, Quantity, record
-from ortbench.model.metric_names import AxisValue, MetricName
+from ortbench.core.errors import BadInput
+from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import known_or_plain
 from ortbench.model.modes import ALL_MODES, CPU, LATENCY, MEMORY_SIDES, MODES, comes_with, no_such
-from ortbench.model.schema import Finding
 from ortbench.model.slo import parse_slo
+from ortbench.plan.baseline import STORED_BASELINE as STORED_BASELINE
+from ortbench.plan.baseline import TYPED_BASELINE as TYPED_BASELINE
 from ortbench.plan.compare_options import FIGURES, METRICS
-from ortbench.plan.option_types import MODES_ALONE, SHARE, SIZE, SPEEDUPS, TEXT, WHOLE
+from ortbench.plan.option_types import MODEL, MODES_ALONE, SHARE, SIZE, SPEEDUPS, TEXT, TIME, WHOLE, check_seconds
 from ortbench.plan.options import (
     LIMIT,
     LOAD,
+    MEASURED,
+    RUNS,
     RawOptions,
     build,
     check_values,
@@ -27,20 +28,27 @@ from ortbench.plan.options import (
     not_negative,
     option,
 )
-from ortbench.plan.registry import limits_of_kinds
+from ortbench.plan.plan import Plan
+from ortbench.plan.plan_builder import plan_or_loop
+from ortbench.plan.registry import limits_of_kinds, plans_of_features
 
 _MEMORY = ("device_memory", "host_memory")
 
-PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
-CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
-
 SLO = new_option(
     "slo", "STAT=TIME", "Require a latency at every rate, or of one shape: p99=20ms.", LOAD, TEXT._replace(parse=parse_slo), commands=("gate",),
+    is_in_suites=False,
 )  # fmt: skip
-ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its ratio tests; that of each end of an interval to be wrong
-CONFIDENCE = f"{1 - 2 * ALPHA:.0%} CI"
+DURATION = new_option(
+    "duration", "TIME", "Measure each mode or load point for at most TIME.", MEASURED, TIME, default=60.0, check=check_seconds,
+    commands=("gate",), common=("gate",), is_live_only=True, is_in_suites=False,
+)  # fmt: skip
 USUAL_REGRESSION = "5%"  # that a baseline allows, unless told otherwise
 _limit = partial(option, panel=LIMIT, commands=("gate",))
+
+CANDIDATE = new_option(
+    "model", "MODEL", "Measure this model live, as the candidate.", RUNS, MODEL,
+    commands=("gate",), common=("gate",), is_in_suites=False,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -144,57 +152,21 @@ def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Li
     return limits
 
 
-@dataclass(frozen=True)
-class Check:
-    name: str  # what, in a few words; the same from run to run
-    verdict: str  # `PASSED`, `FAILED` or `UNCLEAR`
-    text: str  # the figures and the limit, for people: the sentences of its facts
-    # ratio, low, high: of the figures, where two were compared, by the sequential test where there are `rounds`; else None
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    limit: float | None = None  # of the ratio
-    rounds: int | None = None  # pairs of blocks it rests on; None for one that rests on stored medians
-    doubt: str | None = None  # why nothing is told although the interval lies on one side of the limit, else None
-    # metric, mode, point: of what it is, as ``--metric`` has them: ``latency.median``, ``cpu-tensors``, ``{"batch": 8}``
-    metric: str | None = None
-    mode: str | None = None
-    point: Mapping[str, AxisValue] = field(default_factory=dict, hash=False)
-    findings: Sequence[Finding] = field(default_factory=list, compare=False)  # the same as its text, as data
-
-    def but(self, fact: Fact, **changes: Any) -> Check:
-        """The same with another fact, and with what else is changed."""
-        from ortbench.facts.sentences import phrase  # which options need not wait for
-
-        return replace(self, text=phrase(fact), findings=[record(fact)], **changes)
-
-    def and_fact(self, fact: Fact, **changes: Any) -> Check:
-        """The same with one more fact, and with what is changed."""
-        from ortbench.facts.sentences import phrase
-
-        text, findings = f"{self.text}; {phrase(fact)}", [*self.findings, record(fact)]
-        return replace(self, text=text, findings=findings, **changes)
+def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits: Limits) -> Plan:
+    """The candidate's plan: of a feature's kind where a suite says so or the gate has a metric of it, else of inferences or loops; see
+    `plan_or_loop`."""
+    kinds = plans_of_features()
+    kind = next((it for it in kinds if it in given or it in limits.kinds), "")
+    return kinds.get(kind, plan_or_loop)(model, given, command, limits.needed())
 
 
-def check_by(name: str, verdict: str, *facts: Fact, **more: Any) -> Check:
-    """A check that says what facts say."""
-    from ortbench.facts.sentences import phrase
-
-    return Check(name, verdict, "; ".join(map(phrase, facts)), findings=[*map(record, facts)], **more)
-
-
-def ratio_of(ratio: float, low: float | None = None, high: float | None = None) -> Quantity:
-    """A ratio of a check, with its interval."""
-    return Quantity(ratio, "ratio", None if low is None or high is None else (low, high))
+def live(plan: Plan, given: RawOptions, phases: Collection[str]) -> Plan:
+    """The plan as a live gate measures it: these phases, until they are decided."""
+    loop = replace(plan.loop, duration_s=live_duration_s(given) / 2, precision=None, phases=tuple(sorted(phases)))
+    return replace(plan, loop=loop)
 
 
-def verdict_on(low: float | None, high: float | None, limit: float, *, at_most: bool) -> str:
-    """The verdict on a ratio that lies between two ends for certain; of None it cannot be told."""
-    below, above = (PASSED, FAILED) if at_most else (FAILED, PASSED)
-    return {verdict.BELOW: below, verdict.ABOVE: above}.get(verdict.verdict_of((low, high), limit, limit), UNCLEAR)
-
-
-def overall(checks: Sequence[Check]) -> str:
-    """One verdict: failed if any failed, else cannot tell if any could not be told."""
-    verdicts = {check.verdict for check in checks}
-    return next((verdict for verdict in (FAILED, UNCLEAR) if verdict in verdicts), PASSED)
+def live_duration_s(given: RawOptions) -> float:
+    """How long a live gate may measure a mode or load point, both configurations together."""
+    found: float = given.get("duration", DURATION.default)
+    return found

@@ -8,19 +8,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.shapes import failures as shape_failures
-from ortbench.core.errors import BENCHMARK_FAILED
-from ortbench.core.features import part_of
+from ortbench.analysis.failures import failures_of
+from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, REGRESSION
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.facts.fact import Explanation, Fact, Values, record
-from ortbench.facts.gate import gate_fact
 from ortbench.facts.sentences import phrase
 from ortbench.facts.shared import noise_facts
-from ortbench.gates.limits import CODES, CONFIDENCE, FAILED, UNCLEAR, Check, overall, ratio_of
+from ortbench.features.gate.facts import gate_fact
+from ortbench.features.gate.gates.ratio_tests import CONFIDENCE, ratio_of
 from ortbench.model.kinds import kind_of
-from ortbench.model.result import FAILED as CASE_FAILED
-from ortbench.model.result import Result, not_ok
+from ortbench.model.result import Result
 
 NAMES = ("candidate", "baseline")
+CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
 AGAIN = "again"  # the folder of what was measured once more
 
 
@@ -80,26 +80,10 @@ class Verdict:
         return BENCHMARK_FAILED if self.failed else CODES[overall(self.checks)]
 
 
-def failures_of(result: Result) -> list[str]:
-    """What failed of a result, in sentences: modes, of a load levels, of a sweep shapes."""
-    failed = [case for case in result.at_point() if case.status == CASE_FAILED]
-    modes = {case.mode for case in failed}
-    said = [f"{named} failed: {reason}" for named, _, reason in not_ok(failed)]
-    alike: dict[tuple[str, str | None], list[str]] = {}
-    for where, case in part_of(result.kind, "gates", "failed_points", lambda _: [])(result):
-        if case.mode not in modes:
-            alike.setdefault((where, case.reason), []).append(case.mode)
-    return [
-        *shape_failures(result),
-        *said,
-        *(f"{', '.join(named)} {phrase} failed: {reason}" for (phrase, reason), named in alike.items()),
-    ]
-
-
-def nothing_measured(result: Result) -> str:
-    """What to say of a result without a measured or a failed mode, with each reason once."""
-    reasons = dict.fromkeys(case.reason for case in result.cases if case.reason)
-    return f"nothing was measured: no mode that was asked for is supported ({'; '.join(reasons)})"
+def overall(checks: Sequence[Check]) -> str:
+    """One verdict: failed if any failed, else cannot tell if any could not be told."""
+    verdicts = {check.verdict for check in checks}
+    return next((verdict for verdict in (FAILED, UNCLEAR) if verdict in verdicts), PASSED)
 
 
 def facts_of(verdict: Verdict) -> list[Fact]:

@@ -9,23 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.core.errors import BenchmarkFailed, NotComparable
+from ortbench.facts.checks import FAILED as UNFIT
+from ortbench.facts.checks import Check
 from ortbench.facts.fact import Fact
 from ortbench.facts.sentences import phrase
-from ortbench.gates.checks import (
-    check_facts,
-    check_ratio_test,
-    with_remedy,
-    without_doubtful,
-)
-from ortbench.gates.limits import FAILED as UNFIT
-from ortbench.gates.limits import Check, Limits
-from ortbench.gates.ratio_tests import (
-    RatioTest,
-    SequentialTests,
-    own_ratio_tests,
-    regression_tests,
-)
-from ortbench.gates.stored import check_lost, check_values
+from ortbench.features.gate.gates.checks import check_facts, check_ratio_test, with_remedy, without_doubtful
+from ortbench.features.gate.gates.ratio_tests import RatioTest, SequentialTests, own_ratio_tests, regression_tests
+from ortbench.features.gate.gates.stored import check_lost, check_values
+from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import ENQUEUE
 from ortbench.model.result import FAILED, UNSUPPORTED, Result

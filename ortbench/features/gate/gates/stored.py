@@ -23,10 +23,11 @@ from ortbench.analysis.memory import DEVICE, HOST, KEY, computes_on_host, why_un
 from ortbench.analysis.point_blocks import FEWEST_BLOCKS, is_full
 from ortbench.analysis.point_blocks import STATISTICS as LOAD_STATISTICS
 from ortbench.core.errors import BadInput
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Values
-from ortbench.gates.checks import status_fact, without_doubtful
-from ortbench.gates.limits import FAILED, PASSED, UNCLEAR, Check, Limits, check_by, ratio_of
-from ortbench.gates.ratio_tests import check_name, name_at
+from ortbench.features.gate.gates.checks import status_fact, without_doubtful
+from ortbench.features.gate.gates.ratio_tests import check_name, name_at, ratio_of
+from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import kind_of
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import LATENCY, Figure, Group, known_or_plain

@@ -15,10 +15,11 @@ from ortbench.analysis.shapes import point_as_result
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Values, bytes_of, share
-from ortbench.gates.limits import CONFIDENCE, FAILED, PASSED, UNCLEAR, Check, Limits, check_by
-from ortbench.gates.ratio_tests import (
+from ortbench.features.gate.gates.ratio_tests import (
     CANDIDATE,
+    CONFIDENCE,
     RatioTest,
     SequentialTests,
     add_cases,
@@ -26,6 +27,7 @@ from ortbench.gates.ratio_tests import (
     own_ratio_tests,
     refuse_copy_share,
 )
+from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import kind_of, kinds
 from ortbench.model.metrics import metric
 from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES

@@ -1,0 +1,1 @@
+"""`ortbench gate`: what a result must keep to, and whether it does."""
