@@ -11,13 +11,13 @@ import numpy as np
 import onnx
 
 from ortbench.core.errors import BenchmarkFailed
+from ortbench.features.loop.worker import data
+from ortbench.features.loop.worker.base import LoopMode
+from ortbench.features.loop.worker.bound import BoundLoop, State
+from ortbench.features.loop.worker.data import LoopData
+from ortbench.features.loop.worker.modes import CpuLoop, HostAccessibleLoop, ResidentLoop, SharedLoop
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.loops import data
-from ortbench.worker.loops.base import LoopMode
-from ortbench.worker.loops.bound import BoundLoop, State
-from ortbench.worker.loops.data import LoopData
-from ortbench.worker.loops.modes import CpuLoop, HostAccessibleLoop, ResidentLoop, SharedLoop
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model

@@ -13,9 +13,9 @@ from ortbench.worker.session.first_run import Data
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ortbench.features.loop.worker.data import LoopData
     from ortbench.model import protocol, schema
     from ortbench.plan.loop_plan import Steps
-    from ortbench.worker.loops.data import LoopData
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session import engine_cache
     from ortbench.worker.session.session import Model
@@ -83,13 +83,13 @@ class OpenedLoop(Opened):
     loop: LoopData = field(init=False)
 
     def run_first(self) -> None:
-        from ortbench.worker.loops import data  # most runs have none, and would wait for it
+        from ortbench.features.loop.worker import data  # most runs have none, and would wait for it
 
         self.loop = data.make_loop_data(self.path, self.model, self.request, self.steps)
         self.data = self.loop.single
 
     def make(self, mode: str, depth: int) -> Mode:
-        from ortbench.worker.loops.modes import make_loop
+        from ortbench.features.loop.worker.modes import make_loop
 
         return make_loop(mode, self.model, self.loop, self.steps, self.request)
 

@@ -338,8 +338,8 @@ def test_an_ep_that_fails_in_a_stage_is_said_with_it(tmp_path: Path, library: Pa
 def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage that takes memory of its own in place of what the one before it left there."""
     from ortbench.features.chain.worker import opening as chain_opening
+    from ortbench.features.loop.worker.bound import BoundLoop, LinkedValue
     from ortbench.worker import measuring
-    from ortbench.worker.loops.bound import BoundLoop, LinkedValue
     from ortbench.worker.state import State
 
     handed = BoundLoop.link_value

@@ -364,8 +364,8 @@ from ortbench.model.modes import LATENCY
 from ortbench.plan.target import Inputs, Target
 from ortbench.plan.target import Inputs, Target
 from ortbench.plan.loop_plan import Steps
-from ortbench.worker.loops import data
-from ortbench.worker.loops.modes import make_loop
+from ortbench.features.loop.worker import data
+from ortbench.features.loop.worker.modes import make_loop
 from ortbench.worker.session import providers, session
 
 path, ep = sys.argv[1:]

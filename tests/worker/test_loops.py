@@ -13,15 +13,15 @@ import onnx
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, WrongOutputs
+from ortbench.features.loop.worker import data
+from ortbench.features.loop.worker.base import LoopMode
+from ortbench.features.loop.worker.bound import BoundLoop, Links
+from ortbench.features.loop.worker.data import LoopData, merge_steps
+from ortbench.features.loop.worker.modes import CpuLoop, ResidentLoop, make_loop
+from ortbench.features.loop.worker.step_inputs import Pair
 from ortbench.model.modes import LATENCY, LOOP_MODES
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.loops import data
-from ortbench.worker.loops.base import LoopMode
-from ortbench.worker.loops.bound import BoundLoop, Links
-from ortbench.worker.loops.data import LoopData, merge_steps
-from ortbench.worker.loops.modes import CpuLoop, ResidentLoop, make_loop
-from ortbench.worker.loops.step_inputs import Pair
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model

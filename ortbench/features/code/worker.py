@@ -11,10 +11,10 @@ import onnxruntime as ort
 
 from ortbench.core.ep_names import NAMED_DEVICES, NVIDIA_EPS
 from ortbench.core.errors import Unsupported
+from ortbench.features.loop.worker.bound import BoundLoop
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import files
-from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.opened import Opened, OpenedLoop
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES

@@ -36,7 +36,7 @@ from ortbench.worker.session.tensors import Form, TensorSpec, Value, get_form
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.worker.loops.data import LoopData
+    from ortbench.features.loop.worker.data import LoopData
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"  # proc(5): sets the peak back to what there is now

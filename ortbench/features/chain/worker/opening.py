@@ -32,10 +32,10 @@ from ortbench.worker.state import Stages, State
 
 if TYPE_CHECKING:
     from ortbench.features.chain.model import ChainLink, ChainStage, OpenedChain
+    from ortbench.features.loop.worker.data import LoopData
     from ortbench.features.memory.worker import Forms, Sessions
     from ortbench.model import protocol, schema
     from ortbench.plan.target import Target
-    from ortbench.worker.loops.data import LoopData
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session.session import Model
     from ortbench.worker.session.tensors import TensorSpec, Value

@@ -1,6 +1,6 @@
 """A chain: its stages, the links between them, what the whole of it gives with plain arrays, and how it is set up in a mode by its name.
 
-Every stage is a loop, one that runs once where it is none: it has the arrays of `ortbench.worker.loops.data`, and what links
+Every stage is a loop, one that runs once where it is none: it has the arrays of `ortbench.features.loop.worker.data`, and what links
 give it is what the plain runs of the stages before it gave. Modes are compared with those.
 """
 
@@ -19,14 +19,14 @@ from numpy import median
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, WrongOutputs, from_data, to_data
 from ortbench.core.expressions import expanded, nearest
 from ortbench.features.chain.plan import Chain, End, Link, Stage
+from ortbench.features.loop.worker import data as loops
+from ortbench.features.loop.worker.base import LoopMode, PartsMode
+from ortbench.features.loop.worker.bound import BoundLoop, Links
+from ortbench.features.loop.worker.data import LoopData
+from ortbench.features.loop.worker.modes import CpuLoop, LinkedInput, ResidentLoop
 from ortbench.model.modes import CPU, WHOLE_CHAIN
 from ortbench.plan.target import POLICIES, Inputs, with_own
 from ortbench.worker.inputs.files import load_outputs
-from ortbench.worker.loops import data as loops
-from ortbench.worker.loops.base import LoopMode, PartsMode
-from ortbench.worker.loops.bound import BoundLoop, Links
-from ortbench.worker.loops.data import LoopData
-from ortbench.worker.loops.modes import CpuLoop, LinkedInput, ResidentLoop
 from ortbench.worker.modes.base import Mode, Proof, Step
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import Sync

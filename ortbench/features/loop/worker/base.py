@@ -12,9 +12,9 @@ import numpy as np
 
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs, ort_text
 from ortbench.core.units import duration
+from ortbench.features.loop.worker.data import LoopData, lockstep, merge_steps
+from ortbench.features.loop.worker.generation import last_position
 from ortbench.model.modes import LATENCY, WHOLE_LOOP
-from ortbench.worker.loops.data import LoopData, lockstep, merge_steps
-from ortbench.worker.loops.generation import last_position
 from ortbench.worker.modes.base import Mode, Proof, Step, call_and_wait
 from ortbench.worker.proofs.outputs import PLAIN, difference
 from ortbench.worker.session.memory import Copy

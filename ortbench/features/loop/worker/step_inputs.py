@@ -10,13 +10,13 @@ import numpy as np
 
 from ortbench.core.errors import BadInput, OrtbenchError
 from ortbench.core.expressions import INDEX, STEP, value_of
+from ortbench.features.loop.worker import generation
 from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import files
 from ortbench.worker.inputs.arrays import axis_label, resolve_shapes
 from ortbench.worker.inputs.model_file import index_sizes
-from ortbench.worker.loops import generation
 from ortbench.worker.session.first_run import run_timed
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec
