@@ -311,7 +311,7 @@ def kind_tests(place: str, tree: list[ast.AST]) -> list[int]:
             lines |= {
                 node.lineno
                 for side in node.args
-                if called(side) in {"OpenedLoop", "OpenedChain", "LoopWork", "ChainWork"}
+                if called(side) in {"LoopInWorker", "ChainInWorker", "LoopWork", "ChainWork"}
             }
         lines |= {asked.lineno for asked in asked_for_truth(node) if called(asked) in PARTS_OF_KINDS}
     return [] if place.endswith(tuple(OTHER_PARTS)) else sorted(lines)

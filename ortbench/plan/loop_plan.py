@@ -101,6 +101,7 @@ class Steps(Part):
     decoder: Decoder | None = None
 
     known_modes = LOOP_MODES
+    opened_by = "open_loop"
 
     @property
     def work(self) -> Work:

@@ -1,4 +1,4 @@
-"""What is open in a worker: a model, a loop; and what all shapes of a sweep have in common."""
+"""What is open in a worker: a model; and what all shapes of a sweep have in common."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from ortbench.worker.session.first_run import Data
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ortbench.features.loop.worker.data import LoopData
     from ortbench.model import protocol, schema
-    from ortbench.plan.loop_plan import Steps
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session import engine_cache
     from ortbench.worker.session.session import Model
@@ -45,12 +43,8 @@ class Opened:
         other.run_first()
         return other
 
-    def describe_loop(self) -> dict[str, Any]:
-        """The loop for the result, by its key; empty where there is none."""
-        return {}
-
     @property
-    def loops(self) -> list[LoopData]:
+    def loops(self) -> list[Any]:
         return []
 
     def references(self) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
@@ -73,64 +67,6 @@ class Opened:
             for specs, places in sides
         )
         return graph.host_reasons(self.path, placement.node_placements(model), inputs, outputs)
-
-
-@dataclass(kw_only=True)
-class OpenedLoop(Opened):
-    """A model in a loop; its arrays are there after `run_first`."""
-
-    steps: Steps
-    loop: LoopData = field(init=False)
-
-    def run_first(self) -> None:
-        from ortbench.features.loop.worker import data  # most runs have none, and would wait for it
-
-        self.loop = data.make_loop_data(self.path, self.model, self.request, self.steps)
-        self.data = self.loop.single
-
-    def make(self, mode: str, depth: int) -> Mode:
-        from ortbench.features.loop.worker.modes import make_loop
-
-        return make_loop(mode, self.model, self.loop, self.steps, self.request)
-
-    def describe_loop(self) -> dict[str, Any]:
-        model, loop, steps = self.model, self.loop, self.steps
-        told = loop.generated
-        return {
-            "loop": {
-                "steps": steps.count,
-                "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in loop.pairs],
-                "first": dict(steps.first_dims) or None if told is None else {"prompt": told.prompt},
-                "grows": [
-                    model.inputs[pair.into].name for number, pair in enumerate(loop.pairs) if loop.is_growing(number)
-                ],
-                "state_shapes": [
-                    [list(shape) for shape in (loop.shapes[0][n], loop.shapes[-1][n])] for n in range(len(loop.pairs))
-                ],
-                "fill": dict(steps.fill),
-                "keep": list(steps.keep),
-                "resident": list(steps.resident),
-                **({} if told is None else {"generation": {**told.described(), **self._eps()}}),
-            }
-        }
-
-    def _eps(self) -> dict[str, object]:
-        """The EPs that the folder asks for, and whether one of them is used."""
-        named = [] if self.steps.decoder is None else [ep for ep, _ in self.steps.decoder.providers]
-        return {"eps": named, "ep_used": self.target.ep in named} if named else {}
-
-    @property
-    def loops(self) -> list[LoopData]:
-        return [self.loop]
-
-
-def make_opened(path: str, target: Target, request: Inputs, model: Model, steps: dict[str, Any] | None) -> Opened:
-    """A model that has not run yet; with steps (`Steps` as a request has them) in a loop."""
-    if steps is None:
-        return Opened(path, target, request, model)
-    from ortbench.plan.loop_plan import steps_from  # most models have none, and would wait for it
-
-    return OpenedLoop(path, target, request, model, steps=steps_from(steps))
 
 
 @dataclass

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput, Unsupported
-from ortbench.plan.target import Target, inputs_from, target_from, with_own
+from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs import files, model_file
-from ortbench.worker.opened import Opened, make_opened
+from ortbench.worker.opened import Opened
 from ortbench.worker.proofs.outputs import compare_outputs
 from ortbench.worker.session import engine_cache, memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
@@ -21,22 +21,28 @@ from ortbench.worker.session.tensors import Array, TensorSpec, Value, describe_t
 from ortbench.worker.state import Stages, State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ortbench.model import protocol, schema
 
 
-def open(
-    state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], steps: dict[str, Any] | None = None
+def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> protocol.Opened:
+    """Load the EP, create the session, make inputs and reference outputs."""
+    return open_as(state, model, target_from(target), inputs_from(inputs), Opened)
+
+
+def open_as(
+    state: State, path: str, wanted: Target, request: Inputs, kind: Callable[[str, Target, Inputs, Model], Opened]
 ) -> protocol.Opened:
-    """Load the EP, create the session, make inputs and reference outputs; with steps those of a loop."""
+    """The same of a `kind` of what can be open."""
     stages = Stages()
     set_up_onnxruntime()
-    request, wanted = inputs_from(inputs), providers.with_ep_of_folder(target_from(target), steps)
     if wanted.input_memory is not None:
         from ortbench.worker.modes import external_inputs  # which few runs have
 
         external_inputs.check(wanted.input_memory)
-    wanted, made, cache = open_session(model, wanted, stages)
-    opened = make_opened(model, wanted, request, made, steps)
+    wanted, made, cache = open_session(path, wanted, stages)
+    opened = kind(path, wanted, request, made)
     state.opened = opened  # also where the first run fails: the session then ends with the process
     where = placement.describe_placement(opened.model)
     unsupported = None
@@ -46,13 +52,11 @@ def open(
         unsupported = str(error)
     stages.end("inputs and first run")
     engines, data = cache.found(), opened.data
-    placed = where if unsupported is not None else count_copies(where, model, opened.model, data.arrays)
+    placed = where if unsupported is not None else count_copies(where, path, opened.model, data.arrays)
     if placed is not where:
         stages.end("counting Memcpy nodes in a profiled session")
     described = describe_loaded_ep(wanted, made.provider, stages)
-    loop = {} if unsupported else opened.describe_loop()
-    answer = describe_opened(opened, described, placed, unsupported, stages)
-    return {**loop, **answer, "engine_cache": engines}  # type: ignore[typeddict-item]
+    return {**describe_opened(opened, described, placed, unsupported, stages), "engine_cache": engines}
 
 
 def open_session(path: str, target: Target, stages: Stages) -> tuple[Target, Model, engine_cache.Watch]:

@@ -11,12 +11,11 @@ import onnxruntime as ort
 
 from ortbench.core.ep_names import NAMED_DEVICES, NVIDIA_EPS
 from ortbench.core.errors import Unsupported
-from ortbench.features.loop.worker.bound import BoundLoop
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import files
 from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.opened import Opened, OpenedLoop
+from ortbench.worker.opened import Opened
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session import custom_ops, engine_cache, runtime, streams
 from ortbench.worker.session.libraries import bundled_library, devices_of, is_accelerator, real_path
@@ -43,8 +42,12 @@ def program(state: State, mode: str) -> protocol.Program:
         if not spec.is_native and opened.loops:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy has not, and no loop is written for that")
     unshaped = made.unshaped if isinstance(made, BoundMode) else set()
-    if isinstance(made, BoundLoop):
-        unshaped = made.unshaped.names
+    is_left_to_ort = False
+    if opened.loops:
+        from ortbench.features.loop.worker.bound import BoundLoop
+
+        if isinstance(made, BoundLoop):
+            unshaped, is_left_to_ort = made.unshaped.names, made.is_left_to_ort
     arrays = [data.arrays[spec.name] for spec in model.inputs]
     found: protocol.Program = {
         "session": _session(opened),
@@ -60,19 +63,16 @@ def program(state: State, mode: str) -> protocol.Program:
         "dlpack": hasattr(ort.OrtValue, "from_dlpack"),
         "loop": None,
     }
-    if isinstance(opened, OpenedLoop):
-        loop = opened.loop
+    for loop in opened.loops:
+        fill = opened.steps.fill  # type: ignore[attr-defined]
         found["loop"] = {
             "shapes": [[list(shape) for shape in shapes] for shapes in loop.shapes],
-            "feeds": {
-                name: [_step_input(step[name], opened.steps.fill.get(name)) for step in loop.feeds]
-                for name in loop.feeds[0]
-            },
+            "feeds": {name: [_step_input(step[name], fill.get(name)) for step in loop.feeds] for name in loop.feeds[0]},
             "gives": [[list(array.shape) for array in step] for step in loop.outputs],
             "given": []
             if opened.request.path is None
             else [*files.load_some_arrays(Path(opened.request.path), model.inputs)],
-            "left_to_ort": isinstance(made, BoundLoop) and made.is_left_to_ort,
+            "left_to_ort": is_left_to_ort,
         }
     return found
 

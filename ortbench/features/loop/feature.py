@@ -4,8 +4,9 @@ _GROUPS = ("sessions", "inputs", "modes", "loops", "often", "side by side", "mea
 _COSTS = ("measure-spin", "measure-memory", "measure-energy", "lock-clocks")
 _MODES = ("cpu-tensors", "device-resident", "host-accessible", "shared")
 FEATURE = Feature(
-    uses=("page",),
+    uses=("memory", "page"),
     api=("loop",),
+    requests={"open_loop": "worker.opening"},
     commands={
         "loop": Command(
             group=MEASURE,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
@@ -24,19 +24,16 @@ from ortbench.features.memory.analysis import READ, Event, heaviest, together
 from ortbench.features.memory.analysis import arenas as arenas_in
 from ortbench.features.memory.model import Weighed, WeighedArenas, WeighedHost
 from ortbench.model.modes import LATENCY
-from ortbench.plan.target import inputs_from, target_from, with_own
+from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inspection.profile import KERNEL_TIME, NO_RUN, read_events
 from ortbench.worker.modes.base import Mode
-from ortbench.worker.opened import make_opened
+from ortbench.worker.opened import Opened as OpenedModel
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.memory import DEVICE, PINNED, count_allocations
 from ortbench.worker.session.runtime import set_up_onnxruntime
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Form, TensorSpec, Value, get_form
 from ortbench.worker.state import State
-
-if TYPE_CHECKING:
-    from ortbench.features.loop.worker.data import LoopData
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"  # proc(5): sets the peak back to what there is now
@@ -110,7 +107,7 @@ def forms(state: State) -> list[Forms]:
     return [_loop_forms(it) for it in opened.loops] or [[[get_form(it) for it in opened.data.reference]]]
 
 
-def _loop_forms(loop: LoopData) -> Forms:
+def _loop_forms(loop: Any) -> Forms:
     states = {pair.out: number for number, pair in enumerate(loop.pairs)}
     found = []
     begin = [(loop.outputs[0], loop.shapes[0])] if loop.generated is None else []  # of what finds the first state
@@ -130,19 +127,26 @@ def _open_mode(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None
     """What `open`, or another request that opens something, was asked for (``do`` says which); with the prefix of the files of ONNX
     Runtime's profile it is profiled."""
     module = features.requests().get(asked["do"])
-    open_it: Callable[..., Sessions] = import_module(module).open_without_run if module else _open_model
+    open_it: Callable[..., Sessions] = import_module(module).open_without_run if module else open_model
     return open_it(asked, known, prefix)
 
 
-def _open_model(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Sessions:
-    path, steps, request = asked["model"], asked.get("steps"), inputs_from(asked["inputs"])
-    target = providers.with_ep_of_folder(target_from(asked["target"]), steps)
+def open_model(
+    asked: dict[str, Any],
+    known: Sequence[Forms],
+    prefix: str | None,
+    target: Target | None = None,
+    kind: Callable[[str, Target, Inputs, Model], OpenedModel] = OpenedModel,
+) -> Sessions:
+    """The session of one model, and a `kind` of what can be open for its modes."""
+    path, request = asked["model"], inputs_from(asked["inputs"])
+    target = target or target_from(asked["target"])
     provider = providers.find(target)
     model = session.open_model(path, with_own(target, provider.name), provider, profile_prefix=prefix)
     model.known_outputs = known_outputs(known[0])
 
     def make(name: str, depth: int) -> tuple[Mode, list[dict[str, Value]]]:
-        one = make_opened(path, target, request, model, steps)
+        one = kind(path, target, request, model)
         one.run_first()
         return one.make(name, depth), [one.data.arrays]
 
