@@ -17,7 +17,7 @@ from ortbench.core.errors import BadInput
 MEASURE, COMPARE, INSPECT, EXPORT = "Measure", "Compare", "Inspect", "Export"
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
 # Those whose results are written for other programs too; other features' commands are in the group of the last word.
-REPORTED = ("run", "load", "reported")
+REPORTED = ("run", "reported")
 GROUPS = (MEASURE, COMPARE, INSPECT, EXPORT)  # in which help and the README list commands
 
 

@@ -68,7 +68,6 @@ DIRECTIONS: tuple[Direction, ...] = (H2D, D2H)
 ORDINARY = "ordinary"
 MEMORIES = (ORDINARY, HOST_ACCESSIBLE)
 MEMORY_SIDES = ("device", "host")
-LOAD = "load"  # in the place of a phase: levels of a load, and in that of a statistic one of their figures
 
 # What the latency of a mode is.
 PER_INFERENCE = "latency"  # of one inference

@@ -27,14 +27,15 @@ PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, COMPARED, LIMIT, BASELINE, WR
 # Groups of commands that take the same options; a feature's command is in those whose last word its record has.
 SINGLE = ("run", "single")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "sessions")  # those that measure a model
-LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
+LOADED = (*SESSIONS, "loaded")  # those and one that puts a load on it
 OPENED = (*LOADED, "opened")  # those that open one
 CHAINED = (*LOADED, "chained")  # those and the one that measures several models one after the other
 IN_MODES = (*(it for it in CHAINED if it != "sessions"), "modes")  # those that measure modes of a session that is open
 # Those in which the same options are `common`.
-OFTEN = ("run", "load", "often")
-SIDE_BY_SIDE = ("run", "load", "side by side")  # those that measure several settings side by side
+OFTEN = ("run", "often")
+SIDE_BY_SIDE = ("run", "side by side")  # those that measure several settings side by side
 SHAPED = ("shaped",)  # those to which a list is of shapes
+SHAPED_IN_PYTHON = "shaped in Python"  # the group of those to which it is in a call from Python
 SEARCHES = "searches"  # the group of those that search settings, of lists among these values
 PYTHON = "python"  # in `per`: what is declared otherwise for `import ortbench`
 BASELINE_SET = "baseline-set"  # the option of a live gate that gives its baseline other values of options
@@ -134,7 +135,7 @@ class Option(NamedTuple):
         if here.lists is None:
             return here
         listed, is_side_by_side = here.lists._replace(example=""), not names.isdisjoint(SIDE_BY_SIDE)
-        if here.rules.is_of_shapes and not names.isdisjoint((*SHAPED, PYTHON) if command == "load" else SHAPED):
+        if here.rules.is_of_shapes and (not names.isdisjoint(SHAPED) or {PYTHON, SHAPED_IN_PYTHON} <= names):
             return here._replace(help=f"{here.help} Each of a list ({here.lists.example}) is a shape.", lists=listed)
         if here.rules.is_of_shapes and command == "suite":  # for its sweeps
             return here._replace(lists=listed)

@@ -13,7 +13,7 @@ from ortbench.plan.options import OFTEN, PYTHON, WRITTEN, new_option, option
 
 REPORTS = Path("reports")
 
-_MEASURES = ("run", "load", "measures")
+_MEASURES = ("run", "measures")
 _OUT_IN_PYTHON = "The folder in which a folder of its own is made for what is measured; by default nothing is written."
 _written = partial(option, panel=WRITTEN, kind=TEXT, is_in_suites=False, is_in_python=False)
 _FILES = tuple(

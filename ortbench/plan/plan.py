@@ -153,7 +153,7 @@ class Loop:
     )  # fmt: skip
     processes: int | None = _measured(
         "processes", "N", "Measure in N worker processes, one after the other.", kind=WHOLE, check=_processes, most=1000,
-        shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run", "load"),
+        shown=f"up to {PROCESSES}, 1 where starting them takes too long", commands=("run",),
         by_command={"run": {"shown": f"3, {PROCESSES} where these differ"}},
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
@@ -183,7 +183,7 @@ class Plan:
         common=OFTEN,
         by_command={
             "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY, "choices": io_modes.ALL_MODES},
-            "load": _measure(io_modes.LOAD_MODES, f"{_FIRST}, on the CPU EP {io_modes.CPU}"),
+            "loaded": _measure(io_modes.LOAD_MODES, f"{_FIRST}, on the CPU EP {io_modes.CPU}"),
             "in one mode": {"help": f"Measure in this I/O mode: {', '.join(io_modes.MODES)}.", "shown": io_modes.CPU},
         },
     )  # fmt: skip
@@ -213,7 +213,7 @@ class Plan:
     passes: Mapping[str, int] = field(default_factory=dict, metadata={"options": _PASSES})
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks during the run (needs permission).", kind=CLOCK,
-        commands=("run", "load"),
+        commands=("run",),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,

@@ -29,8 +29,7 @@ class Stream:
 
     order: Order = option(
         "shape-order", "ORDER", f"Run the shapes in this order: {' or '.join(ORDERS)}.", INPUT, default=RANDOM,
-        choices=ORDERS, commands=("load",), is_in_suites=False,
-        by_command={"load": {"help": f"Mix the shapes of lists in one load, in this order: {' or '.join(ORDERS)}.", "default": None}},
+        choices=ORDERS, commands=(), is_in_suites=False,
     )  # fmt: skip
     shapes: tuple[Shape, ...] = ()
 

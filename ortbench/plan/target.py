@@ -218,12 +218,12 @@ class Inputs:
         "Read inputs: an .npz, or a folder of input_0.pb, ...",
         kind=types.ARRAYS,
         check=exists,
-        commands=(*SINGLE, "load", "inputs"),
+        commands=(*SINGLE, "inputs"),
         common=OFTEN,
     )
     expect: str | None = _input(
         "expect", "PATH", "Compare outputs with these: an .npz, or a folder of output_0.pb, ...", kind=types.ARRAYS, check=exists,
-        commands=(*SINGLE, "load", "inputs"),
+        commands=(*SINGLE, "inputs"),
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape",
@@ -255,7 +255,7 @@ class Inputs:
         default={},
         lists=SIZES,
         is_of_shapes=True,
-        commands=(*SINGLE, "load"),
+        commands=SINGLE,
     )
     ranges: dict[str, tuple[float, float]] = _input(
         "range", "NAME:LO,HI", "Draw a synthetic input from this range.", kind=types.RANGES, default={}, commands=OPENED
@@ -276,7 +276,7 @@ class Inputs:
     atol: float | None = _tolerance("atol", "X", "Set the absolute tolerance of the comparison of outputs.")
     strict_outputs: bool = _input(
         "strict-outputs", "", "Refuse outputs that differ by a lower precision of the EP.", kind=types.FLAG, default=False, is_in_baselines=False,
-        commands=(*SINGLE, "load"),
+        commands=SINGLE,
     )  # fmt: skip
     index_sizes: dict[str, int] | None = None
 
