@@ -16,7 +16,7 @@ from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, PATH, TEXTS, WHOLE
 from ortbench.plan.options import LOOP, RawOptions, at_least, build, declared, exists, option
 
-LOOPS = ("gate", "loops")  # the commands that can measure one
+LOOPS = ("loops",)  # the commands that can measure one
 _MOST_STEPS, _MOST_TOKENS = 1_000_000, 100_000_000  # each step has samples of its own
 _steps = partial(option, panel=LOOP, commands=LOOPS, is_live_only=True)
 

@@ -9,7 +9,7 @@ FEATURE = Feature(
             place=10,
             sentence="Check a model or a stored result in CI: pass or fail.",
             page="gates.md",
-            option_groups=("single", "measures", "reported"),
+            option_groups=("single", "loops", "measures", "reported"),
             options={
                 **{it: {"common": ("gate",)} for it in ("ep", "dim", "mode", "wait-quiet", "json")},
                 "lock-clocks": {},
