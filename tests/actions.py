@@ -8,9 +8,9 @@ from ortbench.facts.sentences import sentences
 
 _HEAD = """# From result to action
 
-Every fact that a report can say, and what to do about it. `result.json` has the same facts as data under `findings`: `code`, `verdict`,
+What a report says, and what to do about it. Facts that ask for nothing, or only for a longer or a quieter measurement, are left out:
+verdicts with the same action stand in one row, with the text of the first. `ortbench explain CODE` has all verdicts of a fact. `result.json` has the same facts as data under `findings`: `code`, `verdict`,
 `mode`, `point`, `values` (each figure with its unit and, where it is known, its 95 % interval), `next` (a command to copy, or null).
-`ortbench explain WORD` explains the words.
 
 | code | verdict | the report says | do this | more |
 |---|---|---|---|---|
@@ -29,14 +29,22 @@ _TAIL = """
 | the SLO is `violated` | latency exceeds the limit at this load point | fewer clients or requests per second, more workers, or a faster mode; `--rate auto` finds the highest rate | [load.md](load.md) |
 """
 
+# Actions that a reader knows without a page.
+_LEFT_OUT = ("nothing", "measure longer", "measure again on a quiet machine", "keep session.run")
+
 
 def page() -> str:
     """The page, as Markdown."""
-    rows = (
-        f"| `{code}` | `{verdict}` | {_shown(it.text)} | {_shown(it.action)} | {f'[{it.page}]({it.page}.md)' if it.page else ''} |"
-        for (code, verdict), it in sentences().items()
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for (code, verdict), it in sentences().items():
+        if not it.action.startswith(_LEFT_OUT):
+            rows.setdefault((code, it.action, it.page), []).append(verdict)
+    lines = (
+        f"| `{code}` | {', '.join(f'`{it}`' for it in verdicts)} | {_shown(sentences()[code, verdicts[0]].text)} | {_shown(action)} | "
+        f"{f'[{at}]({at}.md)' if at else ''} |"
+        for (code, action, at), verdicts in rows.items()
     )
-    return _HEAD + "\n".join(rows) + "\n" + _TAIL
+    return _HEAD + "\n".join(lines) + "\n" + _TAIL
 
 
 def _shown(text: str) -> str:

@@ -57,6 +57,13 @@ _TYPES = (
 )
 
 
+_GIVEN = (
+    "A `model` is the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`; a `result` is a `Result`, or its file or "
+    "folder. `help(ortbench.run)` lists the options of a function, [options.md](options.md) says what they are: in Python with "
+    "underscores in place of dashes, what is repeatable as a list, `K=V` as a dict, a flag as a bool."
+)
+
+
 def _sections(found: object) -> dict[str, list[str]]:
     """A docstring's lines by their heading, under "" what stands before the first one."""
     sections: dict[str, list[str]] = {"": []}
@@ -91,36 +98,28 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
 
 
 def _function(name: str) -> Iterator[str]:
+    """A row for a function: its own parameters, what it does and gives."""
     found, options = getattr(ortbench, name), options_for(name)
     signature = inspect.signature(found)
     own = [it for it in signature.parameters if it not in options and it != "progress"]
     sections = _sections(found)
-    yield f"### `{name}({', '.join([*own, '*', '…'])})` → `{signature.return_annotation}`"
-    yield ""
-    yield from _paragraphs(sections[""])
-    said = dict(_entries(sections["Args"]))
-    yield from (f"- `{it}`: {_shown(said[it])}" for it in own)
-    yield f"- gives {_shown(' '.join(' '.join(sections['Returns']).split()))}"
+    said = " ".join(_paragraphs(sections[""])).strip()
     ((errors, _),) = _entries(sections["Raises"])
-    yield f"- raises {', '.join(f'`{error}`' for error in errors.split(', '))}"
-    yield ""
+    raised = ", ".join(f"`{error}`" for error in errors.split(", "))
+    yield f"| `{name}({', '.join([*own, '*', '…'])})` | `{signature.return_annotation}` | {' '.join(said.split())} | {raised} |"
 
 
 def _options() -> Iterator[str]:
-    """A row for each option as functions have it."""
-    rows: dict[tuple[str, str, str], list[str]] = {}
+    """A row for each type, with the options of functions that have it."""
+    rows: dict[str, dict[str, None]] = {}
     for name in CALLS:
-        found = getattr(ortbench, name)
-        said = dict(_entries(_sections(found)["Args"]))
-        parameters = inspect.signature(found).parameters
+        parameters = inspect.signature(getattr(ortbench, name)).parameters
         for it in [*options_for(name), *(["progress"] if "progress" in parameters else [])]:
-            kind = str(parameters[it].annotation).removesuffix(" | None")
-            rows.setdefault((it, kind, said[it]), []).append(name)
-    yield "| parameter | type | functions | |"
-    yield "|---|---|---|---|"
-    order = list(dict.fromkeys(name for name, _, _ in rows))
-    for (name, kind, text), functions in sorted(rows.items(), key=lambda row: order.index(row[0][0])):
-        yield f"| `{name}` | `{_shown(kind)}` | {', '.join(functions)} | {_shown(text)} |"
+            rows.setdefault(str(parameters[it].annotation).removesuffix(" | None"), {})[it] = None
+    yield "| type | parameters |"
+    yield "|---|---|"
+    for kind, names in rows.items():
+        yield f"| `{_shown(kind)}` | {', '.join(f'`{it}`' for it in sorted(names))} |"
     yield ""
 
 
@@ -158,8 +157,8 @@ def _first(member: object) -> str:
 def document() -> str:
     """The page."""
     errors = ("OrtbenchError", "BadInput", "BenchmarkFailed", "NotComparable", "NotSaved", "Interrupted")
-    parts = [HEAD, "## Functions", ""]
-    parts += [line for name in CALLS for line in _function(name)]
+    parts = [HEAD, "## Functions", "", _GIVEN, "", "| function | gives | | raises |", "|---|---|---|---|"]
+    parts += [*(line for name in CALLS for line in _function(name)), ""]
     parts += ["### `read(path)` → `Result`", "", *_paragraphs(_sections(ortbench.read)[""])]
     parts += ["## Options", "", _TYPES, "", *_options()]
     parts += ["## What they give back", ""]

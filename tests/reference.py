@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,10 +16,18 @@ from ortbench.toml.layers import GATE, OPTIONS
 HEAD = """\
 # Options
 
-Every option of every command, in the groups in which `ortbench COMMAND --help-all` shows them. Where commands differ, an option
-has a line for each. A suite takes an option by the key in the third column, `gate.` for one in the table `gate`; see
+Every option of every command, in the groups in which `ortbench COMMAND --help-all` shows them. Of many options `run`,
+`load`, `loop` and `start` take a list, whose values are measured in turns, and `tune` tries each value of it ([compare.md](compare.md)).
+[modes.md](modes.md) has the modes. A suite takes an option by the key in the third column, `gate.` for one in the table `gate`; see
 [suites.md](suites.md). This page is made from where options are declared: `python -m tests.reference > docs/options.md`.
 """
+
+
+# What a sentence says of some commands alone: which lists and modes they take.
+_OF_SOME = re.compile(
+    r" (A list \(.*?\) is measured in turns|Each of a list \(.*?\) is tried|Several take turns)\."
+    r"|; several V of one K are measured in turns|(?<=I/O mode): [^.]*(?=\.)|(?<=I/O modes): [^.]*(?=\.)"
+)
 
 
 class Line(NamedTuple):
@@ -39,7 +48,7 @@ def lines() -> dict[Line, list[str]]:
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
         app.command()(function)
         for line in _lines(typer.main.get_command(app), declared_for(name)):
-            found.setdefault(line, []).append(name)
+            found.setdefault(line._replace(help=_OF_SOME.sub("", line.help)), []).append(name)
     return found
 
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from ortbench.core.errors import BadInput
+from ortbench.facts.sentences import sentences
 from ortbench.features.explain.report import INDEX, page_of, section
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.terminal.console import Screen, show_markdown
 
 _LONGEST = 5  # words that a term has at most
 _OPTION = re.compile(r"\| `--(([a-z0-9-]+)[^`]*)` \| ([^|]*) \|.* \| (.+)\. \|")  # a row of the page of options
-_FINDING = re.compile(r"\| `(.+?)` \| `(.+?)` \| (.*?) \| (.*?) \| (?:\[.*\]\((.*)\))? ?\|")  # of that of findings
 _Named = Mapping[str, Sequence[Entry]]  # entries by all that they may be called
 
 
@@ -116,14 +116,13 @@ def _options(name: str) -> list[Entry]:
 def _findings() -> list[Entry]:
     """Findings by their codes, with a line for each verdict: what the report says, names of figures in capitals, and what to do."""
     found: dict[str, Entry] = {}
-    for row in filter(None, map(_FINDING.fullmatch, section("actions.md").splitlines())):
-        code, verdict, text, action, page = row.groups(default="")
-        text = re.sub(r"\*(\w+)\*", lambda figure: figure[1].upper(), text)
-        said = f"{verdict}: {text} To do: {action}."
+    for (code, verdict), it in sentences().items():
+        text = re.sub(r"\{(\w+)(?::[^}]*)?\}", lambda figure: figure[1].upper(), it.text)
+        said = f"{verdict}: {text} To do: {it.action}."
         if code in found:
             found[code] = found[code]._replace(more=f"{found[code].more}\n{said}".lstrip())
         else:
-            found[code] = Entry(code, Group.FINDINGS, said.removesuffix("."), page=page)
+            found[code] = Entry(code, Group.FINDINGS, said.removesuffix("."), page=it.page and f"{it.page}.md")
     return [*found.values()]
 
 
