@@ -52,15 +52,15 @@ In tests there are [fixtures for pytest](ci.md#gates-in-pytest). This page is ma
 """
 
 _TYPES = (
-    "`Place` is a path, `Texts` one text or several, `Model` a path, bytes or an `onnx.ModelProto`, `Arrays` a mapping of names "
+    "`help(ortbench.run)` lists the options of a function with their types, [options.md](options.md) says what they are: in Python with "
+    "underscores in place of dashes, what is repeatable as a list, `K=V` as a dict, a flag as a bool. `Place` is a path, `Texts` one text or several, `Model` a path, bytes or an `onnx.ModelProto`, `Arrays` a mapping of names "
     "to what NumPy takes for arrays, of the model's own dtypes and shapes, and `Tell` a function that is called with a `Progress`."
 )
 
 
 _GIVEN = (
     "A `model` is the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`; a `result` is a `Result`, or its file or "
-    "folder. `help(ortbench.run)` lists the options of a function, [options.md](options.md) says what they are: in Python with "
-    "underscores in place of dashes, what is repeatable as a list, `K=V` as a dict, a flag as a bool."
+    "folder. What raises nothing: a mode that cannot be measured, a regression, a gate that cannot tell."
 )
 
 
@@ -109,20 +109,6 @@ def _function(name: str) -> Iterator[str]:
     yield f"| `{name}({', '.join([*own, '*', '…'])})` | `{signature.return_annotation}` | {' '.join(said.split())} | {raised} |"
 
 
-def _options() -> Iterator[str]:
-    """A row for each type, with the options of functions that have it."""
-    rows: dict[str, dict[str, None]] = {}
-    for name in CALLS:
-        parameters = inspect.signature(getattr(ortbench, name)).parameters
-        for it in [*options_for(name), *(["progress"] if "progress" in parameters else [])]:
-            rows.setdefault(str(parameters[it].annotation).removesuffix(" | None"), {})[it] = None
-    yield "| type | parameters |"
-    yield "|---|---|"
-    for kind, names in rows.items():
-        yield f"| `{_shown(kind)}` | {', '.join(f'`{it}`' for it in sorted(names))} |"
-    yield ""
-
-
 def _class(name: str) -> Iterator[str]:
     found: Any = getattr(ortbench, name)
     sections = _sections(found)
@@ -160,7 +146,7 @@ def document() -> str:
     parts = [HEAD, "## Functions", "", _GIVEN, "", "| function | gives | | raises |", "|---|---|---|---|"]
     parts += [*(line for name in CALLS for line in _function(name)), ""]
     parts += ["### `read(path)` → `Result`", "", *_paragraphs(_sections(ortbench.read)[""])]
-    parts += ["## Options", "", _TYPES, "", *_options()]
+    parts += ["## Options", "", _TYPES, ""]
     parts += ["## What they give back", ""]
     parts += [line for name in ("Result", "Verdict", "Comparison", "Bandwidth", "Progress") for line in _class(name)]
     parts += ["## Errors", "", *(line for name in errors for line in _class(name))]

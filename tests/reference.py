@@ -81,7 +81,12 @@ def suite_key(line: Line, commands: list[str]) -> str:
 
 def document() -> str:
     """The page."""
-    found = lines()
+    found: dict[Line, list[str]] = {}
+    defaults: dict[Line, dict[str, None]] = {}
+    for line, names_of_commands in lines().items():
+        same = line._replace(default="")
+        found.setdefault(same, []).extend(names_of_commands)
+        defaults.setdefault(same, {})[line.default] = None
     parts = [HEAD]
     for panel in (*PANELS, OTHERS):
         names = [line.name for line in found]
@@ -89,7 +94,13 @@ def document() -> str:
         parts.append(f"## {panel if panel != OTHERS else 'Of one command'}\n")
         parts.append("| option | commands | in a suite | default | |\n|---|---|---|---|---|")
         for line in rows:
-            cells = (line.name, ", ".join(found[line]), suite_key(line, found[line]), line.default, line.help)
+            cells = (
+                line.name,
+                ", ".join(found[line]),
+                suite_key(line, found[line]),
+                "; ".join(filter(None, defaults[line])),
+                line.help,
+            )
             parts.append(f"| {' | '.join(cells)} |")
         parts.append("")
     return "\n".join(parts)
