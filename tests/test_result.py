@@ -317,7 +317,9 @@ def _latency(data: dict[str, Any]) -> Any:
 
 
 SWEEP: dict[str, Any] = {"kind": "sweep", "sweep": {"slo": None}, "shapes": [{"name": "all", "point": {}, "shape": {}}]}
-
+LOAD: dict[str, Any] = {
+    "kind": "load", "load": dict.fromkeys(("arrivals", "file", "slo")) | {"sessions": "shared", "duration_s": 1.0, "seed": 0, "workers": 1},
+}  # fmt: skip
 BEST: dict[str, Any] = {"shape": "batch=9", "by": "items_per_s", "items_per_s": None, "ci95": None, "ties": []}
 SWITCHED: dict[str, Any] = {
     "mode": "cpu-tensors", "rounds": 1, "calls": 1, "ratio": 1.0, "ci95": None, "cost_ns": 0, "cost_ci95_ns": None, "shapes": [],
@@ -363,7 +365,7 @@ WRONG: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda data: data.update(kind="walk"), 'kind: "walk" is none of the kinds that are known'),
     (lambda data: data.update(kind="loop"), 'the key "loop" is missing or empty'),
     (lambda data: data.update(kind="sweep"), 'the key "sweep" is missing or empty'),
-    (lambda data: data.update(knee={"walking": None}), 'knee: there is no "walking"'),
+    (lambda data: data.update(LOAD, knee={"walking": None}), 'knee: there is no "walking"'),
     (lambda data: data.update(SWEEP, best={"mode": "walking", "modes": {}}), 'best.mode: there is no "walking"'),
     (lambda data: data.update(SWEEP, best={"mode": None, "modes": {"cpu-tensors": BEST}}), 'best.modes.cpu-tensors: there is no "batch=9"'),
 ]  # fmt: skip

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ortbench.model import modes
 from ortbench.model.metrics import PER_BLOCK
+
+if TYPE_CHECKING:
+    from typing import Self  # newer than the oldest Python of a worker
 
 
 @dataclass(frozen=True)
