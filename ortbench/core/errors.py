@@ -70,12 +70,16 @@ _ORT_NODE = r"(?:Error in execution: )?Non-zero status code returned while runni
 def ort_text(error: BaseException) -> str:
     """What an error of ONNX Runtime says, on one line, without its codes and the places in its source; the node comes last, as a
     fused one has a name that leaves no room for the reason."""
+    if isinstance(error, OSError):
+        return one_line(error)
     text = re.sub(_ORT_SOURCE, "", re.sub(_ORT_CODE, "", " ".join(str(error).split())))
     return one_line(re.sub(_ORT_NODE, r"\3 (\1 node '\2')", text) or error)
 
 
 def one_line(error: BaseException | str, limit: int = 300) -> str:
-    """The text of an error, folded to one line of at most `limit` characters."""
+    """The text of an error, folded to one line of at most `limit` characters; what the system says without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        error = system_text(error)
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

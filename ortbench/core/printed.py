@@ -40,6 +40,7 @@ class _Printed:
         self.file: Path | None = None
         self.written: Path | None = None  # the last one
         self.left, self.size, self.warnings = b"", 0, dict[str, None]()
+        self.last_words: set[str] = set()  # which an error says
 
 
 _now = _Printed()
@@ -116,12 +117,12 @@ def _write() -> None:
 def warning(where_shown: bool, after_error: bool = False) -> str | None:
     """How many warnings there are and the first of them, in a line, once; with the path of the file unless its folder is shown. After an
     error, whose line says what is wrong, only if there is a file."""
-    warnings, _now.warnings = _now.warnings, {}
+    warnings, _now.warnings = [text for text in _now.warnings if text not in _now.last_words], {}
     if not warnings or (after_error and _now.written is None):
         return None
     where = f"in {FILE_NAME if where_shown else _now.written}" if _now.written else "printed"
     head = f"{count(len(warnings), 'warning')} {where}: "
-    return head + one_line(next(iter(warnings)), max(_LEAST_WORDS, _WIDTH - len(head)))
+    return head + one_line(warnings[0], max(_LEAST_WORDS, _WIDTH - len(head)))
 
 
 def plain(content: bytes) -> bytes:
@@ -137,4 +138,5 @@ def last_words(file: IO[bytes], whose: str) -> str:
     file.seek(max(0, size - _END))
     text = plain(file.read()).decode(errors="replace")
     words = one_line(text.strip().splitlines()[-1], _LAST_WORDS) if text.strip() else ""
+    _now.last_words.add(words)
     return f"; {whose} last words: {words}" if words else ""

@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core import features, printed, signals
-from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, from_data
+from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, from_data, one_line
 from ortbench.core.interpreters import program, surroundings
 from ortbench.core.processes import startable
 from ortbench.core.profiler import is_profiled
@@ -31,6 +31,7 @@ _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a wo
 
 
 _NO_PROGRAM = {errno.ENOEXEC, errno.ENOENT, errno.EACCES}
+_NO_READER = {errno.EPIPE, errno.EINVAL}  # EINVAL on Windows
 _programs: set[str] = set()  # interpreters that have started a worker
 
 # By the interpreter, the trials that ended or held up a worker, and what was said.
@@ -143,7 +144,12 @@ class Client:
         try:
             self._process.stdin.write(json.dumps(self._request | ({"lost": lost} if lost else {})).encode() + b"\n")
             self._process.stdin.flush()
-        except (OSError, ValueError):  # ValueError: it was closed, and no other could be started
+        except (OSError, ValueError) as error:  # ValueError: it was closed, and no other could be started
+            if (
+                isinstance(error, OSError) and error.errno not in _NO_READER
+            ):  # it lives, and waits for the rest of the request
+                self._kill()
+                raise WorkerLost(f"{self._title} cannot be asked: {one_line(error)}") from None
             raise WorkerLost(self._obituary()) from None
 
     def ask(self, do: str, **arguments: Any) -> Any:

@@ -22,8 +22,7 @@ from ortbench.worker.worker import Worker
 def serve(requests: IO[str], answers: IO[str]) -> None:
     worker = Worker()
     for line in requests:
-        answers.write(json.dumps(worker.answer(json.loads(line))) + "\n")
-        answers.flush()
+        messages.send_line(answers, worker.answer(json.loads(line)))
 
 
 def _end_with_parent() -> None:

@@ -5,10 +5,13 @@ runs in, which may not be ortbench's own."""
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Any
 
+from ortbench.core.errors import one_line
 from ortbench.core.interpreters import with_pip_of
 
 _channel: IO[str] | None = None
@@ -32,8 +35,18 @@ def announce(doing: str, limit_s: float | None = None, trial: str | None = None)
 
 def _send(about: dict[str, str | float | None] | None) -> None:
     if _channel is not None:
-        _channel.write(json.dumps({"about": about}) + "\n")
-        _channel.flush()
+        send_line(_channel, {"about": about})
+
+
+def send_line(channel: IO[str], message: dict[str, Any]) -> None:
+    """Send a message. A worker that cannot has nobody to work for, and ends: what it was doing must not take the error for its own."""
+    line = json.dumps(message) + "\n"
+    try:
+        channel.write(line)
+        channel.flush()
+    except OSError as error:
+        print(f"the worker cannot answer: {one_line(error)}", file=sys.stderr, flush=True)
+        os._exit(1)
 
 
 _python: str | None = None

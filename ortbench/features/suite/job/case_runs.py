@@ -148,5 +148,6 @@ def _conclusions(verdict: Verdict) -> dict[str, Any]:
 def broken_record(record: Record, error: Exception) -> Record:
     if isinstance(error, NotComparable):
         return replace(record, outcome=INCOMPARABLE, exit_code=NOT_COMPARABLE, reason=str(error))
-    text = str(error) if isinstance(error, OrtbenchError) else one_line(f"{type(error).__name__}: {error}")
+    is_said = isinstance(error, (OrtbenchError, OSError))
+    text = one_line(error) if is_said else one_line(f"{type(error).__name__}: {error}")
     return replace(record, outcome=BROKEN, exit_code=BENCHMARK_FAILED, reason=text)
