@@ -10,6 +10,7 @@ BAD_INPUT = 2
 REGRESSION = 3
 CANNOT_TELL = 4
 NOT_COMPARABLE = 5
+CANNOT_ANSWER = 74  # of a worker whose answer could not be written; EX_IOERR of sysexits.h
 INTERRUPTED = 130  # 128 + SIGINT, what a shell reports for a program ended by Ctrl-C; others: `ortbench.core.signals`
 
 

@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core import features, printed, signals
-from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, from_data, one_line
+from ortbench.core.errors import CANNOT_ANSWER, BadInput, BenchmarkFailed, Unsupported, from_data, one_line
 from ortbench.core.interpreters import program, surroundings
 from ortbench.core.processes import startable
 from ortbench.core.profiler import is_profiled
@@ -189,7 +189,10 @@ class Client:
                 line = self._line(until)
             except WorkerLost as error:
                 trial = self._about.get("trial")
-                if trial is None or self._has_state:  # what earlier requests have set up is gone
+                is_trial_at_fault = self._process.returncode != CANNOT_ANSWER
+                if (
+                    trial is None or self._has_state or not is_trial_at_fault
+                ):  # what earlier requests have set up is gone
                     raise
                 self._retry_without(trial, str(error).replace(self._activity(), ""))
                 until = time.monotonic() + self.timeout_s

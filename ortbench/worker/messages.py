@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from ortbench.core.errors import one_line
+from ortbench.core.errors import CANNOT_ANSWER, one_line
 from ortbench.core.interpreters import with_pip_of
 
 _channel: IO[str] | None = None
@@ -46,7 +46,7 @@ def send_line(channel: IO[str], message: dict[str, Any]) -> None:
         channel.flush()
     except OSError as error:
         print(f"the worker cannot answer: {one_line(error)}", file=sys.stderr, flush=True)
-        os._exit(1)
+        os._exit(CANNOT_ANSWER)
 
 
 _python: str | None = None
