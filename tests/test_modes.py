@@ -98,8 +98,10 @@ def test_nothing_else_names_or_lists_modes() -> None:
         literals += [[*filter(None, it.keys)] for it in tree if isinstance(it, ast.Dict)]
         if place != Path("model/modes.py") and place.name != "feature.py":  # records are plain data
             lists = [listed for literal in literals if len(listed := name_at(constants(literal))) > 1]
-            own = place.parts[:2] in (("worker", "modes"), ("worker", "loops"))
-            own |= place.parts[0] == "features" and place.name == "model.py"  # a kind's own modes
+            own = place.parts[:2] == ("worker", "modes")
+            own |= place.parts[0] == "features" and (
+                place.name == "model.py" or "worker" in place.parts
+            )  # a kind's own
             found[place] = (lists, set() if own else name_at(tree) - ELSEWHERE)
     assert {place: it for place, it in found.items() if it != ([], set())} == {}
 
