@@ -42,7 +42,7 @@ KNOWS["api"] -= {"cli"}  # two faces of the same
 KNOWS["api"] |= {"root"}
 KNOWS["root"] = {"root"}
 # The modules of a feature are called after the room whose law they keep, or after what they contain, as those of `measure`.
-LAYERS = {"feature": "core", "gates": "facts", "job": "jobs", "page": "report", "pytest_plugin": "api"}
+LAYERS = {"__init__": "core", "gates": "facts", "job": "jobs", "page": "report", "pytest_plugin": "api"}
 # The worker is started before the command line is loaded; the package offers what `api` has, and loads it when it is used.
 EXCEPTIONS = {
     ("__main__.py", f"ortbench{module}")

@@ -97,8 +97,8 @@ class Feature(NamedTuple):
 @cache
 def features() -> dict[str, Feature]:
     """The records of all features that are there, by the names of their folders."""
-    folders = sorted(it.name for it in os.scandir(_FOLDER) if os.path.exists(f"{it.path}/feature.py"))
-    return {name: import_module(module_of(name, "feature")).FEATURE for name in folders}
+    folders = sorted(it.name for it in os.scandir(_FOLDER) if os.path.exists(f"{it.path}/__init__.py"))
+    return {name: import_module(f"ortbench.features.{name}").FEATURE for name in folders}
 
 
 def is_there(feature: str) -> bool:

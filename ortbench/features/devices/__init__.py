@@ -1,1 +1,19 @@
 """`ortbench devices`: execution providers and their devices, and whether a library keeps the contract of EPs."""
+
+from ortbench.core.features import INSPECT, Command, Feature
+
+FEATURE = Feature(
+    api=("devices",),
+    commands={
+        "devices": Command(
+            group=INSPECT,
+            place=10,
+            sentence="List execution providers, their devices, memory and modes.",
+            page="choose-ep.md",
+            options={"ep-library": {}, "python": {}, "json": {}, "verbose": {}},
+        )
+    },
+    requests=dict.fromkeys(("devices", "check_device", "check_runs"), "worker"),
+    stateless_requests=("devices",),
+    options={"Checked": ("devices",)},
+)

@@ -1,1 +1,36 @@
 """`ortbench load`: a model at load points, by clients or by requests at a rate."""
+
+from ortbench.core.features import MEASURE, Command, Feature
+
+_ALIKE = ("sequence-tensors", "strict-outputs", "processes", "lock-clocks")
+FEATURE = Feature(
+    uses=("gate", "page"),
+    api=("load",),
+    requests=dict.fromkeys(("load_clients", "load_closed", "load_open"), "worker.requests"),
+    commands={
+        "load": Command(
+            group=MEASURE,
+            place=10,
+            sentence="Measure a model under load: clients, or requests at a rate.",
+            page="load.md",
+            option_groups=(
+                "loaded",
+                "inputs",
+                "shaped in Python",
+                "often",
+                "side by side",
+                "measures",
+                "reported",
+                "traced",
+            ),
+            options={
+                **{flag: {} for flag in _ALIKE},
+                "shape-order": {
+                    "help": "Mix the shapes of lists in one load, in this order: random or cycle.",
+                    "default": None,
+                },
+            },
+        )
+    },
+    options={"UNDER_LOAD": ("gate",), "LoadPlan": ("load", "gate")},
+)

@@ -1,1 +1,28 @@
 """`ortbench start`: the start-up of fresh processes, from their beginning to the first inference."""
+
+from ortbench.core.features import MEASURE, Command, Feature
+
+FEATURE = Feature(
+    needs=("code",),
+    uses=("page",),
+    api=("start",),
+    commands={
+        "start": Command(
+            group=MEASURE,
+            place=50,
+            sentence="Measure the start-up of fresh processes to the first inference.",
+            page="start.md",
+            option_groups=("sessions", "inputs", "side by side", "often", "measures", "reported"),
+            options={
+                "duration": {"help": "Start each configuration again for at most TIME.", "default": 10.0},
+                "iterations": {
+                    "help": "Start each configuration N times instead of --duration.",
+                    "common": ("start",),
+                },
+                "precision": {},
+            },
+        )
+    },
+    options={"Starts": ("start",), "IN_SUITES": ()},
+    plans={"start": "start_of"},
+)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
-from ortbench.features.start.feature import FEATURE
+from ortbench.features.start import FEATURE
 from ortbench.features.start.model import StartWork
 from ortbench.model.modes import CPU, MODES
 from ortbench.model.unit_of_work import Part, Work

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
-from ortbench.features.sweep.feature import FEATURE
+from ortbench.features.sweep import FEATURE
 from ortbench.model.slo import FIELDS, Slo, parse_limits
 from ortbench.plan.configurations import name_configurations, path_ends, split_configurations
 from ortbench.plan.option_types import ARRAY_SETS, FLAG, OptionType, text_of

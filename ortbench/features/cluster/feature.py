@@ -1,3 +1,0 @@
-from ortbench.core.features import Feature
-
-FEATURE = Feature(needs=("suite",), options={"OPTIONS": ("suite",)}, case_runner="job")
