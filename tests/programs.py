@@ -62,7 +62,7 @@ def write_all(folder: Path, arguments: Sequence[str], modes: Sequence[str]) -> d
         nonlocal opened
         here = Here(worker, opened)
         if opened is None:
-            opened = here.ask("open", **json.loads(json.dumps(plan.worker_request())))
+            opened = here.ask(plan.part.opened_by, **json.loads(json.dumps(plan.worker_request())))
         yield Here(worker, opened)
 
     code.open_worker = open_worker  # type: ignore[assignment, attr-defined]

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from ortbench.analysis.comparing.pairs import blocks
 from ortbench.model.modes import COSTS, LATENCY, STAGE, stage_in, stage_phase
 from ortbench.model.result import Case, Result
+from ortbench.model.result_file import result_json
 
 SCHEMA_VERSION = 1
 KIND = "profile"
@@ -74,7 +75,7 @@ def profile_json(profile: Profile) -> str:
     data = {
         "schema_version": SCHEMA_VERSION,
         "kind": KIND,
-        "session": asdict(profile.session),
+        "session": json.loads(result_json(profile.session)),
         "nsight": None if profile.recording is None else asdict(profile.recording),
     }
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
