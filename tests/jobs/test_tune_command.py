@@ -57,11 +57,11 @@ def test_a_small_search_and_what_it_leaves(tmp_path: Path) -> None:
     assert re.search(
         r"Next: ortbench tune .*--max-time \d+0s .*--duration \d+s", ran.out.replace("\\\n", ""), re.DOTALL
     )
-    assert [it["goal"] for it in found["best"]] == ["latency", "CPU time", "host memory"]
+    goals = [it["goal"] for it in found["best"]]  # of what the machine let be told
+    assert goals
+    assert goals == [it for it in ("latency", "CPU time", "host memory") if it in goals]
     assert {path.parent.name for path in folder.glob("*/result.json")} == {"default", "opt-level-basic"}
-    assert [(it["code"], it["values"]["what"]) for it in found["findings"] if it["code"] != "search"] == [
-        ("best-configuration", it["goal"]) for it in found["best"]
-    ]
+    assert [it["values"]["what"] for it in found["findings"] if it["code"] == "best-configuration"] == goals
     for it in found["best"]:
         assert it["text"] in " ".join(ran.out.split()).replace(" • ", " ")
         assert html.escape(it["text"]).replace("&#x27;", "'") in page.read_text().replace("\xa0", " ")
