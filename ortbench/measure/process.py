@@ -145,10 +145,8 @@ class Client:
             self._process.stdin.write(json.dumps(self._request | ({"lost": lost} if lost else {})).encode() + b"\n")
             self._process.stdin.flush()
         except (OSError, ValueError) as error:  # ValueError: it was closed, and no other could be started
-            if (
-                isinstance(error, OSError) and error.errno not in _NO_READER
-            ):  # it lives, and waits for the rest of the request
-                self._kill()
+            if isinstance(error, OSError) and error.errno not in _NO_READER:
+                self._kill()  # it lives, and waits for the rest of the request
                 raise WorkerLost(f"{self._title} cannot be asked: {one_line(error)}") from None
             raise WorkerLost(self._obituary()) from None
 
@@ -189,10 +187,8 @@ class Client:
                 line = self._line(until)
             except WorkerLost as error:
                 trial = self._about.get("trial")
-                is_trial_at_fault = self._process.returncode != CANNOT_ANSWER
-                if (
-                    trial is None or self._has_state or not is_trial_at_fault
-                ):  # what earlier requests have set up is gone
+                # What earlier requests have set up is gone; a trial is not to blame where the worker could not write its answer.
+                if trial is None or self._has_state or self._process.returncode == CANNOT_ANSWER:
                     raise
                 self._retry_without(trial, str(error).replace(self._activity(), ""))
                 until = time.monotonic() + self.timeout_s

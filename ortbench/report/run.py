@@ -53,13 +53,13 @@ def measured_cases(result: Result) -> list[Case]:
 
 
 def _own(result: Result) -> dict[str, Own]:
-    own = {"copied/inf": Own(_copied)}
+    own = {"copied/inf": Own(_copied_per_inference)}
     return (
         own if has_items([result]) else {**own, **dict.fromkeys((ITEM_THROUGHPUT, ITEM_TIME), Own(lambda _: NOTHING))}
     )
 
 
-def _copied(case: Case) -> str:
+def _copied_per_inference(case: Case) -> str:
     if case.bytes_h2d is None or case.bytes_d2h is None:
         return NOTHING
     copied, mark = case.bytes_h2d + case.bytes_d2h, mode_of(case.mode).of_cpu_tensors

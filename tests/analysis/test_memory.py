@@ -8,7 +8,7 @@ from ortbench.analysis.comparing.ratio import RatioEstimate
 from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.memory import computes_on_host, figure, why_unknown
 from ortbench.core.ep_names import CPU_EP
-from ortbench.features.memory.analysis import arenas, device_total, heaviest, together
+from ortbench.features.memory.analysis import arenas, device_total, heaviest, sum_arenas
 from tests.results import EP, measured, result_of, steady, weighed
 
 MB = 1_000_000
@@ -37,7 +37,7 @@ def test_an_arena_is_what_it_was_at_most_by_ep() -> None:
     assert arenas([OLD]) == []
     assert arenas([OLD], [FIRST]) == [{"ep": EP, "held": 0, "in_use": 0}]
     one = arenas([FIRST])
-    assert together([one, one, []]) == [{"ep": EP, "held": 2000, "in_use": 1200}]
+    assert sum_arenas([one, one, []]) == [{"ep": EP, "held": 2000, "in_use": 1200}]
 
 
 def test_nodes_are_ordered_by_what_they_allocate_in_the_run_where_that_is_most() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.features.junit.report import outcomes_of_run
-from ortbench.features.loop.report import copied, steps_csv
+from ortbench.features.loop.report import copied_per_step, steps_csv
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
 from ortbench.report.bars import sparkline
@@ -137,7 +137,7 @@ def test_curves(values: list[int], curve: str) -> None:
     ],
 )
 def test_bytes_of_a_step(there: int | list[int] | None, back: int | list[int] | None, first: bool, said: str) -> None:
-    assert copied(there, back, first) == said
+    assert copied_per_step(there, back, first) == said
 
 
 def test_a_growth_of_nothing_that_counts_is_left_out() -> None:

@@ -38,11 +38,11 @@ def own_columns(result: Result) -> dict[str, Own]:
     """What the table of a chain shows that is not only a figure of the catalogue."""
     return {
         "throughput": Own(lambda case: maybe(case.value(THROUGHPUT), units.rate), header="chains/s"),
-        "copied/chain": Own(_copied),
+        "copied/chain": Own(_copied_per_chain),
     }
 
 
-def _copied(case: Case) -> str:
+def _copied_per_chain(case: Case) -> str:
     known = case.bytes_h2d is not None and case.bytes_d2h is not None
     both = (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
     return units.size(both) if known and both else "0"

@@ -95,7 +95,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
         return AskedGate(limits, force, baseline=Path(given["baseline"]) if "baseline" in given else None, why=why)
     if "baseline" in given and is_live:
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
-    if "model" in given and (other := _named(given)):
+    if "model" in given and (other := _candidate_option(given)):
         raise BadInput(f"--model and --{other} exclude each other: name one candidate", f"--{other}")
     if not is_live:
         raise BadInput(f"name a result file, or for a live gate {' or '.join(f'a --{it}' for it in names)}")
@@ -112,7 +112,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     plan = with_memory(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans = (plan,)
     if is_in_turns:
-        name = _named(given)
+        name = _candidate_option(given)
         plans = plan, _part(name).baseline_of(plan, os.environ, given) if name else baseline_of(plan, given)
     for one in plans:
         check(one)
@@ -126,7 +126,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
 def _of_kind(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_turns: bool) -> AskedGate:
     """A live gate of a feature's kind, whose limit was given; `BadInput` for options or limits that the kind has not, or a baseline."""
     kind, limit = limits_of_kinds()[next(iter(limits.own))]
-    if is_in_turns or _named(given):
+    if is_in_turns or _candidate_option(given):
         reason = f"measures {kind_of(kind).noun} of one model: name it with --model, without a baseline"
         raise BadInput(f"{limit.name} {reason}", limit.name)
     refuse_others(kind, given)
@@ -138,13 +138,13 @@ def _of_kind(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_tu
 
 def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
     """The candidate's plan; `BadInput` for what cannot be read, or an option that the candidate does not take."""
-    if not (name := _named(given)):
+    if not (name := _candidate_option(given)):
         return candidate_of(given["model"], given, typed, limits)
     plan: Plan = _part(name).candidate_of(Path(given[name]), os.environ, given, typed, limits.needed())
     return plan
 
 
-def _named(given: RawOptions) -> str:
+def _candidate_option(given: RawOptions) -> str:
     """The option that names a candidate which is no model; else nothing."""
     return next((it for it in candidates() if it in given), "")
 

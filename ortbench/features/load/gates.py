@@ -96,7 +96,7 @@ def slo_checks(result: Result, limits: Limits) -> Iterator[Check]:
     met = slo_in(result)
     if met is not None and met["found"] and met["asked"] == limits.slo:
         found = met["found"].items()
-        yield from (_found(result, mode, it, limits.slo) for mode, it in found if limits.covers(mode))
+        yield from (_search_check(result, mode, it, limits.slo) for mode, it in found if limits.covers(mode))
         return
     cases = [case for case in slo_cases(result) if limits.covers(case.mode)]
     if not cases:
@@ -104,7 +104,7 @@ def slo_checks(result: Result, limits: Limits) -> Iterator[Check]:
     yield from (_keeps(case, stat, most) for case in cases for stat, most in limits.slo.items())
 
 
-def _found(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
+def _search_check(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
     """Whether any rate keeps an SLO that one was looked for: others that were tried on the way need not."""
     name = f"SLO of {mode}"
     fact = search_fact(result, mode, found, asked)
@@ -158,7 +158,7 @@ class LiveLoadGate(Gate):
         super().__init__(limits, [*self._ratio_tests.values()])
 
     def least_runs(self, mode: str, point: tuple[str, float]) -> int:
-        figures = [key.figure for key, _ in self._of(mode, point)]
+        figures = [key.figure for key, _ in self._tests_of_point(mode, point)]
         needed = max((fewest_samples(it.statistic) for it in figures if it.statistic in PERCENTILES), default=1)
         of_cpu = bool(figures) and all(it.metric in CPU_METRICS for it in figures)
         return max(needed, _FEWEST_CPU_RUNS if of_cpu else _FEWEST_RUNS) if point[0] == RATE.name else needed
@@ -172,18 +172,18 @@ class LiveLoadGate(Gate):
         samples: Sequence[float],
         point: tuple[str, float] | None = None,
     ) -> None:
-        for key, ratio_test in self._of(mode, point):
+        for key, ratio_test in self._tests_of_point(mode, point):
             if phase == block_figure_of(key.figure):
                 self._sequential.add(side, mode, ratio_test.over.phase, round, _costs(key, samples))
 
-    def _of(self, mode: str, point: tuple[str, float] | None) -> Iterator[tuple[Key, RatioTest]]:
+    def _tests_of_point(self, mode: str, point: tuple[str, float] | None) -> Iterator[tuple[Key, RatioTest]]:
         assert point is not None
         return (it for it in self._ratio_tests.items() if it[0].mode == mode and it[0].point == _point(*point))
 
     def wants(self, mode: str, point: tuple[str, float] | None = None, rounds: int = 0) -> bool:
         """Those of ratio tests until they are decided; where a limit is of the candidate's load point itself always, because its interval
         may not be looked at again and again; else as many as a verdict takes."""
-        own = [ratio_test for _, ratio_test in self._of(mode, point)]
+        own = [ratio_test for _, ratio_test in self._tests_of_point(mode, point)]
         is_rate = point is not None and point[0] == RATE.name
         if (self._limits.slo and (is_rate or not self._has_rates)) or (self._limits.min_speedup and not is_rate):
             return True

@@ -35,11 +35,11 @@ def own_columns(result: Result) -> dict[str, Own]:
         "step_growth": Own(lambda case: maybe(growth_ns(case), units.difference)),
         "by step": Own(lambda case: sparkline(_curve(case, result), span), Kind.WORD),
         "state/step": Own(
-            lambda case: copied(case.step_copies("state_h2d"), case.step_copies("state_d2h"), first),
+            lambda case: copied_per_step(case.step_copies("state_h2d"), case.step_copies("state_d2h"), first),
             header=f"state/{per}",
         ),
         "copied/step": Own(
-            lambda case: copied(case.step_copies("step_h2d"), case.step_copies("step_d2h"), first),
+            lambda case: copied_per_step(case.step_copies("step_h2d"), case.step_copies("step_d2h"), first),
             header=f"copied/{per}",
         ),
     }
@@ -57,7 +57,7 @@ def curve_legend(result: Result) -> str:
     return f"by step: medians from the shortest step of all modes (▁) to the longest (█){but}."
 
 
-def copied(there: int | list[int] | None, back: int | list[int] | None, first: bool) -> str:
+def copied_per_step(there: int | list[int] | None, back: int | list[int] | None, first: bool) -> str:
     """What a step copies both ways, bytes or a list by step: of what grows, as a sum of the step; without the `first` one where that
     has a shape of its own."""
     if there is None or back is None:

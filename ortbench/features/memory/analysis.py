@@ -48,7 +48,7 @@ def arenas(events: Iterable[Event], others: Iterable[Event] = ()) -> list[Arena]
     return list(found.values())
 
 
-def together(sessions: Iterable[Sequence[Arena]]) -> list[Arena]:
+def sum_arenas(sessions: Iterable[Sequence[Arena]]) -> list[Arena]:
     """The arenas of several sessions, each of which has its own, by EP."""
     found: dict[str, Arena] = {}
     for arena in (it for session in sessions for it in session):

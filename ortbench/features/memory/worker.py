@@ -20,7 +20,7 @@ import onnxruntime as ort
 from ortbench.core import features
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import temporary_folder
-from ortbench.features.memory.analysis import READ, Event, heaviest, together
+from ortbench.features.memory.analysis import READ, Event, heaviest, sum_arenas
 from ortbench.features.memory.analysis import arenas as arenas_in
 from ortbench.features.memory.model import Weighed, WeighedArenas, WeighedHost
 from ortbench.model.modes import LATENCY
@@ -185,7 +185,7 @@ def arenas(state: State, mode: str, depth: int, asked: dict[str, Any], known: li
         sessions = [_events(*it) for it in zip(models, arrays_of, strict=True)]
     every = [event for own, _ in sessions for event in own]
     return {
-        "arenas": together(arenas_in(*it) for it in sessions),
+        "arenas": sum_arenas(arenas_in(*it) for it in sessions),
         "version": ort.__version__,
         "nodes": heaviest(every) if nodes else None,
     }
