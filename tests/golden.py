@@ -5,7 +5,7 @@
 The scenarios are those of `tests.benchmarks.same`, measured in virtual time or read from stored results. Without ``--write``
 what they leave now is compared with the files in tests/golden_files, as a test does for each; with it the files are written anew.
 What depends on the machine or on versions of other packages is left out, long lists are shortened to their ends and their sum,
-numbers have six digits, and of a page there is the text that a reader sees.
+numbers have six digits, a part of JSON stands once, and of a page there is the text that a reader sees.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ _DROPPED = {
 }  # keys of JSON
 # Pictures, samples in another form, and what a scenario was given.
 _LEFT_OUT = (".svg", ".npz", "suite.toml", "chain.toml", ".gitignore")
+# What `run` has too: a page, and the files of each run of a scenario with several.
+_AS_OF_RUN = re.compile(r"(?!run ).*\.html|(suite|gate-slower|stored-again) .*/(result\.json|table\.(md|csv))")
 _MACHINE = re.compile(r"\nCPU\n(?:.*\n)*?(?=Command\n)")  # of a page, what it says of machine and packages
-_WIDTH = 150  # of a line of JSON that could be several
-_LONG = 200  # characters of a text that is not repeated where another file has the same
+_WIDTH = 220  # of a line of JSON that could be several: statistics fit one
+_LONG = 200  # characters of a text, or of a part of JSON, that is not repeated
 _LONGEST = 6  # items of a list of numbers that is written whole
 _TEXTS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"(ONNX Runtime|onnxruntime|Python)([ \n])\d+\.\d+[\w.]*"), r"\1\2VERSION"),
@@ -97,9 +99,11 @@ def carried_out(name: str, install: Install, folder: Path) -> Seen:
     line = GOLDEN[name]
     given = tuple(re.findall(r"\breports/[^\s*]+", line))
     found: Seen = {}
+    parts: dict[str, str] = {}
+    scenario = name
     for name, text in install.carry_out(line, folder).items():
         file = name.rpartition(" ")[0] or name
-        if file.endswith(_LEFT_OUT) or (given and file.startswith(given)):
+        if file.endswith(_LEFT_OUT) or _AS_OF_RUN.fullmatch(f"{scenario} {file}") or (given and file.startswith(given)):
             continue
         if "<html" in text[:400]:
             page = _Text()
@@ -107,7 +111,7 @@ def carried_out(name: str, install: Install, folder: Path) -> Seen:
             text = _MACHINE.sub("\n…\n", "\n".join(page.lines))
         elif text[:1] in ("{", "["):
             with suppress(ValueError):  # or it is a table that begins so
-                text = _laid_out(_shortened(json.loads(text)))
+                text = _laid_out(_once(_shortened(json.loads(text)), file, parts))
         for pattern, instead in _TEXTS:
             text = pattern.sub(instead, text)
             name = pattern.sub(instead, name)
@@ -127,6 +131,21 @@ def _shortened(value: Any) -> Any:
             return [*map(_shortened, value[:_LONGEST]), f"… {len(value) - _LONGEST} more"]
         return [_shortened(it) for it in value]
     return _rounded(value)
+
+
+def _once(value: Any, file: str, parts: dict[str, str]) -> Any:
+    """JSON without what this or another file has already: ``parts`` are the texts of those, with their files."""
+    text = json.dumps(value)
+    if not isinstance(value, (dict, list)) or len(text) <= _LONG:
+        return value
+    if text in parts:
+        return f"as in {parts[text]}"
+    if isinstance(value, dict):
+        value = {key: _once(it, file, parts) for key, it in value.items()}
+    else:
+        value = [_once(it, file, parts) for it in value]
+    parts[text] = file
+    return value
 
 
 def _laid_out(value: Any, indent: str = "") -> str:

@@ -1,7 +1,4 @@
-"""What every kind of command prints and writes is what was committed; `python -m tests.golden --write` after a change that is meant.
-
-Wide, since a newer ONNX Runtime may say or do something else.
-"""
+"""What every kind of command prints and writes is what was committed; `python -m tests.golden --write` after a change that is meant."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from tests import golden
 from tests.benchmarks.same import Install, difference
 from tests.conftest import clock_library, device_library
 
-pytestmark = [pytest.mark.process, pytest.mark.wide]
+pytestmark = [pytest.mark.process]
 
 
 @pytest.fixture(scope="module")
