@@ -8,7 +8,7 @@ from ortbench.analysis.comparing.ratio import RatioEstimate
 from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.memory import computes_on_host, figure, why_unknown
 from ortbench.core.ep_names import CPU_EP
-from ortbench.features.memory.analysis import arenas, device_total, heaviest, sum_arenas
+from ortbench.features.memory.analysis import arenas, device_total, heaviest
 from tests.results import EP, measured, result_of, steady, weighed
 
 MB = 1_000_000
@@ -30,14 +30,13 @@ OLD = event("a", output_size=500, parameter_size=7)
 
 def test_an_arena_is_what_it_was_at_most_by_ep() -> None:
     there = event("b", CPU_EP, mem_arena_held=10, mem_in_use_peak=5)
-    assert arenas([FIRST, LATER, there, OLD]) == [
+    assert arenas([([FIRST, LATER, there, OLD], [])]) == [
         {"ep": EP, "held": 2000, "in_use": 900},
         {"ep": CPU_EP, "held": 10, "in_use": 5},
     ]
-    assert arenas([OLD]) == []
-    assert arenas([OLD], [FIRST]) == [{"ep": EP, "held": 0, "in_use": 0}]
-    one = arenas([FIRST])
-    assert sum_arenas([one, one, []]) == [{"ep": EP, "held": 2000, "in_use": 1200}]
+    assert arenas([([OLD], [])]) == []
+    assert arenas([([OLD], [FIRST])]) == [{"ep": EP, "held": 0, "in_use": 0}]
+    assert arenas([([FIRST], [LATER]), ([FIRST], []), ([], [])]) == [{"ep": EP, "held": 2000, "in_use": 1200}]
 
 
 def test_nodes_are_ordered_by_what_they_allocate_in_the_run_where_that_is_most() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ortbench.core.stats import Value
 from ortbench.features.memory import measure as memory
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import Card
@@ -16,12 +15,13 @@ from ortbench.plan.target import Target
 from tests.expect import there
 from tests.results import EP, measured, nvidia_result, steady
 
-HOST = {"before": 10, "session": 20, "peak": 30, "pinned": 5, "restarted": True}
+WEIGHED = {"bound": 3, "pinned": 5, "before": 10, "session": 20, "peak": 30, "restarted": True}
+HOST = "the worker's resident set size (RSS) before the session, with it, and at its peak (host memory)"
 ARENA = {"ep": EP, "held": 8, "in_use": 4}
 
 
 class ScriptedWorker:
-    """A worker whose answers are known, or errors."""
+    """A worker whose answers are known, or errors; of several answers each is given once."""
 
     pid = 9
 
@@ -38,66 +38,51 @@ class ScriptedWorker:
         found = self._answers[do]
         if isinstance(found, Exception):
             raise found
-        return found
+        return found.pop(0) if isinstance(found, list) else found
 
 
-def weigh(monkeypatch: pytest.MonkeyPatch, cards: tuple[list[Card], list[Card]] = ([], []), **answers: Any) -> Any:
-    """The memory of mode `cpu-tensors` on a machine with such cards."""
-    side = Configuration(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",), passes={"measure-memory": 1}))
-    side.cases["cpu-tensors"] = measured("cpu-tensors", latency=steady([1]))
-    side.result = nvidia_result(side.cases["cpu-tensors"])
+def weigh(
+    monkeypatch: pytest.MonkeyPatch, cards: tuple[list[Card], list[Card]] = ([], []), workers: int = 1, **answers: Any
+) -> Any:
+    """The memory of mode `cpu-tensors` on a machine with such cards, and its figures."""
+    passes = {"measure-memory": workers}
+    side = Configuration(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",), passes=passes))
+    side.cases["cpu-tensors"] = case = measured("cpu-tensors", latency=steady([1]))
+    side.result, side.kept = nvidia_result(case), {"measure-memory": []}
     readings = iter(cards)
     monkeypatch.setattr(memory, "worker_for", lambda plan: ScriptedWorker(answers))
     monkeypatch.setattr(memory, "read_cards", lambda: next(readings))
     monkeypatch.setattr(memory, "request_of", lambda plan: {})
     told: list[str] = []
-    side.kept["measure-memory"] = []
     memory.measure_memory_apart(side, told.append)
     assert told == ["memory of cpu-tensors (some)"]
-    assert side.cases["cpu-tensors"].median("latency") == 1
-    case = side.cases["cpu-tensors"]
-    return {**case.own["memory"], "sizes": {key: case.value(key) for key in case.metrics if "memory" in key}}
+    assert case.median("latency") == 1
+    return {**case.own["memory"], "sizes": {key: it for key, it in case.metrics.items() if "memory" in key}}
+
+
+def sizes(found: Any) -> dict[str, float]:
+    return {key: it.value for key, it in found["sizes"].items()}
 
 
 def test_several_workers_give_host_memory_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    peaks = iter([30, 33, 36])
-
-    class Other(ScriptedWorker):
-        def ask(self, do: str, **arguments: Any) -> Any:
-            found = super().ask(do)
-            return {**found, "host": {**found["host"], "peak": next(peaks)}} if do == "memory" else found
-
-    side = Configuration(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",), passes={"measure-memory": 3}))
-    side.cases["cpu-tensors"] = case = measured("cpu-tensors", latency=steady([1]))
-    side.result, side.kept = nvidia_result(case), {"measure-memory": []}
-    answers = {"memory": {"bound": None, "host": HOST}, "arenas": {"arenas": [], "version": "1.28", "nodes": None}}
-    monkeypatch.setattr(memory, "worker_for", lambda plan: Other(answers))
-    monkeypatch.setattr(memory, "read_cards", list)
-    monkeypatch.setattr(memory, "request_of", lambda plan: {})
-    memory.measure_memory_apart(side, lambda _: None)
-    found = case.metrics["host_memory"]
-    assert isinstance(found, Value)
-    assert found.value == 33
-    low, high = there(found.ci95)
-    assert 25 < low < 30
-    assert 36 < high < 43
-    assert (
-        case.own["memory"]["host"]
-        == "the worker's resident set size (RSS) before the session, with it, and at its peak (host memory); its peak is the median of 3 workers"
-    )
+    weighed = [{**WEIGHED, "bound": None, "peak": peak} for peak in (30, 33, 36)]
+    found = weigh(monkeypatch, workers=3, memory=weighed, arenas={"arenas": [], "version": "1.28", "nodes": None})
+    low, high = there(found["sizes"]["host_memory"].ci95)
+    assert (found["sizes"]["host_memory"].value, 25 < low < 30, 36 < high < 43) == (33, True, True)
+    assert found["host"] == f"{HOST}; its peak is the median of 3 workers"
 
 
 def test_what_workers_say_becomes_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     found = weigh(
         monkeypatch,
         ([Card(100, {})], [Card(700, {9: 500})]),
-        memory={"bound": 3, "host": HOST},
+        memory=WEIGHED,
         arenas={"arenas": [ARENA], "version": "1.31", "nodes": None},
     )
-    assert found == {
+    assert {**found, "sizes": sizes(found)} == {
         "failed": None,
         "device": "NVML, of the worker's process",
-        "host": "the worker's resident set size (RSS) before the session, with it, and at its peak (host memory)",
+        "host": HOST,
         "sizes": {
             "device_memory": 500, "device_memory_bound": 3, "device_memory_process": 500,
             "host_memory_before": 10, "host_memory_session": 20, "host_memory": 30, "pinned_memory": 5,
@@ -108,11 +93,10 @@ def test_what_workers_say_becomes_the_result(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_is_not_known_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = {**HOST, "before": None, "session": None, "peak": None}
-    old = {"arenas": [], "version": "1.24.4", "nodes": []}
-    found = weigh(monkeypatch, memory={"bound": 3, "host": host}, arenas=old)
+    unknown = {**WEIGHED, "before": None, "session": None, "peak": None}
+    found = weigh(monkeypatch, memory=unknown, arenas={"arenas": [], "version": "1.24.4", "nodes": []})
     assert found["device"] == "not known: NVML tells nothing of the device, and the EP's allocator neither"
-    assert found["sizes"] == {"device_memory_bound": 3, "pinned_memory": 5}
+    assert sizes(found) == {"device_memory_bound": 3, "pinned_memory": 5}
     assert found["host"] == "not known: the system does not tell"
     assert found["arenas_how"].startswith(
         "not known: the profile of ONNX Runtime 1.24.4 has nothing of it (it has since 1.28"
@@ -123,7 +107,7 @@ def test_what_is_not_known_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_peak_that_cannot_begin_anew_is_that_since_the_worker_began(monkeypatch: pytest.MonkeyPatch) -> None:
     found = weigh(
         monkeypatch,
-        memory={"bound": None, "host": {**HOST, "restarted": False}},
+        memory={**WEIGHED, "bound": None, "restarted": False},
         arenas={"arenas": [ARENA], "version": "1.31", "nodes": None},
     )
     assert found["device"] is None
@@ -134,6 +118,6 @@ def test_a_worker_that_dies_takes_only_its_own_figures_along(monkeypatch: pytest
     lost = WorkerLost("the worker was ended by SIGKILL")
     found = weigh(monkeypatch, memory=lost)
     assert (found["failed"], found["device"], found["host"]) == ("the worker was ended by SIGKILL", None, None)
-    found = weigh(monkeypatch, memory={"bound": 3, "host": HOST}, arenas=lost)
-    assert (found["failed"], found["sizes"]["host_memory"]) == (None, 30)
+    found = weigh(monkeypatch, memory=WEIGHED, arenas=lost)
+    assert (found["failed"], sizes(found)["host_memory"]) == (None, 30)
     assert (found["arenas"], found["arenas_how"]) == ([], "not known: the worker was ended by SIGKILL")

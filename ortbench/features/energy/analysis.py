@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from statistics import variance
 from typing import Literal
@@ -47,13 +48,13 @@ def put_energy(
     had ended at which times, `idle` the parts of the time without runs beside it.
     """
     during = [it for it in readings if start_ns <= it[0] <= ended[-1][1]]
-    counts = _Counts(start_ns, ended)
-    done = counts.at(during[-1][0]) - counts.at(during[0][0]) if len(during) > 1 else 0.0
+    count = partial(_count_runs, start_ns=start_ns, ended=ended)
+    done = count(during[-1][0]) - count(during[0][0]) if len(during) > 1 else 0.0
     if not done or not idle:
         case.own[KEY] = {"unsupported": f"the energy counter of {of} moved too seldom"}
         return
     pairs = _cut(during, min(PARTS, max(1, math.floor(done))))
-    parts = [[round(counts.at(b[0]) - counts.at(a[0]), _DIGITS), *_drawn(a, b)] for a, b in pairs]
+    parts = [[round(count(b[0]) - count(a[0]), _DIGITS), *_drawn(a, b)] for a, b in pairs]
     runs, seconds, joules = (math.fsum(column) for column in zip(*parts, strict=True))
     idle_w = math.fsum(it[1] for it in idle) / math.fsum(it[0] for it in idle)
     each = (joules - idle_w * seconds) / runs
@@ -93,14 +94,8 @@ def _drawn(one: tuple[int, float], other: tuple[int, float]) -> Part:
     return [round((other[0] - one[0]) / 1e9, _DIGITS), round(other[1] - one[1], _DIGITS)]
 
 
-class _Counts:
-    """How many runs had been done at any time: between two ends, the share of the time that had passed."""
-
-    def __init__(self, start_ns: int, ended: Sequence[tuple[int, int]]) -> None:
-        self._times = [start_ns, *(at for _, at in ended)]
-        self._counts = [0, *(count for count, _ in ended)]
-
-    def at(self, time_ns: int) -> float:
-        after = min(max(bisect_left(self._times, time_ns), 1), len(self._times) - 1)
-        (t0, t1), (n0, n1) = self._times[after - 1 : after + 1], self._counts[after - 1 : after + 1]
-        return n0 + (n1 - n0) * (time_ns - t0) / max(t1 - t0, 1)
+def _count_runs(time_ns: int, start_ns: int, ended: Sequence[tuple[int, int]]) -> float:
+    """How many runs had been done at a time: between two ends, the share of the time that had passed."""
+    after = min(bisect_left(ended, time_ns, key=lambda it: it[1]), len(ended) - 1)
+    (n0, t0), (n1, t1) = ended[after - 1] if after else (0, start_ns), ended[after]
+    return n0 + (n1 - n0) * (time_ns - t0) / max(t1 - t0, 1)

@@ -23,6 +23,17 @@ _STEPS = 2 * PARTS  # of the counter, that a stretch holds
 _IDLE_STEPS = 4
 _LONGEST_S = 30.0  # of a stretch, so that it holds a run for each part; two runs it always holds
 _IDLE_LONGEST_S = 10.0
+RAPL = Path("sys/class/powercap")
+
+
+class Meter(NamedTuple):
+    """Counts joules; for `settle_s` after a change readings are of what was done before."""
+
+    how: Literal["counter", "power", "rapl"]  # see `ortbench.features.energy.model.Energy`
+    of: str  # what draws them
+    poll_s: float
+    settle_s: float
+    joules: Callable[[], float]  # what it stands at, J; it only rises
 
 
 class Recorder:
@@ -73,16 +84,10 @@ def measure_energy(configuration: Configuration, tell: Callable[[str], None]) ->
             for mode in list(configuration.modes):
                 tell(f"measuring the energy of {mode} ({configuration.name})")
                 idle = _measure(configuration, mode, recorder, idle)
-    except Unsupported as error:
-        _give_up(configuration, str(error))
-    except WorkerLost as error:
-        _give_up(configuration, f"the worker was lost in the stretch: {error}")
+    except (Unsupported, WorkerLost) as error:
+        for mode in configuration.modes:
+            configuration.cases[mode].own.setdefault(KEY, {"unsupported": str(error)})
     configuration.keep()
-
-
-def _give_up(configuration: Configuration, reason: str) -> None:
-    for mode in configuration.modes:
-        configuration.cases[mode].own.setdefault(KEY, {"unsupported": reason})
 
 
 def _measure(configuration: Configuration, mode: str, recorder: Recorder, before: list[Part]) -> list[Part]:
@@ -101,22 +106,11 @@ def _measure(configuration: Configuration, mode: str, recorder: Recorder, before
         case.own[KEY] = {"unsupported": f"the stretch failed: {error}"}
         return before
     after = recorder.idle()
-    ended = [(count, at) for count, at in answer["ended"]]
-    put_energy(case, meter.how, meter.of, readings, answer["start_ns"], ended, [*before, *after])
+    put_energy(case, meter.how, meter.of, readings, answer["start_ns"], answer["ended"], [*before, *after])
     return after
 
 
-RAPL = Path("sys/class/powercap")
-
-
-class Meter(NamedTuple):
-    """Counts joules; for `settle_s` after a change readings are of what was done before."""
-
-    how: Literal["counter", "power", "rapl"]  # see `ortbench.features.energy.model.Energy`
-    of: str  # what draws them
-    poll_s: float
-    settle_s: float
-    joules: Callable[[], float]  # what it stands at, J; it only rises
+# Meters
 
 
 def meter_for(target: Provider, nvml: Any, root: Path = Path("/")) -> Meter:
@@ -146,13 +140,16 @@ def counter(nvml: Any, handle: Any, card: int) -> Meter:
 
 def power(nvml: Any, handle: Any, card: int, clock: Callable[[], float] = time.monotonic) -> Meter:
     """Readings of the card's power, integrated: between two it is their mean; `NVMLError` where there are none."""
-    at, watts, total = clock(), float(nvml.nvmlDeviceGetPowerUsage(handle)) / 1000, 0.0
+
+    def read() -> tuple[float, float]:
+        return clock(), float(nvml.nvmlDeviceGetPowerUsage(handle)) / 1000
+
+    last, total = read(), 0.0
 
     def joules() -> float:
-        nonlocal at, watts, total
-        before, was = at, watts
-        at, watts = clock(), float(nvml.nvmlDeviceGetPowerUsage(handle)) / 1000
-        total += (watts + was) / 2 * (at - before)
+        nonlocal last, total
+        (before, was), last = last, read()
+        total += (last[1] + was) / 2 * (last[0] - before)
         return total
 
     return Meter("power", f"GPU {card}", 0.02, 1.2, joules)  # from Ampere on a reading is the mean of the last second
@@ -161,32 +158,26 @@ def power(nvml: Any, handle: Any, card: int, clock: Callable[[], float] = time.m
 def rapl(root: Path) -> Meter:
     """The counters of the CPU's packages, by Linux's powercap: Intel's, and AMD's by the same name; `Unsupported` where there
     are none, or they may not be read."""
-    files: list[Path] = []
-    ranges: list[int] = []
-    last: list[int] = []
-    folder, total = root / RAPL, 0.0
-
-    def values() -> list[int]:
-        return [int(file.read_text()) for file in files]
-
-    def joules() -> float:
-        nonlocal total, last
-        now = values()
-        for value, before, end in zip(now, last, ranges, strict=True):  # one that has come to its end begins again at 0
-            total += ((value - before) if value >= before else (value + end + 1 - before)) / 1e6
-        last = now
-        return total
-
+    total = 0.0
     try:
-        for zone in sorted(folder.glob("intel-rapl:*")):
-            if zone.name.count(":") == 1 and (zone / "name").read_text().startswith("package"):
-                files.append(zone / "energy_uj")
-                ranges.append(int((zone / "max_energy_range_uj").read_text()))
-        last = values()
+        zones = [it for it in sorted((root / RAPL).glob("intel-rapl:*")) if it.name.count(":") == 1]
+        zones = [it for it in zones if (it / "name").read_text().startswith("package")]
+        ranges = [int((it / "max_energy_range_uj").read_text()) for it in zones]
+        last = [int((it / "energy_uj").read_text()) for it in zones]
     except OSError as error:
         file = "/" / Path(error.filename).relative_to(root)
         raise Unsupported(f"{file} cannot be read: {error.strerror}; root may read it") from None
-    if not files:
+    if not zones:
         raise Unsupported(f"this CPU has no energy counter (RAPL) in /{RAPL}")
+
+    def joules() -> float:
+        nonlocal total
+        for at, (zone, before, end) in enumerate(zip(zones, last, ranges, strict=True)):
+            last[at] = int((zone / "energy_uj").read_text())
+            total += (
+                (last[at] - before) if last[at] >= before else (last[at] + end + 1 - before)
+            ) / 1e6  # begins again at 0
+        return total
+
     # It moves each millisecond, and reading it wakes a core.
     return Meter("rapl", "the CPU's packages", 0.02, 0.1, joules)

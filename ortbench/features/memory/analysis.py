@@ -30,31 +30,25 @@ Event = tuple[str, Mapping[str, Any]]  # a node's name, and what is recorded of 
 MOST_NODES = 10
 
 
-def arenas(events: Iterable[Event], others: Iterable[Event] = ()) -> list[Arena]:
-    """By EP what its arena held and had in use at most, bytes; no EP whose allocator does not tell.
+def arenas(sessions: Iterable[tuple[Sequence[Event], Sequence[Event]]]) -> list[Arena]:
+    """By EP what its arenas held and had in use at most, bytes, as a sum of sessions; no EP whose allocator does not tell.
 
-    Runs of `others` show only whose allocators tell: one that nothing was asked of has nothing recorded.
+    Of each session the events of its runs, and those of others that show only whose allocators tell: one that nothing was asked of has
+    nothing recorded.
     """
-    found: dict[str, Arena] = {
-        ep: {"ep": ep, "held": 0, "in_use": 0}
-        for ep in (str(args.get("provider", "")) for _, args in others if "mem_arena_held" in args)
-    }
-    for _, args in events:
-        if "mem_arena_held" in args:
-            ep = str(args.get("provider", ""))
-            it = found.setdefault(ep, {"ep": ep, "held": 0, "in_use": 0})
-            it["held"] = max(it["held"], int(args["mem_arena_held"]))
-            it["in_use"] = max(it["in_use"], int(args.get("mem_in_use_peak", 0)))
-    return list(found.values())
-
-
-def sum_arenas(sessions: Iterable[Sequence[Arena]]) -> list[Arena]:
-    """The arenas of several sessions, each of which has its own, by EP."""
     found: dict[str, Arena] = {}
-    for arena in (it for session in sessions for it in session):
-        known = found.setdefault(arena["ep"], {"ep": arena["ep"], "held": 0, "in_use": 0})
-        known["held"] += arena["held"]
-        known["in_use"] += arena["in_use"]
+    for events, others in sessions:
+        most: dict[str, tuple[int, int]] = {}
+        for is_counted, (_, args) in [*((True, it) for it in events), *((False, it) for it in others)]:
+            if "mem_arena_held" in args:
+                ep = str(args.get("provider", ""))
+                held, in_use = most.setdefault(ep, (0, 0))
+                if is_counted:
+                    most[ep] = max(held, int(args["mem_arena_held"])), max(in_use, int(args.get("mem_in_use_peak", 0)))
+        for ep, (held, in_use) in most.items():
+            arena = found.setdefault(ep, {"ep": ep, "held": 0, "in_use": 0})
+            arena["held"] += held
+            arena["in_use"] += in_use
     return list(found.values())
 
 

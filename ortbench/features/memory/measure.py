@@ -6,7 +6,8 @@ itself. What goes wrong is said of the mode that it is of; nothing that was meas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
@@ -15,10 +16,10 @@ from ortbench.core.errors import OrtbenchError
 from ortbench.core.features import part_of
 from ortbench.core.resampling import FEW, student
 from ortbench.features.memory.analysis import device_total
-from ortbench.features.memory.model import CaseMemory, Weighed, WeighedArenas, WeighedHost, lacking
+from ortbench.features.memory.model import Arena, CaseMemory, NodeMemory, Weighed, WeighedArenas, lacking
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import held_by_process, read_cards
-from ortbench.measure.process import request_of, worker_for
+from ortbench.measure.process import Client, request_of, worker_for
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY
@@ -54,29 +55,31 @@ def measure_memory_apart(configuration: Configuration, tell: Callable[[str], Non
 
 
 def _weigh(configuration: Configuration, mode: str, case: Case) -> CaseMemory:
-    plan, asked = configuration.plan, request_of(configuration.plan)
-    part_of(configuration.result.kind, "measure", "complete_request", lambda *_: None)(configuration.result, asked)
+    plan, result, asked = configuration.plan, configuration.result, request_of(configuration.plan)
+    part_of(result.kind, "measure", "complete_request", lambda *_: None)(result, asked)
     asked["do"] = plan.part.opened_by
     request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": configuration.kept[_OPTION]}
-    on_card = _uses_card(configuration.result)
+    workers, on_card = plan.passes[_OPTION], _uses_card(result)
     before = read_cards() if on_card else []
-    with worker_for(plan) as client:
-        client.while_waiting = configuration.while_waiting
+    with _worker(configuration) as client:
         weighed: Weighed = client.ask("memory", **request)
         card, card_how = held_by_process(before, read_cards() if on_card else [], client.pid)
-    memory: CaseMemory = {
-        "failed": None,
-        "device": None,
-        "host": _how(weighed["host"], plan.passes[_OPTION]),
-        "arenas": [],
-        "arenas_how": "",
-    }
-    case.put(f"{HOST_MEMORY}_before", weighed["host"]["before"])
-    case.put(f"{HOST_MEMORY}_session", weighed["host"]["session"])
-    _put_peaks(case, [weighed["host"]["peak"], *_other_peaks(configuration, request)])
-    case.put("pinned_memory", weighed["host"]["pinned"])
-    _add_arenas(memory, configuration, request)
-    if arenas := memory["arenas"]:
+    peaks = [weighed["peak"]]
+    for _ in range(workers - 1):  # in each of them memory lies elsewhere
+        with _worker(configuration) as client:
+            peaks.append(client.ask("memory", **request)["peak"])
+    known = [it for it in peaks if it is not None]
+    peak = round(median(known)) if known else None
+    case.put(f"{HOST_MEMORY}_before", weighed["before"])
+    case.put(f"{HOST_MEMORY}_session", weighed["session"])
+    case.put(HOST_MEMORY, peak, student(known, peak) if peak is not None and len(known) >= FEW else None)
+    case.put("pinned_memory", weighed["pinned"])
+    arenas, arenas_how, nodes = _ask_arenas(configuration, request)
+    host = _host_how(weighed, workers)
+    memory: CaseMemory = {"failed": None, "device": None, "host": host, "arenas": arenas, "arenas_how": arenas_how}
+    if nodes is not None:
+        memory["nodes"] = nodes
+    if arenas:
         case.put("arena_held", sum(it["held"] for it in arenas))
         case.put("arena_in_use", sum(it["in_use"] for it in arenas))
     if weighed["bound"] is not None:
@@ -87,56 +90,37 @@ def _weigh(configuration: Configuration, mode: str, case: Case) -> CaseMemory:
     return memory
 
 
-def _other_peaks(configuration: Configuration, request: dict[str, Any]) -> list[int | None]:
-    """What further workers take at most; in each of them memory lies elsewhere."""
-    peaks = []
-    for _ in range(configuration.plan.passes[_OPTION] - 1):
-        with worker_for(configuration.plan) as client:
-            client.while_waiting = configuration.while_waiting
-            weighed: Weighed = client.ask("memory", **request)
-            peaks.append(weighed["host"]["peak"])
-    return peaks
+@contextmanager
+def _worker(configuration: Configuration) -> Iterator[Client]:
+    with worker_for(configuration.plan) as client:
+        client.while_waiting = configuration.while_waiting
+        yield client
 
 
-def _put_peaks(case: Case, peaks: Sequence[int | None]) -> None:
-    """The median of what workers take at most, and its interval where they are enough."""
-    known = [it for it in peaks if it is not None]
-    peak = round(median(known)) if known else None
-    case.put(HOST_MEMORY, peak, student(known, peak) if peak is not None and len(known) >= FEW else None)
-
-
-def _how(weighed: WeighedHost, workers: int) -> str:
+def _host_how(weighed: Weighed, workers: int) -> str:
+    if weighed["peak"] is None:
+        return "not known: the system does not tell"
     how = "the worker's resident set size (RSS) before the session, with it, and at its peak (host memory)"
     how += f"; its peak is the median of {workers} workers" if workers > 1 else ""
-    if weighed["peak"] is None:
-        how = "not known: the system does not tell"
-    elif not weighed["restarted"]:
-        how += "; its peak is that since the worker began"
-    return how
+    return how if weighed["restarted"] else f"{how}; its peak is that since the worker began"
 
 
-def _add_arenas(memory: CaseMemory, configuration: Configuration, request: dict[str, Any]) -> None:
+def _ask_arenas(
+    configuration: Configuration, request: dict[str, Any]
+) -> tuple[list[Arena], str, list[NodeMemory] | None]:
+    """The arenas, how they are known or why not, and the nodes that hold most where they are wanted."""
     if configuration.plan.target.cuda_graph:
-        memory["arenas_how"] = "not known: a graph that is replayed shows no nodes"
-        return
+        return [], "not known: a graph that is replayed shows no nodes", None
     try:
-        with worker_for(configuration.plan) as client:
-            client.while_waiting = configuration.while_waiting
+        with _worker(configuration) as client:
             weighed: WeighedArenas = client.ask("arenas", **request, nodes=configuration.plan.nodes)
     except OrtbenchError as error:
-        memory["arenas_how"] = f"not known: {error}"
-        return
-    memory["arenas"], memory["arenas_how"] = (
-        weighed["arenas"],
-        _OF_STAGES if kind_of(configuration.result.kind).of_stages else _PROFILE,
-    )
+        return [], f"not known: {error}", None
+    how = _OF_STAGES if kind_of(configuration.result.kind).of_stages else _PROFILE
     if not weighed["arenas"]:
-        memory["arenas_how"] = (
-            f"not known: the profile of ONNX Runtime {weighed['version']} has nothing of it (it has since 1.28, where the EP's "
-            "allocator tells)"
-        )
-    if weighed["nodes"] is not None:
-        memory["nodes"] = weighed["nodes"]
+        since = "it has since 1.28, where the EP's allocator tells"
+        how = f"not known: the profile of ONNX Runtime {weighed['version']} has nothing of it ({since})"
+    return weighed["arenas"], how, weighed["nodes"]
 
 
 def _uses_card(result: Result) -> bool:

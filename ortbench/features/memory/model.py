@@ -46,21 +46,16 @@ def lacking(reason: str) -> CaseMemory:
     return {"failed": reason, "device": None, "host": None, "arenas": [], "arenas_how": reason}
 
 
-class WeighedHost(TypedDict):
-    """The resident set, see `CaseMemory`; ``restarted``: whether the peak is one since the session was made."""
+class Weighed(TypedDict):
+    """``memory``: what ortbench ``bound`` of the device's memory, None where there is none, and at most ``pinned``; the resident set
+    ``before`` the session, with it (``session``) and at most (``peak``; ``restarted``: since the session was made)."""
 
+    bound: int | None
+    pinned: int
     before: int | None
     session: int | None
     peak: int | None
-    pinned: int
     restarted: bool
-
-
-class Weighed(TypedDict):
-    """``memory``: what ortbench ``bound`` of the device's memory, None where there is none, and the host's."""
-
-    bound: int | None
-    host: WeighedHost
 
 
 class WeighedArenas(TypedDict):

@@ -20,9 +20,9 @@ import onnxruntime as ort
 from ortbench.core import features
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import temporary_folder
-from ortbench.features.memory.analysis import READ, Event, heaviest, sum_arenas
-from ortbench.features.memory.analysis import arenas as arenas_in
-from ortbench.features.memory.model import Weighed, WeighedArenas, WeighedHost
+from ortbench.features.memory import analysis
+from ortbench.features.memory.analysis import READ, Event
+from ortbench.features.memory.model import Weighed, WeighedArenas
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inspection.profile import KERNEL_TIME, NO_RUN, read_events
@@ -164,15 +164,15 @@ def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: li
     with_session = resident_bytes()
     state.modes[mode], _ = make(mode, depth)
     _run(state.modes[mode])
-    host: WeighedHost = {
+    on_host = all(model.provider.computes_on_host for model in models)
+    return {
+        "bound": None if on_host else counted.most[DEVICE],
+        "pinned": counted.most[PINNED],
         "before": before,
         "session": with_session,
         "peak": peak_bytes(),
-        "pinned": counted.most[PINNED],
         "restarted": restarted,
     }
-    on_host = all(model.provider.computes_on_host for model in models)
-    return {"bound": None if on_host else counted.most[DEVICE], "host": host}
 
 
 def arenas(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any], nodes: bool) -> WeighedArenas:
@@ -183,11 +183,10 @@ def arenas(state: State, mode: str, depth: int, asked: dict[str, Any], known: li
         made, arrays_of = make(mode, depth)
         _run(made)
         sessions = [_events(*it) for it in zip(models, arrays_of, strict=True)]
-    every = [event for own, _ in sessions for event in own]
     return {
-        "arenas": sum_arenas(arenas_in(*it) for it in sessions),
+        "arenas": analysis.arenas(sessions),
         "version": ort.__version__,
-        "nodes": heaviest(every) if nodes else None,
+        "nodes": analysis.heaviest(event for own, _ in sessions for event in own) if nodes else None,
     }
 
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from ortbench.analysis.comparing.pairs import blocks
 from ortbench.model.modes import COSTS, LATENCY, STAGE, stage_in, stage_phase
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import result_json
@@ -35,7 +34,7 @@ class Copies:
 class Range:
     """All ranges of one name, and the GPU work that was launched inside them."""
 
-    name: str  # ``<mode>/<phase>``; see `range_name`
+    name: str  # see `phases`
     durations_ns: tuple[int, ...]  # of each range, in order
     copies: tuple[Copies, ...]  # by kind
     kernels: int  # how many
@@ -81,18 +80,11 @@ def profile_json(profile: Profile) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def phases(result: Result) -> Iterator[tuple[Case, str]]:
-    """What was measured, in the order of the timeline."""
+def phases(result: Result) -> Iterator[tuple[str, Case, str]]:
+    """What was measured, in the order of the timeline: what its ranges are called, ``<mode>/<phase>``, ``<mode>/<stage>``, ``<mode>/loop``
+    or ``<mode>/chain``, its case and its phase."""
     for case in result.cases:
         for phase in case.samples:
             each = map(stage_phase, case.stages) if phase == STAGE else () if phase in COSTS else (phase,)
-            yield from ((case, it) for it in each)
-
-
-def samples(case: Case, phase: str) -> list[float]:
-    return [ns for _, block in blocks(case, phase) for ns in block]
-
-
-def range_name(case: Case, phase: str) -> str:
-    """What the ranges of a phase are called: ``<mode>/<phase>``, ``<mode>/<stage>``, ``<mode>/loop`` or ``<mode>/chain``."""
-    return f"{case.mode}/{case.whole if phase == LATENCY else stage_in(phase) or phase}"
+            for it in each:
+                yield f"{case.mode}/{case.whole if it == LATENCY else stage_in(it) or it}", case, it

@@ -99,21 +99,14 @@ def _recorded(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list[str])
             printed.take(file.open("rb"), "session")
         session = from_data(door.parse(door.content_of(found), str(found))["session"], str(found))
     session.command = list(plan.command)
-    if remarks and not interrupted:
-        _note_lost_report(nsys.file_of(report, ".nsys-rep"), session, remarks[-1])
+    begun = nsys.file_of(report, ".nsys-rep")
+    is_lacking = begun.stat().st_size == 0 if begun.exists() else session.setup.get("profiler_listens")
+    if remarks and not interrupted and is_lacking:
+        begun.unlink(missing_ok=True)
+        files.note(str(begun), remarks[-1])
     if not session.setup.get("profiler_listens") and not interrupted:
         remarks[:] = [TOO_OLD]
     return Profile(session, _read_recording(tool, version, report, remarks)), folder, interrupted
-
-
-def _note_lost_report(report: Path, session: Result, why: str) -> None:
-    """Note it where Nsight Systems listened, or began a report, and there is none."""
-    begun = report.exists()
-    if begun and report.stat().st_size == 0:
-        report.unlink()
-        files.note(str(report), why)
-    elif not begun and session.setup.get("profiler_listens"):
-        files.note(str(report), why)
 
 
 def _read_recording(tool: str, version: str, report: Path, remarks: list[str]) -> Recording | None:
@@ -124,10 +117,9 @@ def _read_recording(tool: str, version: str, report: Path, remarks: list[str]) -
         return nsys.read_export(nsys.summarise(tool, report), version, report)
     except BenchmarkFailed as error:
         remarks.append(f"what Nsight Systems recorded could not be read: {error}")
-        return None
     except KeyboardInterrupt:
         remarks.append(_NOT_READ)
-        return None
+    return None
 
 
 def _remarks(session: Result, attach_only: bool) -> list[str]:

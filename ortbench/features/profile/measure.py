@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -170,17 +170,38 @@ def _read(connection: sqlite3.Connection, nsys_version: str, report: Path) -> Re
     for start, process, kind, source, target, size, took in _launched(connection, tables, "MEMCPY", columns, labels):
         memory = next((it for it in (source, target) if it in _HOST_MEMORY), None)
         copies.append((start, process, Copies(kind, memory, 1, size, took)))
-    ranges = _ranges(connection) if "NVTX_EVENTS" in tables else []
-    work = _Work(ranges)
+    durations: dict[str, list[int]] = defaultdict(list)
+    times: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)  # of ranges, by process and name
+    for start, end, process, name in _ranges(connection) if "NVTX_EVENTS" in tables else ():
+        durations[name].append(end - start)
+        times[process, name].append((start, end))
+    copied, run = _by_range(copies, times), _by_range(kernels, times)
+    ranges = {
+        name: Range(name, tuple(taken), _joined(copied[name]), len(run[name]), sum(run[name]))
+        for name, taken in durations.items()
+    }
     return Recording(
         version=nsys_version,
         report=str(report),
         gpu=_gpu(connection) if copies or kernels else None,
-        ranges=work.by_name(work.of(copies), work.of(kernels)),
+        ranges=ranges,
         copies=_joined(copy for _, _, copy in copies),
         kernels=len(kernels),
         kernels_ns=sum(duration for _, _, duration in kernels),
     )
+
+
+def _by_range(
+    pieces: Iterable[tuple[int, int, T]], times: Mapping[tuple[int, str], Sequence[tuple[int, int]]]
+) -> defaultdict[str, list[T]]:
+    """Pieces of GPU work, of which it is known when they were launched and by which process, by range."""
+    found: defaultdict[str, list[T]] = defaultdict(list)
+    for launched, process, piece in pieces:
+        for (owner, name), own in times.items():
+            at = bisect_right(own, launched, key=lambda it: it[0]) - 1
+            if owner == process and at >= 0 and launched <= own[at][1]:
+                found[name].append(piece)
+    return found
 
 
 def _ranges(connection: sqlite3.Connection) -> list[tuple[int, int, int, str]]:
@@ -224,35 +245,6 @@ def _gpu(connection: sqlite3.Connection) -> str:
     except sqlite3.Error:
         names = []
     return ", ".join(filter(None, names)) or "the GPU"
-
-
-class _Work:
-    """Which ranges each piece of GPU work belongs to."""
-
-    def __init__(self, ranges: Sequence[tuple[int, int, int, str]]) -> None:
-        self._ranges = ranges
-        self._times: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-        for start, end, process, name in ranges:
-            self._times[process][name].append((start, end))
-
-    def of(self, pieces: Iterable[tuple[int, int, T]]) -> defaultdict[str, list[T]]:
-        """Pieces of work, of which it is known when they were launched and by which process, by range."""
-        found: defaultdict[str, list[T]] = defaultdict(list)
-        for launched, process, piece in pieces:
-            for name, times in self._times.get(process, {}).items():
-                at = bisect_right(times, launched, key=lambda it: it[0]) - 1
-                if at >= 0 and launched <= times[at][1]:
-                    found[name].append(piece)
-        return found
-
-    def by_name(self, copies: defaultdict[str, list[Copies]], kernels: defaultdict[str, list[int]]) -> dict[str, Range]:
-        durations: dict[str, list[int]] = defaultdict(list)
-        for start, end, _, name in self._ranges:
-            durations[name].append(end - start)
-        return {
-            name: Range(name, tuple(taken), _joined(copies[name]), len(kernels[name]), sum(kernels[name]))
-            for name, taken in durations.items()
-        }
 
 
 def _joined(copies: Iterable[Copies]) -> tuple[Copies, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from ortbench.analysis.comparing.pairs import blocks
 from ortbench.core import units
 from ortbench.features.profile.analysis import (
     APART,
@@ -15,8 +16,6 @@ from ortbench.features.profile.analysis import (
     Range,
     Recording,
     phases,
-    range_name,
-    samples,
 )
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import Result, work_of
@@ -54,36 +53,33 @@ def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = 
 def phase_table(profile: Profile) -> model.Table:
     """What ortbench timed beside what Nsight Systems recorded: a row a phase, times and sizes of one run."""
     session, recording = profile.session, profile.recording
-    medians = [stats.median for case, phase in phases(session) if (stats := case.stats(phase))]
+    medians = [stats.median for _, case, phase in phases(session) if (stats := case.stats(phase))]
     unit, scale = units.time_unit(max(medians, default=1))
     gpu = recording is not None and recording.gpu is not None
     rows = []
-    for case, phase in phases(session):
-        name, stats = range_name(case, phase), case.stats(phase)
+    for name, case, phase in phases(session):
+        stats = case.stats(phase)
         assert stats is not None
         cells = [name, str(stats.n), units.digits(stats.median / scale)]
         if recording is not None:
-            cells += _range_cells(recording.ranges.get(name), case.inferences(phase), scale, gpu)
+            cells += _range_cells(recording.ranges.get(name), case.inferences(phase), scale)[: 4 if gpu else 1]
         rows.append(tuple(cells))
     return model.Table((*_COLUMNS, *((_RANGE,) if recording else ()), *(_GPU if gpu else ())), tuple(rows), unit)
 
 
-def _range_cells(found: Range | None, each: int, scale: float, gpu: bool) -> list[str]:
+def _range_cells(found: Range | None, each: int, scale: float) -> list[str]:
     """What is known of the ranges of a phase, per inference, of which there are `each` in one range."""
     if found is None:
-        return [model.NOTHING] * (4 if gpu else 1)
+        return [model.NOTHING] * 4
     n = len(found.durations_ns) * each
-    cells = [units.digits(median(found.durations_ns) / each / scale)]
-    if gpu:
-        cells += [_copies_cell(found.copied(kind), n, scale) for kind in (UP, DOWN)]
-        cells += [units.digits(found.kernels_ns / n / scale) if found.kernels else model.NOTHING]
-    return cells
-
-
-def _copies_cell(copies: Copies | None, runs: int, scale: float) -> str:
-    if copies is None:
-        return model.NOTHING
-    return f"{units.digits(copies.time_ns / runs / scale)} ({units.size(copies.size / runs)})"
+    return [
+        units.digits(median(found.durations_ns) / each / scale),
+        *(
+            f"{units.digits(it.time_ns / n / scale)} ({units.size(it.size / n)})" if it is not None else model.NOTHING
+            for it in map(found.copied, (UP, DOWN))
+        ),
+        units.digits(found.kernels_ns / n / scale) if found.kernels else model.NOTHING,
+    ]
 
 
 def nsight_says(profile: Profile) -> list[str]:
@@ -102,8 +98,8 @@ def nsight_says(profile: Profile) -> list[str]:
 def _agreement(profile: Profile, recording: Recording) -> list[str]:
     """How the ranges and the samples, which are of the same calls, compare in sum."""
     worst, where, missing = 0.0, "", []
-    for case, phase in phases(profile.session):
-        name, timed = range_name(case, phase), samples(case, phase)
+    for name, case, phase in phases(profile.session):
+        timed = [ns for _, block in blocks(case, phase) for ns in block]
         found = recording.ranges.get(name)
         if found is None or len(found.durations_ns) != len(timed):
             missing.append(name)

@@ -62,14 +62,11 @@ def chrome_trace(
     if shown < taken:
         missing.append(f"of {taken} samples {taken - shown} are left out, whole blocks of them, to keep the file small")
     origin = min(span.start_ns for timeline in timelines for span in timeline.stages)
-    processes = [
-        _process(number, origin, result, timeline, label)
-        for number, (result, timeline, label) in enumerate(
-            zip(results, timelines, labels or [""] * len(results), strict=True), 1
-        )
-    ]
-    for process, timeline in zip(processes, timelines, strict=True):
-        if left_out := add_load(process, timeline.load, most // len(timelines)):
+    processes = []
+    for number, (result, timeline) in enumerate(zip(results, timelines, strict=True)):
+        process = _process(number + 1, origin, result, timeline, labels[number] if labels else "")
+        processes.append(process)
+        if left_out := _add_load(process, timeline.load, most // len(timelines)):
             missing.append(
                 f"of the load {left_out} runs and requests are left out, the last of each block, to keep the file small"
             )
@@ -128,7 +125,7 @@ def _downsampled(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBl
             yield block._replace(starts_ns=(), samples_ns=(), step_starts_ns=(), steps_ns=())
 
 
-class Process:
+class _Process:
     """The events of one side.
 
     Ids of processes and threads are made up and differ all over the trace: Perfetto takes the thread that has its
@@ -166,36 +163,40 @@ class Process:
         return (at_ns - self._origin) / 1000
 
 
-def _process(number: int, origin: int, result: Result, timeline: Timeline, label: str) -> Process:
+def _process(number: int, origin: int, result: Result, timeline: Timeline, label: str) -> _Process:
     """All tracks of a side, in the order in which they are best read."""
     model = PurePath(result.model["path"]).name
-    process = Process(number, " · ".join(filter(None, (result.target["ep"], model, label))), origin)
+    process = _Process(number, " · ".join(filter(None, (result.target["ep"], model, label))), origin)
     stages = process.track("stages")
-    for span in [*timeline.stages, *_measuring(timeline)]:
+    for span in timeline.stages:
         process.slice(stages, "stage", span)
+    if timeline.blocks:
+        first, last = timeline.blocks[0], timeline.blocks[-1]
+        measuring = Span("measuring", first.start_ns, last.start_ns + last.duration_ns - first.start_ns)
+        process.slice(stages, "stage", measuring)
     _add_noise(process, result.noise)
     work = work_of(result)
     for case in result.at_point():
         blocks = [block for block in timeline.blocks if block.mode == case.mode]
         failures = [failure for failure in timeline.failures if failure.mode == case.mode]
-        if blocks or failures:
-            track = process.track(f"mode {case.mode}")
-            moved = {"h2d": case.bytes_h2d, "d2h": case.bytes_d2h, LATENCY: _sum(case)}
-            syncs = _syncs(case)
-            for block in blocks:
-                called = case.whole if block.phase == LATENCY else block.phase
-                _add_block(process, track, block, called, moved.get(block.phase), syncs.get(block.phase), work)
-            for failure in failures:
-                process.mark(track, "failure", f"{failure.mode} failed", failure.at_ns, reason=failure.reason)
+        track = process.track(f"mode {case.mode}") if blocks or failures else 0
+        for block in blocks:
+            _add_block(process, track, block, case, work)
+        for failure in failures:
+            process.mark(track, "failure", f"{failure.mode} failed", failure.at_ns, reason=failure.reason)
+    whole = "inference" if work.whole == LATENCY else work.whole
     for mode, iterations in timeline.close_ups.items():
         track = process.track(f"close-up {mode}")
         for index, steps in enumerate(iterations):
-            _add_close_up(process, track, index, steps, "inference" if work.whole == LATENCY else work.whole)
+            start = steps[0].start_ns
+            about = Span(f"one {whole}", start, steps[-1].end_ns - start, {"iteration": index})
+            for span in (about, *steps):
+                process.slice(track, "close-up", span)
     _add_profile(process, timeline)
     return process
 
 
-def _add_noise(process: Process, noise: MachineNoise | None) -> None:
+def _add_noise(process: _Process, noise: MachineNoise | None) -> None:
     """A track of what others did on the machine, reading by reading, and in each the blocks that waited for a CPU."""
     if noise is None:
         return
@@ -216,66 +217,41 @@ def _syncs(case: Case) -> dict[str, str]:
     """What ends a sample, by phase; a download waits for the device by itself, and so does what ends with one."""
     if case.sync is None:
         return {}
-    mode = mode_of(case.mode)
+    found, mode = {"inference": case.sync["kind"], LATENCY: case.sync["kind"]}, mode_of(case.mode)
     if mode.times_copies:
-        ends = {"h2d": case.sync.get("h2d"), "d2h": case.sync.get("d2h")}
-        copies = {way: sync["kind"] for way, sync in ends.items() if sync}
-        found = {**copies, "inference": case.sync["kind"]}
-        # What several in flight are timed by ends with copies in flight.
-        return found if mode.is_rate or "d2h" not in copies else {**found, LATENCY: copies["d2h"]}
-    return {"inference": case.sync["kind"], LATENCY: case.sync["kind"]}
+        found |= {way: sync["kind"] for way in ("h2d", "d2h") if (sync := case.sync.get(way))}  # type: ignore[index]
+        del found[LATENCY]
+        if "d2h" in found and not mode.is_rate:  # what several in flight are timed by ends with copies in flight
+            found[LATENCY] = found["d2h"]
+    return found
 
 
-def _sum(case: Case) -> int | None:
-    """Bytes that a call of `latency` copies both ways, if known."""
-    if case.bytes_h2d is None or case.bytes_d2h is None:
-        return None
-    return (case.bytes_h2d + case.bytes_d2h) * case.inferences(LATENCY)
-
-
-def _measuring(timeline: Timeline) -> list[Span]:
-    """From the first block to the last, if there are any."""
-    if not timeline.blocks:
-        return []
-    first, last = timeline.blocks[0], timeline.blocks[-1]
-    return [Span("measuring", first.start_ns, last.start_ns + last.duration_ns - first.start_ns)]
-
-
-def _add_block(
-    process: Process, track: int, block: TimedBlock, called: str, moved: int | None, sync: str | None, work: Work
-) -> None:
-    """A block, in it what ran before its first sample, and its samples; in those of loops their steps, of chains their stages.
-
-    `moved`: bytes copied in one iteration; `sync`: what ends each sample besides the work itself; None where there is none.
-    """
+def _add_block(process: _Process, track: int, block: TimedBlock, case: Case, work: Work) -> None:
+    """A block, in it what ran before its first sample, and its samples; in those of loops their steps, of chains their stages."""
     args: dict[str, Any] = {"round": block.round, "n": block.n, "dropped": block.dropped}
-    if sync is not None:
+    if (sync := _syncs(case).get(block.phase)) is not None:
         args["sync"] = sync
     if not block.starts_ns:
         args["samples"] = "left out"
+    called = case.whole if block.phase == LATENCY else block.phase
     process.slice(track, "block", Span(f"{called} block", block.start_ns, block.duration_ns, args))
     if block.starts_ns:
         before = block.starts_ns[0] - block.start_ns
         process.slice(track, "block", Span("not recorded", block.start_ns, before, {"iterations": block.dropped}))
-    name = f"{block.mode}/{called}"
+    moved: dict[str, int | None] = {"h2d": case.bytes_h2d, "d2h": case.bytes_d2h}
+    if case.bytes_h2d is not None and case.bytes_d2h is not None:
+        moved[LATENCY] = (case.bytes_h2d + case.bytes_d2h) * case.inferences(LATENCY)
+    size = moved.get(block.phase)
     for index, (start, duration) in enumerate(zip(block.starts_ns, block.samples_ns, strict=True), block.first):
-        sample: dict[str, Any] = {"iteration": index} if not moved else {"iteration": index, "bytes": moved}
-        process.slice(track, "sample", Span(name, start, duration, sample))
+        sample: dict[str, Any] = {"iteration": index, "bytes": size} if size else {"iteration": index}
+        process.slice(track, "sample", Span(f"{block.mode}/{called}", start, duration, sample))
     steps = zip(block.step_starts_ns, block.steps_ns, strict=True)
     for index, (start, duration) in enumerate(steps, block.first * work.count):
-        called, number = work.part_at(index)
-        process.slice(track, "sample", Span(f"{block.mode}/{called}", start, duration, number))
+        part, number = work.part_at(index)
+        process.slice(track, "sample", Span(f"{block.mode}/{part}", start, duration, number))
 
 
-def _add_close_up(process: Process, track: int, index: int, steps: Sequence[Span], called: str) -> None:
-    """One iteration of a close-up, an inference, a loop or a chain, and the steps in it."""
-    start = steps[0].start_ns
-    process.slice(track, "close-up", Span(f"one {called}", start, steps[-1].end_ns - start, {"iteration": index}))
-    for step in steps:
-        process.slice(track, "close-up", step)
-
-
-def _add_profile(process: Process, timeline: Timeline) -> None:
+def _add_profile(process: _Process, timeline: Timeline) -> None:
     """The profiled runs, and a track for the nodes of every EP on every thread."""
     if not timeline.profiled_runs:
         return
@@ -309,16 +285,13 @@ def _nested(spans: Sequence[Span]) -> Iterator[Span]:
         yield span
 
 
-DUE = "requests due"
-
-
-def add_load(process: Process, blocks: Sequence[LoadBlock], most: int) -> int:
+def _add_load(process: _Process, blocks: Sequence[LoadBlock], most: int) -> int:
     """Add the blocks of a load, in the order of time; gives how many of their runs and requests are left out. Of more than `most` each
     block shows its first ones, the same share of all."""
     taken = sum(block.size for block in blocks)
     share = min(1.0, most / taken) if taken else 1.0
     left_out = 0
-    due = process.track(DUE) if any(len(block.due_ns) for block in blocks) else 0
+    due = process.track("requests due") if any(len(block.due_ns) for block in blocks) else 0
     clients = [process.track(f"client {it + 1}") for it in range(max((len(block.runs) for block in blocks), default=0))]
     for block in blocks:
         shown = [int(len(it.starts_ns) * share) for it in block.runs]
@@ -331,7 +304,7 @@ def add_load(process: Process, blocks: Sequence[LoadBlock], most: int) -> int:
     return left_out
 
 
-def _add_runs(process: Process, track: int, block: LoadBlock, client: int, count: int) -> None:
+def _add_runs(process: _Process, track: int, block: LoadBlock, client: int, count: int) -> None:
     """A block on the track of a client, and in it the first of its runs."""
     runs = block.runs[client]
     args: dict[str, Any] = {"round": block.round, "runs": len(runs.starts_ns)}
