@@ -10,7 +10,6 @@ from ortbench.facts import shared
 from ortbench.facts.fact import Fact, record
 from ortbench.facts.run import run_facts
 from ortbench.facts.sentences import in_order, phrase, sentence_of
-from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import RUN, Result
 
@@ -66,7 +65,7 @@ def placed(result: Result) -> list[Finding]:
 
 def superseded(result: Result) -> set[str]:
     """The codes of warnings of which the facts say as much."""
-    return {*kind_of(result.kind).replaced_warnings, *(["cpu-nodes"] if any(shared.placement_facts(result)) else [])}
+    return {"cpu-nodes"} if any(shared.placement_facts(result)) else set()
 
 
 def shown(facts: Sequence[Fact]) -> list[Finding]:

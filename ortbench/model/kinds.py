@@ -55,7 +55,6 @@ class Kind(NamedTuple):
     target_keys: tuple[str, ...] = ()  # keys that the target has, whatever is there
     every_axis: bool = False  # its cases lie on all axes; those of others on one, or on none
     many_shapes: bool = False  # the cases have shapes of their own, in one session
-    replaced_warnings: tuple[str, ...] = ()  # codes of warnings of which a fact says as much
     samples: str = ""  # the file that has its samples, where that is not the result file
     apart: str = ""  # who reads its files, which are no ``result.json``, where those who read others do not
 

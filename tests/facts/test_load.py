@@ -10,7 +10,6 @@ import pytest
 from ortbench.facts.findings import headline
 from ortbench.facts.sentences import sentence
 from ortbench.features.load.analysis.points import slo_text
-from ortbench.features.load.report import mode_curves
 from ortbench.model.result import Case, Result
 from tests.expect import there
 from tests.results import (
@@ -118,8 +117,6 @@ def test_a_knee_of_one_process_is_none_where_intervals_leave_it_open(
     result = one_process(*rates, count=count)
     assert (fact(result, "knee").verdict != "open") == is_told
     assert (result.own["knee"][CPU] is not None) == is_told
-    (row,) = mode_curves(result).rows
-    assert (row[1] == "cannot tell") != is_told
 
 
 def test_modes_compared_with_cpu_tensors() -> None:
@@ -336,6 +333,14 @@ def test_a_rate_below_one_that_is_served_is_not_called_saturated() -> None:
     assert "saturated" not in [code for code, *_ in keys(result)]
     assert values(fact(result, "machine-speed"))["ratio"] == pytest.approx(10.2, abs=0.1)
     assert ("saturated", "saturated", CPU) in keys(load_result(opened(CPU, 10, 5.0), full))
+
+
+def test_an_slo_is_not_met_by_fewer_than_three_of_several_processes() -> None:
+    point = opened(CPU, 20, 5.0, 12.0)
+    point.checks["slo"] = {"verdict": "unclear"}
+    found = fact(load_result(point, slo=SLO), "slo")
+    assert (found.verdict, found.values["why"]) == ("open", "it takes 3 processes")
+    assert found.next == "ortbench load m.onnx --ep some --processes 3"
 
 
 def test_what_violates_an_slo_on_a_busy_machine_may_be_noise() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ortbench.facts.findings import facts_of
 from ortbench.features.load.analysis.points import load_cases, load_point_of
 from ortbench.features.load.analysis.queueing import cycle_interval
 from ortbench.features.load.analysis.samples import Requests
@@ -142,11 +143,8 @@ def test_the_share_of_time_in_which_clients_wait_for_the_gil(real_library: Path,
                 now[f"no copies of {load_point_of(level).value:g}"] = share
         wrong = now if wrong is None else {what: share for what, share in now.items() if what in wrong}
         if not wrong:
-            said = [it["message"] for it in held.result.warnings if it["code"] == "gil-wait"]
-            assert [it.partition(" of their time")[2] for it in said] == [
-                " with 4 clients: copies and Python itself hold the GIL; --sessions process measures without a shared GIL"
-            ]
-            assert "gil-wait" not in [it["code"] for it in free.result.warnings]
+            assert [it.mode for it in facts_of(held.result) if it.code == "gil"] == ["device-tensors"]
+            assert "gil" not in [it.code for it in facts_of(free.result)]
             return
     raise AssertionError(wrong)
 

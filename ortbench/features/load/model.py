@@ -30,7 +30,7 @@ KIND = Kind(
             compared=figures("latency.p99", LATENCY, modes.CPU_TIME), several=figures("latency.p99", modes.CPU_TIME), gated=figures("latency.p99"),
             axis=RATE.name,
             columns=(
-                tails(LATENCY), ("SLO", "processes"), ("queue_delay.mean", "service_time"), ("utilisation",), ("generator_lag.p99", "late_share"),
+                tails(LATENCY), ("SLO",), ("queue_delay.mean", "service_time"), ("utilisation",), ("generator_lag.p99", "late_share"),
                 ("throughput", "throughput.ci95"), ("cpu_cores", "gil_wait"), ("sm_clock",),
             ),
             screen=("latency", "p99", "SLO", "CPU cores", "utilisation", "mean queue delay"),
@@ -41,7 +41,6 @@ KIND = Kind(
     charts_of_many=("by_clients", "by_rate"),
     checks=("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "slo"),
     needed=(*RUN.needed, "load"),
-    replaced_warnings=("gil-wait", "late-requests"),
     samples="load-samples.npz",
 )  # fmt: skip
 # What the clients of a load have: one session together, one each, or one each in a process of its own.

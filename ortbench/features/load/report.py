@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.noise import is_busy
-from ortbench.analysis.point_blocks import INFERENCES, by_name, figure, is_full, latency_of, rate_of
+from ortbench.analysis.point_blocks import INFERENCES, by_name, is_full, latency_of, rate_of
 from ortbench.core import units
 from ortbench.core.resampling import FEW
-from ortbench.core.stats import SAMPLES_FOR, Stats, Value, percentile
-from ortbench.core.units import change, rate_asked
-from ortbench.features.load.analysis.knees import bend_of, knee_of
+from ortbench.core.stats import Stats, Value, percentile
+from ortbench.core.units import change
 from ortbench.features.load.analysis.points import (
     CONCURRENCY,
     RATE,
     best_case,
-    best_of,
     cases_with_figures,
     failed_cases,
-    has_figure,
     is_measured,
-    is_of_few,
     load_cases,
     load_point,
     load_point_of,
     measured_cases,
-    meets,
     modes_of,
     processes_of,
-    slo_in,
     slo_limits,
     slo_rates,
     slo_text,
@@ -40,7 +34,7 @@ from ortbench.features.load.analysis.points import (
 )
 from ortbench.features.load.model import LoadSetup
 from ortbench.model.metric_names import AxisValue
-from ortbench.model.metrics import SHARE, TIME
+from ortbench.model.metrics import TIME
 from ortbench.model.modes import (
     ALL_SHAPES,
     APART,
@@ -52,10 +46,9 @@ from ortbench.model.modes import (
 )
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 from ortbench.report import model
-from ortbench.report.bars import sparkline
-from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, in_groups, legend
+from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, legend
 from ortbench.report.costs import cost_parts
-from ortbench.report.phrases import ORDERS, hint, measured_report, not_measured, processes_in
+from ortbench.report.phrases import ORDERS, hint, measured_report, not_measured
 from ortbench.report.placement import on_page, placement_parts, titled
 from ortbench.report.records import with_units
 from ortbench.report.screens.screen import input_shapes
@@ -71,18 +64,11 @@ WHAT_A_LATENCY_IS = {
 }
 BACK_TO_BACK = "back to back"
 SATURATED = "saturated"  # in the place of a mean delay that would only say how long the load point lasted
-BY_MODE = (
-    model.Column("mode", model.Kind.NAME, model.KEY),
-    *model.columns(model.Kind.NUMBER, "knee", "share of peak", "peak inf/s", group=1),
-    *model.columns(model.Kind.WORD, "inf/s by clients", "p99 by clients", group=2),
-    *model.columns(model.Kind.NUMBER, "highest rate in SLO", "violated from", group=3),
-    model.Column("p99 by rate", model.Kind.WORD, 4),
-)
 
 
 def load_tables(result: Result) -> list[model.Table]:
-    """The tables of a load that have rows: by clients, by rate, by shape, and what the load points come to by mode."""
-    found = [closed_table(result), open_table(result), shape_table(result), mode_curves(result)]
+    """The tables of a load that have rows: by clients, by rate, by shape."""
+    found = [closed_table(result), open_table(result), shape_table(result)]
     return [table for table in found if table.rows]
 
 
@@ -102,10 +88,8 @@ def open_table(result: Result) -> model.Table:
         model.Column("rate", model.Kind.NUMBER, model.KEY),
         lambda case: load_point_of(case).label if case.point else BACK_TO_BACK,
     )
-    counts = {processes_of(it) for it in points if it.load_blocks}
     own = {
         "SLO": Own(partial(_slo_cell, result), model.Kind.WORD),
-        "processes": Own(partial(_processes_cell, counts)),
         "queue_delay.mean": Own(partial(_delay_cell, result)),
     }
     return case_table(result, cases, [MODE, rate], own, RATE, title="By rate")
@@ -113,34 +97,19 @@ def open_table(result: Result) -> model.Table:
 
 CANNOT_TELL = "cannot tell"
 _MET = {"passed": "met", "failed": "violated", "unclear": CANNOT_TELL}
-_TIMES = ("once", "twice")  # in a process, in two
 
 
 def _slo_cell(result: Result, case: Case) -> str:
+    """What the check says; where it cannot tell of a rate, that it meets the SLO if a higher one does."""
     found = case.checks.get("slo")
     if found is None:
         return model.NOTHING
-    higher = (
-        it for it in measured_cases(result, RATE, case.mode) if load_point_of(it).value > load_point_of(case).value
-    )
-    told, passed = found["verdict"], {"verdict": "passed"}
-    if told == "unclear" and load_point_of(case).kind == RATE and any(it.checks.get("slo") == passed for it in higher):
-        return _MET["passed"]
-    if told == "unclear" and meets(case, slo_limits(result) or {}):
-        told = "passed"
-    cell = _MET[told]
-    cell += _few(result, case) if told != "unclear" else ""
-    return _doubted(result, cell) if told == "failed" else cell
-
-
-def _few(result: Result, case: Case) -> str:
-    """In how many processes a load point was measured, in words where they are too few to tell how processes differ."""
-    return f" {_TIMES[processes_of(case) > 1]}" if is_of_few(result, case) else ""
-
-
-def _processes_cell(counts: Collection[int], case: Case) -> str:
-    """In how many processes a load point was measured, where they are not as many for all."""
-    return str(processes_of(case)) if case.load_blocks and len(counts) > 1 else model.NOTHING
+    verdict, rate = found["verdict"], case.point.get(RATE)
+    if verdict == "unclear" and rate is not None:
+        higher = (it for it in measured_cases(result, RATE, case.mode) if load_point_of(it).value > float(rate))
+        verdict = "passed" if any(it.checks.get("slo") == {"verdict": "passed"} for it in higher) else verdict
+    cell = _MET[verdict]
+    return _doubted(result, cell) if verdict == "failed" else cell
 
 
 def _delay_cell(result: Result, case: Case) -> str:
@@ -226,68 +195,13 @@ def _typical_and_tail(stats: Stats | None, show: Callable[[float], str]) -> tupl
     )
 
 
-def mode_curves(result: Result) -> model.Table:
-    """What the load points come to: a row a mode, with curves from nothing to the most of all modes; none where every mode has
-    one alone."""
-    modes = dict.fromkeys(case.mode for case in in_groups(load_cases(result)))
-    rows = tuple(_mode_row(result, mode) for mode in modes)
-    table = model.Table(BY_MODE, rows, title="By mode")
-    return model.filled(table) if any(set(row[1:]) != {model.NOTHING} for row in rows) else model.Table(BY_MODE, ())
-
-
-def _mode_row(result: Result, mode: str) -> tuple[str, ...]:
-    by_clients, by_rate = measured_cases(result, CONCURRENCY, mode), measured_cases(result, RATE, mode)
-    bend, knee, peak, rate = (
-        bend_of(by_clients),
-        knee_of(result, mode),
-        best_of(by_clients),
-        slo_rates(result).get(mode),
-    )
-    few = [_few(result, it) for it in by_rate if rate is not None and load_point_of(it).value == rate["violated_from"]]
-    return (
-        mode,
-        str(knee["concurrency"]) if knee else CANNOT_TELL if bend else model.NOTHING,
-        model.NOTHING if knee is None else SHARE.text(knee["share_of_peak"]),
-        model.NOTHING if peak is None or bend is None else units.rate(rate_of(peak)),
-        _curve(result, by_clients, THROUGHPUT),
-        _curve(result, by_clients, "p99"),
-        model.NOTHING if rate is None else f"{rate_asked(rate['rate'])}/s",
-        model.NOTHING
-        if rate is None or rate["violated_from"] is None
-        else _doubted(result, f"{rate_asked(rate['violated_from'])}/s{''.join(few)}"),
-        _curve(result, by_rate, "p99"),
-    )
-
-
-_ROOM = 4 / 3  # by which queues that grow are drawn higher than the highest of the others
-
-
-def _curve(result: Result, cases: Sequence[Case], stat: str) -> str:
-    """A curve of a figure over load points, on one scale for all modes; queues that grow are as high as there is room."""
-    if len(cases) < 2:
-        return model.NOTHING
-    if stat in SAMPLES_FOR and not all(has_figure(it, stat) for it in cases):
-        return model.NOTHING
-    others = measured_cases(result, load_point_of(cases[0]).kind)
-    top = max((figure(it, stat) for it in others if not is_full(it)), default=0.0)
-    top = top or max(figure(it, stat) for it in others)
-    top *= _ROOM if any(map(is_full, others)) else 1.0
-    return sparkline([top if is_full(it) else min(figure(it, stat), top) for it in cases], (0, top))
-
-
 # All of it
 
 
-_UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", "utilisation", "late share", "knee")
-
-
+_UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", "utilisation", "late share")
 _ELSEWHERE = "In other processes, or at another time, rates and times can differ by more than their intervals."
-_BY_PROCESSES = "{}: by the figures of {}, one after the other, percentiles over all of their requests; a load at another time can differ by more."
-_HIGHEST = "p99 by rate: a saturated rate is drawn above all others, as its p99 depends on how long it lasts."
-_OPEN = (
-    "SLO: met, violated: in three processes or more (once, twice: in fewer); saturated violates it; met in three, it is met at lower rates too; "
-    "cannot tell: too few requests, as "
-    "those that wait together tell little, too close to the limit, or processes that disagree."
+_BY_PROCESSES = (
+    "Intervals are by the figures of {} processes, one after the other; a load at another time can differ by more."
 )
 
 
@@ -296,16 +210,8 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     parts: list[Sequence[model.Block]] = [titled(table) if len(tables) > 1 else [table] for table in tables]
     if tables:
         of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if cases_with_figures(result, kind)]
-        counts = [processes_of(it) for it in load_cases(result) if it.load_blocks]
-        has_ci = any(column.name == "95% CI" for table in tables for column in table.columns)
-        of = " and ".join(["95% CI"] * has_ci + ["SLO"] * (slo_in(result) is not None)) or "figures"
-        several = f"as many of the {processes_in(result)} processes as column processes says"
-        differ, top = len({*counts}) > 1, max(counts, default=0)
-        known = _BY_PROCESSES.format(of, several if differ else f"{top} processes") if top >= FEW else _ELSEWHERE
-        cells = {cell for table in tables for row in table.rows for cell in row}
-        is_open = any(it == CANNOT_TELL or it.rstrip(model.DOUBTED).endswith(_TIMES) for it in cells)
-        of_kinds += [_OPEN] if slo_in(result) and (is_open or differ) else []
-        of_kinds += [_HIGHEST] if any(map(is_full, measured_cases(result, RATE))) else []
+        most = max((processes_of(it) for it in load_cases(result)), default=0)
+        known = _BY_PROCESSES.format(most) if most >= FEW else _ELSEWHERE
         lines = dict.fromkeys([*of_kinds, *legend(result, *tables), known])
         there = {column.name for table in tables for column in table.columns}
         parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
@@ -342,47 +248,30 @@ def point_label(point: Mapping[str, AxisValue]) -> str:
     return load_point(point).label
 
 
+_SESSIONS = {"shared": "one session", "own": "a session each", "process": "a process each"}
+
+
 def heading(result: Result) -> str:
-    setup: LoadSetup = result.part
-    asked = slo_limits(result)
-    where = {"shared": "one session", "own": "a session each", "process": "a process each"}.get(
-        setup["sessions"], setup["sessions"]
-    )
-    arrivals = f", {setup['arrivals']} arrivals" if setup["arrivals"] else ""
-    workers = f", {units.count(setup['workers'], 'worker')}" if arrivals else ""
-    slo = f", SLO {slo_text(asked)}" if asked else ""
-    return f"{input_shapes(result)}; {where}{workers}{arrivals}, {setup['duration_s']:g} s each{slo}"
-
-
-_SESSIONS = {"shared": "in one session", "own": "in a session each", "process": "in a process each"}
-_ARRIVALS = {"poisson": "the mean of Poisson arrivals", "uniform": "even arrivals"}
-_RATES = 6  # that a line names one by one
+    return f"{input_shapes(result)}; {_setup_text(result)}"
 
 
 def own_line(result: Result) -> str:
-    """A load: how many clients in what, which rates with which arrivals, how long each load point lasts, and the SLO."""
+    return f"load: {_setup_text(result)}"
+
+
+def _setup_text(result: Result) -> str:
+    """How the load is put on: what clients have, who serves requests and how they come, the shapes, the time of a load point, the SLO."""
     setup: LoadSetup = result.part
-    clients, rates = (
-        sorted({load_point_of(case).value for case in load_cases(result) if kind in case.point})
-        for kind in (CONCURRENCY, RATE)
-    )
-    said = []
-    if clients:
-        said.append(f"{', '.join(f'{it:g}' for it in clients)} client{'' if clients == [1] else 's'}")
-    if rates:
-        some = [rate_asked(rate) for rate in rates]
-        some = some if len(rates) <= _RATES else [f"{some[0]} to {some[-1]}"]
-        arrivals = f"arrivals of {setup['file']}" if setup["file"] else _ARRIVALS.get(str(setup["arrivals"]), "")
-        by = f"served by {units.count(setup['workers'], 'worker')}"
-        said.append(", ".join(filter(None, (f"{', '.join(some)} requests/s", arrivals, by))))
-    where = _SESSIONS.get(setup["sessions"], setup["sessions"])
-    where += " in each process" if setup["sessions"] == "shared" and processes_in(result) else ""
-    asked = slo_limits(result)
-    slo = f"; SLO: {slo_text(asked)}" if asked else ""
-    mixed = f"; {len(setup['shapes'])} shapes in {ORDERS[setup['order']]}" if "shapes" in setup else ""
-    each = f"load point{' over all processes' * bool(processes_in(result))}"
-    each = "try" if (met := slo_in(result)) is not None and met["found"] else each
-    return f"load {where}: {' and '.join(said) or 'no load point measured'}; {setup['duration_s']:g} s per {each}{mixed}{slo}"
+    parts = [_SESSIONS.get(setup["sessions"], setup["sessions"])]
+    if setup["arrivals"]:
+        source = f"arrivals of {setup['file']}" if setup["file"] else f"{setup['arrivals']} arrivals"
+        parts += [units.count(setup["workers"], "worker"), source]
+    if "shapes" in setup:
+        parts.append(f"{len(setup['shapes'])} shapes in {ORDERS[setup['order']]}")
+    parts.append(f"{setup['duration_s']:g} s each")
+    if asked := slo_limits(result):
+        parts.append(f"SLO {slo_text(asked)}")
+    return ", ".join(parts)
 
 
 def case_words(case: Case) -> tuple[str, str]:

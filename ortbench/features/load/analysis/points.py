@@ -20,7 +20,7 @@ from ortbench.analysis.point_blocks import (
     rate_of,
 )
 from ortbench.core import units
-from ortbench.core.resampling import FEW, Ratio, of_processes
+from ortbench.core.resampling import Ratio, of_processes
 from ortbench.core.units import rate_asked
 from ortbench.features.load.model import LoadSetup, MetSlo, SloRate
 from ortbench.model.modes import LATENCY, THROUGHPUT, mode_of
@@ -120,11 +120,6 @@ def processes_of(case: Case) -> int:
     """In how many processes a load point was measured."""
     rounds = [block["round"] for block in case.load_blocks or ()]
     return max(1, len(of_processes(rounds, case.first_rounds)))
-
-
-def is_of_few(result: Result, case: Case) -> bool:
-    """Whether a load point of several processes was measured in fewer than tell how these differ."""
-    return processes_of(case) < FEW and any(it.first_rounds for it in result.cases)
 
 
 def meets_by_figures(case: Case, slo: Mapping[str, int]) -> bool:

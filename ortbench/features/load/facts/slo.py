@@ -137,6 +137,8 @@ def _figures(case: Case, asked: Asked) -> Values:
 
 def _why_open(case: Case, asked: Asked) -> Values:
     few = undecided_statistics(case, asked)
+    if meets(case, asked):
+        return {"why": f"it takes {FEW} processes"}
     if _differs(case, asked):
         return {"why": "some processes meet it, some do not"}
     return {"why": f"too few requests, a {few[0]} takes {LEAST[few[0]]}" if few else "too close to the limit"}
@@ -152,6 +154,8 @@ def _longer(result: Result, asked: Asked) -> str:
     """The command that measures for so long that load points tell, of which that is open; nothing where none would in a time that
     is worth it."""
     unknown = [it for mode in modes_of(result) for it in slo_cases(result, mode) if meets_slo(it, asked) is None]
+    if all(meets(it, asked) for it in unknown):
+        return again(result, "--processes", str(FEW))
     return _with_duration(result, [result.part["duration_s"] * many for it in unknown if (many := _many(it, asked))])
 
 

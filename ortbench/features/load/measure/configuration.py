@@ -15,10 +15,8 @@ from ortbench.core.errors import OrtbenchError, WrongOutputs
 from ortbench.features.load.analysis import queueing
 from ortbench.features.load.analysis.knees import knees
 from ortbench.features.load.analysis.mixing import put_shapes
-from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, load_cases, load_point_of, put_scaling
+from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, put_scaling
 from ortbench.features.load.analysis.samples import (
-    LATE_NS,
-    LOCK_MATTERS,
     ClosedLoopBlock,
     LoadSamples,
     Requests,
@@ -30,14 +28,14 @@ from ortbench.features.load.analysis.samples import (
 )
 from ortbench.features.load.analysis.samples_file import arrays, write
 from ortbench.features.load.measure.client_pool import ClientPool
-from ortbench.features.load.model import KIND, PROCESS, SloRate
+from ortbench.features.load.model import KIND, SloRate
 from ortbench.features.load.plan import AUTO, UNIFORM, LoadPlan, load_in, read_timestamps, settings
 from ortbench.measure.forecast import Progress
 from ortbench.measure.gpus import known_card
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.schedule import Block, Series, dropped_count
 from ortbench.measure.streams import StreamConfiguration
-from ortbench.model.modes import GIL_WAIT, LATE_SHARE, LATENCY, THROUGHPUT
+from ortbench.model.modes import LATENCY, THROUGHPUT
 from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Case
 from ortbench.model.schema import Machine, Stopped
@@ -342,7 +340,7 @@ class LoadConfiguration(StreamConfiguration):
 
     def end(self, why: Stopped | None, took_ns: int | None, lost: Collection[str] = ()) -> None:
         self._fill()
-        self._warn()
+        self._warn_of_overload()
         self._has_ended = True
         if self.timeline is not None:
             self.timeline.load += load_blocks(self.taken)
@@ -380,27 +378,11 @@ class LoadConfiguration(StreamConfiguration):
         self._rows[id(taken)] = (known, case)
         return case
 
-    def _warn(self) -> None:
-        """Warn of what a reader of the figures should know: that requests were late, that clients waited for one another, that
-        a load point was cut off."""
-        result = self.result
-        cut_off = [said for it in self.taken if (said := _cut_off(it))]
+    def _warn_of_overload(self) -> None:
+        cut_off = [text for it in self.taken if (text := _cut_off(it))]
         if cut_off and self._load.rate != AUTO:  # a search tries such rates too
             what = "requests came faster than they were served, so latencies are lower bounds"
-            result.warn("overload", f"{what}: {', '.join(cut_off)}")
-        waiting: dict[str, tuple[float, str]] = {}
-        for case in load_cases(result):
-            mode, where = case.mode, load_point_of(case).phrase
-            if (waited := case.value(GIL_WAIT) or 0) > max(LOCK_MATTERS, waiting.get(mode, (0.0, ""))[0]):
-                waiting[mode] = (waited, where)
-            if (late := case.value(LATE_SHARE) or 0) > 0.01:
-                how = f"more than {LATE_NS / 1e6:g} ms after they were due although a worker was free"
-                message = f"{late:.1%} of the requests of {mode} {where} were issued {how}: the machine was busy"
-                result.warn("late-requests", message)
-        for mode, (share, where) in waiting.items():
-            cure = "" if self._load.sessions == PROCESS else "; --sessions process measures without a shared GIL"
-            message = f"clients of {mode} waited for the GIL {share:.0%} of their time {where}: copies and Python itself hold the GIL{cure}"
-            result.warn("gil-wait", message)
+            self.result.warn("overload", f"{what}: {', '.join(cut_off)}")
 
 
 def row_of(mode: str, point: LoadPoint) -> tuple[str, str | None]:
