@@ -20,12 +20,10 @@ class Progress(NamedTuple):
 
     Attributes:
         stage: what is being done, in words.
-        share: how much of a bandwidth curve is done, 0 to 1; of anything else None.
         left_s: how long it will still take, about, seconds; None while that is not known.
     """
 
     stage: str = ""
-    share: float | None = None
     left_s: float | None = None
 
 
@@ -68,9 +66,6 @@ class _Told(Observer):
 
     def left(self, seconds: float) -> None:
         self._now(left_s=seconds)
-
-    def progress(self, share: float) -> None:
-        self._now(share=share)
 
 
 @contextmanager

@@ -363,6 +363,3 @@ class Observer:
 
     def left(self, seconds: float) -> None:
         """How long it will still take, about; called from the beginning on, between blocks, and each second of a longer one."""
-
-    def progress(self, share: float) -> None:
-        """How much of the budget is spent, 0 to 1; called between blocks only."""

@@ -92,7 +92,7 @@ def test_progress_is_called_back(scripted: Scripted) -> None:
     scripted()
     told: list[ortbench.Progress] = []
     ortbench.run(TINY, progress=told.append)
-    assert told == [("measuring", None, None), ("measuring", None, 2.5)]
+    assert told == [("measuring", None), ("measuring", 2.5)]
 
     def stop(now: ortbench.Progress) -> None:
         raise RuntimeError(now.stage)
@@ -263,7 +263,7 @@ def of_a_sweep_of_copies() -> None:
     assert found.folder is not None
     assert (found.folder / "bandwidth.json").is_file()
     assert told[0].stage.startswith("loading ")
-    assert told[-1].share is not None
+    assert told[-1].left_s is not None
 
 
 def that_are_interrupted() -> None:

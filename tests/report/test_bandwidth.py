@@ -30,7 +30,6 @@ from ortbench.features.bandwidth.analysis import (
     memory_of,
     misfits,
     peak,
-    peaks_of,
     size_of,
     sync_of,
 )
@@ -39,9 +38,8 @@ from ortbench.features.bandwidth.facts import curve_facts
 from ortbench.features.bandwidth.measure import copy_driver
 from ortbench.features.bandwidth.model import CopyEp
 from ortbench.features.bandwidth.page import bandwidth_curve
-from ortbench.features.bandwidth.plan import CopyPlan, check, parse_size, sizes
+from ortbench.features.bandwidth.plan import CopyPlan, parse_size, sizes
 from ortbench.features.page.report.chart_data.copies import copies_of
-from ortbench.features.page.report.chart_svg import sheet
 from ortbench.features.page.report.chart_svg.draw import svg_file
 from ortbench.measure.driver import Driver
 from ortbench.measure.process import Client, WorkerLost
@@ -49,7 +47,6 @@ from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import FAILED, Result
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import Direction, Link
-from ortbench.plan.target import Target
 from ortbench.report.markdown import markdown
 from ortbench.report.records import records_csv
 from tests.results import (
@@ -129,25 +126,6 @@ def test_what_is_no_size(text: str) -> None:
         parse_size(text, "--max-size")
 
 
-@pytest.mark.parametrize(
-    ("words", "changed"),
-    [
-        ("--min-size is above --max-size", {"min_bytes": 2, "max_bytes": 1}),
-        ("--duration 0: must be above zero", {"duration_s": 0.0}),
-        ("--duration nan", {"duration_s": math.nan}),
-        ("--iterations 0: at least one copy", {"iterations": 0}),
-        ("--seed -1", {"seed": -1}),
-        ("--timeout 0", {"timeout_s": 0.0}),
-        ("--device -1", {"target": Target(device=-1)}),
-        ("no such EP library: nowhere.so", {"target": Target(library="nowhere.so")}),
-    ],
-)
-def test_a_plan_that_cannot_be_carried_out(words: str, changed: dict[str, Any]) -> None:
-    check(CopyPlan())
-    with pytest.raises(BadInput, match=words):
-        check(CopyPlan(**changed))
-
-
 # The maths
 
 
@@ -168,12 +146,6 @@ CURVE = [(1000, 2000), (4000, 5000), (16000, 9000)]  # bytes, ns
 def test_the_time_of_copies_lies_on_lines_between_the_points(of: list[int], ns: float) -> None:
     assert expected_ns(CURVE, of) == ns
     assert expected_ns([(1000, 2000)], [500, 3000]) == 2000 + 6000  # a single point gives its rate to larger copies
-
-
-def test_lines_are_exact_for_a_link_with_latency_and_rate() -> None:
-    points = curve(usual(), H2D, ORDINARY)
-    for size in (4 * kB, 10 * kB, 300 * kB, 5 * MB, 100 * MB):
-        assert expected_ns(points, [size]) == pytest.approx(10_000 + size / 4, rel=1e-9)
 
 
 def test_half_the_peak_rate_is_reached_where_the_line_says() -> None:
@@ -225,28 +197,6 @@ def test_the_advantage_of_host_accessible_memory_is_taken_pair_by_pair_at_the_la
 # The file
 
 
-def test_a_curve_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
-    result = usual()
-    add_copied(result, Copied(H2D, ORDINARY, 64 * MB))
-    result.warn("code", "message")
-    save(result, tmp_path / "bandwidth.json")
-    assert load(tmp_path / "bandwidth.json", kind="bandwidth") == result
-
-
-def test_the_keys_of_the_file() -> None:
-    data = json.loads(result_json(usual()))
-    assert (data["schema_version"], data["kind"]) == (2, "bandwidth")
-    assert not data.keys() & {"model", "placement"}
-    first = data["cases"][0]
-    assert (first["mode"], first["point"]) == ("copy", {"memory": "ordinary", "size": 4000})
-    assert list(first["metrics"]) == ["h2d", "d2h", "h2d_rate", "d2h_rate"]
-    assert (first["metrics"]["h2d"]["n"], first["metrics"]["h2d"]["median"]) == (18, 11_000)
-    assert first["metrics"]["h2d_rate"] == {"value": 363636364, "ci95": None, "derived": True}
-    unmeasured = curve_of(Copied(H2D, ORDINARY, 1))
-    assert peaks_of(unmeasured) == {"h2d": None, "d2h": None}
-    assert json.loads(result_json(unmeasured))["cases"][0]["metrics"] == {}
-
-
 def test_why_directions_failed_is_the_reason_of_the_case() -> None:
     (case,) = curve_of(Copied(H2D, ORDINARY, 1), Copied(D2H, ORDINARY, 1, 2)).cases
     assert (case.status, case.reason, case.median(D2H)) == (FAILED, "h2d: it broke", 2)
@@ -256,57 +206,21 @@ def test_why_directions_failed_is_the_reason_of_the_case() -> None:
     assert case.reason == "it broke"
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        ("is not JSON", "{"),
-        ("it has no schema_version", "[]"),
-        ("is not a bandwidth curve", '{"schema_version": 2, "cases": []}'),
-        (
-            "has schema_version 1, this ortbench reads schema_version 2: measure again",
-            '{"schema_version": 1, "points": []}',
-        ),
-        (': the key "tool" is missing', '{"schema_version": 2, "kind": "bandwidth", "cases": []}'),
-    ],
-)
-def test_files_that_are_no_curve(words: str, text: str, tmp_path: Path) -> None:
+def test_a_curve_is_no_result_with_a_model_and_a_file_may_be_no_curve(tmp_path: Path) -> None:
     path = tmp_path / "bandwidth.json"
-    with pytest.raises(match="cannot read"):
-        load(path, kind="bandwidth")
-    path.write_text(text)
-    with pytest.raises(BadInput, match=words):
-        load(path, kind="bandwidth")
-
-
-def test_a_curve_is_no_result_with_a_model(tmp_path: Path) -> None:
-    save(usual(), tmp_path / "bandwidth.json")
+    save(usual(), path)
+    assert load(path, kind="bandwidth") == usual()
     with pytest.raises(BadInput, match=r"bandwidth\.json is a bandwidth curve: table\.md and bandwidth\.svg"):
-        load(tmp_path / "bandwidth.json")
-
-
-@pytest.mark.parametrize(
-    ("part", "key", "value", "words"),
-    [
-        ("target", "device", "GPU", 'target.device: an object is needed, not "GPU"'),
-        ("target", "memory", {}, 'target.memory: the key "kind" is missing'),
-        ("target", "copy_sync", ..., 'target: the key "copy_sync" is missing'),
-        ("environment", "cpu", {}, 'environment.cpu: the key "model" is missing'),
-        ("environment", "gpus", None, "environment.gpus: a list is needed, not null"),
-        ("environment", "onnxruntime", ..., 'environment: the key "onnxruntime" is missing'),
-        ("cases", "mode", ..., 'cases[0]: the key "mode" is missing'),
-    ],
-)
-def test_a_curve_without_what_readers_rely_on(part: str, key: str, value: Any, words: str, tmp_path: Path) -> None:
+        load(path)
     data = json.loads(result_json(usual()))
-    place = data["cases"][0] if part == "cases" else data[part]
-    place[key] = value
-    if value is ...:
-        del place[key]
-    file = tmp_path / "bandwidth.json"
-    file.write_text(json.dumps(data))
-    with pytest.raises(BadInput) as refused:
-        load(file, kind="bandwidth")
-    assert str(refused.value) == f"{file}: {words}"
+    del data["target"]["copy_sync"]
+    for text, words in (
+        (json.dumps(data), 'target: the key "copy_sync" is missing'),
+        ('{"schema_version": 2, "cases": []}', "is not a bandwidth curve"),
+    ):
+        path.write_text(text)
+        with pytest.raises(BadInput, match=words):
+            load(path, kind="bandwidth")
 
 
 # How it reads
@@ -331,8 +245,8 @@ def test_points_that_failed_or_are_missing_show() -> None:
     for size in (kB, 16 * kB):
         add_copied(result, Copied(H2D, HOST_ACCESSIBLE, size))
     assert report_bandwidth.failures(result) == [
-        "H2D copy of 1.00 kB (pageable memory) failed: it broke later",
-        "D2H copy of 1.00 kB (pageable memory), 2 H2D copies of 1.00 kB to 16.0 kB (HOST_ACCESSIBLE memory) failed: it broke",
+        "H2D copies of 1.00 kB (pageable memory) failed: it broke later",
+        "D2H copies of 1.00 kB (pageable memory), H2D copies of 1.00 kB to 16.0 kB (HOST_ACCESSIBLE memory) failed: it broke",
     ]
 
 
@@ -401,7 +315,7 @@ def test_markdown_and_csv_hold_every_case() -> None:
     result.warn("sizes-left-out", "no more memory")
     text = markdown(report_bandwidth.build(result))
     assert text.count("\n| ") == 2 * 2 + 5 + 4
-    assert "- H2D copy of 64.0 MB (pageable memory) failed: it broke\n" in text
+    assert "- H2D copies of 64.0 MB (pageable memory) failed: it broke\n" in text
     assert "- warning: no more memory\n" in text
     assert text.endswith("`ortbench bandwidth`\n")
     lines = list(csv.DictReader(records_csv(result).splitlines()))
@@ -411,18 +325,13 @@ def test_markdown_and_csv_hold_every_case() -> None:
     assert (lines[-1]["status"], lines[-1]["reason"], lines[-1]["h2d_median_ns"]) == ("failed", "h2d: it broke", "")
 
 
-def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_colours_for_both_modes() -> None:
-    text = svg_file(bandwidth_curve(usual()))
-    root = ElementTree.fromstring(text)
+def test_the_plot_has_a_line_for_each_memory_and_direction() -> None:
+    root = ElementTree.fromstring(svg_file(bandwidth_curve(usual())))
     words = {"".join(it.itertext()).strip() for it in root.iter("{http://www.w3.org/2000/svg}text")}
     assert "Copies of SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0" in words
     for memory in ("pageable memory", "HOST_ACCESSIBLE memory"):
         assert {f"H2D, {memory}", f"D2H, {memory}"} <= words
     assert {"10 kB", "10 MB", "1 GB/s", "1 ms"} <= words
-    for name, (_, dark) in sheet.PALETTE.items():
-        assert f".fill-{name}{{fill:{dark}}}.stroke-{name}{{stroke:{dark}}}" in text
-    assert "prefers-color-scheme: dark" in text
-    assert svg_file(bandwidth_curve(usual())) == text  # nothing of the time or of chance in it
 
 
 # What a run makes of it
@@ -684,9 +593,7 @@ class ScriptedWorker(Client):
     def prove(self, memory: str) -> dict[str, Any]:
         sync = {"kind": "run", "cost_ns": 0, "how": "proved"}
         usable = [size for kind, size in self.added if kind == memory and (kind, size) != (ORDINARY, 16 * kB)]
-        estimates = [
-            {"direction": way, "bytes": size, "ns": self._ns(way, size)} for size in usable for way in DIRECTIONS
-        ]
+        estimates = [[way, size, self._ns(way, size)] for size in usable for way in DIRECTIONS]
         return {"h2d": sync, "d2h": sync, "estimates": estimates}
 
     @staticmethod
@@ -821,13 +728,3 @@ def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkey
     )
     assert {*map(size_of, copies_measured(sweep, H2D, ORDINARY))} == {4 * kB, 64 * kB}
     assert {*map(size_of, copies_measured(sweep, H2D, HOST_ACCESSIBLE))} == {4 * kB, 16 * kB}
-
-
-@pytest.mark.process
-def test_where_not_even_the_smallest_size_can_be_had_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        ScriptedWorker, "add", lambda self, memory, size, free: (_ for _ in ()).throw(BenchmarkFailed("none"))
-    )
-    words = r"^no copy can be measured: copies of 4.00 kB and more \(pageable memory\) are left out: none$"
-    with pytest.raises(BenchmarkFailed, match=words):
-        bench(ScriptedWorker()).run()

@@ -1,16 +1,16 @@
-"""Bandwidth curves: results of kind ``bandwidth``, whose cases are copies of one size from and to one kind of host memory. Pure.
+"""Bandwidth curves: results of kind ``bandwidth``, whose cases are copies of one size from and to one kind of host memory.
 
 ``bandwidth.json`` is a result file without a model (`ortbench.model.result`). A case has the metrics ``h2d`` and ``d2h``, of single
 copies, and ``h2d_rate`` and ``d2h_rate``, bytes per second by their medians. A direction that failed has a check of its name,
 and keeps what was measured before.
 
-A run's result is compared with a curve of its device: `attach` puts a sweep's curves into its ``link`` before it is measured; see
-`ortbench.analysis.link`.
+A run's copies are compared with a curve of its device, see `attach` and `ortbench.analysis.link`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -26,7 +26,7 @@ from ortbench.features.bandwidth.model import FILE_NAME, KIND
 from ortbench.model.modes import COPY, D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, MEMORIES, ORDINARY
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
-from ortbench.model.schema import CopySync, Direction, Link, Peak, Peaks
+from ortbench.model.schema import CopySync, Direction, Link, Peak
 
 KEPT_SAMPLES = 1000  # of a metric; small copies have many thousands, of which the blocks' medians say enough
 TITLES = {ORDINARY: "pageable memory", HOST_ACCESSIBLE: "HOST_ACCESSIBLE memory"}
@@ -50,10 +50,10 @@ def gbps(case: Case, way: Direction) -> float:
     return (case.value(f"{way}_rate") or 0) / 1e9
 
 
-def put_samples(case: Case, way: Direction, samples: list[int], of: list[list[int]]) -> None:
+def put_samples(case: Case, way: Direction, samples: list[int], timed_blocks: list[list[int]]) -> None:
     """Give a case what was measured in a direction: all samples, and the blocks that they are of."""
-    stats = summarise(samples, [n for _, n, _ in of])
-    case.metrics[way], case.samples[way], case.blocks[way] = stats, [*samples], of
+    stats = summarise(samples, [n for _, n, _ in timed_blocks])
+    case.metrics[way], case.samples[way], case.blocks[way] = stats, [*samples], timed_blocks
     case.put(f"{way}_rate", round(1e9 * size_of(case) / max(stats.median, 1)), derived=True)
     if len(samples) > KEPT_SAMPLES:
         medians = [round(median(block)) for _, block in blocks(case, way)]
@@ -75,8 +75,8 @@ def failures(case: Case) -> dict[Direction, str]:
 def measured(result: Result, way: Direction | None = None, memory: str | None = None) -> list[Case]:
     """The cases with figures of a direction that did not fail, by size; of any direction and memory where none is named."""
     ways = DIRECTIONS if way is None else (way,)
-    found = [case for case in result.cases if any(it in case.metrics and it not in case.checks for it in ways)]
-    return sorted((case for case in found if memory in (None, memory_of(case))), key=size_of)
+    cases = [case for case in result.cases if memory in (None, memory_of(case))]
+    return sorted((it for it in cases if any(way in it.metrics and way not in it.checks for way in ways)), key=size_of)
 
 
 def curve(result: Result, way: Direction, memory: str) -> list[tuple[int, float]]:
@@ -89,17 +89,6 @@ def peak(result: Result, way: Direction) -> Case | None:
     return max(measured(result, way), key=lambda case: gbps(case, way), default=None)
 
 
-def peaks_of(result: Result) -> Peaks:
-    """The highest rates as the link of a run's result has them."""
-    return {"h2d": _peak(result, "h2d"), "d2h": _peak(result, "d2h")}
-
-
-def _peak(result: Result, way: Direction) -> Peak | None:
-    if (case := peak(result, way)) is None:
-        return None
-    return {"gbps": round(gbps(case, way), 6), "bytes": size_of(case), "memory": memory_of(case)}
-
-
 def advantage(result: Result, way: Direction) -> tuple[int, Ratio] | None:
     """How many times as fast HOST_ACCESSIBLE memory is, by medians, and at which size: the largest of both."""
     by_size = [{size_of(case): case for case in measured(result, way, memory)} for memory in MEMORIES]
@@ -107,8 +96,8 @@ def advantage(result: Result, way: Direction) -> tuple[int, Ratio] | None:
     if not sizes:
         return None
     ordinary, accessible = ((cases[max(sizes)], way) for cases in by_size)
-    found = ratio_of_medians(ordinary, accessible)
-    return None if found is None else (max(sizes), found)
+    ratio = ratio_of_medians(ordinary, accessible)
+    return None if ratio is None else (max(sizes), ratio)
 
 
 def sync_of(result: Result) -> CopySync:
@@ -129,80 +118,82 @@ def half_rate_bytes(curve: Curve) -> float:
     return curve[-1][0]
 
 
-_REACH = 4  # how far beyond its ends a sweep speaks: a step between its sizes
+_REACH = 4  # how far beyond its ends a curve speaks: a step between its sizes
 
 
 def attach(results: Sequence[Result], out: Path, named: Path | None) -> None:
-    """Give each result the link of its device: from the newest sweep in `out` that fits and that this machine measured, or from the
+    """Give each result the link of its device: from the newest curve in `out` that fits and that this machine measured, or from the
     named one.
 
-    Raises `BadInput` where the named sweep (a file or its folder) cannot be read, or fits no result.
+    Raises `BadInput` where the named curve (a file or its folder) cannot be read, or fits no result.
     """
-    found = _sweeps(out) if named is None else [_named(named)]
+    curves = _curves(out) if named is None else [_named_curve(named)]
     for result in results:
-        mine = found if named is not None else [it for it in found if _is_of_one_machine(it[1], result)]
-        fitting = [(path, sweep) for path, sweep in mine if not misfits(sweep, result)]
+        host = result.environment.get("host_id")  # another machine of the same hardware has another link
+        fitting = [
+            (path, it)
+            for path, it in curves
+            if (named is not None or (host is not None and it.environment.get("host_id") == host))
+            and not misfits(it, result)
+        ]
         if fitting:
             result.link = link_of(*max(fitting, key=lambda item: item[1].created))
     if named is not None and all(result.link is None for result in results):
-        reasons = "; ".join(misfits(found[0][1], results[0]))
-        raise BadInput(f"--bandwidth {named} does not fit this run: {reasons}")
+        raise BadInput(f"--bandwidth {named} does not fit this run: {misfits(curves[0][1], results[0])[0]}")
 
 
-def _named(path: Path) -> tuple[Path, Result]:
+def _named_curve(path: Path) -> tuple[Path, Result]:
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
         raise BadInput(f"--bandwidth: no such file: {file}")
     return file, load(file, KIND.key)
 
 
-def _sweeps(out: Path) -> list[tuple[Path, Result]]:
-    """The sweeps in a folder of reports; a file that is none is nobody's wish, so it is passed over."""
+def _curves(out: Path) -> list[tuple[Path, Result]]:
+    """The curves in a folder of reports; a file that is none is nobody's wish, so it is passed over."""
     found = []
     for file in sorted(out.glob(f"*/{FILE_NAME}")):
-        try:
+        with suppress(BadInput):
             found.append((file, load(file, KIND.key)))
-        except BadInput:
-            continue
     return found
 
 
-def _is_of_one_machine(sweep: Result, result: Result) -> bool:
-    """Whether one machine measured both: another of the same hardware, as a shared folder of reports has it, is another link."""
-    ours, theirs = (it.environment.get("host_id") for it in (sweep, result))
-    return ours is not None and ours == theirs
+def misfits(curve_result: Result, result: Result) -> list[str]:
+    """What makes a curve say nothing about a result's copies, in words; empty if it was measured on the same device."""
+    own, other = (
+        machine(it.target, it.environment) | {"memory": it.target["memory"]["kind"]} for it in (curve_result, result)
+    )
+    found = [f"{name}: {short(own[name])} and {short(other[name])}" for name in own if own[name] != other[name]]
+    ranges = (_out_of_range(curve(curve_result, way, ORDINARY), result, way) for way in DIRECTIONS)
+    return found or [*filter(None, ranges)]
 
 
-def misfits(sweep: Result, result: Result) -> list[str]:
-    """What makes a sweep say nothing about a result's copies, in words; empty if it was measured on the same device."""
-    mine, theirs = machine(sweep.target, sweep.environment), machine(result.target, result.environment)
-    mine["memory"], theirs["memory"] = (it.target["memory"]["kind"] for it in (sweep, result))
-    found = [f"{name}: {short(mine[name])} and {short(theirs[name])}" for name in mine if mine[name] != theirs[name]]
-    return found or [
-        reason for way in DIRECTIONS if (reason := _out_of_range(curve(sweep, way, ORDINARY), result, way))
-    ]
-
-
-def _out_of_range(swept: Curve, result: Result, way: Direction) -> str | None:
+def _out_of_range(points: Curve, result: Result, way: Direction) -> str | None:
     """Why a curve says nothing about the largest tensor that goes one way; None if it does."""
-    if not swept:
+    if not points:
         return f"it has no {way.upper()} copy of pageable memory"
-    least, most, largest = swept[0][0], swept[-1][0], max(tensor_sizes(result, way), default=0)
-    all_latency = least < half_rate_bytes(swept)  # then a smaller copy takes as long as the smallest
+    least, most, largest = points[0][0], points[-1][0], max(tensor_sizes(result, way), default=0)
+    all_latency = least < half_rate_bytes(points)  # then a smaller copy takes as long as the smallest
     if not largest or (largest <= most * _REACH and (all_latency or largest >= least / _REACH)):
         return None
     sizes = f"{units.size(least)} to {units.size(most)}"
     return f"its {way.upper()} copies are of {sizes}, the largest here is of {units.size(largest)}"
 
 
-def link_of(path: Path, sweep: Result) -> Link:
-    """A sweep as a result keeps it: the curves of ordinary memory, where runs have their arrays, and the peaks."""
+def link_of(path: Path, measured_curve: Result) -> Link:
+    """A curve as a result keeps it: of ordinary memory, where runs have their arrays, and the peaks."""
     return {
         "from": str(path),
-        "created": sweep.created,
+        "created": measured_curve.created,
         "memory": ORDINARY,
-        "h2d": [list(point) for point in curve(sweep, H2D, ORDINARY)],
-        "d2h": [list(point) for point in curve(sweep, D2H, ORDINARY)],
-        "peak": peaks_of(sweep),
+        "h2d": [list(point) for point in curve(measured_curve, H2D, ORDINARY)],
+        "d2h": [list(point) for point in curve(measured_curve, D2H, ORDINARY)],
+        "peak": {"h2d": _peak(measured_curve, H2D), "d2h": _peak(measured_curve, D2H)},
         "shares": {},
     }
+
+
+def _peak(result: Result, way: Direction) -> Peak | None:
+    if (case := peak(result, way)) is None:
+        return None
+    return {"gbps": round(gbps(case, way), 6), "bytes": size_of(case), "memory": memory_of(case)}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.features.bandwidth.analysis import TITLES, copies, fail, put_samples, sync_of
+from ortbench.features.bandwidth.analysis import TITLES, copies, fail, memory_of, put_samples, size_of, sync_of
 from ortbench.features.bandwidth.model import KIND, CopiesProved, CopyEp
 from ortbench.features.bandwidth.plan import CopyPlan, sizes
 from ortbench.measure.configuration import Configuration
@@ -18,7 +17,7 @@ from ortbench.measure.environment import free_memory, load_average
 from ortbench.measure.forecast import Forecast, Progress
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.schedule import Block, Estimates, Schedule, Series, StopRule
-from ortbench.model.modes import COPY, DIRECTIONS, LATENCY
+from ortbench.model.modes import COPY, D2H, DIRECTIONS, H2D, LATENCY
 from ortbench.model.protocol import Held, Samples
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Direction, Machine, Stopped
@@ -39,45 +38,31 @@ class Copies(NamedTuple):
     """A series: copies of one size, direction and host memory."""
 
     direction: Direction
-    memory: str
-    bytes: int
-
-    @property
-    def row(self) -> tuple[str, int]:
-        """What the case of both directions is of."""
-        return self.memory, self.bytes
+    case: Case
+    samples: list[int]
+    blocks: list[list[int]]
 
     @property
     def name(self) -> str:
-        return f"{self.direction} of {units.size(self.bytes)} ({TITLES[self.memory]})"
+        return f"{self.direction} of {units.size(size_of(self.case))} ({TITLES[memory_of(self.case)]})"
 
 
 def copy_driver(
     plan: CopyPlan, client: Client, keep: Callable[[Result], None], observer: Observer | None = None
 ) -> Driver:
     """What measures a bandwidth curve, in a worker that `open_copies` started; `keep` saves the result so far."""
+
+    def schedule(driver: Driver, series: Estimates[Series]) -> CopySchedule:
+        driver.progress.begin("measure", "measuring")
+        rule = StopRule(round(plan.duration_s * 1e9 / len(series)), _PRECISION, plan.iterations, per=COPY)
+        return CopySchedule(series, rule, plan.seed)
+
     forecast = Forecast(Loop(), configurations=0, modes=0)
-    return Driver([CopyConfiguration(plan, client, keep)], CopySchedule, observer, forecast=forecast)
+    return Driver([CopyConfiguration(plan, client, keep)], schedule, observer, forecast=forecast)
 
 
 class CopySchedule(Schedule[Series]):
     """Rounds of all copies, whose time is the curve's; requests to the worker, which take longer than short copies, are no part of it."""
-
-    def __init__(self, driver: Driver, series: Estimates[Series]) -> None:
-        (configuration,) = driver.configurations
-        assert isinstance(configuration, CopyConfiguration)
-        self._plan, self._observer = configuration.copy_plan, driver.progress.observer
-        duration_ns = round(self._plan.duration_s * 1e9 / len(series))
-        rule = StopRule(duration_ns, _PRECISION, self._plan.iterations, per=COPY)
-        super().__init__(series, rule, self._plan.seed)
-
-    def next_block(self) -> Block[Series] | None:
-        block = super().next_block()
-        if block is not None:
-            self._observer.progress(self.progress)
-        elif self.stopped is not None and self.stopped["reason"] == "duration":  # its budget is that of one copy
-            self.stopped = {"reason": "duration", "value": self._plan.duration_s}
-        return block
 
     def add(self, block: Block[Series], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
         super().add(block, samples, spent_ns)
@@ -98,13 +83,8 @@ class CopyConfiguration(Configuration):
         super().__init__(whole, client, keep)
         self.copy_plan = plan
         self._kinds: list[str] = []
-        self._estimates: dict[str, float | None] = {}
-        self._rows: dict[tuple[str, int], Case] = {}
-        self._differing: dict[tuple[str, int], str] = {}
         self._series: dict[str, Copies] = {}
-        self._samples: dict[str, list[int]] = {}
-        self._blocks: dict[str, list[list[int]]] = defaultdict(list)
-        self._finished: set[tuple[str, int]] = set()
+        self._estimates: dict[str, float | None] = {}
         self.result = new_result(plan.command, setup={"seed": plan.seed}, kind=KIND.key)
 
     @property
@@ -114,15 +94,12 @@ class CopyConfiguration(Configuration):
     @property
     def modes(self) -> list[str]:
         """The copies that can be timed and have not failed."""
-        return [name for name in self._estimates if self._series[name].direction not in self._case(name).checks]
-
-    def _case(self, name: str) -> Case:
-        return self._rows[self._series[name].row]
+        return [name for name in self._estimates if self._series[name].direction not in self._series[name].case.checks]
 
     @property
     def is_open(self) -> bool:
         """Whether any copy was measured."""
-        return any(self._samples.values())
+        return any(it.samples for it in self._series.values())
 
     def reason_without_worker(self, error: WorkerLost) -> Stopped:
         if not self.is_open:
@@ -158,26 +135,23 @@ class CopyConfiguration(Configuration):
             self._close_worker()
             self._client = open_copies(plan)
             self.worker.receive()
-        self._rows = {(kind, size): copies(kind, size) for kind in wanted for size in wanted[kind]}
-        series = [Copies(direction, *row) for row in self._rows for direction in DIRECTIONS]
+        cases = self.result.cases
+        if not cases:
+            left_out = next(it["message"] for it in self.result.warnings if it["code"] == _LEFT_OUT)
+            raise BenchmarkFailed(f"no copy can be measured: {left_out}")
+        series = [Copies(way, case, [], []) for case in cases for way in DIRECTIONS]
         self._series = {it.name: it for it in series}
-        self._samples = {name: [] for name in self._series}
-        if not self._rows:
-            reasons = [warning["message"] for warning in self.result.warnings if warning["code"] == _LEFT_OUT]
-            raise BenchmarkFailed(f"no copy can be measured: {reasons[0]}")
-        for row in self._differing.keys() & self._rows.keys():
-            self._fail_both(row, self._differing[row])
-        self.result.cases = list(self._rows.values())
-        kinds, every = [kind for kind in wanted if wanted[kind]], sorted({size for _, size in self._rows})
+        kinds = [kind for kind in wanted if wanted[kind]]
         self.result.axes = [
             {"name": "memory", "unit": "", "values": [*kinds]},
-            {"name": "size", "unit": "B", "values": [*every]},
+            {"name": "size", "unit": "B", "values": [*sorted({size for kind in kinds for size in wanted[kind]})]},
         ]
         for kind in kinds:
             self._verify(kind, progress)
 
     def _allocate(self, wanted: dict[str, list[int]], progress: Progress) -> bool:
-        """Allocate what is wanted; what cannot be had is taken out of it. False if the worker was lost by it."""
+        """Allocate what is wanted, a case each; what cannot be had is taken out of it. False if the worker was lost by it."""
+        self.result.cases = []
         for kind, all_sizes in wanted.items():
             for number, size in enumerate(all_sizes):
                 progress.observer.stage(f"allocating {units.size(size)} ({TITLES[kind]})")
@@ -190,12 +164,13 @@ class CopyConfiguration(Configuration):
                     if isinstance(error, WorkerLost):
                         return False
                     break
+                self.result.cases.append(case := copies(kind, size))
                 if added["differs"] is not None:
-                    self._differing[kind, size] = added["differs"]
+                    _fail_both(case, added["differs"])
         return True
 
     def _verify(self, kind: str, progress: Progress) -> None:
-        usable = [row for row in self._rows if row[0] == kind and row not in self._differing]
+        usable = [it for it in self._series.values() if memory_of(it.case) == kind and not it.case.checks]
         if not usable:
             return
         progress.observer.stage(f"verifying synchronization ({TITLES[kind]})")
@@ -204,12 +179,12 @@ class CopyConfiguration(Configuration):
         except WorkerLost:
             raise
         except BenchmarkFailed as error:
-            for row in usable:
-                self._fail_both(row, str(error))
+            for it in usable:
+                _fail_both(it.case, str(error))
             return
-        sync_of(self.result)[kind] = {direction: answer[direction] for direction in DIRECTIONS}
-        for item in answer["estimates"]:
-            self._estimates[Copies(item["direction"], kind, item["bytes"]).name] = item["ns"]
+        sync_of(self.result)[kind] = {H2D: answer[H2D], D2H: answer[D2H]}
+        estimates = {(way, size): ns for way, size, ns in answer["estimates"]}
+        self._estimates |= {it.name: estimates[it.direction, size_of(it.case)] for it in usable}
 
     # The measurement
 
@@ -217,58 +192,56 @@ class CopyConfiguration(Configuration):
         return {LATENCY: self._estimates[mode]}
 
     def block(self, block: Block[Series]) -> Samples | None:
-        name = block.series.mode
-        direction, memory, size = self._series[name]
+        copied = self._series[block.series.mode]
+        asked = {"direction": copied.direction, **copied.case.point, "n": block.n, "drop": block.drop}
         try:
-            timed: Samples = self.ask(
-                "bandwidth_block", direction=direction, memory=memory, size=size, n=block.n, drop=block.drop
-            )
+            timed: Samples = self.ask("bandwidth_block", **asked)
         except BenchmarkFailed as error:
-            fail(self._case(name), direction, str(error))
+            fail(copied.case, copied.direction, str(error))
             if isinstance(error, WorkerLost):
                 raise
             return None
-        self._samples[name] += timed["samples"]
-        self._blocks[name].append([block.round, block.n, timed["start_ns"]])
+        copied.samples.extend(timed["samples"])
+        copied.blocks.append([block.round, block.n, timed["start_ns"]])
         return timed
 
     def finish(self, mode: str, goes_on: bool = False) -> None:
-        """Compare what the timed copies left with what was to be copied."""
-        row = kind, size = self._series[mode].row
-        if row in self._finished:
+        """Compare what the timed copies left with what was to be copied, once where both directions were timed."""
+        case = self._series[mode].case
+        if self._series[mode].direction == D2H and H2D not in case.checks:
             return
-        self._finished.add(row)
         try:
-            left: Held = self.ask("bandwidth_finish", memory=kind, size=size)
+            left: Held = self.ask("bandwidth_finish", **case.point)
             wrong = left["differs"]
         except WorkerLost:
             raise
         except BenchmarkFailed as error:
             wrong = str(error)
         if wrong is not None:
-            self._fail_both(row, f"after the timed copies: {wrong}")
+            _fail_both(case, f"after the timed copies: {wrong}")
 
     # The result
 
-    def _fail_both(self, row: tuple[str, int], reason: str) -> None:
-        """Fail what did not fail before; what is wrong with the data of a round trip can be either direction's fault."""
-        case = self._rows[row]
-        for direction in DIRECTIONS:
-            if direction not in case.checks:
-                fail(case, direction, reason)
-
     def keep(self) -> None:
         """Statistics of every case from its samples, and the result so far to whoever saves it."""
-        for name, samples in self._samples.items():
-            if samples:
-                put_samples(self._case(name), self._series[name].direction, samples, self._blocks[name])
+        for it in self._series.values():
+            if it.samples:
+                put_samples(it.case, it.direction, it.samples, it.blocks)
         self._keep(self.result)
 
     def end(self, why: Stopped | None, took_ns: int | None, lost: Collection[str] = ()) -> None:
+        if why is not None and why["reason"] == "duration":  # which is that of one copy
+            why = {"reason": "duration", "value": self.copy_plan.duration_s}
         self.result.stopped, self.result.took_ns = why, took_ns
         self.result.environment["load_average"]["end"] = load_average()
-        for name, samples in self._samples.items():
-            case, direction = self._case(name), self._series[name].direction
-            if direction not in case.checks and not samples:
-                fail(case, direction, "the sweep ended before it was measured")
+        for it in self._series.values():
+            if it.direction not in it.case.checks and not it.samples:
+                fail(it.case, it.direction, "the sweep ended before it was measured")
         self.keep()
+
+
+def _fail_both(case: Case, reason: str) -> None:
+    """Fail what did not fail before; what is wrong with the data of a round trip can be either direction's fault."""
+    for direction in DIRECTIONS:
+        if direction not in case.checks:
+            fail(case, direction, reason)

@@ -27,17 +27,9 @@ class CopyEp(OpenedEp):
     kinds: list[str]
 
 
-class CopyEstimate(TypedDict):
-    """About what a copy of a size takes, None without a warm-up."""
-
-    direction: schema.Direction
-    bytes: int
-    ns: float | None
-
-
 class CopiesProved(TypedDict):
     """``bandwidth_prove``: what ends a copy in either direction, and about what copies of each size take."""
 
     h2d: schema.Sync
     d2h: schema.Sync
-    estimates: list[CopyEstimate]
+    estimates: list[tuple[schema.Direction, int, float | None]]  # direction, size, ns; None without a warm-up

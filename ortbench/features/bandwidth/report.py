@@ -8,32 +8,24 @@ from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
 from ortbench.facts.findings import shown
 from ortbench.facts.sentences import in_order
-from ortbench.features.bandwidth.analysis import (
-    TITLES,
-    gbps,
-    measured,
-    memory_of,
-    size_of,
-    sync_of,
-)
+from ortbench.features.bandwidth.analysis import TITLES, gbps, measured, memory_of, size_of, sync_of
 from ortbench.features.bandwidth.analysis import failures as failures_of
 from ortbench.features.bandwidth.facts import curve_facts
-from ortbench.model.modes import D2H, DIRECTIONS, H2D, MEMORIES
+from ortbench.model.modes import DIRECTIONS, H2D, MEMORIES, RUN
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import Direction
+from ortbench.model.schema import Direction, Sync
 from ortbench.report import model
 from ortbench.report.bars import bar
 from ortbench.report.noise import noise_part
 from ortbench.report.phrases import ended, ep_line, memory_said, warnings
 
-_WAYS = {H2D: "H2D", D2H: "D2H"}
 _COLUMNS = (
     model.Column("size", model.Kind.NUMBER, model.KEY),
     *model.columns(model.Kind.NUMBER, "H2D", "H2D GB/s"),
     model.Column("", model.Kind.WORD),  # bars need no headings, only names that differ
     *model.columns(model.Kind.NUMBER, "D2H", "D2H GB/s", group=2),
     model.Column(" ", model.Kind.WORD, 2),
-    *model.columns(model.Kind.NUMBER, *(f"{way} {it}" for way in _WAYS.values() for it in SAMPLES_FOR), group=3),
+    *model.columns(model.Kind.NUMBER, *(f"{way} {it}" for way in ("H2D", "D2H") for it in SAMPLES_FOR), group=3),
 )
 _CELLS = 14  # of the longest bar
 _FILL = "█"
@@ -41,30 +33,23 @@ _FILL = "█"
 
 def heading(result: Result) -> list[str]:
     """The lines above the tables: sizes, EP, device, versions, synchronization, memory."""
-    target = result.target
-    syncs = _grouped({TITLES[kind]: _sync(result, kind) for kind in MEMORIES if kind in sync_of(result)})
-    ends = f"synchronization: {syncs} (verified); " if syncs else ""
+    syncs = {TITLES[kind]: _sync(sync_of(result)[kind][H2D]) for kind in MEMORIES if kind in sync_of(result)}
+    said = [*dict.fromkeys(syncs.values())]
+    if len(said) > 1:
+        said = [f"{kind}: {how}" for kind, how in syncs.items()]
+    ends = f"synchronization: {'; '.join(said)} (verified); " if said else ""
     end = "" if result.stopped is None else f"; {ended(result.stopped, result.took_ns)}"
     return [
         f"copies of {_span([*map(size_of, result.cases)])} between host and device",
         ep_line(result),
-        f"{ends}{memory_said(target)}{end}",
+        f"{ends}{memory_said(result.target)}{end}",
     ]
 
 
-def _sync(result: Result, kind: str) -> str:
-    upload = sync_of(result)[kind][H2D]
-    if upload["kind"] == "run":
+def _sync(h2d: Sync) -> str:
+    if h2d["kind"] == RUN:
         return "a copy returns when it is complete"
-    return f"a value is read back after each copy, {units.duration(upload['cost_ns'])} of each H2D copy"
-
-
-def _grouped(said: dict[str, str]) -> str:
-    """What is said of several things; once where it is the same for all."""
-    values = list(said.values())
-    if len(set(values)) <= 1:
-        return "".join(values[:1])
-    return "; ".join(f"{name}: {value}" for name, value in said.items())
+    return f"a value is read back after each copy, {units.duration(h2d['cost_ns'])} of each H2D copy"
 
 
 def tables(result: Result) -> list[model.Table]:
@@ -76,7 +61,7 @@ def tables(result: Result) -> list[model.Table]:
             (
                 units.size(size_of(case)),
                 *(cell for way in DIRECTIONS for cell in _cells(case, way, most)),
-                *(_tail(case.stats(way), it) for way in DIRECTIONS for it in SAMPLES_FOR),
+                *(_percentile(case.stats(way), it) for way in DIRECTIONS for it in SAMPLES_FOR),
             )
             for case in sorted(result.cases, key=size_of)
             if memory_of(case) == kind
@@ -86,7 +71,7 @@ def tables(result: Result) -> list[model.Table]:
     return found
 
 
-def _tail(stats: Stats | None, name: str) -> str:
+def _percentile(stats: Stats | None, name: str) -> str:
     return model.maybe(None if stats is None else percentile(stats, name), units.duration)
 
 
@@ -101,20 +86,16 @@ def _cells(case: Case, way: Direction, most: float) -> tuple[str, str, str]:
 
 
 def failures(result: Result) -> list[str]:
-    """Why copies failed: one note for all of one reason."""
+    """Why copies failed: a line for all of one reason."""
     found: dict[str, dict[tuple[str, str], list[int]]] = {}
     for case in result.cases:
         for way, why in failures_of(case).items():
-            found.setdefault(why, {}).setdefault((way, memory_of(case)), []).append(size_of(case))
-    return [
-        f"{', '.join(_many(*key, sizes) for key, sizes in groups.items())} failed: {reason}"
-        for reason, groups in found.items()
-    ]
-
-
-def _many(way: str, memory: str, sizes: list[int]) -> str:
-    number = f"{way.upper()} copy" if len(sizes) == 1 else f"{len(sizes)} {way.upper()} copies"
-    return f"{number} of {_span(sizes)} ({TITLES[memory]})"
+            found.setdefault(why, {}).setdefault((way.upper(), TITLES[memory_of(case)]), []).append(size_of(case))
+    lines = []
+    for why, groups in found.items():
+        failed = [f"{way} copies of {_span(sizes)} ({memory})" for (way, memory), sizes in groups.items()]
+        lines.append(f"{', '.join(failed)} failed: {why}")
+    return lines
 
 
 def _span(sizes: list[int]) -> str:
@@ -126,19 +107,15 @@ _LEGEND = "Times are medians of single copies, each with its synchronization; GB
 
 
 def build(result: Result, folder: str | None = None) -> model.Report:
-    """The report of a bandwidth sweep; `folder` is where it was saved, which is said in a terminal."""
-    notes = [
-        *(model.Note(text, "✗", model.BAD) for text in failures(result)),
-        *warnings(result),
-    ]
+    """The report of a bandwidth curve; `folder` is where it was saved, which is said in a terminal."""
     facts = shown(in_order([*curve_facts(result)]))
     last: list[model.Block] = [
         *([model.Findings(facts)] if facts else []),
-        model.Notes(notes),
+        model.Notes([*(model.Note(text, "✗", model.BAD) for text in failures(result)), *warnings(result)]),
         model.Paragraph(_LEGEND),
         model.Command(result.command),
         model.SavedIn(folder),
     ]
-    found = ([model.Title(table.title), table] for table in tables(result))
-    first: list[Sequence[model.Block]] = [[model.Heading(heading(result))], *noise_part([result])]
-    return model.Report(f"ortbench bandwidth: {result.target['ep']}", (*first, *found, last))
+    parts: list[Sequence[model.Block]] = [[model.Heading(heading(result))], *noise_part([result])]
+    parts += [(model.Title(table.title), table) for table in tables(result)]
+    return model.Report(f"ortbench bandwidth: {result.target['ep']}", (*parts, last))

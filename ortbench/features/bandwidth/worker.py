@@ -1,5 +1,4 @@
-"""Copies between host and device of many sizes, timed alone: no model and no session, only the EP's memories; their buffers, the
-proof of what ends them, and the requests about them."""
+"""Copies between host and device of many sizes, timed alone: no model and no session, only the EP's memories."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ from ortbench.worker.state import State
 from ortbench.worker.timing import Ranges, TimedCall, time_block, warm_up
 
 if TYPE_CHECKING:
-    from ortbench.features.bandwidth.model import CopiesProved, CopyEp, CopyEstimate
+    from ortbench.features.bandwidth.model import CopiesProved, CopyEp
     from ortbench.model.protocol import Held, Samples
 
 # The larger of the two sizes that a sync is proved with, at most: in larger ones page faults of the host drown the rest.
@@ -41,8 +40,7 @@ _PROOF_BYTES = 256_000
 COPY_WARMUP_NS = 20_000_000  # of one size and direction; there are dozens, and copies have no kernels to choose
 _ATTEMPTS = 3  # at a proof: noise can only make it doubt
 _PART = 1_000_000  # bytes that are compared at a time, so that a comparison takes no memory to speak of
-# Of the host memory that is free, at most this share goes into the host's side of one size.
-_SHARE_OF_FREE = 0.5
+_D2H_SYNC = Sync(RUN, None, 0, "the data are in host memory when the copy returns, which is checked")
 
 
 class CopyPair:
@@ -56,7 +54,6 @@ class CopyPair:
     per_call = 1
     call_name = LATENCY
     part_names: tuple[str, ...] = ()
-    sync = Sync(RUN, None, 0, "the data are in host memory when the copy returns, which is checked")
 
     def __init__(self, size: int, memory: Memory, shared: EpDeviceMemory | None, seed: int) -> None:
         self.bytes_in = self.bytes_out = size
@@ -88,14 +85,11 @@ class CopyPair:
 
         return {H2D: (synced, None, None), D2H: (lambda _a, _b: download(), None, None)}
 
-    def poison(self) -> None:
-        """Make every byte wrong, on the device and where a download goes to."""
+    def round_trip(self) -> str | None:
+        """Copy up and down over memory in which every byte was made wrong; what is wrong the moment the download returns, in words, or
+        None."""
         np.invert(self._source, out=self._target)
         self._poison()
-
-    def round_trip(self) -> str | None:
-        """Copy up and down over poisoned memory; what is wrong the moment the download returns, in words, or None."""
-        self.poison()
         self.upload()
         self.download()
         return self._difference()
@@ -124,10 +118,7 @@ class CopyPair:
 
 
 class Copies:
-    """The copies of one EP's device, by kind of host memory and size. Raises `BadInput` or `BenchmarkFailed`: the EP
-    cannot be had; `Unsupported`: it has no device memory to copy to."""
-
-    d2h_sync = CopyPair.sync
+    """The copies of one EP's device, by kind of host memory and size. `Unsupported`: the EP has no device memory to copy to."""
 
     def __init__(self, target: Target, seed: int) -> None:
         self.provider = providers.find(target)
@@ -143,12 +134,9 @@ class Copies:
         # Where the device has no other memory, that is the device's side.
         only = is_only_host_accessible(self.provider)
         self._shared = None if only else host_accessible_memory(self.provider)
+        self.kinds = [ORDINARY] if self._shared is None else [ORDINARY, HOST_ACCESSIBLE]
         self._seed = seed
         self._pairs: dict[tuple[str, int], CopyPair] = {}
-
-    @property
-    def kinds(self) -> list[str]:
-        return [ORDINARY] if self._shared is None else [ORDINARY, HOST_ACCESSIBLE]
 
     def pairs(self, kind: str) -> dict[int, CopyPair]:
         """The copies of a kind of memory by size, of those that were added and are right."""
@@ -160,12 +148,12 @@ class Copies:
         The first copies belong to the allocation: some EPs find out only then that there is no memory (WebGPU does). Raises
         `BenchmarkFailed`: it would take too much of the host's memory; and whatever ORT or numpy raises where none is left.
         """
-        if 2 * size > _SHARE_OF_FREE * free:
+        if 2 * size > free / 2:
             raise BenchmarkFailed(f"two arrays of it would take more than half of the {units.size(free)} that are free")
-        made = CopyPair(size, self._memory, self._shared if kind == HOST_ACCESSIBLE else None, self._seed)
-        wrong = made.round_trip()
+        pair = CopyPair(size, self._memory, self._shared if kind == HOST_ACCESSIBLE else None, self._seed)
+        wrong = pair.round_trip()
         if wrong is None:
-            self._pairs[kind, size] = made
+            self._pairs[kind, size] = pair
         return wrong
 
     def prove(self, kind: str) -> Sync:
@@ -180,8 +168,7 @@ class Copies:
         sync = next((proof for proof in proofs if proof.wait is not None), proofs[-1])
         for pair in own.values():
             # Where only reading everything back waits, each size has its own readback.
-            by_token = sync.wait is None or sync.wait is read
-            pair.h2d_sync = sync if by_token else replace(sync, wait=pair.download)
+            pair.h2d_sync = sync if sync.wait in (None, read) else replace(sync, wait=pair.download)
         return sync
 
 
@@ -193,11 +180,6 @@ def _proof(pair: CopyPair, read: Copy | None) -> Sync:
         if proofs[-1].wait is None:
             break
     return min(proofs, key=lambda proof: (proof.wait is not None, proof.wait is not read))
-
-
-def _of(state: State) -> Copies:
-    copies: Copies = state.others[Copies]
-    return copies
 
 
 def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> CopyEp:
@@ -215,31 +197,29 @@ def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> CopyEp:
 
 
 def bandwidth_add(state: State, memory: str, size: int, free: int) -> Held:
-    """Allocate copies of a size, as far as so many free bytes let it, and make the first ones: what is wrong with their data,
-    or null."""
-    return {"differs": _of(state).add(memory, size, free)}
+    """Allocate copies of a size, as far as so many free bytes let it: what is wrong with the data of the first ones, or null."""
+    return {"differs": state.others[Copies].add(memory, size, free)}
 
 
 def bandwidth_prove(state: State, memory: str) -> CopiesProved:
     """Prove what ends an upload from a kind of memory; warm the copies of all its sizes up."""
-    copies = _of(state)
+    copies = state.others[Copies]
     sync = copies.prove(memory)
-    estimates: list[CopyEstimate] = [
-        {"direction": direction, "bytes": size, "ns": warm_up(pair.phases()[direction], None, COPY_WARMUP_NS)}
+    estimates = [
+        (direction, size, warm_up(pair.phases()[direction], None, COPY_WARMUP_NS))
         for size, pair in copies.pairs(memory).items()
         for direction in DIRECTIONS
     ]
-    return {"h2d": sync.to_dict(), "d2h": copies.d2h_sync.to_dict(), "estimates": estimates}
+    return {"h2d": sync.to_dict(), "d2h": _D2H_SYNC.to_dict(), "estimates": estimates}
 
 
 def bandwidth_block(state: State, direction: str, memory: str, size: int, n: int, drop: int) -> Samples:
-    pair = _of(state).pairs(memory)[size]
-    ranges = Ranges(pair)
-    start = time.perf_counter_ns()
+    pair = state.others[Copies].pairs(memory)[size]
+    ranges, start = Ranges(pair), time.perf_counter_ns()
     samples = time_block(pair, ranges, direction, n, drop)
     return {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
 
 
 def bandwidth_finish(state: State, memory: str, size: int) -> Held:
     """After the last block: what is wrong with what the timed copies left, or null."""
-    return {"differs": _of(state).pairs(memory)[size].leftovers()}
+    return {"differs": state.others[Copies].pairs(memory)[size].leftovers()}

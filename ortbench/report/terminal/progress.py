@@ -65,9 +65,6 @@ class LiveProgress(Observer):
         beside = _PROGRESS_WIDTH + len("  100 % 0:00:00 0:00:00 left  ")
         self._draw(description=shortened(safe_text.shown(text, sys.stderr), self._console.width - beside))
 
-    def progress(self, share: float) -> None:
-        self._draw_soon(description="measuring", completed=share)
-
     def left(self, seconds: float) -> None:
         gone = self._clock() - self._begun
         self._share = max(self._share, gone / max(gone + seconds, 1e-9))  # never back, though it may stand still
