@@ -91,6 +91,8 @@ class Feature(NamedTuple):
     # By a variable of the environment that asks for it: the module of the folder whose `take_report` gets every report, as Markdown.
     report_takers: Mapping[str, str] = {}
     passes: Mapping[str, Pass] = {}  # by option
+    # Kinds of result files that no command reads, with what such a file is and who shows it.
+    unread: Mapping[str, str] = {}
     views: Mapping[str, str] = {}  # of results in Python: the module of the folder that has a function of that name
 
 
@@ -187,6 +189,11 @@ def passes() -> dict[str, tuple[str, Pass]]:
     """Those of all features, by option, with the feature's name."""
     found = [(option, (name, it)) for name, record in features().items() for option, it in record.passes.items()]
     return dict(sorted(found, key=lambda it: it[1][1].place))
+
+
+def unread_result(kind: object) -> str | None:
+    """What a result file of a kind is, if no command reads it."""
+    return next((it.unread[kind] for it in features().values() if isinstance(kind, str) and kind in it.unread), None)
 
 
 def view(name: str) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.core.features import part_of, passes
+from ortbench.core.features import part_of, passes, unread_result
 from ortbench.core.files import write_atomically
 from ortbench.core.parts import keys_of, text
 from ortbench.model.kinds import find_kind, kind_of
@@ -50,8 +50,8 @@ def parse(content: bytes, name: str, kind: str = "") -> Result:
     if not isinstance(data, dict) or "schema_version" not in data:
         raise BadInput(f"{name} is not a result file of ortbench: it has no schema_version")
     version, found = data["schema_version"], data.get("kind")
-    if found == "profile":
-        raise BadInput(f"{name} is a profiled session: its times are for a timeline, not for comparisons")
+    if what := unread_result(found):
+        raise BadInput(f"{name} is {what}")
     if version != SCHEMA_VERSION:
         newer = isinstance(version, (int, float)) and version > SCHEMA_VERSION
         advice = "a newer ortbench wrote it" if newer else "measure again"

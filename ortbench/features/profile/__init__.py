@@ -4,6 +4,7 @@ from ortbench.core.features import INSPECT, Command, Feature
 
 FEATURE = Feature(
     uses=("chain",),
+    unread={"profile": "a profiled session: its times are for a timeline, not for comparisons"},
     commands={
         "profile": Command(
             group=INSPECT,
