@@ -38,6 +38,7 @@ class Group(Enum):
     NODES = "Columns of nodes", "a column of the tables of nodes"
     WHY = "Columns of changes between nodes", "a column of changes between nodes"
     PROFILE = "Columns of a profiled session", "a column of a profiled session"
+    WATCH = "Columns of a recorded program", "a column of a recorded program"
     PAGE = "Columns below the charts of a page", "a column below a chart"
     VERDICTS = "Verdicts", "a verdict"
     WARNINGS = "Warnings", "a warning"

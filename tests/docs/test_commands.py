@@ -71,6 +71,11 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         python.parent.mkdir(parents=True)
         python.write_text(f'#!/bin/sh\nexec {shlex.quote(OTHER_PYTHON)} "$@"\n')
         python.chmod(0o755)
+    (tmp_path / "app.py").write_text(
+        "import numpy, onnxruntime\n"
+        "session = onnxruntime.InferenceSession('models/tiny.onnx', providers=['CPUExecutionProvider'])\n"
+        "print(session.run(None, {'x': numpy.ones(16, numpy.float32)}))\n"
+    )
     (suite,) = (block for block in blocks("toml", PAGES) if "[[bench]]" in block)
     assert "\nduration = 1\n" in suite
     (tmp_path / "bench.toml").write_text(suite.replace("\nduration = 1\n", "\niterations = 1\nwarmup = 1\n"))

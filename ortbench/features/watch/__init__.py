@@ -1,0 +1,20 @@
+"""`ortbench watch`: what ONNX Runtime costs inside a program that nobody changed."""
+
+from ortbench.core.features import INSPECT, Command, Feature
+
+FEATURE = Feature(
+    unread={"watch": "a recorded program: table.md beside it is its report"},
+    commands={
+        "watch": Command(
+            group=INSPECT,
+            place=50,
+            sentence="Run a program and say what ONNX Runtime costs in it.",
+            page="watch.md",
+            option_groups=("measures",),
+            options={
+                "ep-library": {},
+                "duration": {"help": "End the program after TIME.", "shown": "until it ends", "common": ("watch",)},
+            },
+        )
+    },
+)

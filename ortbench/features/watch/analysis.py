@@ -1,0 +1,241 @@
+"""What the records of a program come to: its sessions, those of all processes together. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from ortbench.core.ep_names import CPU_EP
+
+Data = dict[str, Any]
+BURST = 8  # calls that the recorder looks at together
+
+_SUMS = (
+    "opened", "open_ns", "calls", "failed", "total_ns", "gap_ns", "gaps", "alone", "alone_ns", "shared", "shared_ns", "looked",
+    "looked_gaps", "spin_ns",
+)  # fmt: skip
+_SAME = ("model", "asked", "got", "options", "entries", "input_names", "output_names", "bytes", "checksum")
+
+
+@dataclass
+class WatchedInput:
+    name: str
+    same: int = 0  # calls that were looked at in which it was what it had been in the one before
+    changed: int = 0
+    # what copies took that ONNX Runtime had to make on the host, for it was not contiguous or no array; of some calls
+    copies_ns: list[int] = field(default_factory=list)
+
+    @property
+    def is_constant(self) -> bool:
+        return self.same >= 3 and not self.changed
+
+
+@dataclass
+class WatchedSession:
+    """All sessions of a model with the same settings, in all processes."""
+
+    name: str
+    about: Data
+    counts: dict[str, int]
+    processes: int
+    most_opened: int  # in a process
+    pool: int  # threads that one session made
+    pool_ns: int  # CPU time of these
+    most_active: int  # calls at a time
+    histogram: dict[int, int]
+    signatures: list[Data]
+    inputs: list[WatchedInput]
+    outputs: dict[str, Data]
+    links: dict[tuple[str, str, str], int]  # calls that were looked at, by session and output of before, and input
+    binding: Data = field(default_factory=dict)
+    replay: Data = field(default_factory=dict)  # what its calls took when they were measured again
+
+    @property
+    def calls(self) -> int:
+        return self.counts["calls"]
+
+    @property
+    def total_ns(self) -> int:
+        return self.counts["total_ns"]
+
+    @property
+    def is_on_cpu(self) -> bool:
+        return self.about["got"][:1] in ([], [CPU_EP])
+
+    @property
+    def lost_eps(self) -> list[str]:
+        """The EPs that were asked for and that the session does not have."""
+        return [it for it in self.about["asked"] if it not in self.about["got"]]
+
+    def looked_changes(self, name: str) -> int:
+        """Calls that were looked at in which an input was another than in the one before, less the first of each burst, whose origin was
+        not looked at."""
+        changed = next(it.changed for it in self.inputs if it.name == name)
+        return max(1, changed - changed // BURST)
+
+    def size_of(self, name: str) -> float:
+        """Bytes of an input that a call copies to the device; 0 of one that is there."""
+        rows = [
+            (it["n"], row[4]) for it in self.signatures for row in it["inputs"] if row[0] == name and row[1] in _ON_HOST
+        ]
+        return sum(n * size for n, size in rows) / sum(n for n, _ in rows) if rows else 0.0
+
+    @property
+    def bytes_per_call(self) -> float:
+        """What is copied between host and device for a call."""
+        if self.is_on_cpu or not self.calls:
+            return 0.0
+        sent: int = sum(it["n"] * sum(row[4] for row in it["inputs"] if row[1] in _ON_HOST) for it in self.signatures)
+        read: float = sum(it["n"] * it["out"][0] / it["out"][1] for it in self.signatures if it["out"][1])
+        return (sent + read + int(self.binding.get("copied_bytes", 0))) / self.calls
+
+    def percentile(self, share: float) -> float | None:
+        """A percentile of a call's time, within 2 %."""
+        rank, seen = share * (self.calls - 1), 0
+        for place, count in sorted(self.histogram.items()):
+            seen += count
+            if seen > rank:
+                return _duration_at(place)
+        return None
+
+
+_ON_HOST = ("array", "list", "tuple", "cpu")
+
+
+def _duration_at(place: int) -> float:
+    """The middle of the durations that a histogram counts at a place: 32 to an octave."""
+    width, step = place >> 5, place & 31
+    return float(step) if width <= 6 else (32 + step + 0.5) * 2 ** (width - 6)
+
+
+@dataclass
+class Watched:
+    """A program that was recorded."""
+
+    command: list[str]
+    exit_code: int
+    wall_ns: int
+    cpu_ns: int  # of all processes that ended
+    cores: int
+    quota: float | None
+    throttled_ns: int  # in which the quota stopped it
+    has_python: bool  # whether any process had the recorder
+    processes: list[Data]  # that loaded ONNX Runtime
+    sessions: list[WatchedSession]
+
+    @property
+    def busy_ns(self) -> int:
+        """The time in which a session was called, on average over the processes that did."""
+        busy = [it["busy_ns"] for it in self.processes if it["busy_ns"]]
+        return sum(busy) // len(busy) if busy else 0
+
+    @property
+    def usable_cores(self) -> float:
+        return self.cores if self.quota is None else min(self.cores, self.quota)
+
+    @property
+    def faults(self) -> list[str]:
+        return sorted({it["fault"] for it in self.processes if it["fault"]})
+
+
+def merge_sessions(processes: Sequence[Data]) -> list[WatchedSession]:
+    """The sessions of all processes, those with the most time first."""
+    groups: dict[str, list[tuple[int, Data]]] = {}
+    for number, process in enumerate(processes):
+        for it in process["sessions"]:
+            key = json.dumps({name: it.get(name) for name in _SAME}, sort_keys=True)
+            groups.setdefault(key, []).append((number, it))
+    merged = [_merge(rows) for rows in groups.values()]
+    used = [it for it in merged if it.calls or it.counts["opened"]]
+    used.sort(key=lambda it: -it.total_ns)
+    for it, name in zip(used, distinct_names([it.name for it in used]), strict=True):
+        it.name = name
+    keys = {
+        (number, it["number"]): session
+        for session, rows in zip(merged, groups.values(), strict=True)
+        for number, it in rows
+    }
+    for (number, _), session in keys.items():
+        for link, count in _links_of(processes[number], session, keys, number):
+            session.links[link] = session.links.get(link, 0) + count
+    return used
+
+
+def _links_of(
+    process: Data, session: WatchedSession, keys: Mapping[tuple[int, int], WatchedSession], number: int
+) -> Iterator[tuple[tuple[str, str, str], int]]:
+    for it in process["sessions"]:
+        if keys[number, it["number"]] is session:
+            for source, output, name, count in it["links"]:
+                if (number, source) in keys:
+                    yield (keys[number, source].name, output, name), count
+
+
+def distinct_names(names: Iterable[str]) -> list[str]:
+    """Names of which no two are alike."""
+    seen: dict[str, int] = {}
+    made = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        made.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return made
+
+
+def _merge(rows: Sequence[tuple[int, Data]]) -> WatchedSession:
+    sessions = [it for _, it in rows]
+    first = sessions[0]
+    histogram: dict[int, int] = {}
+    signatures: dict[str, Data] = {}
+    inputs: dict[str, WatchedInput] = {}
+    outputs: dict[str, Data] = {}
+    binding: Data = {}
+    for it in sessions:
+        for place, count in it["histogram"]:
+            histogram[place] = histogram.get(place, 0) + count
+        for signature in it["signatures"]:
+            _add_signature(signatures, signature)
+        for name, about in it["inputs"].items():
+            known = inputs.setdefault(name, WatchedInput(name))
+            for key in ("same", "changed", "copies_ns"):
+                setattr(known, key, getattr(known, key) + about[key])
+        for name, about in it["outputs"].items():
+            seen = outputs.setdefault(name, dict.fromkeys(about, 0))
+            for key, value in about.items():
+                seen[key] += value
+        for key, value in it["binding"].items():
+            binding[key] = binding.get(key, 0) + value if isinstance(value, int) else value
+    opened: dict[int, int] = {}
+    for number, it in rows:
+        opened[number] = opened.get(number, 0) + it["opened"]
+    return WatchedSession(
+        name=PurePath(first["model"]).name or "model in memory",
+        about={key: first[key] for key in _SAME if key in first},
+        counts={key: sum(it[key] for it in sessions) for key in _SUMS},
+        processes=len({number for number, it in rows if it["calls"] or it["opened"]}),
+        most_opened=max(opened.values()),
+        pool=max(it["pool"] for it in sessions),
+        pool_ns=sum(it["pool_ns"] for it in sessions),
+        most_active=max(it["most_active"] for it in sessions),
+        histogram=histogram,
+        signatures=list(signatures.values()),
+        inputs=list(inputs.values()),
+        outputs=outputs,
+        links={},
+        binding=binding,
+    )
+
+
+def _add_signature(signatures: dict[str, Data], signature: Data) -> None:
+    key = json.dumps(signature["inputs"])
+    if key not in signatures:
+        signatures[key] = {**signature, "firsts": 1, "out": [*signature["out"]]}
+        return
+    known = signatures[key]
+    for name in ("n", "ns", "first_ns"):
+        known[name] += signature[name]
+    known["firsts"] += 1
+    known["max_ns"] = max(known["max_ns"], signature["max_ns"])
+    known["out"] = [a + b for a, b in zip(known["out"], signature["out"], strict=True)]

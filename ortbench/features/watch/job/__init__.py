@@ -1,0 +1,1 @@
+"""Runs a program with the recorder, and measures its sessions again."""

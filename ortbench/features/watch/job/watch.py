@@ -1,0 +1,200 @@
+"""What `ortbench watch` does: run a program with the recorder, wait for its end, and say what the records come to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ortbench.core import signals
+from ortbench.core.errors import BadInput
+from ortbench.core.files import temporary_folder, write_or_note
+from ortbench.core.interpreters import given_variables
+from ortbench.core.parts import text
+from ortbench.core.safe_text import complain
+from ortbench.core.version import __version__
+from ortbench.features.watch import shim
+from ortbench.jobs.publishing import check_wanted, publish
+from ortbench.measure.environment import control_groups, core_limit, read_text, usable_cores
+from ortbench.measure.folder import new_folder, with_time
+from ortbench.plan.output_options import OutputOptions
+
+if TYPE_CHECKING:
+    from ortbench.features.watch.analysis import WatchedSession
+
+# Of these the program gets those that only this process has had; a terminal sends Ctrl-C to both.
+_HANDED_ON = [getattr(signal, it) for it in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, it)]
+_GRACE_S = 10.0  # from the signal that ends the program to the one that it cannot refuse
+
+
+def watch(
+    command: Sequence[str],
+    duration_s: float | None,
+    with_replay: bool | None,
+    library: str | None,
+    wanted: OutputOptions,
+) -> int:
+    """Run a program and report what ONNX Runtime costs in it; the program's exit code, or 128 and the signal that ended it."""
+    check_wanted(wanted)
+    with temporary_folder() as place:
+        records = Path(place) / "records"
+        records.mkdir()
+        (Path(place) / "shim").mkdir()
+        shutil.copyfile(shim.__file__, Path(place) / "shim" / "sitecustomize.py")
+        began, throttled = time.perf_counter_ns(), _throttled_ns()
+        code, cpu_ns = _run(command, _environment(Path(place) / "shim", records), duration_s)
+        wall_ns = time.perf_counter_ns() - began
+
+        from ortbench.features.watch.analysis import Watched, merge_sessions
+        from ortbench.features.watch.facts import watch_facts, worth_changing
+        from ortbench.features.watch.report import build, nothing_seen
+
+        processes = read_records(records)
+        program = Watched(
+            [*command], code, wall_ns, cpu_ns, usable_cores() or 1, core_limit(), _throttled_ns() - throttled,
+            (records / shim.SEEN).exists(), processes, merge_sessions(processes),
+        )  # fmt: skip
+        if why := nothing_seen(program):
+            complain(f"nothing could be seen: {why}")
+            return code
+        signals.defer_signals()  # from here on there is a folder, and soon something in it
+        _replay(program.sessions, with_replay, library, wanted.quiet)
+        facts = watch_facts(program)
+        folder = new_folder(wanted.out, with_time("watch", _name_of(command)))
+        content = text(_data(program, facts))
+        write_or_note(folder / "result.json", content)
+        report = build(program, worth_changing(facts), str(folder))
+        from ortbench.report.markdown import markdown
+
+        write_or_note(folder / "table.md", markdown(report))
+        with redirect_stdout(sys.stderr):
+            publish(wanted, [report], lambda: content)
+    return code
+
+
+def _replay(sessions: Sequence[WatchedSession], wanted: bool | None, library: str | None, quiet: bool) -> None:
+    """Measure those again whose copies could be saved: all where that is wanted, else a few where it takes little time."""
+    if wanted is False:
+        return
+    from ortbench.features.watch.job.replay import MOST, replay, replayable
+
+    for session in [it for it in sessions if replayable(it)][: None if wanted else MOST]:
+        if not quiet:
+            print(f"measuring {session.name} again …", file=sys.stderr)
+        replay(session, library)
+
+
+def _name_of(command: Sequence[str]) -> str:
+    """What the program is called: behind a Python its script or module."""
+    is_python = "python" in Path(command[0]).name
+    words = [it for it in command[1:] if not it.startswith("-")] if is_python and "-c" not in command else command
+    return Path((*words, "python")[0]).stem[:40] or "program"
+
+
+def _environment(own: Path, records: Path) -> dict[str, str]:
+    """That of the program: the recorder stands first on Python's path."""
+    given = given_variables()
+    path = given.get("PYTHONPATH", "")
+    return {**given, "PYTHONPATH": os.pathsep.join([str(own), *filter(None, [path])]), shim.FOLDER: str(records)}
+
+
+def _run(command: Sequence[str], environment: dict[str, str], duration_s: float | None) -> tuple[int, int]:
+    """Run the program to its end; its exit code, and the CPU time of it and its children."""
+    before = os.times()
+    try:
+        program = subprocess.Popen(command, env=environment)
+    except OSError as error:
+        raise BadInput(f"{command[0]}: cannot be started: {error.strerror}") from None
+    with _handing_on(program):
+        try:
+            code = program.wait(duration_s)
+        except subprocess.TimeoutExpired:
+            program.terminate()
+            try:
+                code = program.wait(_GRACE_S)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                code = program.wait()
+    after = os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return code if code >= 0 else 128 - code, round(used * 1e9)
+
+
+@contextmanager
+def _handing_on(program: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Inside the block the program decides what a signal comes to, and this process waits for its end."""
+
+    def hand_on(number: int, _: FrameType | None) -> None:
+        with suppress(OSError):
+            program.send_signal(number)
+
+    def leave(*_: Any) -> None:
+        """The terminal has sent it to the program too."""
+
+    before = {it: signal.signal(it, hand_on) for it in _HANDED_ON if signal.getsignal(it) != signal.SIG_IGN}
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _throttled_ns() -> int:
+    """For how long the quota of its container has stopped this process's group."""
+    for group in control_groups():
+        for line in (read_text(group / "cpu.stat") or "").splitlines():
+            if line.startswith("throttled_usec "):
+                return 1000 * int(line.split()[1])
+    return 0
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """What the processes of a program recorded, those first that began first; half a file is none."""
+    found = []
+    for file in folder.glob("*.json"):
+        with suppress(ValueError, OSError):
+            found.append(json.loads(file.read_text(encoding="utf-8")))
+    return sorted(found, key=lambda it: it["began_ns"])
+
+
+def _data(program: Any, facts: Sequence[Any]) -> dict[str, Any]:
+    from datetime import datetime
+
+    from ortbench.facts.fact import record
+    from ortbench.model.result import SCHEMA_VERSION
+
+    own = {key: value for key, value in vars(program).items() if key not in ("processes", "sessions")}
+    processes = [{key: value for key, value in it.items() if key != "sessions"} for it in program.processes]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "watch",
+        "tool": {"name": "ortbench", "version": __version__},
+        "created": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "program": own,
+        "processes": processes,
+        "sessions": [_session(it) for it in program.sessions],
+        "findings": [record(it) for it in facts],
+    }
+
+
+def _session(session: Any) -> dict[str, Any]:
+    own = {**asdict(session), "links": [[*key, count] for key, count in session.links.items()]}
+    own["histogram"] = sorted(session.histogram.items())
+    return {
+        **own,
+        "median_ns": session.percentile(0.5),
+        "p99_ns": session.percentile(0.99),
+        "bytes_per_call": session.bytes_per_call,
+    }

@@ -1,0 +1,92 @@
+"""The report of a program: its sessions, and what it does that costs time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortbench.core import units
+from ortbench.facts.fact import Fact
+from ortbench.facts.findings import shown
+from ortbench.features.watch.analysis import Watched, WatchedSession
+from ortbench.report import model
+from ortbench.report.model import NOTHING, maybe
+
+NOT_SEEN = "no process of it took the recorder: python -I or -E, a frozen program, or no Python"
+NOT_LOADED = "no Python process of it loaded onnxruntime"
+_COLUMNS = (
+    model.Column("session", model.Kind.LONG_NAME, model.KEY),
+    model.Column("calls"),
+    *model.columns(model.Kind.TIME, "median", "p99"),
+    *model.columns(model.Kind.NUMBER, "of the time", "copied/call"),
+    model.Column("EP", model.Kind.WORDS),
+)
+
+
+def nothing_seen(program: Watched) -> str:
+    """Why there is nothing to show; empty where there is something."""
+    if program.sessions:
+        return ""
+    return NOT_LOADED if program.has_python else NOT_SEEN
+
+
+def build(program: Watched, facts: Sequence[Fact], folder: str) -> model.Report:
+    """The report: a heading, a row a session, findings."""
+    notes = [model.Note(f"the recorder failed and stopped: {it}", "!", model.BAD) for it in program.faults]
+    if why := nothing_seen(program):
+        notes.append(model.Note(f"Nothing to show: {why}", "!", model.UNCLEAR))
+    findings = [it._replace(next=action) for it, action in zip(shown(facts), map(_action, facts), strict=True)]
+    blocks: list[Sequence[model.Block]] = [
+        [model.Heading(heading(program))],
+        [session_table(program)] if program.sessions else [],
+        [model.Findings(findings)] if findings else [],
+        [model.Notes(notes)] if notes else [],
+        [model.SavedIn(folder)],
+    ]
+    return model.Report(f"ortbench watch: {' '.join(program.command)}", [it for it in blocks if it])
+
+
+def _action(fact: Fact) -> str:
+    from ortbench.facts.sentences import sentence_of
+
+    return fact.next or sentence_of(fact).action
+
+
+def heading(program: Watched) -> list[str]:
+    count = len([it for it in program.processes if it["sessions"]])
+    versions = sorted({it["onnxruntime"] for it in program.processes if it["sessions"]})
+    lines = [f"{' '.join(program.command)} · exit code {program.exit_code}"]
+    if program.sessions:
+        quota = "" if program.quota is None else f", quota of {program.quota:g}"
+        if program.throttled_ns:
+            quota += f" (throttled for {units.seconds(program.throttled_ns)})"
+        lines.append(
+            f"{units.seconds(program.wall_ns)}, inside run {units.share(program.busy_ns / program.wall_ns)} · ONNX Runtime {', '.join(versions)} · "
+            f"{units.count(count, 'process')} · {units.count(program.cores, 'core')}{quota}"
+        )
+    return lines
+
+
+def session_table(program: Watched) -> model.Table:
+    medians = [it.percentile(0.5) or 0.0 for it in program.sessions]
+    unit, scale = units.time_unit(max(medians, default=1) or 1)
+    rows = tuple(_row(program, it, scale) for it in program.sessions)
+    return model.filled(model.Table(_COLUMNS, rows, unit, "Sessions"))
+
+
+def _row(program: Watched, session: WatchedSession, scale: float) -> tuple[str, ...]:
+    copied = session.bytes_per_call
+    return (
+        session.name,
+        str(session.calls),
+        maybe(session.percentile(0.5), lambda value: units.digits(value / scale)),
+        maybe(session.percentile(0.99), lambda value: units.digits(value / scale)),
+        units.share(session.total_ns / program.wall_ns) if session.calls else NOTHING,
+        units.size(copied) if copied else NOTHING,
+        _eps(session),
+    )
+
+
+def _eps(session: WatchedSession) -> str:
+    got = [it.removesuffix("ExecutionProvider") for it in session.about["got"][:1]]
+    lost = [it.removesuffix("ExecutionProvider") for it in session.lost_eps]
+    return " → ".join([*[", ".join(lost)] * bool(lost), *got])

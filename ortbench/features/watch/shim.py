@@ -1,0 +1,730 @@
+"""What `ortbench watch` has in each Python process of a program: it records what the sessions of ONNX Runtime do.
+
+One file of the standard library alone (Python 3.9, onnxruntime 1.16 and newer), which never imports ortbench: a copy of it, called
+``sitecustomize.py``, stands first on ``PYTHONPATH``. A fault of its own ends the recording and never reaches the program.
+
+Each process has a file of what it knows so far, ``PID-TIME.json``, replaced twice a second, and one of single calls, ``.calls``, whose
+lines grow with the logarithm of their number. Most calls only count; in a burst of a few, which are at most a hundredth of the time,
+inputs and outputs are looked at too: what is the same as before, what an output of another call.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib.abc
+import importlib.util
+import json
+import opcode
+import os
+import sys
+import threading
+import time
+import weakref
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from operator import attrgetter
+from typing import Any
+
+FOLDER = "ORTBENCH_WATCH"  # the variable with the folder of the records
+SEEN = "python-seen"  # a file there: a Python process had this file
+_TARGET = "onnxruntime.capi.onnxruntime_inference_collection"
+_OWN = "_ortbench_watch"  # of sessions and bindings: what is recorded of them
+_PERIOD_S = 0.4
+_MOST_SESSIONS, _MOST_SIGNATURES, _MOST_CALLS = 200, 256, 4096
+_BURST, _SHARE = 8, 100  # calls that are looked at together; they take one part of so many of the time
+_MOST_BYTES = 65_536  # of an array that are compared
+_SOON_NS = 50_000  # after a call: what is done with the list of its outputs at once
+_clock = time.perf_counter_ns
+_features = attrgetter("shape", "dtype", "strides")
+
+
+class _State:
+    """Of this process."""
+
+    file = ""  # of the records, without its suffix; "" while nothing is recorded
+    fault = ""
+    began_ns = 0
+    sessions: dict[str, Any] = {}  # noqa: RUF012 - one state
+    lock = threading.RLock()
+    active = 0  # calls
+    busy_from = busy_ns = 0  # when the first of them began; the time in which there was one
+    to_look = _BURST  # calls
+    watched: list[Any] = []  # noqa: RUF012 - references to outputs of the call that ended last
+    returned_ns = 0  # when that was
+    looked_ns = 0  # of this burst
+    next_look_ns = 0
+    written: list[Any] = []  # noqa: RUF012 - what the file has of the sessions
+    outputs: dict[Any, Any] = {}  # noqa: RUF012 - of late: checksum -> session, name
+    thread: Any = None
+
+
+_s = _State
+
+
+class _Session:
+    """All sessions of one model with the same settings."""
+
+    def __init__(self, about: Any) -> None:
+        self.number = len(_s.sessions)
+        self.about = about
+        self.opened = self.open_ns = self.calls = self.failed = self.total_ns = 0
+        self.gap_ns = self.gaps = self.last_end = self.alone = self.alone_ns = self.shared = self.shared_ns = 0
+        self.active = self.most_active = 0
+        self.signatures: dict[Any, Any] = {}
+        self.other: Any = None  # what is beyond the most signatures
+        self.histogram: dict[int, int] = {}
+        self.inputs: dict[str, Any] = {}
+        self.outputs: dict[str, Any] = {}
+        self.links: dict[Any, int] = {}
+        self.binding: dict[str, Any] = {}
+        self.looked = self.looked_gaps = self.spin_ns = self.next_gap_ns = 0
+        self.before_gap: Any = None  # while a gap is looked at: the calls before it, and what the threads had used
+        self.clocks: list[int] = []  # of the threads that it made
+        self.rows: list[Any] = []
+        self.threads: set[int] = set()
+        self.stride = 1
+
+    def signature(self, key: Any, describe: Any) -> Any:
+        found = self.signatures.get(key) or (self.other if len(self.signatures) >= _MOST_SIGNATURES else None)
+        if found is None:
+            found = {"inputs": describe(), "n": 0, "ns": 0, "first_ns": 0, "max_ns": 0, "out": [0, 0]}
+            if len(self.signatures) < _MOST_SIGNATURES:
+                self.signatures[key] = found
+            else:
+                self.other = found
+        return found
+
+    def data(self) -> Any:
+        names = "number opened open_ns calls failed total_ns gap_ns gaps alone alone_ns shared shared_ns most_active inputs outputs"
+        own = {name: getattr(self, name) for name in f"{names} binding looked looked_gaps spin_ns".split()}
+        own["signatures"] = [*self.signatures.values(), *filter(None, [self.other])]
+        own["histogram"] = list(self.histogram.items())
+        own["links"] = [[*key, n] for key, n in self.links.items()]
+        return {**self.about, **own, "threads": len(self.threads), "pool": len(self.clocks), "pool_ns": _pool_ns(self)}
+
+
+def _guarded(function: Any) -> Any:
+    """A fault ends the recording."""
+
+    @functools.wraps(function)
+    def guarded(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            _s.fault = _s.fault or f"{type(error).__name__}: {error}"
+            return None
+
+    return guarded
+
+
+# What an input is
+
+
+def _describe(values: Any) -> Any:
+    """Each input: its name, what it is, type, shape, bytes, whether it is contiguous."""
+    rows = []
+    for name, value in values:
+        if hasattr(value, "strides"):
+            shape, kind = list(value.shape), str(value.dtype)
+            rows.append([name, "array", kind, shape, value.nbytes, bool(value.flags.c_contiguous)])
+        elif hasattr(value, "data_ptr"):
+            size = 0
+            with suppress(Exception):  # older versions, and what is no tensor
+                size = value.tensor_size_in_bytes()
+            rows.append([name, value.device_name(), value.data_type(), list(value.shape()), size, True])
+        else:
+            rows.append([name, type(value).__name__, "", [], 0, False])
+    return rows
+
+
+def _key(feed: Any) -> Any:
+    """What is equal for calls with inputs of the same names, shapes, types and layout."""
+    try:
+        return (*feed, *map(_features, feed.values()))
+    except (AttributeError, TypeError):
+        shapes = [getattr(it, "shape", None) for it in feed.values()]
+        return tuple((name, str(it() if callable(it) else it)) for name, it in zip(feed, shapes))  # noqa: B905 - of Python 3.10
+
+
+def _checksum(value: Any) -> Any:
+    """Of some of the elements of an array, the same for a copy of it in another layout; None where there is none."""
+    if not hasattr(value, "strides") or value.dtype == object or not value.nbytes:
+        return None
+    part, left = value, value.nbytes
+    for axis, length in enumerate(value.shape):
+        if left > _MOST_BYTES and length > 1:
+            step = min(length, -(-left // _MOST_BYTES))
+            part = part[(slice(None),) * axis + (slice(None, None, step),)]
+            left = left * part.shape[axis] // length
+    content = part.tobytes()
+    return zlib.crc32(content), value.nbytes, any(content)
+
+
+# Calls
+
+
+@_guarded
+def _enter(session: Any, inputs: Any, key_of: Any, describe: Any, values: Any) -> Any:
+    """Before a call: what it is recorded under."""
+    key = key_of(inputs)
+    found = session.signatures.get(key)
+    if found is None:
+        found = session.signature(key, describe)
+    if session.before_gap is not None:
+        _end_gap(session)
+    if _s.to_look:
+        _look_at_inputs(session, values())
+    with _s.lock:
+        if not _s.active:
+            _s.busy_from = _clock()
+        _s.active += 1
+        session.active += 1
+        if session.active > session.most_active:
+            session.most_active = session.active
+        is_shared = session.active > 1
+    return found, is_shared
+
+
+@_guarded
+def _leave(session: Any, entered: Any, start: int, end: int, outputs: Any, names: Any) -> Any:
+    """After a call that came to its end, whose outputs are a list, or None."""
+    signature, is_shared = entered
+    took = end - start
+    width = took.bit_length()
+    place = (width << 5) | ((took >> (width - 6)) & 31 if width > 6 else took & 31)
+    with _s.lock:
+        _s.active -= 1
+        session.active -= 1
+        if not _s.active:
+            _s.busy_ns += end - _s.busy_from
+        calls = session.calls = session.calls + 1
+        session.total_ns += took
+        session.histogram[place] = session.histogram.get(place, 0) + 1
+        if session.last_end and start > session.last_end:
+            session.gaps += 1
+            session.gap_ns += start - session.last_end
+        session.last_end = end
+        if is_shared or session.active:
+            session.shared += 1
+            session.shared_ns += took
+        else:
+            session.alone += 1
+            session.alone_ns += took
+        if not signature["n"]:
+            signature["first_ns"] = took
+        signature["n"] += 1
+        signature["ns"] += took
+        if took > signature["max_ns"]:
+            signature["max_ns"] = took
+        if not calls % session.stride:
+            session.rows.append((threading.get_ident(), start, took))
+            session.threads.add(threading.get_ident())
+            if not calls % (_MOST_CALLS * session.stride):
+                session.stride *= 2
+    if _s.to_look:
+        _look_at_outputs(session, signature, outputs, names, end)
+    elif end >= _s.next_look_ns:
+        _s.to_look, _s.looked_ns = _BURST, 0
+    if session.clocks and end >= session.next_gap_ns:
+        _begin_gap(session)
+
+
+@_guarded
+def _give_up(session: Any) -> Any:
+    """After a call that raised."""
+    with _s.lock:
+        _s.active -= 1
+        session.active -= 1
+        session.failed += 1
+        if not _s.active:
+            _s.busy_ns += _clock() - _s.busy_from
+
+
+def _pool_ns(session: Any) -> Any:
+    """The CPU time of the threads that the session made."""
+    used = 0
+    for thread_clock in session.clocks:
+        with suppress(OSError):  # it has ended
+            used += time.clock_gettime_ns(thread_clock)
+    return used
+
+
+def _begin_gap(session: Any) -> None:
+    begin = _clock()
+    session.before_gap = (session.calls, _pool_ns(session))
+    done = _clock()
+    session.next_gap_ns = done + 2 * _SHARE * (done - begin)
+
+
+def _end_gap(session: Any) -> None:
+    calls, used = session.before_gap
+    session.before_gap = None
+    if calls == session.calls and not session.active:
+        session.looked_gaps += 1
+        session.spin_ns += _pool_ns(session) - used
+
+
+def _look_at_inputs(session: Any, values: Any) -> None:
+    begin = _clock()
+    session.looked += 1
+    for name, value in values:
+        about = session.inputs.setdefault(name, {"same": 0, "changed": 0, "last": None, "copies_ns": []})
+        is_array = hasattr(value, "strides")
+        if not hasattr(value, "data_ptr") and not (is_array and value.flags.c_contiguous):
+            copy_from = _clock()
+            value.copy("C") if is_array else sys.modules["numpy"].asarray(value)
+            about["copies_ns"] = [*about["copies_ns"][-63:], _clock() - copy_from]
+        checksum = _checksum(value)
+        if checksum is None:
+            continue
+        before, about["last"] = about["last"], checksum[:2]
+        if before == about["last"]:
+            about["same"] += 1
+            continue
+        about["changed"] += before is not None
+        source = _s.outputs.get(about["last"])
+        if source is not None and checksum[2] and value.nbytes >= 32:
+            key = (*source, name)
+            session.links[key] = session.links.get(key, 0) + 1
+    _s.looked_ns += _clock() - begin
+
+
+def _look_at_outputs(session: Any, signature: Any, outputs: Any, names: Any, end: int) -> None:
+    begin = _clock()
+    pending = []
+    for name, value in zip(names or (), outputs or ()):  # noqa: B905 - of Python 3.10
+        checksum = _checksum(value)
+        about = session.outputs.setdefault(name, {"bytes": 0, "looked": 0, "unread": 0})
+        about["looked"] += 1
+        about["bytes"] += getattr(value, "nbytes", 0) if hasattr(value, "strides") else 0
+        if checksum is not None:
+            if len(_s.outputs) > 64:
+                _s.outputs.clear()
+            _s.outputs[checksum[:2]] = (session.number, name)
+            pending.append((about, value))
+    if outputs:
+        signature["out"][0] += sum(getattr(it, "nbytes", 0) for it in outputs if hasattr(it, "strides"))
+        signature["out"][1] += 1
+    _s.to_look -= 1
+    done = _clock()
+    _s.looked_ns += done - begin
+    _s.watched = []
+    if not _s.to_look:
+        _s.outputs.clear()
+        _s.next_look_ns = done + max(_s.looked_ns * _SHARE, 100_000_000)
+    if len(outputs or ()) > 1:
+        _s.watched = [weakref.ref(value, functools.partial(_is_gone, about)) for about, value in pending]
+
+
+def _is_gone(about: Any, gone: Any) -> None:
+    """An output that dies where the list of outputs is subscripted, while another lives, was in nobody's hand."""
+    if _clock() - _s.returned_ns > _SOON_NS or not any(it() is not None for it in _s.watched if it is not gone):
+        return
+    frame = sys._getframe(1)
+    code, place = frame.f_code.co_code, frame.f_lasti
+    name = opcode.opname[code[place]]
+    operations = getattr(opcode, "_nb_ops", ())  # of BINARY_OP, which subscripts too from Python 3.14 on
+    if name == "BINARY_OP" and code[place + 1] < len(operations):
+        name = operations[code[place + 1]][0]
+    about["unread"] += name in ("BINARY_SUBSCR", "BINARY_SLICE", "NB_SUBSCR")
+
+
+# What is put around the calls of the library
+
+
+def _around_open(original: Any) -> Any:
+    @functools.wraps(original)
+    def __init__(
+        self: Any,
+        path_or_bytes: Any,
+        sess_options: Any = None,
+        providers: Any = None,
+        provider_options: Any = None,
+        **others: Any,
+    ) -> None:
+        if not _s.file or _s.fault:
+            original(self, path_or_bytes, sess_options, providers, provider_options, **others)
+            return
+        before = _thread_clocks()
+        start = _clock()
+        original(self, path_or_bytes, sess_options, providers, provider_options, **others)
+        _opened(self, path_or_bytes, providers, _clock() - start, _thread_clocks() - before)
+
+    return __init__
+
+
+def _thread_clocks() -> Any:
+    """The CPU clocks of this process's threads, as Linux numbers them."""
+    try:
+        return {~int(tid) << 3 | 6 for tid in os.listdir("/proc/self/task")}
+    except OSError:
+        return set()
+
+
+@_guarded
+def _opened(session: Any, model: Any, providers: Any, took: int, clocks: Any) -> Any:
+    """Note a session that was opened; `took` 0: before the recording."""
+    options = session.get_session_options()
+    names = "intra_op_num_threads inter_op_num_threads execution_mode graph_optimization_level enable_mem_pattern enable_profiling"
+    about = {
+        "model": os.path.abspath(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else "",
+        "asked": [it if isinstance(it, str) else it[0] for it in providers or ()],
+        "got": session.get_providers(),
+        "options": {name: str(getattr(options, name, "")).rsplit(".", 1)[-1] for name in names.split()},
+        "entries": {},
+        "input_names": [it.name for it in session.get_inputs()],
+        "output_names": [it.name for it in session.get_outputs()],
+    }
+    for entry in (
+        "session.intra_op.allow_spinning",
+        "session.force_spinning_stop",
+        "session.intra_op.spin_duration_us",
+    ):
+        with suppress(Exception):  # not set
+            about["entries"][entry] = options.get_session_config_entry(entry)
+    if about["model"]:
+        about["bytes"] = os.path.getsize(about["model"]) if os.path.exists(about["model"]) else 0
+    elif isinstance(model, (bytes, bytearray)):
+        about["bytes"], about["checksum"] = len(model), zlib.crc32(model)
+    key = json.dumps(about, sort_keys=True)
+    with _s.lock:
+        found = _s.sessions.get(key)
+        if found is None:
+            if len(_s.sessions) >= _MOST_SESSIONS:
+                return None
+            found = _s.sessions[key] = _Session(about)
+        found.opened += 1
+        found.open_ns += took
+        found.clocks = sorted(clocks) or found.clocks
+    setattr(session, _OWN, found)
+    _begin_writing()
+    return found
+
+
+def _adopted(session: Any) -> Any:
+    """What is recorded of a session; of one that was there before the recording from now on."""
+    found = session.__dict__.get(_OWN)
+    if found is None:
+        return _opened(session, getattr(session, "_model_path", None) or "", (), 0, set())
+    return found
+
+
+def _around_run(original: Any) -> Any:
+    @functools.wraps(original)
+    def run(self: Any, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
+        session = self.__dict__.get(_OWN) or (_s.file and _adopted(self))
+        if (
+            not session
+            or _s.fault
+            or not _s.file
+            or (type(input_feed) is not dict and not isinstance(input_feed, Mapping))
+        ):
+            return original(self, output_names, input_feed, run_options)
+        entered = _enter(session, input_feed, _key, lambda: _describe(input_feed.items()), input_feed.items)
+        if entered is None:
+            return original(self, output_names, input_feed, run_options)
+        start = _clock()
+        try:
+            outputs = original(self, output_names, input_feed, run_options)
+        except BaseException:
+            _give_up(session)
+            raise
+        end = _clock()
+        _leave(session, entered, start, end, outputs, output_names or session.about["output_names"])
+        if _s.watched:
+            _s.returned_ns = _clock()
+        return outputs
+
+    return run
+
+
+def _around_ort_values(original: Any) -> Any:
+    call = _around_run(original)
+
+    @functools.wraps(original)
+    def run_with_ort_values(self: Any, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> Any:
+        return call(self, output_names, input_dict_ort_values, run_options)
+
+    return run_with_ort_values
+
+
+def _around_binding_run(original: Any) -> Any:
+    @functools.wraps(original)
+    def run_with_iobinding(self: Any, iobinding: Any, run_options: Any = None) -> Any:
+        session = self.__dict__.get(_OWN) or (_s.file and _adopted(self))
+        if not session or _s.fault or not _s.file:
+            return original(self, iobinding, run_options)
+        bound = iobinding.__dict__.get(_OWN) or {}
+        inputs = bound.get("inputs", {})
+        entered = _enter(
+            session,
+            inputs,
+            lambda it: ("bound", *it.items()),
+            lambda: [[name, *map(_as_list, it)] for name, it in inputs.items()],
+            list,
+        )
+        if entered is None:
+            return original(self, iobinding, run_options)
+        start = _clock()
+        try:
+            original(self, iobinding, run_options)
+        except BaseException:
+            _give_up(session)
+            raise
+        end = _clock()
+        _note_binding(session, bound)
+        return _leave(session, entered, start, end, None, None)
+
+    return run_with_iobinding
+
+
+def _as_list(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+@_guarded
+def _note_binding(session: Any, bound: Any) -> Any:
+    counts = session.binding
+    counts["calls"] = counts.get("calls", 0) + 1
+    counts["binds"] = counts.get("binds", 0) + bound.get("binds", 0)
+    bound["binds"] = 0
+    bound["session"] = session
+    counts["outputs"] = dict(bound.get("outputs", {}))
+
+
+def _around_bind(original: Any, way: Any, where: Any) -> Any:
+    """Around a method of a binding: `where` gives the memory and the value of its arguments."""
+
+    @functools.wraps(original)
+    def bind(self: Any, name: str, *arguments: Any, **named: Any) -> Any:
+        returned = original(self, name, *arguments, **named)
+        if _s.file and not _s.fault:
+            _bound(self, way, name, where, arguments, named)
+        return returned
+
+    return bind
+
+
+@_guarded
+def _bound(binding: Any, way: Any, name: str, where: Any, arguments: Any, named: Any) -> Any:
+    bound = binding.__dict__.setdefault(_OWN, {"inputs": {}, "outputs": {}, "binds": 0})
+    memory, value = where(arguments, named)
+    bound["binds"] += 1
+    if way == "outputs":
+        bound[way][name] = memory
+    elif value is None:
+        bound[way][name] = (memory, "", (), 0, True)
+    else:
+        (row,) = _describe([(name, value)])
+        bound[way][name] = (memory, row[2], tuple(row[3]), row[4], row[5])
+
+
+def _around_copy_back(original: Any) -> Any:
+    @functools.wraps(original)
+    def copy_outputs_to_cpu(self: Any) -> Any:
+        start = _clock()
+        outputs = original(self)
+        if _s.file and not _s.fault:
+            _copied_back(self, outputs, _clock() - start)
+        return outputs
+
+    return copy_outputs_to_cpu
+
+
+@_guarded
+def _copied_back(binding: Any, outputs: Any, took: int) -> Any:
+    session = binding.__dict__.get(_OWN, {}).get("session")
+    if session is not None:
+        sizes = sum(getattr(it, "nbytes", 0) for it in outputs)
+        for name, value in (("copies", 1), ("copy_ns", took), ("copied_bytes", sizes)):
+            session.binding[name] = session.binding.get(name, 0) + value
+
+
+def _first(arguments: Any, named: Any, *names: Any) -> Any:
+    return arguments[0] if arguments else next((named[it] for it in names if it in named), None)
+
+
+def _wrap(module: Any) -> None:
+    """Put all that around the classes of the module, once."""
+    sessions, binding = module.InferenceSession, module.IOBinding
+    if getattr(sessions, "_ortbench_wrapped", False):
+        return
+    owner = next(it for it in sessions.__mro__ if "run" in it.__dict__)
+    owner.run_with_iobinding = _around_binding_run(owner.run_with_iobinding)
+    owner.run = _around_run(owner.run)
+    if hasattr(owner, "run_with_ort_values"):
+        owner.run_with_ort_values = _around_ort_values(owner.run_with_ort_values)
+    sessions.__init__ = _around_open(sessions.__init__)
+    device = lambda args, named: (str(_first(args, named, "device_type")), None)  # noqa: E731
+    value = lambda args, named: (lambda it: (it.device_name(), it))(_first(args, named, "ortvalue"))  # noqa: E731
+    array = lambda args, named: ("cpu", _first(args, named, "arr_on_cpu"))  # noqa: E731
+    output = lambda args, named: (str(_first(args, named, "device_type") or "cpu"), None)  # noqa: E731
+    for name, way, where in (
+        ("bind_cpu_input", "inputs", array),
+        ("bind_input", "inputs", device),
+        ("bind_ortvalue_input", "inputs", value),
+        ("bind_output", "outputs", output),
+        ("bind_ortvalue_output", "outputs", value),
+    ):
+        setattr(binding, name, _around_bind(getattr(binding, name), way, where))
+    binding.copy_outputs_to_cpu = _around_copy_back(binding.copy_outputs_to_cpu)
+    sessions._ortbench_wrapped = True
+
+
+class _Loader(importlib.abc.Loader):
+    """The loader of the module, and what is done once it is loaded."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+
+    def create_module(self, spec: Any) -> Any:
+        return self._own.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        module.__loader__ = module.__spec__.loader = self._own
+        self._own.exec_module(module)
+        _guarded(_loaded)(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != _TARGET or not _s.file:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self or not hasattr(finder, "find_spec") else finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader)
+                return spec
+        return None
+
+
+def _loaded(module: Any) -> None:
+    _wrap(module)
+    _write()
+
+
+# The records
+
+
+def _cores() -> Any:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count()
+
+
+def _write() -> None:
+    """Write what is known so far."""
+    if not _s.file or _TARGET not in sys.modules:
+        return
+    with _s.lock:
+        try:
+            _s.written = [it.data() for it in _s.sessions.values()]
+        except Exception as error:  # what was written last stays
+            _s.fault = _s.fault or f"{type(error).__name__}: {error}"
+        rows = [(it.number, *row) for it in _s.sessions.values() for row in it.rows]
+        for it in _s.sessions.values():
+            it.rows = []
+        now = _clock()
+        busy = _s.busy_ns + (now - _s.busy_from if _s.active else 0)
+    module = sys.modules.get("onnxruntime")
+    data = {
+        "pid": os.getpid(), "parent": os.getppid(), "began_ns": _s.began_ns, "now_ns": now, "busy_ns": busy, "cpu_ns": time.process_time_ns(),
+        "cores": _cores(), "python": sys.version.split()[0], "argv": sys.argv[:20] if hasattr(sys, "argv") else [],
+        "onnxruntime": getattr(module, "__version__", ""), "fault": _s.fault, "sessions": _s.written,
+    }  # fmt: skip
+    with open(f"{_s.file}.new", "w", encoding="utf-8") as file:
+        json.dump(data, file)
+    os.replace(f"{_s.file}.new", f"{_s.file}.json")
+    if rows:
+        with open(f"{_s.file}.calls", "a", encoding="ascii") as file:
+            file.writelines(f"{' '.join(map(str, row))}\n" for row in rows)
+
+
+def _keep_writing() -> None:
+    before = None
+    while _s.file and _s.thread is threading.current_thread():
+        time.sleep(_PERIOD_S)
+        known = _s.busy_ns, _s.active, len(_s.sessions), _s.fault
+        if known != before:
+            before = known
+            _guarded(_write)()
+
+
+def _begin_writing() -> None:
+    if _s.thread is None:
+        _s.thread = threading.Thread(target=_keep_writing, name="ortbench-watch", daemon=True)
+        _s.thread.start()
+    _write()
+
+
+def _after_fork() -> None:
+    """A child has records of its own, and no thread that writes them; sessions that it has from its parent go on."""
+    if not _s.file:
+        return
+    _s.lock, _s.thread, _s.active, _s.busy_ns = threading.RLock(), None, 0, 0
+    _s.file = _new_file(os.path.dirname(_s.file))
+    _s.began_ns = _clock()
+    for it in _s.sessions.values():
+        it.__init__({**it.about, "inherited": True})
+    for number, it in enumerate(_s.sessions.values()):
+        it.number = number
+    if _s.sessions:
+        _guarded(_begin_writing)()
+
+
+def _new_file(folder: str) -> str:
+    return os.path.join(folder, f"{os.getpid()}-{time.time_ns()}")
+
+
+def start(folder: str) -> None:
+    """Record into a folder from now on, in this process and those that it forks."""
+    _s.file, _s.began_ns, _s.fault, _s.sessions = _new_file(folder), _clock(), "", {}
+    _s.busy_ns = _s.active = 0
+    if not any(isinstance(it, _Finder) for it in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_after_fork)
+        atexit.register(_guarded(_write))
+        leave = os._exit
+
+        @functools.wraps(leave)
+        def _exit(status: Any) -> Any:
+            _guarded(_write)()  # children of multiprocessing end so
+            leave(status)
+
+        os._exit = _exit
+    if _TARGET in sys.modules:
+        _loaded(sys.modules[_TARGET])
+
+
+def stop() -> None:
+    """Record no longer."""
+    _guarded(_write)()
+    _s.file, _s.thread = "", None
+
+
+def _hand_on() -> None:
+    """Load the ``sitecustomize`` that there was without this one."""
+    own, here = sys.modules.pop("sitecustomize"), os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [it for it in sys.path if os.path.abspath(it or ".") != here]
+    try:
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+    finally:
+        sys.modules.setdefault("sitecustomize", own)
+
+
+if __name__ == "sitecustomize":
+    if os.environ.get(FOLDER):
+        try:
+            open(os.path.join(os.environ[FOLDER], SEEN), "a").close()
+            start(os.environ[FOLDER])
+        except Exception:  # the program runs, and nothing is recorded
+            _s.file = ""
+    _hand_on()

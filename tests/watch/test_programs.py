@@ -1,0 +1,277 @@
+"""`ortbench watch` runs programs as they are: what they print, how they end, and what is recorded of all their processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import MODELS
+
+pytestmark = pytest.mark.process
+
+OPEN = f"""
+import sys, os, time, numpy as np, onnxruntime as ort
+def session(**more): return ort.InferenceSession({str(MODELS / "tiny.onnx")!r}, providers=["CPUExecutionProvider"], **more)
+feed = {{"x": np.arange(16, dtype=np.float32)}}
+"""
+
+
+class Watched:
+    def __init__(
+        self,
+        folder: Path,
+        program: str,
+        *words: str,
+        python: tuple[str, ...] = (),
+        stdin: str = "",
+        env: dict[str, str] | None = None,
+    ):
+        (folder / "program.py").write_text(program)
+        self._given: dict[str, Any] = {
+            "cwd": folder,
+            "capture_output": True,
+            "text": True,
+            "env": {**os.environ, **(env or {})},
+        }
+        line = [sys.executable, "-m", "ortbench", "watch", "--out", str(folder / "out"), "--"]
+        self.ran = subprocess.run(
+            [*line, sys.executable, *python, str(folder / "program.py"), *words],
+            input=stdin, timeout=60, **self._given,
+        )  # fmt: skip
+        files = list((folder / "out").glob("*/result.json"))
+        self.result: dict[str, Any] = json.loads(files[0].read_text()) if files else {}
+
+    def alone(self) -> subprocess.CompletedProcess[str]:
+        """The program as it runs without."""
+        return subprocess.run([sys.executable, "program.py"], **self._given)
+
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
+        return list(self.result["sessions"])
+
+    @property
+    def verdicts(self) -> list[str]:
+        return [it["verdict"] for it in self.result["findings"]]
+
+
+def test_a_program_has_its_own_output_input_and_exit_code(tmp_path: Path) -> None:
+    program = (
+        OPEN
+        + "s = session()\nfor _ in range(10): s.run(None, feed)\nprint(sys.stdin.read() + sys.argv[1]); sys.exit(7)"
+    )
+    watched = Watched(tmp_path, program, "--json", stdin="in ")
+    assert (watched.ran.returncode, watched.ran.stdout) == (7, "in --json\n")
+    assert (watched.sessions[0]["counts"]["calls"], watched.sessions[0]["counts"]["opened"]) == (10, 1)
+    assert "tiny.onnx" in watched.ran.stderr
+    assert not list(tmp_path.glob("ortbench*"))
+
+
+def test_other_commands_refuse_its_result(tmp_path: Path) -> None:
+    Watched(tmp_path, OPEN + "session().run(None, feed)")
+    (folder,) = (it.parent for it in (tmp_path / "out").glob("*/result.json"))
+    for words in (["report", folder], ["compare", folder, folder], ["gate", folder, "--max-cpu-nodes", 0]):
+        line = [sys.executable, "-m", "ortbench", *map(str, words)]
+        ran = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
+        assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+        assert "is a recorded program" in ran.stderr
+
+
+def test_children_by_fork_and_spawn_are_recorded_with_sessions_that_were_open_before(tmp_path: Path) -> None:
+    program = (
+        OPEN
+        + """
+import multiprocessing as mp
+def work(n):
+    s = session()
+    for _ in range(n): s.run(None, feed)
+if __name__ == "__main__":
+    s = session(); s.run(None, feed)
+    pid = os.fork()
+    if not pid:
+        for _ in range(5): s.run(None, feed)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    for method in ("fork", "spawn"):
+        child = mp.get_context(method).Process(target=work, args=(20,)); child.start(); child.join()
+"""
+    )
+    watched = Watched(tmp_path, program)
+    assert watched.ran.returncode == 0, watched.ran.stderr
+    assert sum(it["counts"]["calls"] for it in watched.sessions) == 46
+    assert "opened-often" not in watched.verdicts
+
+
+def test_a_killed_program_loses_a_second_at_most(tmp_path: Path) -> None:
+    program = OPEN + "s = session()\nfor _ in range(20): s.run(None, feed)\ntime.sleep(1)\nos.kill(os.getpid(), 9)"
+    watched = Watched(tmp_path, program)
+    assert watched.ran.returncode == 128 + signal.SIGKILL
+    assert watched.sessions[0]["counts"]["calls"] == 20
+
+
+def test_a_signal_reaches_the_program_which_decides(tmp_path: Path) -> None:
+    program = (
+        OPEN
+        + """
+import signal
+s = session(); s.run(None, feed)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
+print("ready", flush=True)
+time.sleep(30)
+"""
+    )
+    (tmp_path / "program.py").write_text(program)
+    line = [
+        sys.executable,
+        "-m",
+        "ortbench",
+        "watch",
+        "--out",
+        str(tmp_path / "out"),
+        "--",
+        sys.executable,
+        "program.py",
+    ]
+    watching = subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert watching.stdout is not None
+    assert watching.stdout.readline() == "ready\n"
+    watching.terminate()
+    _, errors = watching.communicate(timeout=30)
+    assert watching.returncode == 5
+    assert "tiny.onnx" in errors
+
+
+def test_a_sitecustomize_of_its_own_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("import builtins; builtins.customized = __file__")
+    program = (
+        OPEN
+        + "import sitecustomize; session().run(None, feed); print(customized, sitecustomize.__file__ == customized, *sys.path[:2])"
+    )
+    watched = Watched(tmp_path, program, env={"PYTHONPATH": str(tmp_path / "own")})
+    printed, alone = (it.split() for it in (watched.ran.stdout, watched.alone().stdout))
+    assert printed == alone
+    assert printed[:2] == [f"{tmp_path}/own/sitecustomize.py", "True"]
+    assert watched.sessions
+
+
+@pytest.mark.parametrize(
+    ("python", "program", "reason"),
+    [(("-I",), OPEN, "python -I or -E"), (("-E",), OPEN, "python -I or -E"), ((), "print(1)", "loaded onnxruntime")],
+)
+def test_what_cannot_be_seen_is_one_line(tmp_path: Path, python: tuple[str, ...], program: str, reason: str) -> None:
+    watched = Watched(tmp_path, program, python=python)
+    assert watched.ran.returncode == 0
+    assert watched.ran.stderr.count("\n") == 1
+    assert reason in watched.ran.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_command_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "ortbench", "watch", "--", "nowhere"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+
+
+def test_a_fault_of_the_recorder_never_reaches_the_program(tmp_path: Path) -> None:
+    """Whatever of the recorder fails: here what it knows of sessions is broken from inside of the program."""
+    program = (
+        OPEN
+        + """
+s = session()
+for _ in range(3): s.run(None, feed)
+s._ortbench_watch.signatures = None
+for _ in range(3): print(len(s.run(None, feed)))
+"""
+    )
+    watched = Watched(tmp_path, program)
+    assert (watched.ran.returncode, watched.ran.stdout) == (0, "1\n1\n1\n")
+    assert "the recorder failed and stopped" in watched.ran.stderr
+
+
+def test_errors_of_calls_are_the_programs_own(tmp_path: Path) -> None:
+    program = (
+        OPEN
+        + """
+s = session()
+for bad in ({"x": np.zeros(3, np.float32)}, {"nothing": 1}, None, {"x": feed["x"].astype(np.float64)}, []):
+    try: s.run(None, bad)
+    except Exception as error: print(type(error).__name__)
+try: ort.InferenceSession("nowhere.onnx")
+except Exception as error: print(type(error).__name__)
+"""
+    )
+    watched = Watched(tmp_path, program)
+    assert watched.ran.stdout == watched.alone().stdout
+    assert "the recorder failed" not in watched.ran.stderr
+
+
+def test_values_and_bindings_are_recorded_whatever_they_are_called(tmp_path: Path) -> None:
+    program = (
+        OPEN
+        + """
+s = session()
+value = ort.OrtValue.ortvalue_from_numpy(feed["x"])
+for _ in range(5): s.run_with_ort_values(None, input_dict_ort_values={"x": value})
+for _ in range(5): s.run(output_names=["y"], input_feed={"x": value})
+b = s.io_binding()
+for _ in range(5):
+    b.bind_cpu_input("x", arr_on_cpu=feed["x"]); b.bind_output("y", device_type="cpu")
+    s.run_with_iobinding(b, None)
+    print(b.copy_outputs_to_cpu()[0].shape)
+"""
+    )
+    watched = Watched(tmp_path, program)
+    assert watched.ran.stdout == watched.alone().stdout
+    session = watched.sessions[0]
+    assert session["counts"]["calls"] == 15
+    assert {key: session["binding"][key] for key in ("calls", "binds", "copies", "copied_bytes")} == {
+        "calls": 5, "binds": 10, "copies": 5, "copied_bytes": 320,
+    }  # fmt: skip
+    assert "the recorder failed" not in watched.ran.stderr
+
+
+def test_threads_are_counted_and_calls_at_the_same_time(tmp_path: Path) -> None:
+    program = (
+        OPEN
+        + """
+import threading
+s = session()
+def work():
+    for _ in range(500): s.run(None, feed)
+threads = [threading.Thread(target=work) for _ in range(4)]
+[it.start() for it in threads]; [it.join() for it in threads]
+"""
+    )
+    counts = Watched(tmp_path, program).sessions[0]["counts"]
+    assert (counts["calls"], counts["failed"], counts["alone"] + counts["shared"]) == (2000, 0, 2000)
+
+
+def test_recording_ends_the_program_after_a_time(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(OPEN + "s = session()\nwhile True: s.run(None, feed); time.sleep(.01)")
+    line = [
+        sys.executable,
+        "-m",
+        "ortbench",
+        "watch",
+        "--duration",
+        "1.5",
+        "--out",
+        "out",
+        "--",
+        sys.executable,
+        "program.py",
+    ]
+    began = time.monotonic()
+    ran = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 128 + signal.SIGTERM
+    assert "tiny.onnx" in ran.stderr
+    assert time.monotonic() - began < 30
