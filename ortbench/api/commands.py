@@ -88,7 +88,7 @@ def measure_plan(plan: Plan, call: Call, tell: Tell | None) -> Result:
         launched = measured([call.called(plan)], call.out, call.given, observer=observer)
         if launched.not_opened:
             raise launched.not_opened[0][1]
-        result = Result.wrap(launched.result, launched.folder)
+        result = Result.wrap(launched.result, launched.folder, *(samples() for samples in launched.samples))
         return whole(result, launched.interrupted)
 
 

@@ -16,7 +16,6 @@ from ortbench.cli import commands
 from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput
 from ortbench.features.gate.plan import Limits
-from ortbench.features.load import job as load_job
 from ortbench.features.load.plan import LoadPlan
 from ortbench.features.loop.model import SETTINGS
 from ortbench.features.soak.plan import Soak
@@ -297,24 +296,16 @@ PUT = {
 def test_a_suite_puts_on_the_load_that_the_command_line_does(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[Plan] = []
-
-    def load(plans: list[Plan], wanted: OutputOptions) -> None:
-        (plan,) = plans
-        found.append(replace(plan, command=()))
-
-    monkeypatch.setattr(load_job, "load", load)
     word, text = PUT[option.flag]
     besides = {"arrivals", "slo", "workers"} & {option.flag}
     rate = "rate = 10\n" if besides else ""
     (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\nduration = 0.5\n{rate}{option.flag} = {text}\n')
     (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
     typed = ["--duration", "0.5", *(["--rate", "10"] if besides else []), option.name, word]
-    ran = ortbench_here("load", "m.onnx", *typed, cwd=folder)
-    assert (ran.code, ran.err) == (0, "")
-    assert unnamed(job) == found
+    plans, _, _ = asked(folder, monkeypatch, "load", typed)
+    assert unnamed(job) == plans
     (name,) = [name for name, it in declared(LoadPlan).items() if it == option]
-    assert getattr(found[0].part, name) != declared(LoadPlan)[name].default
+    assert getattr(plans[0].part, name) != declared(LoadPlan)[name].default
 
 
 OF_MODELS = options_of(Limits, LIVE_BASELINE)

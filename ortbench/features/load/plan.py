@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ from ortbench.model.unit_of_work import Part
 from ortbench.plan.option_types import FLAG, TEXT, TIME, WHOLE, check_seconds, finite
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, build, new_option, option
 from ortbench.plan.plan import Plan
-from ortbench.plan.plan import check as check_plan
 from ortbench.plan.plan_builder import list_in, plan_of, plan_stream
 
 if TYPE_CHECKING:
@@ -242,14 +241,6 @@ def load_of(
 
     plan = plan_stream("load", given, planned, _MAX_SHAPES) if mixing else planned(given)
     return replace(plan, part=part)
-
-
-def check_loads(plans: Sequence[Plan]) -> None:
-    """Refuse (`BadInput`) plans of loads that cannot be measured, or not side by side."""
-    for plan in plans:
-        check_plan(plan)
-    if len(plans) > 1 and load_in(plans[0]).rate == AUTO:
-        raise BadInput("--rate auto: configurations are compared at the same rates: give the rates", "--rate")
 
 
 def load_in(plan: Plan) -> LoadPlan:
