@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import onnxruntime as ort
 
@@ -39,10 +39,13 @@ def cuda(built_for: str) -> Cuda:
     """What there is of it; EPs must have been loaded, and their libraries with them."""
     loaded = _loaded()
     libraries = [_library(path.name, loaded) for path in nvidia_libraries()]
+    runtime = _version(libraries, "cudart", "cudaRuntimeGetVersion")
+    cudnn = _version(libraries, "cudnn", "cudnnGetVersion")
     return {
         "built_for": built_for,
-        "runtime": _runtime_version(_path(libraries, "cudart")),
-        "cudnn": _cudnn_version(_path(libraries, "cudnn")),
+        "runtime": None if runtime is None else f"{runtime // 1000}.{runtime % 1000 // 10}",
+        # as cuDNN 9 counts
+        "cudnn": None if cudnn is None else f"{cudnn // 10000}.{cudnn % 10000 // 100}.{cudnn % 100}",
         "libraries": libraries,
     }
 
@@ -88,41 +91,25 @@ def _loaded() -> dict[str, str]:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:
         return {}
-    paths = dict.fromkeys(
-        line.split(maxsplit=5)[5] for line in lines if ".so" in line and len(line.split(maxsplit=5)) == 6
-    )
     found = {}
-    for path in paths:
+    for path in dict.fromkeys(line.split(maxsplit=5)[-1] for line in lines if ".so" in line):
         name = os.path.basename(path)
         major = re.match(r"(.+?\.so\.\d+)(\.|$)", name)
         found[major[1] if major else name] = path
     return found
 
 
-def _path(libraries: list[CudaLibrary], part: str) -> str | None:
-    return next((it["loaded"] for it in libraries if part in it["name"]), None)
-
-
-def _runtime_version(path: str | None) -> str | None:
-    """What cudart says of itself; only of the one that is loaded."""
-    version = ctypes.c_int()
-    call = _function(path, "cudaRuntimeGetVersion")
-    if call is None or call(ctypes.byref(version)) != 0:
-        return None
-    return f"{version.value // 1000}.{version.value % 1000 // 10}"
-
-
-def _cudnn_version(path: str | None) -> str | None:
-    call = _function(path, "cudnnGetVersion")
-    if call is None:
-        return None
-    call.restype = ctypes.c_size_t
-    number = int(call())
-    return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"  # as cuDNN 9 counts
-
-
-def _function(path: str | None, name: str) -> Any:
+def _version(libraries: list[CudaLibrary], part: str, name: str) -> int | None:
+    """What a library says of itself by a function; only of one that is loaded."""
+    path = next((it["loaded"] for it in libraries if part in it["name"]), None)
     try:
-        return None if path is None else getattr(ctypes.CDLL(path), name)
+        call = getattr(ctypes.CDLL(path), name) if path is not None else None
     except (OSError, AttributeError):
         return None
+    if call is None:
+        return None
+    if name == "cudnnGetVersion":
+        call.restype = ctypes.c_size_t
+        return int(call())
+    version = ctypes.c_int()
+    return version.value if call(ctypes.byref(version)) == 0 else None

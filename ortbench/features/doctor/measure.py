@@ -16,16 +16,7 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import temporary_folder
 from ortbench.core.profiler import find_nsys, nsys_version
 from ortbench.core.resampling import figure_of, ratio_of
-from ortbench.features.doctor.model import (
-    Card,
-    CardProcess,
-    Cpu,
-    Facts,
-    Installed,
-    Noise,
-    Nvidia,
-    Profiler,
-)
+from ortbench.features.doctor.model import Card, CardProcess, Cpu, Facts, Installed, Noise, Nvidia, Profiler
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
 from ortbench.measure.environment import (
@@ -53,34 +44,29 @@ _ANSWER_S = 120.0  # the longest wait for one
 def facts(python: str | None = None) -> Facts:
     """All but the noise, which is None, of this machine and of the ONNX Runtime of an interpreter; `BenchmarkFailed` where no
     worker can be started."""
-    found = cpu()
-    packages, installed, problem = _runtime(python)
+    processor = cpu()
+    installed: Installed | None = None
+    problem = None
+    with Client(_ANSWER_S, python) as client:
+        packages: Packages = client.ask("packages")
+        try:
+            installed = client.ask("examine")
+        except OrtbenchError as error:
+            problem = str(error)
+    version = f"Python {platform.python_version()}"
+    if python is not None:
+        version = python if installed is None else f"Python {installed['runtime']['python']} of {python}"
     return {
-        "system": f"{platform.platform()}, {_python(python, installed)}",
+        "system": f"{platform.platform()}, {version}",
         "packages": packages,
         "installed": installed,
         "problem": problem,
-        "cpu": found,
+        "cpu": processor,
         "memory": machine_memory(),
         "nvidia": nvidia(),
         "profiler": profiler(),
         "noise": None,
     }
-
-
-def _python(python: str | None, installed: Installed | None) -> str:
-    if python is None:
-        return f"Python {platform.python_version()}"
-    return f"Python {installed['runtime']['python']} of {python}" if installed is not None else python
-
-
-def _runtime(python: str | None) -> tuple[Packages, Installed | None, str | None]:
-    with Client(_ANSWER_S, python) as client:
-        packages: Packages = client.ask("packages")
-        try:
-            return packages, client.ask("examine"), None
-        except OrtbenchError as error:
-            return packages, None, str(error)
 
 
 def profiler() -> Profiler:
@@ -94,9 +80,6 @@ def profiler() -> Profiler:
         except BenchmarkFailed as error:
             found["problem"] = str(error)
     return found
-
-
-_FREQUENCY = Path("sys/devices/system/cpu")
 
 
 def cpu(root: Path = Path("/")) -> Cpu:
@@ -116,10 +99,11 @@ def cpu(root: Path = Path("/")) -> Cpu:
 
 def turbo(root: Path) -> bool | None:
     """Whether clocks may go beyond the nominal one; None where nobody says."""
-    switched_off = read_text(root / _FREQUENCY / "intel_pstate" / "no_turbo")
+    frequency = root / "sys/devices/system/cpu"
+    switched_off = read_text(frequency / "intel_pstate" / "no_turbo")
     if switched_off is not None:
         return switched_off == "0"
-    boost = read_text(root / _FREQUENCY / "cpufreq" / "boost")
+    boost = read_text(frequency / "cpufreq" / "boost")
     return None if boost is None else boost == "1"
 
 
@@ -157,20 +141,14 @@ def _card(nvml: Any, number: int) -> Card:
 
 def _processes(nvml: Any, handle: Any) -> list[CardProcess]:
     """What computes on a card or draws on it; in a container others' may not be told, or not by name."""
-    running = nvml.nvmlDeviceGetComputeRunningProcesses(handle) + nvml.nvmlDeviceGetGraphicsRunningProcesses(handle)
-    return [
-        {"pid": it.pid, "name": _name(it.pid), "memory_bytes": it.usedGpuMemory}
-        for it in {it.pid: it for it in running}.values()
-    ]
-
-
-def _name(pid: int) -> str | None:
     import psutil
 
-    try:
-        return psutil.Process(pid).name()
-    except psutil.Error:
-        return None
+    found: dict[int, CardProcess] = {}
+    for it in nvml.nvmlDeviceGetComputeRunningProcesses(handle) + nvml.nvmlDeviceGetGraphicsRunningProcesses(handle):
+        found[it.pid] = {"pid": it.pid, "name": None, "memory_bytes": it.usedGpuMemory}
+        with contextlib.suppress(psutil.Error):
+            found[it.pid]["name"] = psutil.Process(it.pid).name()
+    return [*found.values()]
 
 
 SECONDS = 2.0  # of each series
