@@ -7,7 +7,7 @@ from typing import Any
 
 from ortbench.worker import measuring
 from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.proofs.trials import Trial
+from ortbench.worker.proofs.sync import Trial
 from ortbench.worker.timing import TimedCall
 from tests.forks import WORKER
 

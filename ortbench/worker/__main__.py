@@ -1,7 +1,11 @@
 """The worker's process, which runs as ``python -m ortbench.worker``.
 
-Requests come as JSON lines on standard input, one answer line each goes out on what was standard output, and
-lines that say what is done meanwhile; whatever libraries print there goes to standard error instead. It ends with its input.
+Requests come as JSON lines on standard input, one answer line each goes out on what was standard output, and lines that say what is
+done meanwhile; whatever libraries print there goes to standard error instead. It ends with its input.
+
+Each request is carried out by the function of its name in one of the modules beside this one. They own one session, set modes up and
+time blocks when asked. Requests and answers are plain data. ``stages`` in an answer, and whatever else is there for a timeline, are
+lists of name, start and duration, in ns of `time.perf_counter_ns`.
 """
 
 from __future__ import annotations
@@ -11,18 +15,70 @@ import json
 import os
 import sys
 from contextlib import suppress
-from typing import IO
+from importlib import import_module
+from typing import Any
 
-from ortbench.core.interpreters import NO_TELEMETRY, start_no_threads
+from ortbench.core import errors, features
+from ortbench.core.interpreters import NO_TELEMETRY, start_no_threads, with_pip_of
 from ortbench.core.profiler import is_profiled
 from ortbench.worker import messages
-from ortbench.worker.worker import Worker
+from ortbench.worker.state import Answer, State
+
+_REQUESTS = {
+    "opening": ("open", "save_inputs", "save_outputs", "compare_saved_outputs", "release", "index_sizes"),
+    "measuring": ("prepare", "block", "finish", "capture", "time_steps"),
+    "stream": ("begin_stream", "time_stream"),
+    "inspection.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),
+    "inspection.cupti": ("measure_copies",),
+}
+_NEEDED = ("onnxruntime", "numpy")  # all that an environment must have
+_HOME = {request: module for module, requests in _REQUESTS.items() for request in requests}
 
 
-def serve(requests: IO[str], answers: IO[str]) -> None:
-    worker = Worker()
-    for line in requests:
-        messages.send_line(answers, worker.answer(json.loads(line)))
+class Worker:
+    """Answers requests about one model on one EP, or about one EP's copies."""
+
+    def __init__(self) -> None:
+        self.state = State()
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        """Carry one request out: ``{"ok": …}``, or what `ortbench.core.errors.to_data` makes of an error.
+
+        It has ``do``, which is one of the functions, and its arguments; with ``of_point`` it is about a shape of a sweep; ``lost``
+        has what trials of memory are known to end the worker."""
+        arguments = dict(request)
+        name, point, lost = (arguments.pop(key, None) for key in ("do", "of_point", "lost"))
+        try:
+            if lost:
+                import_module("ortbench.worker.session.memory_trial").add_lost_trials(lost)
+            # Loaded when it is asked for: that onnxruntime does not load is an answer too.
+            module = import_module(f"ortbench.worker.{_HOME[name]}" if name in _HOME else features.requests()[name])
+            state = self.state if point is None else self.state.points[point]
+            return {"ok": getattr(module, name)(state, **arguments)}
+        except ImportError as error:
+            return errors.to_data(_not_there(error))
+        except Exception as error:
+            return errors.to_data(error)
+
+
+def _not_there(error: ImportError) -> Exception:
+    """The same, with what to do about it, where this environment lacks what a worker needs."""
+    from ortbench.analysis.packages import mending
+    from ortbench.worker.session import distributions
+
+    numpy = distributions.version("numpy")
+    command = mending(str(error), numpy)
+    if isinstance(error, ModuleNotFoundError):
+        if error.name not in _NEEDED:
+            return error
+        if command is None or distributions.module_folder() is None:
+            command = "pip install onnxruntime"
+        what = f"{sys.executable} has no package {error.name}; install it"
+    elif command is not None and numpy is not None:
+        what = f"{errors.one_line(error)}: this ONNX Runtime was built for numpy 1, and numpy {numpy} is here; mend it"
+    else:
+        return error
+    return errors.BenchmarkFailed(f"{what} with: {with_pip_of(command, sys.executable)}")
 
 
 def _end_with_parent() -> None:
@@ -51,7 +107,9 @@ def main(python: str | None = None) -> None:
         # In UTF-8, whatever PYTHONIOENCODING says of what people type; an input called /dev/stdin is none of it.
         with os.fdopen(os.dup(0), encoding="utf-8") as requests, open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), 0)
-            serve(requests, answers)
+            worker = Worker()
+            for line in requests:
+                messages.send_line(answers, worker.answer(json.loads(line)))
         answers.flush()
         # Some EPs abort while they unload, so only what needs an orderly exit gets one: a profiler takes its data then.
         if not is_profiled():

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from ortbench.model import protocol, schema
     from ortbench.worker.modes.base import Mode
-    from ortbench.worker.session import engine_cache
-    from ortbench.worker.session.session import Model
+    from ortbench.worker.session.session import EngineWatch, Model
     from ortbench.worker.session.tensors import TensorSpec, Value
 
 
@@ -75,6 +74,6 @@ class Shared:
     target: Target
     model: Model
     described: protocol.LoadedEp  # its EP
-    cache: engine_cache.Watch  # watches where the EP keeps engines
+    cache: EngineWatch  # watches where the EP keeps engines
     where: schema.Placement  # its nodes
     counted: bool = False  # whether `where` has all that can be known

@@ -13,9 +13,9 @@ from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_
 from ortbench.worker.inputs import files, model_file
 from ortbench.worker.opened import Opened
 from ortbench.worker.proofs.outputs import compare_outputs
-from ortbench.worker.session import engine_cache, memory, placement, providers, session
+from ortbench.worker.session import memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.runtime import set_up_onnxruntime, versions
+from ortbench.worker.session.libraries import set_up_onnxruntime, versions
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, Value, describe_tensor, get_form, nbytes
 from ortbench.worker.state import Stages, State
@@ -59,12 +59,12 @@ def open_as(
     return {**describe_opened(opened, described, placed, unsupported, stages), "engine_cache": engines}
 
 
-def open_session(path: str, target: Target, stages: Stages) -> tuple[Target, Model, engine_cache.Watch]:
+def open_session(path: str, target: Target, stages: Stages) -> tuple[Target, Model, session.EngineWatch]:
     """The session, the target with the options of its EP alone, and what watches the EP's engines."""
     provider = providers.find(target)
     own = with_own(target, provider.name)
     stages.end("loading the EP")
-    cache = engine_cache.Watch(path, own)
+    cache = session.EngineWatch(path, own)
     model = session.open_model(path, own, provider, optimized_path=own.optimized_model)
     stages.end("creating the session")
     return own, model, cache

@@ -379,7 +379,7 @@ def test_a_run_on_the_cpu(tmp_path: Path) -> None:
 
 def test_without_a_trace_the_worker_sends_no_starts(tmp_path: Path) -> None:
     """What is measured must not depend on whether a timeline is written."""
-    from ortbench.worker.worker import Worker
+    from ortbench.worker.__main__ import Worker
 
     worker = Worker()
     plan = {

@@ -12,7 +12,7 @@ import pytest
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.model.modes import MODES
 from ortbench.worker.modes.make import unsupported_reason
-from ortbench.worker.session import memory, memory_trial, runtime
+from ortbench.worker.session import libraries, memory, memory_trial
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import TensorSpec
 
@@ -54,19 +54,19 @@ def _no_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def older(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ONNX Runtime before 1.28."""
-    monkeypatch.setattr(runtime, "SHARED_VALUES", runtime.SHARED_VALUES._replace(is_there=False))
+    monkeypatch.setattr(libraries, "SHARED_VALUES", libraries.SHARED_VALUES._replace(is_there=False))
 
 
 def test_the_installed_version_can_do_it_all() -> None:
-    assert all(it["there"] for it in runtime.abilities())
-    runtime.refuse_old()
+    assert all(it["there"] for it in libraries.abilities())
+    libraries.refuse_old()
 
 
 def test_one_that_lacks_what_ortbench_needs_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ort, "__version__", "1.23.2")
-    monkeypatch.setattr(runtime, "_NEEDED", (runtime.ASSIGNMENT._replace(is_there=False),))
+    monkeypatch.setattr(libraries, "_NEEDED", (libraries.ASSIGNMENT._replace(is_there=False),))
     with pytest.raises(BenchmarkFailed, match=r"^ONNX Runtime 1\.23\.2 is too old: ortbench needs 1\.24 or newer$"):
-        runtime.refuse_old()
+        libraries.refuse_old()
 
 
 @pytest.mark.usefixtures("older")

@@ -25,9 +25,9 @@ from ortbench.measure.configuration import Configuration
 from ortbench.plan.baseline import baseline_of
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.session import engine_cache, libraries, session
+from ortbench.worker.__main__ import Worker
+from ortbench.worker.session import libraries, session
 from ortbench.worker.session.providers import Provider
-from ortbench.worker.worker import Worker
 from tests.conftest import MODELS, lacking, ortbench
 from tests.results import fact, result_of, values
 
@@ -39,7 +39,7 @@ def cached(folder: Path, **options: str) -> Target:
 
 
 def test_the_options_of_tensorrt(tmp_path: Path) -> None:
-    found = engine_cache.options(TINY, cached(tmp_path / "new" / "cache", trt_fp16_enable="1"), TENSORRT)
+    found = session.engine_options(TINY, cached(tmp_path / "new" / "cache", trt_fp16_enable="1"), TENSORRT)
     (own,) = (tmp_path / "new" / "cache").iterdir()
     assert own.name.startswith("tiny-")
     assert found == {
@@ -53,33 +53,33 @@ def test_the_options_of_tensorrt(tmp_path: Path) -> None:
 
 
 def test_the_options_of_tensorrt_rtx(tmp_path: Path) -> None:
-    found = engine_cache.options(TINY, cached(tmp_path), TENSORRT_RTX)
+    found = session.engine_options(TINY, cached(tmp_path), TENSORRT_RTX)
     assert found == {"nv_runtime_cache_path": str(*tmp_path.iterdir())}
 
 
 def test_a_relative_folder_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = engine_cache.options(TINY, cached(Path("c")), TENSORRT_RTX)["nv_runtime_cache_path"]
+    found = session.engine_options(TINY, cached(Path("c")), TENSORRT_RTX)["nv_runtime_cache_path"]
     assert found == str(*(tmp_path / "c").iterdir())
-    assert engine_cache.Watch(TINY, cached(Path("c"))).found() == {"path": f"c/{Path(found).name}", "warm": False}
+    assert session.EngineWatch(TINY, cached(Path("c"))).found() == {"path": f"c/{Path(found).name}", "warm": False}
 
 
 def test_without_a_cache_the_options_are_the_users() -> None:
-    assert engine_cache.options(TINY, Target(options={"a": "b"}), CPU_EP) == {"a": "b"}
-    assert engine_cache.Watch(TINY, Target()).found() is None
+    assert session.engine_options(TINY, Target(options={"a": "b"}), CPU_EP) == {"a": "b"}
+    assert session.EngineWatch(TINY, Target()).found() is None
 
 
 def test_models_have_folders_of_their_own(tmp_path: Path) -> None:
     other = tmp_path / "tiny.onnx"
     other.write_bytes(Path(TINY).read_bytes() + b" ")
     paths = {
-        engine_cache.options(path, cached(tmp_path), TENSORRT)["trt_engine_cache_path"] for path in (TINY, str(other))
+        session.engine_options(path, cached(tmp_path), TENSORRT)["trt_engine_cache_path"] for path in (TINY, str(other))
     }
     assert len(paths) == 2
 
 
 def folder_of(target: Target) -> str:
-    return engine_cache.options(TINY, target, TENSORRT)["trt_engine_cache_path"]
+    return session.engine_options(TINY, target, TENSORRT)["trt_engine_cache_path"]
 
 
 def test_all_that_an_engine_follows_from_has_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -127,10 +127,10 @@ def test_every_command_that_makes_a_session_takes_it(command: list[str], tmp_pat
 @pytest.mark.process
 def test_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"trt_engine_cache_path itself: leave them out"):
-        engine_cache.options(TINY, cached(tmp_path, trt_engine_cache_path="/x"), TENSORRT)
+        session.engine_options(TINY, cached(tmp_path, trt_engine_cache_path="/x"), TENSORRT)
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match=r"--engine-cache .*/file: cannot be used: "):
-        engine_cache.options(TINY, cached(tmp_path / "file"), TENSORRT)
+        session.engine_options(TINY, cached(tmp_path / "file"), TENSORRT)
     for command in (["inspect", TINY], ["gate", "result.json", "--max-cpu-nodes", "0"]):
         ran = ortbench(*command, "--engine-cache", "c")
         assert ran.code == 2
@@ -198,11 +198,11 @@ def test_warm(before: list[File], after: list[File], warm: bool) -> None:
 
 def test_the_watch_sees_what_is_built(tmp_path: Path) -> None:
     target = cached(tmp_path)
-    cold = engine_cache.Watch(TINY, target)
-    own = Path(engine_cache.options(TINY, target, TENSORRT)["trt_engine_cache_path"])
+    cold = session.EngineWatch(TINY, target)
+    own = Path(session.engine_options(TINY, target, TENSORRT)["trt_engine_cache_path"])
     (own / "m.engine").write_text("engine")
     assert cold.found() == {"path": str(own), "warm": False}
-    assert engine_cache.Watch(TINY, target).found() == {"path": str(own), "warm": True}
+    assert session.EngineWatch(TINY, target).found() == {"path": str(own), "warm": True}
 
 
 def test_its_facts() -> None:

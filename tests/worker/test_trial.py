@@ -115,7 +115,7 @@ def test_where_other_values_are_refused_the_graph_tells(tmp_path: Path, monkeypa
         graph = text.format(outputs, nodes)
         path = written(graph, tmp_path)
         monkeypatch.setattr(
-            "ortbench.worker.session.trial.change_values",
+            "ortbench.worker.session.first_run.change_values",
             lambda specs, arrays, ranges: {**arrays, "to": np.array([4, 4])},
         )
         _, data, runs = tried(path, monkeypatch, path=str(tmp_path / "given.npz"))
@@ -123,7 +123,7 @@ def test_where_other_values_are_refused_the_graph_tells(tmp_path: Path, monkeypa
 
 
 def test_other_values_are_of_the_same_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ortbench.worker.session.trial import change_values
+    from ortbench.worker.session.first_run import change_values
 
     graph = "g (int64[40] ids, float[40] x, bool f, int64[3] s) => (int64[40] a) { a = Identity(ids) }"
     model, data, _ = tried(written(graph, tmp_path), monkeypatch, ranges={"ids": (5, 9), "x": (-2.0, 2.0), "s": (3, 3)})

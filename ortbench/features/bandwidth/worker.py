@@ -14,6 +14,7 @@ from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, LATENCY,
 from ortbench.plan.target import Target, target_from
 from ortbench.worker.proofs.sync import Sync, Work, prove
 from ortbench.worker.session import placement, providers
+from ortbench.worker.session.libraries import set_up_onnxruntime, versions
 from ortbench.worker.session.memory import (
     Copy,
     EpDeviceMemory,
@@ -26,7 +27,6 @@ from ortbench.worker.session.memory import (
     is_only_host_accessible,
     missing_device_memory,
 )
-from ortbench.worker.session.runtime import set_up_onnxruntime, versions
 from ortbench.worker.session.tensors import TensorSpec, host_view
 from ortbench.worker.state import State
 from ortbench.worker.timing import Ranges, TimedCall, time_block, warm_up

@@ -17,7 +17,7 @@ from ortbench.worker.inputs import files
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.opened import Opened
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
-from ortbench.worker.session import custom_ops, engine_cache, runtime, streams
+from ortbench.worker.session import libraries, plugins, session, streams
 from ortbench.worker.session.libraries import bundled_library, devices_of, is_accelerator, real_path
 from ortbench.worker.session.memory import EpDeviceMemory, Place, host_accessible_memory
 from ortbench.worker.session.plugins import find_plugin
@@ -92,12 +92,12 @@ def _session(opened: Opened) -> protocol.ProgramSession:
         "options": _options(opened),
         "stream": target.stream,
         "cuda_device": 0 if target.stream is None else streams.cuda_index(provider),
-        "engines": engine_cache.folder(opened.path, target),
+        "engines": session.engine_folder(opened.path, target),
         "captures": target.cuda_graph,
         "device_type": None if provider.ep_device is None else provider.ep_device.device.type.name.lower(),
-        "by_vendor": not runtime.SHARED_VALUES.is_there,
+        "by_vendor": not libraries.SHARED_VALUES.is_there,
         "custom_ops": [
-            {"module": it.module, "path": it.path} for it in map(custom_ops.find_library, target.custom_ops)
+            {"module": it.module, "path": it.path} for it in map(plugins.find_custom_ops, target.custom_ops)
         ],
         "onnxruntime": ort.__version__,
     }
@@ -123,7 +123,7 @@ def _session(opened: Opened) -> protocol.ProgramSession:
 def _options(opened: Opened) -> dict[str, str]:
     """The EP options of the session, but those of a stream, which every program makes anew."""
     found = {
-        **engine_cache.options(opened.path, opened.target, opened.model.provider.name),
+        **session.engine_options(opened.path, opened.target, opened.model.provider.name),
         **opened.model.target.options,
     }
     return {name: value for name, value in found.items() if opened.target.stream is None or name not in streams.OPTIONS}

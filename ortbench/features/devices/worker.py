@@ -20,7 +20,7 @@ from ortbench.model.protocol import FAILED, NOT_OFFERED, PASSED, Check
 from ortbench.worker import messages
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.proofs.outputs import FIRST, difference, poison
-from ortbench.worker.session import distributions, first_run, memory_trial, runtime, session, streams
+from ortbench.worker.session import distributions, first_run, libraries, memory_trial, session, streams
 from ortbench.worker.session.ep_by_name import name_warnings, register_and_list_eps
 from ortbench.worker.session.libraries import (
     NotLoaded,
@@ -29,15 +29,16 @@ from ortbench.worker.session.libraries import (
     bundled_library,
     devices_of,
     library_of,
+    own_package,
     real_path,
     register,
     register_library,
+    set_up_onnxruntime,
 )
 from ortbench.worker.session.memory import EpDeviceMemory, copy_tensors, describe_memory, ep_device_memories
 from ortbench.worker.session.placement import describe_hardware, provider_device
 from ortbench.worker.session.plugins import Plugin, ask_packages, find_plugin
 from ortbench.worker.session.providers import Provider, is_on_cpu_by_option
-from ortbench.worker.session.runtime import own_package, set_up_onnxruntime
 from ortbench.worker.session.tensors import Array, TensorSpec
 from ortbench.worker.state import State
 
@@ -54,8 +55,8 @@ def devices(state: State, library: str | None = None) -> Listed:
     eps = list_devices(library)
     return {
         "eps": eps,
-        "runtime": runtime.versions(),
-        "abilities": runtime.abilities(),
+        "runtime": libraries.versions(),
+        "abilities": libraries.abilities(),
         "warnings": [*distributions.warnings(), *name_warnings()],
     }
 

@@ -14,7 +14,7 @@ from ortbench.worker.inspection import graph as model_graph
 from ortbench.worker.inspection import nodes
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.session import first_run, ignored, memory, placement, providers, session
-from ortbench.worker.session.runtime import set_up_onnxruntime
+from ortbench.worker.session.libraries import set_up_onnxruntime
 from ortbench.worker.session.tensors import Array, Form, TensorSpec, describe_tensor, get_form
 from ortbench.worker.state import State
 

@@ -29,8 +29,8 @@ from ortbench.worker.inspection.profile import KERNEL_TIME, NO_RUN, read_events
 from ortbench.worker.modes.base import Mode
 from ortbench.worker.opened import Opened as OpenedModel
 from ortbench.worker.session import first_run, providers, session
+from ortbench.worker.session.libraries import set_up_onnxruntime
 from ortbench.worker.session.memory import DEVICE, PINNED, count_allocations
-from ortbench.worker.session.runtime import set_up_onnxruntime
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Form, TensorSpec, Value, get_form
 from ortbench.worker.state import State

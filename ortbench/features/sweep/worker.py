@@ -13,7 +13,7 @@ from ortbench.worker.opened import Opened, Shared
 from ortbench.worker.opening import count_copies, describe_loaded_ep, describe_opened, open_session
 from ortbench.worker.proofs.sync import Syncs
 from ortbench.worker.session import first_run, placement
-from ortbench.worker.session.runtime import set_up_onnxruntime
+from ortbench.worker.session.libraries import set_up_onnxruntime
 from ortbench.worker.state import Stages, State
 from ortbench.worker.timing import time_block
 

@@ -29,8 +29,8 @@ from ortbench.worker.inputs.model_file import read_model
 from ortbench.worker.inspection import graph as model_graph
 from ortbench.worker.inspection.profile import NO_RUN, NodeSums, Run, read_events, read_runs, sort_nodes
 from ortbench.worker.session import first_run, placement, providers, session
+from ortbench.worker.session.libraries import set_up_onnxruntime
 from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.runtime import set_up_onnxruntime
 from ortbench.worker.session.tensors import Array
 from ortbench.worker.state import State
 

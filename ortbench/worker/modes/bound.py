@@ -25,7 +25,7 @@ from ortbench.worker.modes.slots import (
 )
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import Candidates, Sync, Work
-from ortbench.worker.session.first_run import Data, run_once
+from ortbench.worker.session.first_run import Data, try_run
 from ortbench.worker.session.memory import (
     BoundTensor,
     Copy,
@@ -66,14 +66,6 @@ class InputCheck(NamedTuple):
 
 def arrays_equal(first: Array, second: Array) -> bool:
     return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
-
-
-def try_run(model: Model, arrays: dict[str, Array]) -> list[Array] | None:
-    """The outputs of a plain run; None where the model takes no such inputs (lengths that must fit others, say)."""
-    try:
-        return run_once(model, arrays)
-    except Exception:
-        return None
 
 
 def have_same_form(some: Sequence[Array], others: Sequence[Array]) -> bool:

@@ -28,12 +28,12 @@ from numpy import median
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import DEPTH, LATENCY, PHASE_NAMES, PIPELINED, RUN, SYNCHRONIZE
 from ortbench.worker.modes.base import SingleMode, Step, call_and_wait
-from ortbench.worker.modes.bound import BoundMode, arrays_equal, have_same_form, try_run
+from ortbench.worker.modes.bound import BoundMode, arrays_equal, have_same_form
 from ortbench.worker.modes.slots import Slot, copied_bytes, group_by_memory
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.sync import STREAM, Sync
 from ortbench.worker.session import streams
-from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.first_run import Data, try_run
 from ortbench.worker.session.memory import (
     BoundTensor,
     EpDeviceMemory,

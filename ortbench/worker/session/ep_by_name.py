@@ -13,9 +13,8 @@ from ortbench.core import ep_packages
 from ortbench.core.ep_names import CPU_EP, NO_DEVICE, SHORT_NAMES
 from ortbench.core.ep_packages import EpPackage, key
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.worker.session.libraries import NotLoaded, all_ep_devices, built_in_eps, names_in, register
+from ortbench.worker.session.libraries import NotLoaded, all_ep_devices, built_in_eps, names_in, own_package, register
 from ortbench.worker.session.plugins import Plugin, ask_packages, asked_plugins
-from ortbench.worker.session.runtime import own_package
 
 if TYPE_CHECKING:
     from ortbench.model.schema import Warned

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ortbench.analysis.precision import likely_cause, lowered
+from ortbench.analysis.unshaped import DECLARED, INPUT, VALUES
 from ortbench.core.ep_names import CUDA_EP, PACKAGES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.core.expressions import by_size
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import model_file
+from ortbench.worker.inputs.arrays import random_array
 from ortbench.worker.inputs.model_file import index_sizes
 from ortbench.worker.messages import with_its_pip
 from ortbench.worker.proofs.outputs import EXPECTED, FIRST, compare_outputs
-from ortbench.worker.session import trial
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import TensorSpec, Value, get_form, host_array, host_value
+from ortbench.worker.session.tensors import Array, TensorSpec, Value, get_form, host_array, host_value
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
@@ -41,7 +42,7 @@ class Data:
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)  # of the random values, by input
     first_inference_ns: int = 0  # how long the first run took (with what EPs do once: kernel search, compilation)
     expected: protocol.OutputComparison | None = None  # what was given beside expected outputs, where there are some
-    # the outputs that are to be bound without a shape, and why; see `ortbench.worker.session.trial`
+    # the outputs that are to be bound without a shape, and why; see `find_unshaped`
     unshaped: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -113,22 +114,6 @@ def run_with_sizes(
         return None
     guessed = {**dict.fromkeys(ones, 1), **sizes}
     return None if sizes_of_outputs(model.outputs, reference, guessed) else (arrays, ranges, reference, guessed)
-
-
-def find_unshaped(
-    path: str,
-    model: Model,
-    arrays: Mapping[str, Value],
-    ranges: Mapping[str, tuple[float, float]],
-    first: Sequence[Value],
-    known: Collection[str] = (),
-) -> dict[str, str]:
-    """`Data.unshaped` of a model that gave `first` for `arrays`; by one more run where that is needed, for other outputs than those
-    whose sizes are `known_outputs`."""
-    run = None if model.known_outputs is not None else partial(run_once, model)
-    return trial.find_unshaped(
-        model.inputs, model.outputs, arrays, ranges, first, run, partial(model_file.value_sized_outputs, path), known
-    )
 
 
 def compare_with_expected(
@@ -219,3 +204,100 @@ def to_arrays(model: Model, results: Any) -> list[Value]:
         else:
             arrays.append(host_array(spec, result))
     return arrays
+
+
+_SEED = 54  # of the other values; inputs are made from another one
+_ZEROS, _FEW = 0.75, 16  # the part of them that is zero; of few all are, since small counts are soon the same by chance
+
+
+def find_unshaped(
+    path: str,
+    model: Model,
+    arrays: Mapping[str, Value],
+    ranges: Mapping[str, tuple[float, float]],
+    first: Sequence[Value],
+    known: Collection[str] = (),
+) -> dict[str, str]:
+    """`Data.unshaped` of a model that gave `first` for `arrays`. What the model declares is not believed: where an output's size may
+    depend on values, a run with other values of the same shapes tells; where that tells nothing, the operators that make sizes of
+    values do. Of `known` outputs only what is declared is looked at."""
+    pairs = enumerate(zip(model.outputs, first, strict=True))
+    tensors = [(number, spec, array) for number, (spec, array) in pairs if spec.is_tensor]
+    found = {spec.name: DECLARED for _, spec, array in tensors if not spec.has_shape(array.shape)}
+    sizes = _input_sizes(model.inputs, arrays)
+    unexplained = [item for item in tensors if item[1].name not in known and not _is_explained(*item[1:], sizes)]
+    if unexplained and model.known_outputs is None:
+        second = try_run(model, change_values(model.inputs, arrays, ranges))
+        # What is empty, or could not be compared, says nothing by itself.
+        is_unknown = [second is None or not array.size for _, _, array in unexplained]
+        counts = model_file.value_sized_outputs(path) if any(is_unknown) else ()
+        found |= {
+            spec.name: VALUES
+            for (number, spec, array), unknown in zip(unexplained, is_unknown, strict=True)
+            if (unknown and spec.name in counts) or (second is not None and second[number].shape != array.shape)
+        }
+    names = {spec.name for spec in model.inputs}
+    return found | {spec.name: INPUT for _, spec, _ in tensors if spec.name in names}
+
+
+def try_run(model: Model, arrays: dict[str, Value]) -> list[Value] | None:
+    """The outputs of a plain run; None where the model takes no such inputs (lengths that must fit others, say)."""
+    try:
+        return run_once(model, arrays)
+    except Exception:
+        return None
+
+
+def _input_sizes(specs: Sequence[TensorSpec], arrays: Mapping[str, Value]) -> dict[str, set[int]]:
+    """The sizes that the inputs have along dimensions of each name."""
+    found: dict[str, set[int]] = {}
+    for spec in specs:
+        for dim, size in zip(spec.shape, arrays[spec.name].shape, strict=False) if spec.is_tensor else ():
+            if isinstance(dim, str):
+                found.setdefault(dim, set()).add(size)
+    return found
+
+
+def _is_explained(spec: TensorSpec, array: Array, sizes: Mapping[str, set[int]]) -> bool:
+    """Whether an output's size follows from the inputs' shapes: it has the fixed sizes, and sizes of the inputs, that it declares.
+    A declared 0 is what an exporter's own inputs gave, as of a detector that found nothing."""
+    if len(spec.shape) != array.ndim:
+        return False
+    dims = zip(spec.shape, array.shape, strict=True)
+    return all((size == dim and size) or (isinstance(dim, str) and size in sizes.get(dim, ())) for dim, size in dims)
+
+
+def change_values(
+    specs: Sequence[TensorSpec], arrays: Mapping[str, Value], ranges: Mapping[str, tuple[float, float]]
+) -> dict[str, Value]:
+    """Inputs of the same shapes: random ones of the same ranges, given ones in another order; most of their elements are zero, or
+    what of their range is nearest to it, as sizes often count what is not."""
+    generator = np.random.default_rng(_SEED)
+
+    def change(spec: TensorSpec, value: Value) -> Value:
+        if value is None:
+            return None
+        if isinstance(value, list):
+            return [change(spec, array) for array in value]
+        return _change_array(spec, value, ranges.get(spec.name), generator)
+
+    return {spec.name: change(spec, arrays[spec.name]) for spec in specs}
+
+
+def _change_array(spec: TensorSpec, array: Array, bounds: tuple[float, float] | None, generator: Any) -> Array:
+    if spec.is_string or not array.size:
+        return _permute(array, generator)
+    if bounds is not None and array.size == 1:
+        return np.full_like(array, max(bounds, key=lambda end: abs(end - float(array.reshape(-1)[0]))))
+    if bounds is None:
+        changed, low, high = _permute(array, generator), *(float(it) for it in (array.min(), array.max()))
+    else:
+        changed, (low, high) = random_array(spec, array.shape, bounds, generator), bounds
+    if array.size > 1:
+        changed[generator.random(array.shape) < (_ZEROS if array.size >= _FEW else 1)] = min(max(0.0, low), high)
+    return changed
+
+
+def _permute(array: Array, generator: Any) -> Array:
+    permuted: Array = array.reshape(-1)[generator.permutation(array.size)].reshape(array.shape)
+    return permuted

@@ -16,7 +16,7 @@ from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.core.errors import BenchmarkFailed, ort_text
 from ortbench.worker import messages
-from ortbench.worker.session import runtime
+from ortbench.worker.session import libraries
 from ortbench.worker.session.libraries import library_of
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
@@ -46,8 +46,8 @@ def add_lost_trials(reasons: Mapping[str, str]) -> None:
 def try_memory(ep_device: Any, info: Any) -> TrialResult:
     """What can be done with a memory of an EP device; it is tried once."""
     kind = info.device_mem_type.name
-    if kind != "DEFAULT" and not runtime.SHARED_VALUES.is_there:
-        return TrialResult(problem=runtime.version_note(runtime.SHARED_VALUES), copy_problem="")
+    if kind != "DEFAULT" and not libraries.SHARED_VALUES.is_there:
+        return TrialResult(problem=libraries.version_note(libraries.SHARED_VALUES), copy_problem="")
     what = f"the {kind} memory {info.name}"
     return try_once(ep_device, what, lambda: _run_trial(info, ep_device.device.type.name))
 
@@ -75,7 +75,7 @@ def memory_label(info: Any) -> str:
 def make_value(info: Any, device_type: str, shape: Sequence[int], spec: TensorSpec) -> Any:
     """An uninitialised OrtValue in a memory. Raises `BenchmarkFailed`: there is no such memory left; `Exception`: what
     ORT raises."""
-    if runtime.SHARED_VALUES.is_there:
+    if libraries.SHARED_VALUES.is_there:
         arguments = {"memory_info": info}
     else:  # by the device's vendor, which names its DEFAULT memory
         arguments = {
@@ -96,7 +96,7 @@ def _run_trial(info: Any, device_type: str) -> TrialResult:
     try:
         value = make_value(info, device_type, _WORD.shape, _WORD)  # type: ignore[arg-type]
     except Exception as error:
-        return TrialResult(ort_text(error), ort_text(error), has_failed=runtime.SHARED_VALUES.is_there)
+        return TrialResult(ort_text(error), ort_text(error), has_failed=libraries.SHARED_VALUES.is_there)
     is_default, is_cpu = info.device_mem_type.name == "DEFAULT", value.device_name() == "cpu"
     if is_default and is_cpu and info.device_vendor_id == 0:
         return _host_result(value, sent)  # the CPU EP's own memory; some EPs' transfers copy there, too

@@ -1,12 +1,15 @@
-"""What installed packages of plugin EPs say of themselves, each imported when it is first asked; and the EPs that can be taken
-where none was named, with where the devices of each come from."""
+"""What installed packages of plugin EPs say of themselves, each imported when it is first asked; the EPs that can be taken where none
+was named, with where the devices of each come from; and libraries of custom operators."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import platform
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,18 +18,22 @@ import onnxruntime as ort
 
 from ortbench.core import ep_packages
 from ortbench.core.ep_names import CPU_EP, CUDA_EP
-from ortbench.core.ep_packages import EpPackage
-from ortbench.core.errors import one_line
+from ortbench.core.ep_packages import EpPackage, key
+from ortbench.core.errors import BadInput, one_line
+from ortbench.plan.option_types import is_library
+from ortbench.worker import messages
+from ortbench.worker.messages import with_its_pip
 from ortbench.worker.session.libraries import (
     all_ep_devices,
     bundled_library,
     devices_of,
     library_of,
+    load_problem,
     names_in,
+    own_package,
     real_path,
     register,
 )
-from ortbench.worker.session.runtime import own_package
 
 
 class Plugin(NamedTuple):
@@ -192,3 +199,71 @@ def find_plugin(library: str) -> Plugin | None:
 
 def has_nvidia_gpu() -> bool:
     return Path("/proc/driver/nvidia/version").exists() or platform.system() == "Windows"
+
+
+_OPTION = "--custom-ops"
+_EXTENSIONS = "onnxruntime-extensions"
+_UNKNOWN = re.compile(r"(\S+):(\S+)\(-?\d+\) is not a registered function/op")
+# Their operators come with ONNX Runtime, so that no library would bring them.
+_OWN_DOMAINS = ("ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training")
+_OWN_BEGINNINGS = ("com.microsoft", "com.ms.", "org.pytorch.")
+
+
+class CustomOps(NamedTuple):
+    path: str
+    module: str | None  # whose `get_library_path` a program can ask for the path; None of one that has none
+
+
+@cache
+def find_custom_ops(name: str) -> CustomOps:
+    """The library that a path or a package of this environment names. Raises `BadInput`: there is no such package, or it has no
+    library."""
+    if is_library(name):
+        # A bare file name would be looked for where the system keeps its libraries.
+        return CustomOps(name if os.sep in name else os.path.join(os.curdir, name), None)
+    module = _module_name(name)
+    try:
+        package = call_package(f"import {module}", importlib.import_module, module)
+        if not hasattr(package, "get_library_path"):
+            raise WrongPackage("the package has no get_library_path(): name its library by the path")
+        path = library_path(package)
+    except WrongPackage as error:
+        raise BadInput(f"{_OPTION} {name}: {error}", _OPTION) from None
+    return CustomOps(os.fspath(path), module if isinstance(path, str) else None)
+
+
+def _module_name(name: str) -> str:
+    """The module of a package, which pip may spell in another way."""
+    for module in (name.replace("-", "_"), key(name)):
+        try:
+            if importlib.util.find_spec(module) is not None:
+                return module
+        except (ImportError, ValueError):  # of a module in a package that is not there, or no name of a module
+            pass
+    install = with_its_pip(f", or pip install {name}") if key(name).isidentifier() else ""
+    raise BadInput(f"{_OPTION} {name}: no such package: name a library by its path{install}", _OPTION)
+
+
+def register_custom_ops(options: Any, names: Sequence[str]) -> None:
+    """Register libraries with session options, each once. Raises `BadInput`: one is not there, or brings no custom operators."""
+    for path, name in {os.path.realpath(find_custom_ops(name).path): name for name in names}.items():
+        try:
+            with messages.announce(f"registering {Path(path).name}"):
+                options.register_custom_ops_library(path)
+        except Exception as error:
+            problem = load_problem(error).text
+            if "RegisterCustomOps" in problem:
+                problem = "the library has no function RegisterCustomOps, so no custom operators"
+            raise BadInput(f"{_OPTION} {name}: {problem}", _OPTION) from None
+
+
+def custom_ops_hint(text: str, names: Sequence[str]) -> str:
+    """What is to be added to an error's text about an operator that no library brought; "" where it is about something else."""
+    unknown = _UNKNOWN.search(text)
+    if unknown is None or unknown[1] in _OWN_DOMAINS or unknown[1].startswith(_OWN_BEGINNINGS):
+        return ""
+    if names:
+        return f"; no library of {_OPTION} has it: {', '.join(names)}"
+    if unknown[1] == "ai.onnx.contrib":
+        return f"; register the library that has it: {_OPTION} {_EXTENSIONS}"
+    return f"; register the library that has it: {_OPTION} LIBRARY, or a package's name"

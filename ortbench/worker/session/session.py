@@ -1,8 +1,10 @@
-"""A model opened on an EP: the session and its options, and what to do about an EP's error that does not say it itself."""
+"""A model opened on an EP: the session and its options, what to do about an EP's error that does not say it itself, and the folder in
+which an EP keeps the engines of one model with one set of options."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,20 +12,27 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
+from ortbench.analysis.engines import File, cache_options, is_warm
 from ortbench.core.ep_names import CPU_EP, CUDA_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
+from ortbench.core.files import digest
 from ortbench.plan.target import Target
 from ortbench.worker import messages
 from ortbench.worker.proofs.sync import Syncs
-from ortbench.worker.session import engine_cache, streams
+from ortbench.worker.session import streams
 from ortbench.worker.session.libraries import bundled_library, load_problem
 from ortbench.worker.session.memory import Places, find_places
+from ortbench.worker.session.plugins import custom_ops_hint, register_custom_ops
 from ortbench.worker.session.providers import Provider, take_choice_of_policy
 from ortbench.worker.session.tensors import TensorSpec, Value, make_specs
+
+if TYPE_CHECKING:
+    from ortbench.model.schema import EngineCache
+
 
 # QNN computes by a library of its own, which its plugin finds by itself only for an NPU that is there.
 _NO_BACKEND = "Could not determine default backend path"
@@ -120,7 +129,7 @@ def open_model(
     _check_capture(target, provider, is_capturing)
     plain_options = run_options(target, NOT_CAPTURED if is_capturing else None)
     stream = None if target.stream is None else streams.make_compute_stream(target.stream, provider)
-    cached = engine_cache.options(path, target, provider.name)
+    cached = engine_options(path, target, provider.name)
     switched_on = {**(stream.options() if stream else {}), **(_CAPTURE_OPTIONS[provider.name] if is_capturing else {})}
     target = replace(target, options={**switched_on, **target.options})
     ep_options = {**cached, **target.options}
@@ -215,9 +224,7 @@ def _session_options(target: Target, provider: Provider, ep_options: dict[str, s
     if target.inter_op_threads is not None:
         options.inter_op_num_threads = target.inter_op_threads
     if target.custom_ops:
-        from ortbench.worker.session import custom_ops  # which few models have
-
-        custom_ops.register(options, target.custom_ops)
+        register_custom_ops(options, target.custom_ops)
     try:
         options.add_session_config_entry(_ASSIGNMENT, "1")
         for key, value in target.session_config.items():
@@ -251,9 +258,7 @@ def _session_error(
         return BadInput(f"{path} cannot be loaded: {ort_text(error)}")
     if kind == "NotImplemented":
         return failed(f"{provider.name} cannot run {path}: {ort_text(error)}")
-    from ortbench.worker.session import custom_ops
-
-    more = fix_hint(str(error), provider.library) or custom_ops.fix_hint(str(error), target.custom_ops)
+    more = fix_hint(str(error), provider.library) or custom_ops_hint(str(error), target.custom_ops)
     return failed(f"{provider.name} could not open {path}: {ort_text(error)}{more}")
 
 
@@ -266,3 +271,56 @@ def _load_problem(provider: Provider) -> str:
     except OSError as error:
         return load_problem(error).text
     return "Its library loads; a library that it needs later does not."
+
+
+def engine_options(model: str, target: Target, ep_name: str) -> dict[str, str]:
+    """The EP options of a session: the user's, and those of the engine cache if there is to be one; makes its folder.
+    Raises `BadInput`: the EP builds no engine, or the folder cannot be made."""
+    if target.engine_cache is None:
+        return dict(target.options)
+    folder = _engine_folder(model, target)
+    found = cache_options(ep_name, str(folder.absolute()), target.options)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"--engine-cache {target.engine_cache}: cannot be used: {error.strerror}") from None
+    return {**found, **target.options}
+
+
+def engine_folder(model: str, target: Target) -> str | None:
+    """Where the engines of a session are kept; None without a cache."""
+    return None if target.engine_cache is None else str(_engine_folder(model, target).absolute())
+
+
+class EngineWatch:
+    """What becomes of the cache while a session opens and runs once."""
+
+    def __init__(self, model: str, target: Target) -> None:
+        self._folder = None if target.engine_cache is None else _engine_folder(model, target)
+        self._before = self._files()
+
+    def found(self) -> EngineCache | None:
+        """``path`` and ``warm``: whether the engine was there; None without a cache."""
+        if self._folder is None:
+            return None
+        return {"path": str(self._folder), "warm": is_warm(self._before, self._files())}
+
+    def _files(self) -> frozenset[File]:
+        if self._folder is None or not self._folder.is_dir():
+            return frozenset()
+        states = ((path, path.stat()) for path in self._folder.iterdir())
+        return frozenset((path.name, state.st_size, state.st_mtime_ns) for path, state in states)
+
+
+def _engine_folder(model: str, target: Target) -> Path:
+    """Its own for each model and all that engines follow from: EPs tell them apart by a part of that alone.
+
+    So neither another model's engine is taken, nor, in a gate of EP options, the other side's.
+    """
+    path = Path(model)
+    found = digest(path)
+    follows_from: list[object] = [ort.__version__, target.ep, target.options, target.session_config, target.opt_level]
+    if target.library is not None:  # another build of an EP may build other engines
+        follows_from.append(target.library)
+    found.update(json.dumps(follows_from, sort_keys=True).encode())
+    return Path(target.engine_cache or "") / f"{path.stem}-{found.hexdigest()[:12]}"

@@ -26,7 +26,7 @@ from ortbench.plan.target import inputs_from
 from ortbench.worker.opened import Opened
 from ortbench.worker.opening import count_copies, describe_input, describe_loaded_ep, describe_opened, describe_output
 from ortbench.worker.session import memory, placement
-from ortbench.worker.session.runtime import set_up_onnxruntime
+from ortbench.worker.session.libraries import set_up_onnxruntime
 from ortbench.worker.session.tensors import nbytes
 from ortbench.worker.state import Stages, State
 
