@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from ortbench.analysis.findings.node_advice import MOST, NOT_KNOWN, forced_by, operators_of, short
 from ortbench.analysis.nodes.node_shares import moved_inside
-from ortbench.analysis.tensor_memory import Held, held, named
 from ortbench.core import units
+from ortbench.core.safe_text import listed, shortened
 from ortbench.core.units import duration, size
 from ortbench.model.metrics import SHARE
 from ortbench.model.modes import CPU
-from ortbench.model.result import Result
+from ortbench.model.result import OK, Result
 from ortbench.model.schema import Gpu, InnerCopies, Island, Load, MemcpyNode, Nodes, Tensor
 from ortbench.report.model import (
     KEY,
@@ -172,7 +172,10 @@ _COLUMNS = (
     Column("memory", Kind.WORDS),
     Column("why", Kind.WORDS),
 )
+Side = Literal["inputs", "outputs"]
+_SIDES: tuple[Side, ...] = ("inputs", "outputs")
 MOST_PLACES = 24  # rows; tensors that are alike share theirs
+_MOST_NAMES = 3  # in a row
 
 
 def placement_parts(result: Result) -> list[Sequence[Block]]:
@@ -215,19 +218,36 @@ def _placement(result: Result) -> list[Block]:
 
 
 def places_table(result: Result) -> Table:
-    """A row for each memory that a tensor, or several that are alike, had in some modes; none of a result without them."""
-    found = held(result)
-    rows = tuple(_row(result, it) for it in found[:MOST_PLACES])
-    rest = (
-        f"{len(found) - MOST_PLACES} more rows are left out; result.json has all." if len(found) > MOST_PLACES else ""
+    """A row for each memory that tensors had in some modes for the same reason; none of a result without them."""
+    cases = [case for case in result.at_point() if case.status == OK]
+    alike: dict[tuple[Side, str, str, tuple[str, ...]], list[Tensor]] = {}
+    for side in _SIDES:
+        for tensor in result.model[side]:
+            modes: dict[tuple[str, str], list[str]] = {}
+            for case in cases:
+                for place in case.places[side] if case.places is not None else ():
+                    if place["name"] == tensor["name"]:
+                        modes.setdefault((place["memory"], place["why"]), []).append(case.mode)
+            for where, own in modes.items():
+                alike.setdefault((side, *where, tuple(own)), []).append(tensor)
+    rows = tuple(
+        (_tensor_names(side, tensors), maybe(_bytes_of(tensors), units.size), ", ".join(modes), memory, why)
+        for (side, memory, why, modes), tensors in alike.items()
     )
-    return Table(_COLUMNS, rows, title="Tensor memory", rest=rest, media=MARKDOWN | PAGE)
+    more = len(rows) - MOST_PLACES
+    rest = f"{more} more rows are left out; result.json has all." if more > 0 else ""
+    return Table(_COLUMNS, rows[:MOST_PLACES], title="Tensor memory", rest=rest, media=MARKDOWN | PAGE)
 
 
-def _row(result: Result, it: Held) -> tuple[str, ...]:
-    sizes = [tensor["bytes"] for tensor in result.model[it.side] if tensor["name"] in it.names]
-    known = None if None in sizes else sum(count or 0 for count in sizes)
-    return named(it), maybe(known, units.size), ", ".join(it.modes), it.memory, it.why
+def _tensor_names(side: Side, tensors: Sequence[Tensor]) -> str:
+    """The tensors, the first few of many."""
+    names, more = [shortened(it["name"]) for it in tensors[:_MOST_NAMES]], len(tensors) - _MOST_NAMES
+    return f"{side.removesuffix('s') if len(tensors) == 1 else side} {listed([*names, *([f'{more} more'] if more > 0 else [])])}"
+
+
+def _bytes_of(tensors: Sequence[Tensor]) -> int | None:
+    sizes = [tensor["bytes"] for tensor in tensors]
+    return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 def _environment(result: Result) -> Table:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.tensor_memory import Held, held
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.stats import Value
 from ortbench.facts.findings import superseded
 from ortbench.facts.several import headline_of_many
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import TensorPlace
+from ortbench.report.placement import places_table
 from tests.results import (
     EP,
     MB,
@@ -192,11 +192,11 @@ def made_on_the_cpu() -> Result:
 
 
 def test_where_every_tensor_was_in_each_mode() -> None:
-    both = ("device-tensors", "device-resident")
-    assert held(made_on_the_cpu()) == [
-        Held("inputs", ("image",), ("cpu-tensors",), HOST, "passed", usual=True),
-        Held("inputs", ("image",), both, DEVICE, WANTED, usual=True),
-        Held("outputs", ("adjusted",), ("cpu-tensors",), HOST, "returned", usual=True),
-        Held("outputs", ("adjusted",), both, HOST, MADE, usual=False),
+    both = "device-tensors, device-resident"
+    assert list(places_table(made_on_the_cpu()).rows) == [
+        ("input image", "25.0 MB", "cpu-tensors", HOST, "passed"),
+        ("input image", "25.0 MB", both, DEVICE, WANTED),
+        ("output adjusted", "25.0 MB", "cpu-tensors", HOST, "returned"),
+        ("output adjusted", "25.0 MB", both, HOST, MADE),
     ]
-    assert held(published()) == []
+    assert places_table(published()).rows == ()
