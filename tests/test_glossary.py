@@ -14,7 +14,6 @@ import pytest
 import ortbench
 from ortbench.analysis import packages
 from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
-from ortbench.analysis.nodes.config_keys import CODES
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.features.explain.report import names, page_of, section
 from ortbench.features.page.report.page import build_page
@@ -28,6 +27,7 @@ from ortbench.report.case_table import ON_DEVICE, header
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING, Table
 from ortbench.report.run import build
+from ortbench.worker.session.config_keys import CODES
 from tests.conftest import ROOT
 from tests.odd import ODD, usual
 from tests.report.test_page import Page

@@ -1,4 +1,4 @@
-"""Results whose cases have shapes of their own. Pure."""
+"""Results whose cases have shapes of their own, and what of a result failed. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 
+from ortbench.core.features import part_of
 from ortbench.model.modes import ALL_MODES
-from ortbench.model.result import FAILED, RUN, Case, Point, Result
+from ortbench.model.result import FAILED, RUN, Case, Point, Result, not_ok
 
 
 def differing_dims(shapes: Sequence[Point]) -> list[str]:
@@ -56,3 +57,25 @@ def point_as_result(result: Result, shape: Point) -> Result:
         result, setup=setup, model=model, cases=[replace(case, point={}) for case in result.at_point(shape.point)],
         items=shape.items, kind=RUN, axes=[], own={},
     )  # fmt: skip
+
+
+def failures_of(result: Result) -> list[str]:
+    """What failed of a result, in sentences: modes, of a load points, of a sweep shapes."""
+    failed = [case for case in result.at_point() if case.status == FAILED]
+    modes = {case.mode for case in failed}
+    said = [f"{named} failed: {reason}" for named, _, reason in not_ok(failed)]
+    alike: dict[tuple[str, str | None], list[str]] = {}
+    for where, case in part_of(result.kind, "analysis", "failed_points", lambda _: [])(result):
+        if case.mode not in modes:
+            alike.setdefault((where, case.reason), []).append(case.mode)
+    return [
+        *failures(result),
+        *said,
+        *(f"{', '.join(named)} {phrase} failed: {reason}" for (phrase, reason), named in alike.items()),
+    ]
+
+
+def nothing_measured(result: Result) -> str:
+    """What to say of a result without a measured or a failed mode, with each reason once."""
+    reasons = dict.fromkeys(case.reason for case in result.cases if case.reason)
+    return f"nothing was measured: no mode that was asked for is supported ({'; '.join(reasons)})"

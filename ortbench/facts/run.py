@@ -23,8 +23,7 @@ from ortbench.analysis.comparing.claims import (
 from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.feedback_pairs import suggested
 from ortbench.analysis.findings.program import carried_out, how_to_write, lever, loop_command
-from ortbench.analysis.nodes.handing_on import COPIED, UNCLEAR, handing_on, once_ns
-from ortbench.analysis.residency import is_on_host
+from ortbench.analysis.residency import COPIED, UNCLEAR, handing_on, is_on_host, once_ns
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, per_s, share, times
 from ortbench.facts.speedups import residency_verdict, speedup_facts

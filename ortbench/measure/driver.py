@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 
-from ortbench.analysis.estimates import Row
 from ortbench.core import features
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.resampling import FEW
 from ortbench.measure.configuration import Configuration, warmup_again_ns
 from ortbench.measure.describe import describe_gpus, describe_sync
 from ortbench.measure.environment import environment
+from ortbench.measure.estimates import Row
 from ortbench.measure.forecast import Forecast, Progress
 from ortbench.measure.gpus import Watch
 from ortbench.measure.noise import Meter, wait_until_quiet

@@ -12,7 +12,7 @@ from ortbench.model.result import Case
 from ortbench.model.schema import Stopped
 
 if TYPE_CHECKING:  # of loads, which most runs are none of
-    from ortbench.analysis.estimates import Row
+    from ortbench.measure.estimates import Row
 
 PART_NS = 300_000_000  # of each mode in each process
 AGREEMENT = 0.02  # how far from their middle figures of processes that agree lie, at most

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.pairs import timed_phase
-from ortbench.analysis.sums import adds_up
+from ortbench.analysis.derive import adds_up
 from ortbench.model.modes import COPIES_HIDDEN, COPY_TIME, D2H, H2D, LATENCY, is_rate, mode_of
 from ortbench.model.result import Case
 from ortbench.report.model import NOTHING

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ortbench.analysis.derive import adds_up
 from ortbench.analysis.nodes.node_shares import copies_inside
 from ortbench.analysis.residency import is_on_host, needs, stays_in_place
-from ortbench.analysis.sums import adds_up
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.stats import Stats, Value, percentile

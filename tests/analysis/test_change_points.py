@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ortbench.analysis.comparing.change_points import FEWEST, LEVEL, change_points
+from ortbench.features.loop.analysis.change_points import FEWEST, LEVEL, change_points
 
 Floats = np.typing.NDArray[np.float64]
 NOISES: dict[str, Callable[[np.random.Generator, int], Floats]] = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from ortbench.analysis.comparing import change_points as module
-from ortbench.analysis.comparing.change_points import Shift, shift
+from ortbench.features.loop.analysis import change_points as module
+from ortbench.features.loop.analysis.change_points import Shift, shift
 
 
 def test_the_distribution_is_that_of_all_orders() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.derive import derive
-from ortbench.analysis.sums import REMAINDER
+from ortbench.analysis.derive import REMAINDER, derive
 from ortbench.model.modes import DEVICE, RESIDENT, STAGE, STEP
 from ortbench.model.result import Case, Result
 from tests.results import MS, US, chain, loop_of, loop_result, measured, result_of, steady, with_bytes

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from ortbench.analysis.comparing.elimination import Elimination
-from ortbench.features.tune.analysis import ALPHA, TOGETHER, Search
+from ortbench.features.tune.analysis import ALPHA, TOGETHER, Elimination, Search
 from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried
 from ortbench.model.modes import CPU_TIME, LATENCY
 from tests.expect import there

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from ortbench.analysis.comparing.claims import FASTER, SLOWER, claim_between, fastest, over
 from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.findings.phrases import quickest
 from ortbench.analysis.findings.program import lever
 from ortbench.analysis.noise import is_busy, supports_within
 from ortbench.analysis.residency import is_on_host
@@ -27,7 +26,7 @@ from ortbench.features.loop.analysis import (
     rounds_that_jump,
 )
 from ortbench.features.loop.model import Generation
-from ortbench.model.modes import CPU, SHARED, mode_of
+from ortbench.model.modes import CPU, LATENCY, SHARED, mode_of
 from ortbench.model.result import OK, Case, Result
 
 _DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
@@ -69,8 +68,8 @@ def told_case(result: Result) -> Case | None:
     first = fastest(result)
     if first is not None and first.is_faster:
         return first.case
-    found = quickest(result)
-    return result.case(CPU) or (None if found is None else found[0])
+    timed = [case for case in result.cases if case.status == OK and case.median(LATENCY)]
+    return result.case(CPU) or min(timed, key=lambda case: case.median(LATENCY) or 0, default=None)
 
 
 def _tokens(result: Result, case: Case, made: Generation) -> Iterator[Fact]:

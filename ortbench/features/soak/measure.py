@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any, Generic, TypeVar
 
-from ortbench.analysis.estimates import Row
 from ortbench.core.stats import summarise
 from ortbench.features.soak.analysis import verdicts
 from ortbench.features.soak.model import KIND, Soak, SoakReading
 from ortbench.features.soak.plan import Soak as SoakPlan
+from ortbench.measure.estimates import Row
 from ortbench.measure.gpus import Card, close_nvml, held_by_process, open_nvml, read_cards
 from ortbench.measure.schedule import Block, OneByOne, Series
 from ortbench.measure.streams import StreamConfiguration

@@ -8,8 +8,7 @@ from contextlib import suppress
 from statistics import median
 from typing import Any
 
-from ortbench.analysis.comparing.elimination import Elimination
-from ortbench.features.tune.analysis import GOALS
+from ortbench.features.tune.analysis import GOALS, Elimination
 from ortbench.features.tune.model import Ratio
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver

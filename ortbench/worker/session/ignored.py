@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import onnxruntime as ort
 
-from ortbench.analysis.nodes import config_keys
-from ortbench.analysis.nodes.config_keys import BETWEEN_OPERATORS, CODES, RUN, SESSION
 from ortbench.plan.target import PARALLEL, Target
+from ortbench.worker.session import config_keys
+from ortbench.worker.session.config_keys import BETWEEN_OPERATORS, CODES, RUN, SESSION
 from ortbench.worker.session.providers import Provider
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ortbench.analysis.comparing.pairs import remedy
 from ortbench.analysis.memory import DEVICE, KEY, computes_on_host, figure, why_unknown
-from ortbench.analysis.nodes.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.outputs import doubt, told_of, worst
+from ortbench.analysis.residency import HANDED_ON, handing_on
 from ortbench.analysis.shapes import point_as_result
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BadInput

@@ -19,7 +19,6 @@ from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.node_advice import short
-from ortbench.analysis.findings.phrases import times
 from ortbench.analysis.items import best_mode
 from ortbench.core import units
 from ortbench.core.features import part_of
@@ -171,11 +170,12 @@ def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     best = fastest(result, on_device)
     if best is None:
         return model.NOTHING, model.NOTHING
+    shown = units.times(best.speedup.value, best.speedup.ci95)
     if best.claim in (NOISY, UNKNOWN) or (not best.is_faster and may_be_faster(best.speedup)):
-        return CANNOT_TELL, f"{times(best.speedup)} ({best.mode})"
+        return CANNOT_TELL, f"{shown} ({best.mode})"
     if not best.is_faster:
-        return f"none more than {MARGIN:.0%} faster", f"{times(best.speedup)} ({best.mode})"
-    return best.mode, times(best.speedup)
+        return f"none more than {MARGIN:.0%} faster", f"{shown} ({best.mode})"
+    return best.mode, shown
 
 
 def _median_cell(case: Case | None) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.failures import nothing_measured
+from ortbench.analysis.shapes import nothing_measured
 from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.core.features import part_of

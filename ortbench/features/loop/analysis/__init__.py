@@ -9,13 +9,13 @@ from itertools import pairwise
 from statistics import fmean, median, stdev
 from typing import Any, Final, NamedTuple
 
-from ortbench.analysis.comparing.change_points import Shift, certain_steps, shift
 from ortbench.analysis.comparing.comparable import Traits
 from ortbench.analysis.comparing.pairs import by_process, by_round, taken_blocks
 from ortbench.analysis.findings.program import command, inspection, pairs_of
 from ortbench.analysis.items import put_rates
 from ortbench.core.resampling import FEW, by_processes
 from ortbench.core.stats import Value, summarise, t_quantile
+from ortbench.features.loop.analysis.change_points import Shift, certain_steps, shift
 from ortbench.features.loop.model import SETTINGS, Generation, Loop
 from ortbench.model.modes import (
     ENERGY,

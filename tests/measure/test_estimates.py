@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from ortbench.analysis.estimates import EVERY_S, Estimates, Running, _ends
 from ortbench.core.stats import sign_test_interval
 from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
+from ortbench.measure.estimates import EVERY_S, Estimates, Running, _ends
 
 
 class Clock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.nodes.config_keys import RUN, SESSION, sentences, undocumented
+from ortbench.worker.session.config_keys import RUN, SESSION, sentences, undocumented
 
 
 def test_an_entry_that_does_nothing_is_named_with_what_does_it() -> None:
