@@ -7,6 +7,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -67,20 +68,25 @@ def of_kinds() -> set[str]:
     return {header(text, {}) for view in views for texts in view.columns for text in texts}
 
 
-def codes_of(tree: list[ast.AST]) -> set[str]:
-    """The codes of warnings that a module makes: of `warn`, as texts or as constants of any module, and of notes, which are pairs or dicts."""
-    constants = {
+@cache
+def constants() -> dict[str, object]:
+    """The constants of all modules, by name."""
+    return {
         target.id: node.value.value
         for node in itertools.chain(*nodes().values())
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
+
+
+def codes_of(tree: list[ast.AST]) -> set[str]:
+    """The codes of warnings that a module makes: of `warn`, as texts or as constants of any module, and of notes, which are pairs or dicts."""
     found = set()
     for node in tree:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "warn":
             first = node.args[0]
-            found |= {*texts([first])} | ({constants.get(first.id)} if isinstance(first, ast.Name) else set())
+            found |= {*texts([first])} | ({constants().get(first.id)} if isinstance(first, ast.Name) else set())
         elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[1], ast.JoinedStr):
             found |= {text for text in texts(node.elts[:1]) if CODE.fullmatch(text)}
         elif isinstance(node, ast.Dict):
