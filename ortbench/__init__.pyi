@@ -41,8 +41,6 @@ class Baseline(TypedDict, total=False):
     stream: str | None
     engine_cache: Place | None
     run_config: Mapping[str, str | float] | None
-    keep: Texts | None
-    resident: Texts | None
     input: Place | Arrays | None
     expect: Place | Arrays | None
     shape: Mapping[str, str | Sequence[int]] | None
@@ -51,6 +49,8 @@ class Baseline(TypedDict, total=False):
     range: Mapping[str, Sequence[float]] | None
     depth: int | str | None
     items: int | str | None
+    keep: Texts | None
+    resident: Texts | None
 
 def run(
     model: Model,
@@ -197,6 +197,16 @@ def gate(
     arrivals: Place | None = None,
     sessions: str | None = None,
     workers: int | None = None,
+    feedback: Texts | None = None,
+    steps: int | None = None,
+    first_dim: Mapping[str, int | str] | None = None,
+    fill: Mapping[str, str | float] | None = None,
+    keep: Texts | None = None,
+    resident: Texts | None = None,
+    prompt_length: int | None = None,
+    generate: int | None = None,
+    context: int | None = None,
+    tokens: Place | None = None,
     reopen: int | None = None,
     max_growth: int | str | None = None,
     why: bool | None = None,
@@ -223,16 +233,6 @@ def gate(
     python: Place | None = None,
     modes: Texts | None = None,
     depth: int | None = None,
-    feedback: Texts | None = None,
-    steps: int | None = None,
-    first_dim: Mapping[str, int | str] | None = None,
-    fill: Mapping[str, str | float] | None = None,
-    keep: Texts | None = None,
-    resident: Texts | None = None,
-    prompt_length: int | None = None,
-    generate: int | None = None,
-    context: int | None = None,
-    tokens: Place | None = None,
     input: Place | Arrays | None = None,
     expect: Place | Arrays | None = None,
     shape: Mapping[str, str | Sequence[int]] | None = None,
@@ -326,6 +326,16 @@ def load(
 def loop(
     model: Model,
     *,
+    feedback: Texts | None = None,
+    steps: int | None = None,
+    first_dim: Mapping[str, int | str] | None = None,
+    fill: Mapping[str, str | float] | None = None,
+    keep: Texts | None = None,
+    resident: Texts | None = None,
+    prompt_length: int | None = None,
+    generate: int | None = None,
+    context: int | None = None,
+    tokens: Place | None = None,
     ep: str | None = None,
     ep_library: Place | None = None,
     device: int | None = None,
@@ -345,16 +355,6 @@ def loop(
     run_config: Mapping[str, str | float] | None = None,
     python: Place | None = None,
     modes: Texts | None = None,
-    feedback: Texts | None = None,
-    steps: int | None = None,
-    first_dim: Mapping[str, int | str] | None = None,
-    fill: Mapping[str, str | float] | None = None,
-    keep: Texts | None = None,
-    resident: Texts | None = None,
-    prompt_length: int | None = None,
-    generate: int | None = None,
-    context: int | None = None,
-    tokens: Place | None = None,
     input: Place | Arrays | None = None,
     expect: Place | Arrays | None = None,
     shape: Mapping[str, str | Sequence[int]] | None = None,

@@ -13,11 +13,11 @@ from typing import Any
 import ortbench
 from ortbench.api import values
 from ortbench.api.signatures import type_of
-from ortbench.plan.baseline import SETTABLE
+from ortbench.plan.baseline import settable
 from ortbench.plan.options import baseline_option
 
 BASELINE = {
-    it.parameter: type_of(baseline_option(it)) for it in SETTABLE.values()
+    it.parameter: type_of(baseline_option(it)) for it in settable().values()
 }  # what `baseline_set` of a gate takes
 
 

@@ -9,11 +9,13 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import matched, nearest
+from ortbench.features.loop.plan import Decoder, Steps, loop_of, steps_from
 from ortbench.model.modes import USUAL_LOOP_MODES
-from ortbench.plan.loop_plan import Decoder, Steps, steps_from, steps_of
+from ortbench.model.unit_of_work import Part
 from ortbench.plan.option_types import parse_pairings
+from ortbench.plan.options import RawOptions
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import loop_of, modes_to_measure, plan_of
+from ortbench.plan.plan_builder import modes_to_measure, plan_of, planner_of
 from ortbench.plan.target import Inputs, Target
 from tests.conftest import MODELS
 from tests.decoders import genai_folder
@@ -77,6 +79,10 @@ def test_patterns_that_fit_nothing_or_too_much() -> None:
 # Options
 
 
+def steps_of(given: RawOptions) -> Part:
+    return planner_of(TINY, given)[1](TINY, given).part
+
+
 def test_the_options_of_a_loop() -> None:
     given = {
         "feedback": ["y=x"], "steps": 5, "first-dim": ["sequence=7"], "fill": ["mask=1", "ids=past+index"],
@@ -87,22 +93,20 @@ def test_the_options_of_a_loop() -> None:
     assert steps_from(json.loads(json.dumps(asdict(steps)))) == steps
     assert steps_of({"feedback": FED}) == Steps(FED) == steps_from(json.loads(json.dumps(asdict(Steps(FED)))))
     assert Steps().count == 16
-    assert steps_of({}) is None
-    for flag in ["steps", "first-dim", "fill", "keep", "resident", "prompt-length", "generate", "tokens"]:
+    assert steps_of({}) == Part()
+    for flag in ["steps", "first-dim", "fill", "keep", "resident"]:
         assert (
             refusal(BadInput, steps_of, {flag: 3})
             == f"--{flag} is for a loop: say what is fed back with --feedback OUT=IN"
         )
     generation = {"prompt-length": "8", "generate": "4", "tokens": "t.npy"}
-    told = Decoder("genai_config.json", FED, {"ids": "x"}, 64, True, 2, 16)
-    made = Steps(count=4, prompt_length=8, generate=4, tokens="t.npy", decoder=told)
-    assert steps_of(typed(generation, "loop"), told) == made == steps_from(json.loads(json.dumps(asdict(made))))
-    assert steps_of({}, told) == Steps(count=64, decoder=told)
-    assert steps_of({"feedback": FED}, told) == Steps(FED)
-    assert steps_of({"feedback": FED, "generate": 9}, told) == Steps(FED, 9, generate=9, decoder=told)
+    made = Steps(count=4, prompt_length=8, generate=4, tokens="t.npy", decoder=Decoder())
+    assert steps_of(typed(generation, "loop")) == made == steps_from(json.loads(json.dumps(asdict(made))))
+    assert loop_of(TINY, {}).part == Steps(count=64, decoder=Decoder())
+    assert steps_of({"feedback": FED, "generate": 9}) == Steps(FED, 9, generate=9, decoder=Decoder())
     for flag in ["steps", "first-dim"]:
         assert (
-            refusal(BadInput, steps_of, {flag: 3}, told)
+            refusal(BadInput, loop_of, TINY, {flag: 3})
             == f"--{flag}: give --feedback OUT=IN too; a model that generates takes --generate and --prompt-length"
         )
 
@@ -115,8 +119,8 @@ def test_modes_of_a_loop() -> None:
         *modes_to_measure({"feedback": FED}),
     )
     assert "shared" not in modes_to_measure({})
-    plan = plan_of(TINY, {"feedback": FED, "steps": 3})
-    assert plan.steps == Steps(FED, 3)
+    plan = loop_of(TINY, {"feedback": FED, "steps": 3})
+    assert plan.part == Steps(FED, 3)
     assert plan.worker_request()["steps"] == asdict(Steps(FED, 3))
     assert "steps" not in plan_of(TINY, {}).worker_request()
     check(plan)
@@ -135,8 +139,8 @@ def test_a_folder_whose_cache_is_shared_is_measured_so(tmp_path: Path) -> None:
             plan = loop_of(str(folder), given)
             assert plan.model == str(folder / "model.onnx")
             assert plan.modes == modes
-            assert plan.steps is not None
-            assert (plan.steps.decoder and plan.steps.decoder.shared) == fixed
+            assert isinstance(plan.part, Steps)
+            assert (plan.part.decoder and plan.part.decoder.shared) == fixed
             check(plan)
 
 

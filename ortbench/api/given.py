@@ -13,7 +13,7 @@ from ortbench.api.memory_inputs import Lent
 from ortbench.core.errors import BadInput
 from ortbench.model.settings import words_of
 from ortbench.plan import registry
-from ortbench.plan.baseline import SETTABLE, setting
+from ortbench.plan.baseline import settable, setting
 from ortbench.plan.option_types import FLAG, MODE_NAMES
 from ortbench.plan.options import BASELINE, Option, RawOptions, collect_values
 
@@ -44,7 +44,7 @@ def lend_files(options: Mapping[str, Option], values: Mapping[str, Any], lent: L
 
 
 def _type_in_baseline(name: str) -> str:
-    known = SETTABLE.get(name.replace("_", "-"))
+    known = settable().get(name.replace("_", "-"))
     return "" if known is None else known.kind.python
 
 

@@ -80,10 +80,13 @@ class Feature(NamedTuple):
     explain_difference: str = ""
     # The module whose function of this name gives, of what was given, what carries the cases of a suite out in place of this process.
     case_runner: str = ""
-    # What declares options in `plan.py`, dataclasses and tuples of options, with the commands that take some; suites take all.
+    # What declares options in `plan.py`, dataclasses and tuples of options, with the commands, or groups of them, that take some; suites take
+    # all.
     options: Mapping[str, tuple[str, ...]] = {}
     # Kinds of plans, which are keys of a suite's benches, with the functions of `plan.py` that make them.
     plans: Mapping[str, str] = {}
+    # The module whose function of this name gives the modes and the planner of a model that options or its path make one of the kind; else None.
+    planner_of: str = ""
     writers: Mapping[str, Writer] = {}  # by option
     # By the option of a gate that names a file of them, which is a key of a suite's benches too, what is measured in place of a model: the
     # module that has `candidate_of`, `baseline_of` and `is_for`, whether it has an option. The baseline's option is ``baseline-`` with it.

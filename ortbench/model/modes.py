@@ -205,7 +205,7 @@ _RECORDS = (
 )
 MODES = {it.name: it for it in _RECORDS}  # in their usual order
 
-# Of a loop, whose outputs are inputs of the next step; see `ortbench.plan.loop_plan`.
+# Of a loop, whose outputs are inputs of the next step; see `ortbench.features.loop.plan`.
 SHARED = Mode(
     "shared",
     "in a loop, as device-resident, with one buffer for a state's past and present",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ortbench.model import modes
@@ -72,22 +72,6 @@ class WorkOfParts(Work):
         return "" if metric in self.phases("") else f"{self.name} has {', '.join(self.phases('')[1:])} only"
 
 
-class LoopWork(WorkOfParts):
-    kind = whole = modes.WHOLE_LOOP
-    name = "a loop"
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return (*modes.LOOP_PHASES, *modes.TOKEN_PHASES) if self.tokens else modes.LOOP_PHASES
-
-    @property
-    def count(self) -> int:
-        return self.steps or 1
-
-    def per_sample(self, metric: str) -> int | None:
-        return {modes.STEP: self.steps, modes.TOKEN_PHASES[1]: self.count - 1 if self.tokens else None}.get(metric)
-
-
 INFERENCE = Work()
 
 
@@ -98,6 +82,7 @@ class Part:
     opened_by: ClassVar[str] = "open"  # the worker's command
     folder: ClassVar[str] = ""  # what the name of its folder begins with
     known_modes: ClassVar[Mapping[str, modes.Mode]] = modes.MODES  # in which it can be measured
+    takes_empty_dims: ClassVar[bool] = False  # a dimension may be 0, of a state that has nothing yet
 
     @property
     def work(self) -> Work:
@@ -110,6 +95,10 @@ class Part:
 
     def check(self, plan: Any) -> None:
         """Refuse (`BadInput`) a plan of it that cannot be carried out, beside what is refused of any, before anything is started."""
+
+    def for_baseline(self, model: str, candidate: str, changes: Mapping[str, Any]) -> tuple[str, Part]:
+        """The model and the part of a baseline that has values of its own, beside the `candidate`'s model."""
+        return model, replace(self, **changes)
 
     def with_files(self, to: Callable[[str], str]) -> Self:
         """The same with something else in place of the paths of files of its own."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.features import candidates
 from ortbench.core.interpreters import is_interpreter
 from ortbench.plan.compare_options import FORCE
-from ortbench.plan.loop_plan import Steps
-from ortbench.plan.model_folder import found_in
 from ortbench.plan.option_types import MODEL, PATH, OptionType, or_default
 from ortbench.plan.options import (
     BASELINE,
@@ -39,20 +37,30 @@ BASELINE_PYTHON = _live(
     "baseline-python", "PATH", "Measure the baseline with this interpreter; '': ortbench's own.",
     kind=or_default(_PYTHON.kind, None),
 )  # fmt: skip
-# What else a baseline can have its own of: by its long name the option, and as the baseline has it.
-SETTABLE = {
-    it.flag: it
-    for it in options_of(Target, Steps, Inputs, Loop, Plan)
-    if it.rules.is_in_baselines and it is not _PYTHON
-}
-_TWINS = {flag: baseline_option(it) for flag, it in SETTABLE.items()}
-LIVE_BASELINE = (BASELINE_MODEL, BASELINE_PYTHON, *_TWINS.values())
+
+
+@cache
+def settable() -> dict[str, Option]:
+    """What else a baseline can have its own of, by their long names."""
+    owners = options_of(Target, Inputs, Loop, Plan, *owners_in_features("gate"))
+    return {it.flag: it for it in owners if it.rules.is_in_baselines and it is not _PYTHON}
+
+
+@cache
+def twins() -> dict[str, Option]:
+    """The same, as a baseline has them."""
+    return {flag: baseline_option(it) for flag, it in settable().items()}
+
+
+def live_options() -> list[Option]:
+    """The options that say what a live gate compares with."""
+    return [BASELINE_MODEL, BASELINE_PYTHON, *twins().values()]
 
 
 def setting(key: str, option: str) -> Option:
     """The option that a key of ``--baseline-set`` names, as the baseline has it; `BadInput` where it names none."""
-    if key in _TWINS:
-        return _TWINS[key]
+    if key in twins():
+        return twins()[key]
     if key in ("model", "python", *candidates()):
         reason = f"is given by --baseline-{key}"
     elif key in {it.flag for it in options_of(*PLAN, *owners_in_features("gate"))}:
@@ -60,8 +68,8 @@ def setting(key: str, option: str) -> Option:
     else:
         from difflib import get_close_matches  # for a mistake alone
 
-        near = get_close_matches(key.replace("_", "-"), _TWINS, 1)
-        reason = f"there is no such key; did you mean {near[0]}?" if near else f"choose from {', '.join(_TWINS)}"
+        near = get_close_matches(key.replace("_", "-"), twins(), 1)
+        reason = f"there is no such key; did you mean {near[0]}?" if near else f"choose from {', '.join(twins())}"
     raise BadInput(f"{option} {key}: {reason}", option)
 
 
@@ -76,7 +84,7 @@ def _set(given: Sequence[str], option: str) -> dict[str, Any]:
         if key in texts and not it.kind.repeatable:
             raise BadInput(f"{it.name}: was given twice; give it once", option)
         texts.setdefault(key, []).append(text)
-    its = {key: _TWINS[key] for key in texts}
+    its = {key: twins()[key] for key in texts}
     return {it.flag: it.read(texts[key] if it.kind.repeatable else texts[key][0]) for key, it in its.items()}
 
 
@@ -87,7 +95,7 @@ def _no_words(value: Any, option: str) -> Any:
 BASELINE_SET = new_option(
     SET, "KEY=VALUE", "Give the baseline its own value of an option, such as ep-option=K=V.", BASELINE,
     OptionType("{intra-op-threads = 1}", _no_words, _set, repeatable=True, of_options=True, python="Baseline"),
-    choices=lambda: [f"{key}=" for key in SETTABLE],
+    choices=lambda: [f"{key}=" for key in settable()],
     commands=("gate",), common=("gate",),
 )  # fmt: skip
 TYPED_BASELINE = (BASELINE_MODEL, BASELINE_PYTHON, BASELINE_SET)
@@ -106,8 +114,8 @@ STORED_BASELINE = (
 
 
 def live_baselines() -> list[str]:
-    """The options that say what a live gate compares with."""
-    return [*(it.flag for it in LIVE_BASELINE), *(f"baseline-{it}" for it in candidates())]
+    """The same by their long names, with those of features."""
+    return [*(it.flag for it in live_options()), *(f"baseline-{it}" for it in candidates())]
 
 
 def has_live_baseline(given: RawOptions) -> bool:
@@ -132,27 +140,24 @@ def baseline_of(plan: Plan, given: RawOptions) -> Plan:
     target["python"] = baseline_python(plan, given)
     loop = _changes(Loop, given)
     if "depth" in loop:
-        check_depth(plan.modes, _TWINS["depth"].name)
-    steps = _changes(Steps, given)
+        check_depth(plan.modes, twins()["depth"].name)
     inputs = _changes(Inputs, given)
-    model = given.get(BASELINE_MODEL.flag) or plan.model
-    if plan.steps is not None:
-        if (decoder := plan.steps.decoder) is not None and model != plan.model:
-            model, own = found_in(model)
-            steps["decoder"] = replace(own, shared=decoder.shared)
-        steps = {"part": replace(plan.steps, **steps)}
-    elif steps:
-        name = baseline_option(declared(Steps)[next(iter(steps))]).name
-        raise BadInput(f"{name} is for a loop: say what is fed back with --feedback OUT=IN", name)
-    else:
-        check_sizes(inputs.get("dims", {}), _TWINS["dim"].name)
+    known = {it.flag for it in options_of(Target, Inputs, Loop, Plan, type(plan.part))}
+    for flag, twin in twins().items():
+        if twin.flag in given and flag not in known:
+            raise BadInput(f"{twin.name} is not for {plan.work.name}", twin.name)
+    model, part = plan.part.for_baseline(
+        given.get(BASELINE_MODEL.flag) or plan.model, plan.model, _changes(type(plan.part), given)
+    )
+    if not part.takes_empty_dims:
+        check_sizes(inputs.get("dims", {}), twins()["dim"].name)
     return replace(
         plan,
         model=model,
         target=replace(plan.target, **target),
         inputs=replace(plan.inputs, **inputs),
         loop=replace(plan.loop, **loop),
-        **steps,
+        part=part,
         **_changes(Plan, given),
     )
 
@@ -169,7 +174,7 @@ def _changes(owner: type, given: RawOptions) -> dict[str, Any]:
     """What a baseline has of its own of a dataclass's options, by its fields; `BadInput` for a value that cannot be."""
     changes = {}
     for name, it in declared(owner).items():
-        own = _TWINS.get(it.flag)
+        own = twins().get(it.flag)
         if own is not None and own.flag in given:
             changes[name] = value = given[own.flag]
             if it.check is not None and value is not None:

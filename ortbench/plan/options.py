@@ -120,16 +120,16 @@ class Option(NamedTuple):
 
     def is_taken_by(self, command: str) -> bool:
         """Whether a command takes it."""
-        return not _names(command).isdisjoint(self.commands) or self.flag in _further(command)
+        return not names_of(command).isdisjoint(self.commands) or self.flag in _further(command)
 
     def is_shown_by(self, command: str) -> bool:
         """Whether a command's ``--help`` shows it, also where there are many."""
-        return not _names(command).isdisjoint(self.common)
+        return not names_of(command).isdisjoint(self.common)
 
     def for_command(self, command: str, one_result: bool = False) -> Option:
         """As a command has it, or a suite. `SIDE_BY_SIDE` take lists of settings, `SHAPED` those of shapes, and a call from Python, which
         gives `one_result`, the latter alone."""
-        names = _names(command) | ({PYTHON} if one_result else set())
+        names = names_of(command) | ({PYTHON} if one_result else set())
         changes = {key: value for name, it in self.by_command.items() if name in names for key, value in it.items()}
         here = self._replace(**{**changes, **_further(command).get(self.flag, {})})
         if here.lists is None:
@@ -186,7 +186,7 @@ class Option(NamedTuple):
         return self.kind.entries.text(name, value, self.name)
 
 
-def _names(command: str) -> set[str]:
+def names_of(command: str) -> set[str]:
     """A command, and the groups that its record says it is in."""
     return {command, *features.record_of(command).option_groups}
 

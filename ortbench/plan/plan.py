@@ -16,7 +16,6 @@ from ortbench.core.safe_text import LONGEST_NAME
 from ortbench.model import modes as io_modes
 from ortbench.model.unit_of_work import Part, Work
 from ortbench.plan.list_syntax import WHOLES
-from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import (
     CLOCK,
     FLAG,
@@ -245,10 +244,6 @@ class Plan:
         return self.part.work
 
     @property
-    def steps(self) -> Steps | None:
-        return self.part if isinstance(self.part, Steps) else None
-
-    @property
     def targets(self) -> list[Target]:
         """Of its sessions: one, or those of a chain's stages."""
         return [stage.target for stage in self.stages] or [self.target]
@@ -264,7 +259,7 @@ class Plan:
 
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
 # All that says what is measured, and how; what features declare besides is in `ortbench.plan.registry`.
-PLAN = (Target, WHICH_MODES, Steps, Inputs, Stream, Loop, Plan)
+PLAN = (Target, WHICH_MODES, Inputs, Stream, Loop, Plan)
 
 
 def check(plan: Plan) -> None:
@@ -273,9 +268,15 @@ def check(plan: Plan) -> None:
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
     check_readable(plan.model)
     check_text(plan.model, "the model's path")
-    _check_loop(plan)
+    known = plan.part.known_modes
+    for name in plan.modes:
+        if name not in known:
+            raise BadInput(f"--mode {io_modes.no_such(name, known, plan.work.name)}", "--mode")
+    if not plan.part.takes_empty_dims:
+        check_sizes(plan.inputs.dims, "--dim")
     for values in filter(None, (plan, plan.loop, plan.part, plan.stream, plan.target, plan.inputs)):
         check_values(values)
+    plan.part.check(plan)
     target = plan.target
     if (written := target.optimized_model) is not None and any(
         map(is_same_file(written), model_files(Path(plan.model)))
@@ -314,29 +315,6 @@ def check(plan: Plan) -> None:
     if target.input_memory is not None and not {*bound_as_they_are} & {*plan.modes}:
         reason = f"is for the modes {' and '.join(bound_as_they_are)}: ask for one of them"
         raise BadInput(f"--input-memory {reason}", "--input-memory")
-    plan.part.check(plan)
-
-
-def _check_loop(plan: Plan) -> None:
-    """Refuse modes and dimensions of a loop where there is none, and what a loop has not."""
-    known = plan.part.known_modes
-    for name in plan.modes:
-        if name not in known:
-            raise BadInput(f"--mode {io_modes.no_such(name, known, plan.work.name)}", "--mode")
-    if plan.steps is None:
-        check_sizes(plan.inputs.dims, "--dim")
-        return
-    target = plan.target
-    for name, given in (
-        ("--dynamic-outputs", target.dynamic_outputs),
-        ("--input-memory", target.input_memory is not None),
-        ("--cuda-graph", target.cuda_graph),
-        ("--measure-nodes", plan.nodes),
-        ("--measure-copies", plan.measure_copies),
-        ("--sequence-tensors", bool(plan.inputs.lengths)),
-    ):
-        if given:
-            raise BadInput(f"{name}: is for single inferences, leave it out of a loop", name)
 
 
 def check_sizes(dims: Mapping[str, int | str], option: str) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from ortbench.core import features
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, LOOP_MODES, MODES, SHARED, named_modes
+from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, MODES, named_modes
 from ortbench.model.unit_of_work import Part
 from ortbench.plan.configurations import split_configurations
 from ortbench.plan.list_syntax import split_lists
-from ortbench.plan.loop_plan import GENERATION, Decoder, steps_of
 from ortbench.plan.option_types import is_library
 from ortbench.plan.options import RawOptions, build, options_of
 from ortbench.plan.plan import PLAN, Loop, Plan
@@ -28,11 +27,10 @@ def plan_of(
     command: tuple[str, ...] = (),
     needed: Collection[str] = (),
     known: Collection[str] = (),
-    decoder: Decoder | None = None,
+    part: Part | None = None,
 ) -> Plan:
-    """The plan that options describe, of `known` modes, by default those of single inferences or of loops, and those that are `needed`
-    besides what was asked for; for the `decoder` see `loop_of`. `BadInput`: an option that cannot be read, or says nothing."""
-    steps = steps_of(given, decoder)
+    """The plan that options describe, of `known` modes, by default those of `planner_of`, and those that are `needed` besides what was asked
+    for; without a `part` of single inferences. `BadInput`: an option that cannot be read, or says nothing."""
     modes = modes_to_measure(given, known)
     modes = (*modes, *(name for name in ALL_MODES if name in needed and name not in modes))
     if "depth" in given:
@@ -45,7 +43,7 @@ def plan_of(
         inputs=build(Inputs, given),
         modes=modes,
         loop=build(Loop, given),
-        part=steps or Part(),
+        part=part or Part(),
         command=command,
     )
 
@@ -59,27 +57,10 @@ def run_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> Plan
     return replace(plan, loop=replace(plan.loop, until_agreed=_AMOUNTS.isdisjoint(given)))
 
 
-def generates(model: str, given: RawOptions) -> bool:
-    """Whether a model is one that generates: it is a folder, or options say so."""
-    return os.path.isdir(model) or any(it in given for it in GENERATION)
-
-
-def plan_or_loop(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
-    """The plan of a model that generates, else of inferences or of a loop; see `plan_of`."""
-    return (loop_of if generates(model, given) else plan_of)(model, given, command, needed)
-
-
-def loop_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
-    """The plan of a loop: of what is fed back, or of a model that generates, which may be a folder; see `plan_of`."""
-    from ortbench.plan.model_folder import found_in  # for loops alone
-
-    file, decoder = found_in(model)
-    asked = modes_to_measure(given, LOOP_MODES)
-    shared = SHARED.name in asked
-    if decoder.shared and "mode" not in given and not shared:
-        needed = (*needed, SHARED.name)
-    decoder = replace(decoder, shared=shared or SHARED.name in needed)
-    return plan_of(file, given, command, needed, LOOP_MODES, decoder)
+def planner_of(model: str, given: RawOptions) -> tuple[Collection[str], Callable[..., Plan]]:
+    """The modes of a model with options, and what makes its plan, of the arguments of `plan_of`: a feature's where it is of its kind."""
+    asked = (ask(model, given) for ask in features.hooks("planner_of"))
+    return next(filter(None, asked), (MODES, plan_of))
 
 
 def plan_stream(command: str, given: RawOptions, planned: Callable[[RawOptions], Plan], most: int) -> Plan:
@@ -127,8 +108,8 @@ def with_memory(plan: Plan, needs_memory: bool) -> Plan:
 
 
 def modes_to_measure(given: RawOptions, known: Collection[str] = ()) -> tuple[str, ...]:
-    """The modes that were asked for, each once, of those that are `known`: without any, of inferences or of loops."""
-    return named_modes(given.get("mode", ()), known or (LOOP_MODES if given.get("feedback") else MODES))
+    """The modes that were asked for, each once, of those that are `known`, by default of those of `planner_of`."""
+    return named_modes(given.get("mode", ()), known or planner_of("", given)[0])
 
 
 def modes_to_compare(given: RawOptions) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from ortbench.core.features import features, part_of
-from ortbench.plan.options import Option, Owner, options_of
+from ortbench.plan.options import Option, Owner, names_of, options_of
 from ortbench.plan.plan import Plan
 
 # What declares the options of the core, in the order in which help shows them, and the commands that it is for; none: all.
@@ -38,7 +38,7 @@ def owners_in_features(command: str = "") -> list[Owner]:
         _of_plan(name, owner)
         for name, record in features().items()
         for owner, commands in record.options.items()
-        if command in ("", *commands)
+        if not command or not names_of(command).isdisjoint(commands)
     ]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from ortbench.core.ep_names import NVIDIA_EPS, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import Kind, kind_of
-from ortbench.plan.baseline import LIVE_BASELINE, setting
+from ortbench.plan.baseline import live_options, setting
 from ortbench.plan.option_types import AMOUNTS, SWITCH, TEXT, WHOLE, text_of
 from ortbench.plan.options import (
     BASELINE,
@@ -246,7 +246,7 @@ OPTIONS = {it.flag: it.for_command("suite") for it in options_of(*_IN_SUITES)}
 OPTIONS |= {flag: it._replace(kind=TEXT) for flag, it in OPTIONS.items() if flag == "slo"}
 GATE = {it.flag: it for it in options_for("gate") if it.rules.is_in_suites and it.panel in (LIMIT, BASELINE)}
 # A key of the table ``baseline-set`` is a layer's ``baseline-set.KEY``.
-_LIVE = {it.flag: it for it in LIVE_BASELINE}
+_LIVE = {it.flag: it for it in live_options()}
 ALL = {**GATE, **_LIVE, **OPTIONS, **NEEDS}
 _EXCLUDES = exclusions(ALL.values())
 KEYS = (*OPTIONS, *NEEDS, "gate")  # of every table with options

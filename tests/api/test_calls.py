@@ -24,6 +24,7 @@ from ortbench.api import running
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.files import not_written, note
 from ortbench.features.load.analysis.points import load_cases
+from ortbench.features.loop.plan import Steps
 from ortbench.jobs import run as run_job
 from ortbench.jobs.measuring import Measured
 from ortbench.model.result_file import load
@@ -82,8 +83,8 @@ def test_loops_and_chains_are_those_of_their_commands(scripted: Scripted, tmp_pa
     (tmp_path / "chain.toml").write_text('[[stage]]\nname = "a"\nmodel = "tiny.onnx"\n')
     ortbench.chain(tmp_path / "chain.toml", iterations=2)
     loop, chain = plans
-    assert loop.steps is not None
-    assert (loop.steps.feedback, loop.steps.count) == ((("hidden_out", "hidden"),), 4)
+    assert isinstance(loop.part, Steps)
+    assert (loop.part.feedback, loop.part.count) == ((("hidden_out", "hidden"),), 4)
     assert [stage.name for stage in chain.stages] == ["a"]
     assert (chain.loop.iterations, chain.command[:3]) == (2, ("ortbench", "chain", str(tmp_path / "chain.toml")))
 

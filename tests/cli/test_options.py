@@ -18,16 +18,16 @@ from ortbench.core.errors import BadInput
 from ortbench.features.gate.plan import Limits
 from ortbench.features.load.plan import LoadPlan
 from ortbench.features.loop.model import SETTINGS
+from ortbench.features.loop.plan import Steps
 from ortbench.features.soak.plan import Soak
 from ortbench.features.suite.job.cases import read as read_suite
 from ortbench.features.suite.job.jobs import Job, jobs_of
 from ortbench.features.tune.model import FIRST
 from ortbench.features.tune.plan import space_of
 from ortbench.model.settings import OF_SESSION
-from ortbench.plan.baseline import BASELINE_PYTHON, BASELINE_SET, LIVE_BASELINE, SETTABLE, TYPED_BASELINE, baseline_of
+from ortbench.plan.baseline import BASELINE_PYTHON, BASELINE_SET, TYPED_BASELINE, baseline_of, live_options, settable
 from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.list_syntax import REPEATED
-from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import (
     ARRAYS,
     CLOCK,
@@ -123,7 +123,7 @@ OTHERS |= {
     "shape-order": "cycle",
 }
 # What a baseline can have its own of, by what stands for it among what was given.
-TWINS = {baseline_option(it).flag: it for it in SETTABLE.values()}
+TWINS = {baseline_option(it).flag: it for it in settable().values()}
 # What must be typed besides, so that an option says something.
 BESIDES = {
     "shape-order": ["--dim", "s=1,2"],
@@ -308,7 +308,7 @@ def test_a_suite_puts_on_the_load_that_the_command_line_does(
     assert getattr(plans[0].part, name) != declared(LoadPlan)[name].default
 
 
-OF_MODELS = options_of(Limits, LIVE_BASELINE)
+OF_MODELS = options_of(Limits, live_options())
 
 
 @pytest.mark.parametrize("option", OF_MODELS, ids=lambda it: it.flag)
@@ -316,7 +316,7 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_soak = option.flag == "max-growth"
-    ratio_test = {} if option in LIVE_BASELINE or of_soak else {"baseline-set.session-config": '{a = "b"}'}
+    ratio_test = {} if option in live_options() or of_soak else {"baseline-set.session-config": '{a = "b"}'}
     keys = {"max-cpu-nodes": "0", **ratio_test, option.flag: toml(option)}
     lines = "\n".join(f"{key} = {value}" for key, value in keys.items())
     own = TWINS[option.flag].flag if option.flag in TWINS else ""
@@ -392,8 +392,8 @@ def test_errors_say_which_option_they_are_about() -> None:
 def test_whatever_says_what_runs_can_be_another_for_the_baseline() -> None:
     said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol", "strict-outputs"}
     said |= {"depth", "items", "keep", "resident"}
-    assert {*SETTABLE} == said - {"python"}
-    assert {it.flag for it in LIVE_BASELINE} == {*TWINS, "baseline-model", "baseline-python"}
+    assert {*settable()} == said - {"python"}
+    assert {it.flag for it in live_options()} == {*TWINS, "baseline-model", "baseline-python"}
     assert {it.flag for it in TYPED_BASELINE} == {f"baseline-{it}" for it in ("model", "python", "set")}
 
 

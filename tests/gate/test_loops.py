@@ -14,8 +14,8 @@ from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE
 from ortbench.features.gate.gates.stored import check_stored
 from ortbench.features.gate.job import gate_stored
 from ortbench.features.gate.plan import Limits
+from ortbench.features.loop.model import LoopWork
 from ortbench.model.result import Result
-from ortbench.model.unit_of_work import LoopWork
 from tests.gate.test_metrics import limits
 from tests.results import level, loop_case, loop_of, loop_result, measured, result_of, steady
 

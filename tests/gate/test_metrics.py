@@ -11,8 +11,9 @@ from ortbench.features.chain.model import ChainWork
 from ortbench.features.gate.gates.ratio_tests import regression_tests
 from ortbench.features.gate.gates.stored import check_stored
 from ortbench.features.gate.plan import Limits
+from ortbench.features.loop.model import LoopWork
 from ortbench.model.metric_names import parse_metric
-from ortbench.model.unit_of_work import LoopWork, Work
+from ortbench.model.unit_of_work import Work
 from tests.expect import refusal
 from tests.results import MS, measured, result_of, steady
 

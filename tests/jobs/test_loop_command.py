@@ -363,7 +363,7 @@ import resource, sys
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import Inputs, Target
 from ortbench.plan.target import Inputs, Target
-from ortbench.plan.loop_plan import Steps
+from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker import data
 from ortbench.features.loop.worker.modes import make_loop
 from ortbench.worker.session import providers, session

@@ -11,13 +11,15 @@ import numpy as np
 from ortbench.core import parts
 from ortbench.features.gate.plan import Limits
 from ortbench.features.load.plan import LoadPlan
+from ortbench.features.loop.plan import Steps
 from ortbench.features.soak.plan import Soak
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import Record, figures, record_from
 from ortbench.features.suite.report import build, case_table, csv
 from ortbench.model.result import Result
 from ortbench.model.slo import Slo
-from ortbench.plan.loop_plan import Steps
+from ortbench.model.unit_of_work import Part
+from ortbench.plan.plan import Plan
 from ortbench.report.markdown import markdown
 from tests.expect import there
 from tests.results import (
@@ -47,6 +49,11 @@ LOOP = f'\n{PLAIN}feedback = ["present.*=past_key_values.*"]\n'
 def job_of(folder: Path, text: str) -> Job:
     (job,) = jobs(folder, text).values()
     return job
+
+
+def steps_in(plan: Plan) -> Steps:
+    assert isinstance(plan.part, Steps)
+    return plan.part
 
 
 def load_in(job: Job) -> LoadPlan | None:
@@ -102,7 +109,7 @@ keep = "logits"
 resident = ["noise", "text"]
 """
     (plan,) = job_of(tmp_path, text).plans
-    assert plan.steps == Steps(
+    assert plan.part == Steps(
         feedback=(("present.*", "past_key_values.*"),),
         count=32,
         first_dims={"sequence": 5},
@@ -119,8 +126,8 @@ def test_a_live_gate_of_a_loop_has_both_sides_and_twins(tmp_path: Path) -> None:
 gate = {{baseline-set.keep = "", baseline-set.resident = "x", metric = "device-resident.step.median"}}
 """
     plans = job_of(tmp_path, text).plans
-    assert [there(it.steps).resident for it in plans] == [(), ("x",)]
-    assert [there(it.steps).keep for it in plans] == [("logits",), ()]
+    assert [steps_in(it).resident for it in plans] == [(), ("x",)]
+    assert [steps_in(it).keep for it in plans] == [("logits",), ()]
     assert plans[0].loop.phases == ("latency", "step")
 
 
@@ -172,8 +179,8 @@ def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
 
     override = '[[override]]\nwhere = {model = "a"}\nsteps = 4\n'
     found = jobs(tmp_path, f'[defaults]\nsteps = 8\nfill = {{mask = 1}}\n{LOOP}ep = "cpu"\n{other}{override}')
-    steps = there(found["a--cpu"].plans[0].steps)
-    assert (found["b--cpu"].plans[0].steps, steps.count, steps.fill) == (None, 4, {"mask": "1"})
+    steps = steps_in(found["a--cpu"].plans[0])
+    assert (found["b--cpu"].plans[0].part, steps.count, steps.fill) == (Part(), 4, {"mask": "1"})
 
     text = f'[defaults]\nreopen = 2\ngate.max-growth = "1kB"\nmeasure-memory = true\n{SOAK}{other}'
     found = jobs(tmp_path, text)
@@ -206,7 +213,7 @@ def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
     text = f'{common}steps = 4\ndata = "nowhere"\n{SWEEP}data = false\ndim = {{batch = [1, 2]}}\n{other}'
     found = jobs(tmp_path, text)
     assert len(found["a--cpu"].shapes) == 2
-    assert (found["b--cpu"].shapes, load_in(found["b--cpu"]), found["b--cpu"].plans[0].steps) == ((), None, None)
+    assert (found["b--cpu"].shapes, load_in(found["b--cpu"]), found["b--cpu"].plans[0].part) == ((), None, Part())
 
 
 def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:

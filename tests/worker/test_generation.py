@@ -14,13 +14,12 @@ import pytest
 
 from models.parts import Seeded
 from ortbench.core.errors import BadInput, Unsupported, WrongOutputs
+from ortbench.features.loop.plan import Decoder, Steps, found_in, steps_from
 from ortbench.features.loop.worker import data, generation
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.data import LoopData
 from ortbench.features.loop.worker.modes import make_loop
 from ortbench.model.modes import LATENCY, LOOP_MODES
-from ortbench.plan.loop_plan import Decoder, Steps, steps_from
-from ortbench.plan.model_folder import found_in
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.proofs.outputs import check_outputs, find_difference
 from ortbench.worker.session import providers, session

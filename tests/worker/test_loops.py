@@ -13,6 +13,7 @@ import onnx
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, WrongOutputs
+from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker import data
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.bound import BoundLoop, Links
@@ -20,7 +21,6 @@ from ortbench.features.loop.worker.data import LoopData, merge_steps
 from ortbench.features.loop.worker.modes import CpuLoop, ResidentLoop, make_loop
 from ortbench.features.loop.worker.step_inputs import Pair
 from ortbench.model.modes import LATENCY, LOOP_MODES
-from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session

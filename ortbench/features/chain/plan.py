@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 from ortbench.core.parts import made
 from ortbench.features.chain.model import MODES as CHAIN_MODES
 from ortbench.features.chain.model import ChainWork
+from ortbench.features.loop.plan import Steps
 from ortbench.model.modes import MODES
 from ortbench.model.unit_of_work import Part, Work
-from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import PATH
 from ortbench.plan.options import BASELINE, RUNS, new_option
 from ortbench.plan.target import Inputs, Target

@@ -15,9 +15,9 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.features.chain.model import MODES as CHAIN_MODES
 from ortbench.features.chain.plan import IN_GATES, Chain, End, Link, Stage, in_order
+from ortbench.features.loop.plan import Steps
 from ortbench.model.modes import ALL_MODES, named_modes
-from ortbench.plan.baseline import BASELINE_PYTHON, LIVE_BASELINE, STORED_BASELINE, baseline_python
-from ortbench.plan.loop_plan import Steps
+from ortbench.plan.baseline import BASELINE_PYTHON, STORED_BASELINE, baseline_python, live_options
 from ortbench.plan.option_types import is_library, whole_of
 from ortbench.plan.options import LIMIT, RawOptions, build, options_of
 from ortbench.plan.output_options import OutputOptions
@@ -184,7 +184,7 @@ _OF_GATES = (
     | {it.flag for it in options_of(STORED_BASELINE, BASELINE_PYTHON)}
     | {BASELINE_CHAIN.flag}
 )
-_KNOWN = {it.flag: it for it in options_of(*PLAN, LIVE_BASELINE, BASELINE_CHAIN)}
+_KNOWN = {it.flag: it for it in options_of(*PLAN, Steps, live_options(), BASELINE_CHAIN)}
 
 
 def is_for(flag: str) -> bool:

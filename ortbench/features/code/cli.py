@@ -12,7 +12,7 @@ from ortbench.features.code import DURATION_S
 from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES
 from ortbench.plan.options import WRITTEN, RawOptions
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import generates, plan_of
+from ortbench.plan.plan_builder import planner_of
 from ortbench.plan.target import POLICIES
 
 _REPLACEABLE = (HOST_ACCESSIBLE, DEVICE, CPU)  # modes, from the one that copies least
@@ -38,10 +38,10 @@ def code(
     if model.endswith(".toml"):
         reason = "no program is written for a chain; write that of each stage by its model"
         raise BadInput(f"{model}: {reason} (see ortbench explain --more chains)")
-    if generates(model, given):
+    plan = planner_of(model, given)[1](model, {"duration": DURATION_S, **given}, command_line())
+    if plan.work.tokens:
         reason = "no program is written of a model that generates; name its .onnx file, and --feedback as 'ortbench inspect' suggests"
         raise BadInput(f"{model}: {reason}")
-    plan = plan_of(model, {"duration": DURATION_S, **given}, command_line())
     plan = replace(plan, modes=_possible_modes(given, plan))
     check(plan)
     _refuse_unwritable(plan)
@@ -56,7 +56,7 @@ def _possible_modes(given: RawOptions, plan: Plan) -> tuple[str, ...]:
     """
     if "mode" in given:
         return plan.modes
-    if plan.steps is not None:
+    if plan.work.parts:
         return (MODES[CPU].without_copies,)
     target = plan.target
     wanted = [

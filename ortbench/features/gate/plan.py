@@ -29,7 +29,7 @@ from ortbench.plan.options import (
     option,
 )
 from ortbench.plan.plan import Plan
-from ortbench.plan.plan_builder import plan_or_loop
+from ortbench.plan.plan_builder import planner_of
 from ortbench.plan.registry import limits_of_kinds, plans_of_features
 
 _MEMORY = ("device_memory", "host_memory")
@@ -153,11 +153,11 @@ def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Li
 
 
 def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits: Limits) -> Plan:
-    """The candidate's plan: of a feature's kind where a suite says so or the gate has a metric of it, else of inferences or loops; see
-    `plan_or_loop`."""
+    """The candidate's plan: of a feature's kind where a suite says so or the gate has a metric of it, else by `planner_of`."""
     kinds = plans_of_features()
     kind = next((it for it in kinds if it in given or it in limits.kinds), "")
-    return kinds.get(kind, plan_or_loop)(model, given, command, limits.needed())
+    made = kinds[kind] if kind else planner_of(model, given)[1]
+    return made(model, given, command, limits.needed())
 
 
 def live(plan: Plan, given: RawOptions, phases: Collection[str]) -> Plan:

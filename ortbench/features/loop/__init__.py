@@ -8,6 +8,8 @@ _MODES = ("cpu-tensors", "device-resident", "host-accessible", "shared")
 FEATURE = Feature(
     uses=("memory", "page"),
     api=("loop",),
+    options={"Steps": ("loops", "code")},
+    planner_of="plan",
     requests={"open_loop": "worker.opening"},
     commands={
         "loop": Command(

@@ -8,7 +8,7 @@ from ortbench.api.commands import measure_model
 from ortbench.api.results import Result
 from ortbench.api.signatures import takes
 from ortbench.api.values import Model, Tell
-from ortbench.plan.plan_builder import loop_of
+from ortbench.features.loop.plan import loop_of
 
 
 @takes

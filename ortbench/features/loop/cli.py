@@ -4,8 +4,8 @@ from functools import partial
 
 from ortbench.cli.measure import measure_plans
 from ortbench.cli.options import ModelOrFolder, command_line
+from ortbench.features.loop.plan import loop_of
 from ortbench.plan.options import RawOptions
-from ortbench.plan.plan_builder import loop_of
 
 
 def loop(given: RawOptions, model: ModelOrFolder) -> None:

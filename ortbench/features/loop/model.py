@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 from ortbench.model.kinds import ANYWHERE, COSTS, RUN, SPEEDUP, Kind, View, figures, tails
+from ortbench.model.modes import LOOP_PHASES, STEP, TOKEN_PHASES, WHOLE_LOOP
 from ortbench.model.protocol import Finished, Opened
 from ortbench.model.settings import Setting
-from ortbench.model.unit_of_work import LoopWork
+from ortbench.model.unit_of_work import WorkOfParts
 
 _TOKENS = ("time_to_first_token", "inter_token_latency", "prefill_tokens_per_s", "decode_tokens_per_s")
 KIND = Kind(
@@ -87,6 +88,22 @@ class FinishedLoop(Finished):
 
 class Parts(TypedDict, total=False):
     loop: Loop
+
+
+class LoopWork(WorkOfParts):
+    kind = whole = WHOLE_LOOP
+    name = "a loop"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (*LOOP_PHASES, *TOKEN_PHASES) if self.tokens else LOOP_PHASES
+
+    @property
+    def count(self) -> int:
+        return self.steps or 1
+
+    def per_sample(self, metric: str) -> int | None:
+        return {STEP: self.steps, TOKEN_PHASES[1]: self.count - 1 if self.tokens else None}.get(metric)
 
 
 def work_of(loop: Loop) -> LoopWork:

@@ -12,7 +12,7 @@ from ortbench.core.features import is_there
 from ortbench.plan.options import MEASURED, RawOptions, build
 from ortbench.plan.output_options import OutputOptions
 from ortbench.plan.plan import check
-from ortbench.plan.plan_builder import plan_or_loop
+from ortbench.plan.plan_builder import planner_of
 
 _MODEL = f"The model, an .onnx or .ort file{', or a chain, a TOML file' * is_there('chain')}."
 
@@ -33,7 +33,7 @@ def profile(
 
         plan = candidate_of(Path(model), os.environ, given, command_line(), ())
     else:
-        plan = plan_or_loop(model, given, command_line())
+        plan = planner_of(model, given)[1](model, given, command_line())
     plan = replace(plan, loop=replace(plan.loop, in_order=True))
     check(plan)
     from ortbench.features.profile import job

@@ -22,12 +22,12 @@ from ortbench.features.code.report import literals
 from ortbench.features.code.report.literals import by_step, dtype, random_array, shape_by_step
 from ortbench.model import kinds, modes
 from ortbench.model.protocol import Opened, Prepared, Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
-from ortbench.plan.loop_plan import Steps
 from ortbench.plan.plan import Plan
 from ortbench.report.session_code import LEVELS
 
 if TYPE_CHECKING:
     from ortbench.features.loop.model import OpenedLoop
+    from ortbench.features.loop.plan import Steps
 
 _WIDTH = 100
 RUN = "run"  # the sync that is the run itself
@@ -192,8 +192,8 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "started": plan.work.whole == modes.WHOLE_START,
         "steps": None,
     }
-    if plan.steps and found["loop"]:
-        context |= steps_context(plan.steps, found["loop"], cast("OpenedLoop", opened), found)
+    if found["loop"]:
+        context |= steps_context(cast("Steps", plan.part), found["loop"], cast("OpenedLoop", opened), found)
     _refuse(mode, context, found)
     return context
 

@@ -32,9 +32,9 @@ from ortbench.model.kinds import kind_of, kinds
 from ortbench.model.metrics import metric
 from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES
 from ortbench.model.result import OK, Case, Result, work_of
-from ortbench.plan.options import RawOptions, baseline_option, options_of
+from ortbench.plan.options import LOOP, RawOptions, baseline_option, options_of
 from ortbench.plan.plan import PLAN
-from ortbench.plan.registry import flags_of_kinds, limits_of_kinds
+from ortbench.plan.registry import flags_of_kinds, limits_of_kinds, options_for
 
 NODES = "cpu nodes"  # the check of those that fall back to the CPU
 _METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
@@ -69,7 +69,7 @@ def refuse_unchecked(kind: str, given: RawOptions) -> None:
 def refuse_others(command: str, given: RawOptions) -> None:
     """Refuse (`BadInput`) options that are not for what a command measures; a gate has its own duration."""
     names = []
-    for it in options_of(*PLAN):
+    for it in (*options_of(*PLAN), *(it for it in options_for("gate") if it.panel == LOOP)):
         for one in (it, baseline_option(it)):
             if one.flag in given and not it.is_taken_by(command) and it.flag != "duration":
                 names.append(one.name)

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnxruntime as ort
 
+from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.data import LoopData
 from ortbench.features.loop.worker.step_inputs import Pair
 from ortbench.features.loop.worker.unshaped import UnshapedOutputs
 from ortbench.model.modes import READBACK, SYNCHRONIZE
-from ortbench.plan.loop_plan import Steps
 from ortbench.worker.modes.base import call_and_wait
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import (

@@ -15,9 +15,9 @@ import numpy as np
 
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import matched, nearest
+from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker import generation
 from ortbench.features.loop.worker.step_inputs import WAYS_OUT, Pair, PromptedInputs, Shape, StepInputs, name_states
-from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import files
 from ortbench.worker.session.first_run import (

@@ -18,7 +18,7 @@ from ortbench.analysis.feedback_pairs import CACHE_BRANCH, TOKEN_IDS, by_name
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import expanded
 from ortbench.core.units import count
-from ortbench.plan.loop_plan import Decoder, Steps
+from ortbench.features.loop.plan import Decoder, Steps
 from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, describe_tensor

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ortbench.core.errors import Unsupported, WrongOutputs
+from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.bound import BoundLoop
 from ortbench.features.loop.worker.data import LoopData
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT, SHARED
-from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import CpuMode, HostAccessibleMode, ResidentMode, bind_as_device_memory, describe_arrays

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from ortbench.features.loop.plan import Steps, steps_from
 from ortbench.features.loop.worker import data
 from ortbench.features.loop.worker.modes import make_loop
-from ortbench.plan.loop_plan import Steps, steps_from
 from ortbench.plan.target import inputs_from, target_from
 from ortbench.worker.opened import Opened
 from ortbench.worker.opening import open_as

@@ -10,8 +10,8 @@ import numpy as np
 
 from ortbench.core.errors import BadInput, OrtbenchError
 from ortbench.core.expressions import INDEX, STEP, value_of
+from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker import generation
-from ortbench.plan.loop_plan import Steps
 from ortbench.plan.target import Inputs
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs import files

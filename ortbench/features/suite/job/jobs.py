@@ -20,7 +20,6 @@ from ortbench.model.slo import Slo
 from ortbench.model.unit_of_work import INFERENCE
 from ortbench.plan.baseline import baseline_of, has_live_baseline, live_baselines
 from ortbench.plan.configurations import eps_of
-from ortbench.plan.loop_plan import Steps
 from ortbench.plan.option_types import is_library
 from ortbench.plan.options import BASELINE_SET, build, declared, options_of
 from ortbench.plan.plan import Plan, check
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 _DEFAULTS = ("defaults",)
 _BASELINE, _SET = "baseline-", f"{BASELINE_SET}."
-_OF_LOOPS = {it.flag for it in declared(Steps).values()}
+_OF_LOOPS = {it.flag for it in options_of(part_of("loop", "plan", "Steps", ()))}
 _OF_LOADS = {it.flag for it in options_of(part_of("load", "plan", "LoadPlan", ())) if it.rules.is_in_suites}
 SWEPT = "sweep"  # the key of cases that are sweeps, where they are there
 ONLY_SWEEPS = {it.flag for it in part_of(SWEPT, "plan", "IN_SUITES", ())}
