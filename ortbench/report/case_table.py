@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ortbench.analysis.derive import adds_up
-from ortbench.analysis.nodes.node_shares import copies_inside
-from ortbench.analysis.residency import is_on_host, needs, stays_in_place
+from ortbench.analysis.residency import is_on_host, stays_in_place
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.stats import Stats, Value, percentile
@@ -17,10 +16,8 @@ from ortbench.model.metrics import RATIO, STATISTICS, TIME, Figure, Group, Metri
 from ortbench.model.modes import (
     COPY_TIME,
     CPU,
-    HOST_ACCESSIBLE,
     LATENCY,
     SPIN_SHARE,
-    TOKEN_PHASES,
     WHOLES,
     is_rate,
     mode_of,
@@ -28,16 +25,11 @@ from ortbench.model.modes import (
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import INFERENCE
 from ortbench.report.model import DERIVED, DOUBTED, KEY, NOTHING, Column, Kind, Table, filled
-from ortbench.report.phrases import mode_name, processes_in
+from ortbench.report.phrases import mode_name
 
 _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
 # What stands above the modes that keep tensors on the device.
 ON_DEVICE = "tensors stay on the device"
-COPIES = known_or_plain(COPY_TIME).header
-IN_PLACE = f"{HOST_ACCESSIBLE}: the host writes inputs and reads outputs in the bound tensors, which is not timed."
-_NOT_CHECKED = f"{HOST_ACCESSIBLE}: copied are the bytes that the program copies; whether the EP copies any is checked by 'ortbench run'."
-_EDGES = "copied/inf: of inputs and outputs; what Memcpy nodes copy is not in it."
-_OF_THIS = "95% CI: within this process; between processes ratios can differ by a tenth (--processes 3 covers that)."
 
 
 class Own(NamedTuple):
@@ -137,65 +129,6 @@ def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], .
     return ((first, title.replace("on the device", "in place") if stays_in_place(result) else title),) if first else ()
 
 
-def legend(result: Result, *tables: Table) -> list[str]:
-    """What tables of cases mean, in lines: those of their columns, what their second groups need, of how many processes figures are."""
-    shown = {column.name for table in tables for column in table.columns}
-    said = [text for column, text in _LEGEND.items() if column in shown]
-    said += ["?: noise of the machine may have made it."] if any(map(_is_doubted, tables)) else []
-    said += dict.fromkeys(f"{title}: usable only if {needs(result)}." for table in tables for _, title in table.groups)
-    in_place = any(HOST_ACCESSIBLE in row for table in tables for row in table.rows)
-    counts, on_host = kind_of(result.kind).counts_crossings, is_on_host(result)
-    said += [IN_PLACE] if in_place and not counts else []
-    said += [_NOT_CHECKED] if in_place and counts and not on_host else []
-    said += [_EDGES] if "copied/inf" in shown and copies_inside(result) else []
-    said += [_IN_HOST_MEMORY] if on_host and not shown.isdisjoint(_COPIED) else []
-    said += _of_processes(result, compares={"speedup", "95% CI"} <= shown)
-    has_rates = any(name.endswith("/s") for name in shown)
-    said += [_RATES] if has_rates and any(map(_is_mean_apart, result.cases)) else []
-    said += [f"{DERIVED}: derived from other figures, not measured."] if any(map(is_marked, tables)) else []
-    return [*said, "Times are medians."]
-
-
-_LEGEND = {
-    "speedup": f"speedup: how many times as fast as {CPU}.",
-    COPIES: "copies: of CPU tensors the latency less that of device-resident, with what else session.run does; of device tensors H2D and D2H.",
-    "H2D": "H2D, inference, D2H: timed apart, each with its own wait, so they need not add up to the latency.",
-}
-_IN_HOST_MEMORY = "Copies are between arrays and bound tensors, both in host memory."
-_RATES = "Rates are work divided by the time it took, so by the mean, not the median."
-
-
-def _of_processes(result: Result, compares: bool) -> list[str]:
-    """Of how many processes figures are, or the intervals of ratios where a table `compares` modes; a load says that of its points."""
-    count = processes_in(result)
-    if kind_of(result.kind).times_starts:
-        return [_COLD_STARTS if result.part["file_cache"] == "cold" else _WARM_STARTS]
-    if compares and count:
-        return [f"95% CI: by the figures of {count} processes; ratios of runs at another time can lie outside."]
-    if any(it.load_blocks for it in result.cases):
-        return []
-    if count:
-        return [f"Figures are of {count} processes; runs at another time can differ by more than these."]
-    if compares and is_on_host(result):
-        return [_OF_THIS]
-    return (
-        ["Figures are of one process; in another one times and ratios can differ."]
-        if any(it.stats(LATENCY) for it in result.cases)
-        else []
-    )
-
-
-_WARM_STARTS = "The system has files in its cache: a first start after a boot takes longer."
-_COLD_STARTS = "The system has libraries, not the model's files, in its cache: a first start after a boot takes longer."
-_SEEN = 0.005  # of a figure: by so much three digits differ, which can put rows in another order
-
-
-def _is_mean_apart(case: Case) -> bool:
-    """Whether a mean and a median are so far apart that a rate and a time in one row seem to contradict each other."""
-    found = [it for key in (LATENCY, *TOKEN_PHASES) if (it := case.stats(key)) is not None]
-    return case.load_blocks is None and any(abs(it.mean / it.median - 1) >= _SEEN for it in found if it.median)
-
-
 # What a table has of copies, which on an EP that computes in host memory are none over a link.
 _COPIED = (
     "H2D",
@@ -208,17 +141,6 @@ _COPIED = (
     "copied/token",
     "copied/chain",
 )
-
-
-def is_marked(table: Table) -> bool:
-    """Whether something in it was derived, and says so."""
-    return any(cell.startswith(DERIVED) for row in table.rows for cell in row)
-
-
-def _is_doubted(table: Table) -> bool:
-    """Whether noise of the machine may have made something in it, which says so."""
-    figures = [at for at, it in enumerate(table.columns) if it.group != KEY]
-    return any(row[at].endswith(DOUBTED) for row in table.rows for at in figures)
 
 
 def _figure(text: str) -> Figure | None:

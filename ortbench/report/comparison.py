@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ortbench.analysis.comparing.comparable import FORCED
-from ortbench.analysis.comparing.ratio import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, are_one_run, word
+from ortbench.analysis.comparing.ratio import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, word
 from ortbench.analysis.comparing.rows import Row, in_both, only_in, rows
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.outputs import called
 from ortbench.core import units
-from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.facts.comparison import Best, bests, between_runs_facts, ep_facts, items_facts, lacking_facts, ratio_facts
@@ -22,10 +21,9 @@ from ortbench.facts.fact import Explanation, Fact
 from ortbench.facts.findings import placed, shown, superseded
 from ortbench.facts.several import FEW_RESULTS, mode_facts
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
-from ortbench.model.modes import CPU_TIME, HOST_ACCESSIBLE, is_rate
-from ortbench.model.result import OK, Result
+from ortbench.model.modes import is_rate
+from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION, typed
-from ortbench.report.case_table import IN_PLACE
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
     BAD,
@@ -43,7 +41,6 @@ from ortbench.report.model import (
     Medium,
     Note,
     Notes,
-    Paragraph,
     Report,
     SavedIn,
     SideBySide,
@@ -55,8 +52,8 @@ from ortbench.report.model import (
 from ortbench.report.noise import noise_part
 from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.phrases import (
+    HINT,
     heading,
-    hint,
     not_measured,
     own_line,
     remark,
@@ -234,18 +231,13 @@ def build(
     told = [remarked(it) for it in [*remarks, *only_in(results, names, only.modes)]]
     notes = [*why_missing(results, names), *told]
     sides = side_by_side(results, names, same, in_order, only, figures=figures)
-    explained = [
-        Paragraph(legend(results, same, [it.key.metric for it in figures])),
-        *([Paragraph(IN_PLACE)] if any(it.key.mode == HOST_ACCESSIBLE for it in figures) else []),
-        hint("ratio" if len(results) == 2 else "vs first", "95% CI", "verdict"),
-    ]
     off = off_target(results, names)
     found, few = shown(said), shown(lacking)
     last: list[Block] = [
         *([Findings(found)] if found else []),
         *([Findings(few)] if few else []),
         Notes([*setting_notes(results, names, best), *notes]),
-        *explained,
+        HINT,
     ]
     before = [*([off] if off else ()), *doubt_part(results, names, doubt_on)]
     after = explanation.parts if explanation else ()
@@ -350,27 +342,6 @@ def _heads(result: Result) -> list[str]:
 def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
     """Why a mode of one result has no figures."""
     return [note for name, result in zip(names, results, strict=True) for note in not_measured(result, name)]
-
-
-def legend(results: Sequence[Result], same: float | None, metrics: Sequence[Metric] | None = None) -> str:
-    """What the columns of a comparison mean, of these metrics where they are known."""
-    how = "the noise of the runs and what runs at different times differ by"
-    if all(are_one_run(results[0], result) for result in results):
-        cases = [case for result in results for case in result.cases if case.status == OK]
-        processes = min((len(it.first_rounds) for it in cases), default=0)
-        of = f"{processes} processes, one after the other," if processes >= FEW else "the rounds"
-        how = f"{of} of one run (another one can differ by more)"
-    within = (
-        f"; same: the 95% CI lies within ±{same * 100:g} %; slower or more: above that; cannot tell: it reaches over an end"
-        if same
-        else ""
-    )
-    ratio = "ratio: of a figure to the first one" if len(results) == 2 else "vs first: ratio to the first result"
-    ratio += " (of rates the inverse); above 1 is slower or costs more"
-    rare = {it.title: f"{it.unit.least:g}" for it in metrics or () if it.often_zero}
-    floor = "".join(f"; {it} below {least} an inference are compared as {least}" for it, least in rare.items())
-    mean = ", CPU time is a mean" if metrics is None or any(it.key == CPU_TIME for it in metrics) else ""
-    return f"{ratio}{floor}; 95% CI: from {how}{within}. Times are medians{mean}."
 
 
 def records(

@@ -13,7 +13,6 @@ from ortbench.model.modes import CPU_TIME, ENQUEUE, NO_SPIN, SPIN_SHARE
 from ortbench.model.result import Case, Result
 from ortbench.report import model
 from ortbench.report.case_table import Own, figure_table, in_groups
-from ortbench.report.phrases import hint
 
 _HOST = [it for it in METRICS.values() if it.group is Group.HOST]
 # Those of a pass of its own, and what comes in one: columns that stay together where the terminal is narrow.
@@ -24,13 +23,9 @@ CPU_COLUMN = {CPU_TIME: Own(lambda case: model.maybe(cpu_time_ns(case), units.du
 
 
 def host_blocks(result: Result) -> list[model.Block]:
-    """The table with what its columns mean; nothing of a result in which nothing of it was taken."""
+    """The table; nothing of a result in which nothing of it was taken."""
     table = host_table(result)
-    if not table.rows:
-        return []
-    shown = [it for it in _HOST if it.title in {column.name for column in table.columns}]
-    said = " ".join(f"{it.title}: {it.meaning}" for it in shown).replace("per inference", f"per {_work(result)}")
-    return [table, model.Paragraph(said, media=model.MARKDOWN | model.PAGE), hint(*(it.title for it in shown[:3]))]
+    return [table] if table.rows else []
 
 
 def _work(result: Result) -> str:

@@ -42,6 +42,7 @@ from ortbench.report.model import (
 )
 
 PAIRS = 3  # that a heading names
+HINT = Hint("ortbench explain WORD explains a column, a mode or a verdict")
 
 
 def heading(result: Result) -> list[str]:
@@ -157,12 +158,7 @@ def measured_report(
     said += [Notes(warned)] if warned else []
     title = f"{what}: {result_name(result) or result.model['path']}"
     before: list[Sequence[Block]] = [[Heading(heading(result))], *([[Findings(doubts)]] if doubts else [])]
-    return Report(title, [*before, *parts, said, *further, [Command(result.command), SavedIn(folder)]])
-
-
-def hint(*words: str) -> Hint:
-    """Where some words of a report are explained."""
-    return Hint(f"ortbench explain WORD explains {', '.join(words)}, …")
+    return Report(title, [*before, *parts, said, *further, [HINT, Command(result.command), SavedIn(folder)]])
 
 
 def result_name(result: Result) -> str:

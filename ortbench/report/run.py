@@ -13,7 +13,7 @@ from ortbench.model.kinds import kind_of
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
 from ortbench.model.result import Case, Result
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
-from ortbench.report.case_table import Own, case_table, in_groups, is_marked, legend
+from ortbench.report.case_table import Own, case_table, in_groups
 from ortbench.report.costs import cost_parts
 from ortbench.report.markdown import markdown
 from ortbench.report.model import (
@@ -27,7 +27,7 @@ from ortbench.report.model import (
     Table,
 )
 from ortbench.report.outputs import own_outputs
-from ortbench.report.phrases import has_items, hint, measured_report, not_measured
+from ortbench.report.phrases import has_items, measured_report, not_measured
 from ortbench.report.placement import placement_parts, titled
 from ortbench.report.records import records_csv
 
@@ -109,9 +109,10 @@ def _build(result: Result, folder: str | None) -> Report:
     table = mode_table(result)
     parts: list[Sequence[Block]] = []
     if table.rows:
-        parts += [[table], _explained(result, table)]
-    below = part_of(result.kind, "report", "explain_table", lambda _: [])
-    parts += [[*titled(it), *below(it)] for it in further_tables(result)]
+        parts.append([table])
+    if table.bars:
+        parts.append([Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)])
+    parts += [titled(it) for it in further_tables(result)]
     further = [*own_outputs(result), *cost_parts(result), *placement_parts(result)]
     return measured_report("ortbench", result, parts, not_measured(result), further, folder)
 
@@ -120,14 +121,6 @@ def further_tables(result: Result) -> list[Table]:
     """The tables beside the main one that have rows."""
     tables = part_of(result.kind, "report", "further_tables", lambda _: [])(result)
     return [table for table in tables if table.rows]
-
-
-def _explained(result: Result, table: Table) -> list[Block]:
-    bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
-    shown = {column.name for column in table.columns} | ({SPLIT} if table.bars else set())
-    unusual = [word for word in (SPLIT, *part_of(result.kind, "report", "UNUSUAL", ())) if word in shown]
-    lines = part_of(result.kind, "report", "legend", legend)(result, table)
-    return [*bars, *map(Paragraph, lines), hint("sync", *unusual, *[DERIVED] * is_marked(table))]
 
 
 # Files

@@ -120,9 +120,7 @@ def test_on_the_host_no_link_is_said_to_be_saved() -> None:
     assert link_table(result).rows[0][2] == "in host memory"
     text = markdown(build(result))
     assert "on the device" not in text
-    needs = "usable only if the host does not need the intermediate tensors, or reads them in place."
-    assert f"intermediate tensors stay in place: {needs}" in text
-    assert "Times are medians." in text
+    assert "intermediate tensors stay in place" in text
 
 
 def test_markdown_and_records_have_it() -> None:

@@ -37,30 +37,11 @@ cpu-tensors      ▇▇▇█████       20      966  16.0 kB + 2.00 kB �
 the state stays on the device ─────────────────────────────────────────────────────────────────
 device-resident  ▁▁▁▁▁▁▁▁       20    2.00k                         0                     200 B
 
-loop: the first state is copied to the device, then all steps run; the last state stays where the mode keeps it; step:
-one of them, the median of all.
-by step: medians from the shortest step of all modes (▁) to the longest (█).
-speedup: how many times as fast as cpu-tensors.
-the state stays on the device: usable only if the host does not need the state between steps.
-Figures are of one process; in another one times and ratios can differ.
-Times are medians.
-ortbench explain WORD explains sync, loop, growth per step, by step, state/step, …
-
 """
 
 
 def test_a_terminal_shows_the_whole_of_it() -> None:
     assert "\n".join(shown(build, decoding(), width=120)).startswith(TERMINAL)
-
-
-def test_a_mode_whose_state_does_not_stay_says_why() -> None:
-    made = decoding()
-    assert "all the same" not in markdown(build(made))
-    made.cases[1].step_bytes = made.cases[0].step_bytes
-    assert (
-        "device-resident: copies the state in each step all the same, as nodes on the CPU make or read it."
-        in markdown(build(made))
-    )
 
 
 GENERATION = """\
@@ -101,10 +82,6 @@ def test_markdown_has_the_table_and_says_what_a_loop_is() -> None:
         "| cpu-tensors | 8.28 | 8.28 | 1.00× | – | 1.03 | 1.07 | 1.07 | 1.00 | 1.07 | +10.0 µs | ▇▇▇█████ | 20 | 966 "
         "| 16.0 kB + 2.00 kB × step | 16.2 kB + 2.00 kB × step |\n"
     ) in text
-    assert (
-        "\nloop: the first state is copied to the device, then all steps run; the last state stays where the mode keeps it; step: one of them"
-        in text
-    )
     text = markdown(build(decoding(first=True)))  # a first step of another shape is not in the curve
     assert "loop of 8 steps, the first with sequence=5: present → past; the state grows" in text
     assert "| cpu-tensors | 9.28 | 9.28 | 1.00× | – | 1.04 | 2.00 | 2.00 | 2.00 | 1.07 | +10.0 µs | ▇▇█████ |" in text

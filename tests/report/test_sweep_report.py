@@ -52,15 +52,6 @@ tensors stay on the device ─────────────────�
 device-resident  batch=1           –  met           300
 device-resident  batch=4           –  violated      300
 
-best, worse: by ratios between shapes within rounds or processes, which tell more than the intervals of items/s, as
-noise of these cancels out.
-speedup: how many times as fast as cpu-tensors.
-tensors stay on the device: usable only if tensors never cross the link between inferences.
-Figures are of one process; in another one times and ratios can differ.
-≈: derived from other figures, not measured.
-Times are medians.
-ortbench explain WORD explains best, copy share, first vs later, …
-
 Shapes
 shape    items   inputs  outputs  first inference  first vs later
 batch=1      1  4.00 kB     40 B          5.00 ms           5.00×
@@ -70,9 +61,6 @@ Switching shapes
 mode             switching     95% CI  one shape  switching cost  most with
 cpu-tensors          2.00×  2.00–2.00    1.30 ms        +1.30 ms  batch=1 (2.00×)
 device-resident      1.00×  1.00–1.00    1.30 ms           +0 ns  –
-switching: latency where each inference has another shape, divided by latency with one shape at a time; one shape: the
-latter, the mean of all shapes, measured in turns with the former, one mode after the other, in one process: in another
-one times and ratios can differ.
 
 """
 LIMIT = Slo("p99", 1_300 * US)

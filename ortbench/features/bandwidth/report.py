@@ -103,16 +103,12 @@ def _span(sizes: list[int]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-_LEGEND = "Times are medians of single copies, each with its synchronization; GB/s: 1e9 bytes per second."
-
-
 def build(result: Result, folder: str | None = None) -> model.Report:
     """The report of a bandwidth curve; `folder` is where it was saved, which is said in a terminal."""
     facts = shown(in_order([*curve_facts(result)]))
     last: list[model.Block] = [
         *([model.Findings(facts)] if facts else []),
         model.Notes([*(model.Note(text, "✗", model.BAD) for text in failures(result)), *warnings(result)]),
-        model.Paragraph(_LEGEND),
         model.Command(result.command),
         model.SavedIn(folder),
     ]

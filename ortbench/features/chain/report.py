@@ -11,7 +11,7 @@ from ortbench.model.metrics import TIME
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import OK, Case, Result
 from ortbench.report.case_table import Own
-from ortbench.report.model import KEY, NOTHING, Block, Column, Kind, Paragraph, Table, between, columns, filled, maybe
+from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, between, columns, filled, maybe
 from ortbench.report.phrases import hardware_name, with_device
 
 ON_DEVICE = "intermediate tensors stay on the device"
@@ -82,12 +82,6 @@ def link_table(result: Result) -> Table:
     return filled(Table(_LINK_COLUMNS, rows, title="Links"))
 
 
-WHAT_A_LINK_TAKES = (
-    "through the host: one D2H copy, and an H2D copy for each inference that takes the tensor, each timed alone; what a stage hands to its own next step is no link, "
-    "but counts in copied/chain."
-)
-
-
 def _link_row(link: ChainLink, is_measured: bool) -> tuple[str, ...]:
     cost = crossing_ns(link) if crosses(link) else None
     state = ON_HOST if not crosses(link) else STAYS if link["stays"] else COPIED
@@ -102,11 +96,6 @@ def _link_row(link: ChainLink, is_measured: bool) -> tuple[str, ...]:
 
 def further_tables(result: Result) -> list[Table]:
     return [stage_table(result), link_table(result)]
-
-
-def explain_table(table: Table) -> list[Block]:
-    """What stands below a further table."""
-    return [Paragraph(WHAT_A_LINK_TAKES)] if any(it.name == "through the host" for it in table.columns) else []
 
 
 def own_line(result: Result) -> str:

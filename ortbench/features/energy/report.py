@@ -5,7 +5,7 @@ from ortbench.model.modes import ENERGY
 from ortbench.model.result import Result
 from ortbench.report import model
 from ortbench.report.case_table import figure_table, in_groups
-from ortbench.report.phrases import hint, said_once
+from ortbench.report.phrases import said_once
 
 _ENERGY = (
     (ENERGY, f"{ENERGY}.ci95"),
@@ -32,7 +32,7 @@ def cost_blocks(result: Result) -> list[model.Block]:
     of = dict.fromkeys(_HOW[found["how"]].format(of=found["of"]) for _, found in known)
     said = f"energy: of one inference, {'; '.join(of)}, measured after the timing, less idle power."
     table = figure_table(_ENERGY, [case for case, _ in known], title="Energy")
-    return [table, model.Paragraph(said), *lacking, hint("energy", "idle power")]
+    return [table, model.Paragraph(said), *lacking]
 
 
 def problem(part: Energy) -> str | None:

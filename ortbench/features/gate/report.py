@@ -13,7 +13,6 @@ from ortbench.features.gate.gates.verdict import Verdict, overall
 from ortbench.model.metrics import Figure, figure
 from ortbench.report.comparison import (
     head_of,
-    legend,
     off_target,
     placed_and_warned,
     remarked,
@@ -37,7 +36,6 @@ from ortbench.report.model import (
     Kind,
     Note,
     Notes,
-    Paragraph,
     Report,
     SavedIn,
     Table,
@@ -54,11 +52,6 @@ from ortbench.report.screens.brief import brief
 _CHANGED = "baseline → candidate"
 
 _SIGNS = {PASSED: ("✓", GOOD), FAILED: ("✗", BAD), UNDECIDED: ("?", UNCLEAR)}
-
-
-_ONE_PROCESS = (
-    "Candidate and baseline are one process each: ratios of other processes can lie outside of the intervals."
-)
 
 
 def build_gate(verdict: Verdict) -> Report:
@@ -85,10 +78,6 @@ def build_gate(verdict: Verdict) -> Report:
     if len(results) == 1:
         return Report(headline, ([told], *before, [sides], *moved, last))
     compared = Title(title(names), 1, media=MARKDOWN)
-    shown = filter(None, (sides.table, *sides.more))
-    has_ratios = any(column.name == "ratio" for table in shown for column in table.columns)
-    explained = [Paragraph(legend(results, None), media=MARKDOWN)] if has_ratios else []
-    explained += [] if verdict.folder is None else [Paragraph(_ONE_PROCESS)]  # a stored gate has no folder
     missing = Notes(why_missing(results, names))
     # No command: a gate's Markdown ends with the empty line that stands in its place.
     return Report(
@@ -98,7 +87,7 @@ def build_gate(verdict: Verdict) -> Report:
             *before,
             [compared, sides],
             *moved,
-            [missing, *explained, Command(()), *last],
+            [missing, Command(()), *last],
             *after,
         ),
     )

@@ -11,7 +11,6 @@ from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.noise import is_busy
 from ortbench.analysis.point_blocks import INFERENCES, by_name, is_full, latency_of, rate_of
 from ortbench.core import units
-from ortbench.core.resampling import FEW
 from ortbench.core.stats import Stats, Value, percentile
 from ortbench.core.units import change
 from ortbench.features.load.analysis.points import (
@@ -26,7 +25,6 @@ from ortbench.features.load.analysis.points import (
     load_point_of,
     measured_cases,
     modes_of,
-    processes_of,
     slo_limits,
     slo_rates,
     slo_text,
@@ -46,9 +44,9 @@ from ortbench.model.modes import (
 )
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 from ortbench.report import model
-from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, legend
+from ortbench.report.case_table import MODE, KeyColumn, Own, case_table
 from ortbench.report.costs import cost_parts
-from ortbench.report.phrases import ORDERS, hint, measured_report, not_measured
+from ortbench.report.phrases import ORDERS, measured_report, not_measured
 from ortbench.report.placement import on_page, placement_parts, titled
 from ortbench.report.records import with_units
 from ortbench.report.screens.screen import input_shapes
@@ -58,10 +56,6 @@ if TYPE_CHECKING:
     import pandas
     from numpy.typing import NDArray
 
-WHAT_A_LATENCY_IS = {
-    CONCURRENCY: "latency (closed loop): from the start of an inference to its outputs.",
-    RATE: "latency (open loop): from the moment when a request was due to its outputs, queue delay included.",
-}
 BACK_TO_BACK = "back to back"
 SATURATED = "saturated"  # in the place of a mean delay that would only say how long the load point lasted
 
@@ -198,23 +192,9 @@ def _typical_and_tail(stats: Stats | None, show: Callable[[float], str]) -> tupl
 # All of it
 
 
-_UNUSUAL = ("scaling", "GIL wait", "Jain's fairness index", "mean queue delay", "utilisation", "late share")
-_ELSEWHERE = "In other processes, or at another time, rates and times can differ by more than their intervals."
-_BY_PROCESSES = (
-    "Intervals are by the figures of {} processes, one after the other; a load at another time can differ by more."
-)
-
-
 def build(result: Result, folder: str | None = None) -> model.Report:
     tables = load_tables(result)
     parts: list[Sequence[model.Block]] = [titled(table) if len(tables) > 1 else [table] for table in tables]
-    if tables:
-        of_kinds = [text for kind, text in WHAT_A_LATENCY_IS.items() if cases_with_figures(result, kind)]
-        most = max((processes_of(it) for it in load_cases(result)), default=0)
-        known = _BY_PROCESSES.format(most) if most >= FEW else _ELSEWHERE
-        lines = dict.fromkeys([*of_kinds, *legend(result, *tables), known])
-        there = {column.name for table in tables for column in table.columns}
-        parts.append([*map(model.Paragraph, lines), hint(*(word for word in _UNUSUAL if word in there))])
     further = on_page([*cost_parts(result), *placement_parts(result)])
     return measured_report("ortbench load", result, parts, level_failures(result), further, folder)
 

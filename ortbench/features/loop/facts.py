@@ -100,6 +100,9 @@ def _beside_state(result: Result) -> Iterator[Fact]:
     there, back = _mean(resident.step_copies("step_h2d")) or 0, _mean(resident.step_copies("step_d2h")) or 0
     if there or back:
         yield Fact("beside-state", "copied", RESIDENT or "", {"h2d": bytes_of(there), "d2h": bytes_of(back)})
+    for case in result.cases:
+        if mode_of(case.mode).on_device and case.status == OK and state_bytes(case):
+            yield Fact("beside-state", "state", case.mode)
 
 
 def state_bytes(case: Case) -> float | None:
@@ -163,6 +166,7 @@ SENTENCES = {
     ("steps", "known"): Sentence("A loop takes {latency} with {mode}: {rate}.", "try settings: ortbench tune", _COST, "", "tune", figure=("One loop", "latency")),
     ("tokens", "known"): Sentence("{mode}: prefill {prefill}, decode {decode:ci}, first token after {first_token}.", "leave the cache on the device: mode shared or device-resident", _ANSWER, "", "loops", figure=("Decode", "decode")),
     ("beside-state", "copied"): Sentence("A step of {mode} still copies {h2d} of inputs and {d2h} of outputs.", "--resident IN for an input that stays the same, --keep OUT for an output that is needed at the end", _COST, "", "loops"),
+    ("beside-state", "state"): Sentence("{mode} copies the state in each step all the same: nodes on the CPU make or read it.", "--measure-nodes shows which nodes; an EP with kernels for them keeps the state", _COST, "", "loops"),
     ("step-growth", "longer"): Sentence("Each step of {mode} takes {each} longer than the one before.", "keep the depth small, or a cache of fixed length", _COST, "", "loops"),
     ("jump", "longer"): Sentence("Steps of {mode} jump from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),
     ("jump", "shorter"): Sentence("Steps of {mode} drop from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.residency import is_on_host
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, shortened
 from ortbench.features.loop.analysis import generation_of, growth_ns, is_first_apart, law
-from ortbench.features.loop.facts import state_bytes
 from ortbench.features.loop.model import KIND, Generation, Loop
-from ortbench.model.modes import LATENCY, STEP, mode_of
+from ortbench.model.modes import LATENCY, STEP
 from ortbench.model.result import Case, Result
-from ortbench.report import case_table, phrases
+from ortbench.report import phrases
 from ortbench.report.bars import sparkline
 from ortbench.report.case_table import Own
-from ortbench.report.model import NOTHING, Kind, Table, maybe
+from ortbench.report.model import NOTHING, Kind, maybe
 from ortbench.report.phrases import PAIRS, shape_text
 from ortbench.report.records import csv_text
-from ortbench.report.run import measured_cases
 
 # What the table of a loop that generates shows by other names.
 _NOT_OF_TOKENS = ("loop.p95", "loop.p99", "step", "step.p95", "step.p99", "first_step", "last_step", "step_throughput")
@@ -49,12 +46,6 @@ def _curve(case: Case, result: Result) -> Sequence[int]:
     """The steps that a curve is of: without the first one where that has a shape of its own."""
     steps = case.steps_ns or []
     return steps[1:] if is_first_apart(result) else steps
-
-
-def curve_legend(result: Result) -> str:
-    """What the curve by step shows, and on which scale."""
-    but = (", without the prompt" if generation_of(result) else ", without the first") * is_first_apart(result)
-    return f"by step: medians from the shortest step of all modes (▁) to the longest (█){but}."
 
 
 def copied_per_step(there: int | list[int] | None, back: int | list[int] | None, first: bool) -> str:
@@ -92,33 +83,8 @@ FILES = {"steps.csv": steps_csv}
 
 # Lines
 
-WHAT_A_LOOP_IS = (
-    "loop: the first state is copied to the device, then all steps run; the last state stays where the mode keeps it; step: one of them, the "
-    "median of all."
-)
-WHAT_A_GENERATION_IS = (
-    "TTFT: the prompt, up to the choice of the first token; ITL: from one token to the next; loop: the first state is copied to the "
-    "device, then all tokens are generated."
-)
-UNUSUAL = ("TTFT", "loop", "growth per step", "by step", "state/step", "state/token")  # what a reader may not know
 ON_DEVICE = "the state stays on the device"
 _OF_TOKENS = ("TTFT", "ITL", "prefill tokens/s", "decode tokens/s", "speedup")
-
-
-def legend(result: Result, table: Table) -> list[str]:
-    """What a loop is, what its columns are, and why modes that keep a state on the device copy it."""
-    work = WHAT_A_GENERATION_IS if generation_of(result) else WHAT_A_LOOP_IS
-    if is_on_host(result):
-        work = work.replace("copied to the device", "put in place")
-    curve = [curve_legend(result)] if any(column.name == "by step" for column in table.columns) else []
-    return [work, *curve, *case_table.legend(result, table), *_crossing(result)]
-
-
-def _crossing(result: Result) -> list[str]:
-    """Why the modes that keep a state on the device copy it, where they do."""
-    copying = [it.mode for it in measured_cases(result) if mode_of(it.mode).on_device and state_bytes(it)]
-    why = "copies the state in each step all the same, as nodes on the CPU make or read it"
-    return [f"{mode}: {why}." for mode in copying]
 
 
 def screen_columns(result: Result) -> tuple[str, ...]:

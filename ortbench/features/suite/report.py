@@ -15,9 +15,7 @@ from ortbench.facts.fact import Fact, Values
 from ortbench.facts.findings import shown
 from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
 from ortbench.model.metrics import RATIO
-from ortbench.model.modes import HOST_ACCESSIBLE
 from ortbench.report import model
-from ortbench.report.case_table import IN_PLACE
 from ortbench.report.model import (
     BAD,
     GOOD,
@@ -31,14 +29,13 @@ from ortbench.report.model import (
     Kind,
     Note,
     Notes,
-    Paragraph,
     Report,
     SavedIn,
     Table,
     filled,
     maybe,
 )
-from ortbench.report.phrases import hint
+from ortbench.report.phrases import HINT
 from ortbench.report.records import csv_text
 
 
@@ -62,8 +59,6 @@ def _rate_kept(rate_per_s: float) -> str:
     return f"{rate(rate_per_s)}/s"
 
 
-_LEGEND = "mode: one that is measurably faster than cpu-tensors, else cpu-tensors; figures are of it. Times are medians, CPU time and rates means."
-_ON_DEVICE = "on the device: usable only where a program needs no new inputs from the host and no outputs there in each inference."
 # Columns, the fields of a record that they show, and how.
 _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("case", Kind.NAME, KEY), "id", str),
@@ -120,14 +115,10 @@ def _cell(record: Record, field: str, show: Callable[[Any], str]) -> str:
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
     notes = _reasons(records)
-    words: list[Block] = [Paragraph(_LEGEND)] if any(record.fastest for record in records) else []
-    words += [Paragraph(_ON_DEVICE)] if any(record.resident for record in records) else []
-    words += [Paragraph(IN_PLACE)] if any(record.fastest == HOST_ACCESSIBLE for record in records) else []
-    words += [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
-    last += [Conclusion(f"suite {name}, {headline(records)}"), SavedIn(folder)]
+    last += [HINT, Conclusion(f"suite {name}, {headline(records)}"), SavedIn(folder)]
     across: list[list[Block]] = [[it] for it in (across_eps(records), across_cards(records)) if it is not None]
-    tables: list[list[Block]] = [[case_table(records), *words], *across]
+    tables: list[list[Block]] = [[case_table(records)], *across]
     return Report(f"ortbench suite {name}, {headline(records)}", (*_noise(records), *tables, last))
 
 

@@ -12,7 +12,7 @@ from ortbench.core.features import part_of, passes
 from ortbench.core.safe_text import first_of
 from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, meets_slo, slo_of, ties
 from ortbench.features.sweep.model import Switching
-from ortbench.model.metrics import METRICS, RATIO
+from ortbench.model.metrics import RATIO
 from ortbench.model.modes import (
     CPU,
     CPU_TIME,
@@ -26,10 +26,10 @@ from ortbench.model.modes import (
 )
 from ortbench.model.result import UNSUPPORTED, Case, Point, Result
 from ortbench.report import model
-from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, figure_table, legend
+from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, figure_table
 from ortbench.report.costs import CPU_COLUMN, TITLE
 from ortbench.report.outputs import own_outputs
-from ortbench.report.phrases import PAIRS, hint, measured_report, processes_in, said_once
+from ortbench.report.phrases import PAIRS, measured_report, processes_in, said_once
 from ortbench.report.placement import on_page, placement_parts, titled
 
 _NAMES = 3  # of shapes that a heading has
@@ -45,13 +45,6 @@ _SWITCHING = (
     *model.columns(model.Kind.NUMBER, "switching", "95% CI", "one shape", "switching cost", group=1),
     model.Column("most with", model.Kind.WORDS, 2),
 )
-WHAT_SWITCHING_IS = (
-    "switching: latency where each inference has another shape, divided by latency with one shape at a time; one shape: the latter, the mean "
-    "of all shapes, measured in turns with the former, one mode after the other, in one process: in another one times and ratios can differ."
-)
-
-
-WHAT_BEST_IS = "best, worse: by ratios between shapes within rounds or processes, which tell more than the intervals of items/s, as noise of these cancels out."
 
 
 def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Table:
@@ -131,14 +124,6 @@ def _switched(found: Switching) -> tuple[str, ...]:
 
 _CPU_STILL = f"{CPU_TIME}_{NO_SPIN}"
 _COSTS = ((CPU_TIME, SPIN_SHARE, _CPU_STILL), (DEVICE_MEMORY, HOST_MEMORY), (ENERGY, "power", "items_per_joule"))
-# What a column means, by its metric.
-_SAID = {
-    SPIN_SHARE: "spinning: the share of the CPU time that threads spend waiting for work; no spin: of inferences, in sessions of "
-    "their own, whose threads do not.",
-    DEVICE_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the timing.",
-    HOST_MEMORY: "memory: each shape and mode alone, in a worker of its own, after the timing.",
-    ENERGY: "energy: of one inference, measured after the timing, less idle power.",
-}
 
 
 def _cost_blocks(result: Result) -> list[model.Block]:
@@ -153,9 +138,6 @@ def _cost_blocks(result: Result) -> list[model.Block]:
     table = figure_table(_COSTS, [case for _, case in asked], [MODE, shape_of], own, "By shape")
     if len(table.columns) > 2:
         found.append(table)
-    shown = {column.name for column in table.columns}
-    if said := dict.fromkeys(text for key, text in _SAID.items() if METRICS[key].title in shown):
-        found.append(model.Paragraph(" ".join(said)))
     if notes := _lacking(asked):
         found.append(model.Notes(notes))
     return found
@@ -191,14 +173,11 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     table, shapes = mode_table(result), shape_table(result)
     parts: list[Sequence[model.Block]] = []
     if table.rows:
-        there = {column.name for it in (table, shapes) for column in it.columns}
-        hinted: list[str] = [word for word in ("best", "copy share", "first vs later") if word in there]
-        of_best = [WHAT_BEST_IS] if "best" in there and "95% CI" in there else []
-        parts += [[table], [*map(model.Paragraph, [*of_best, *legend(result, table)]), hint(*(hinted or ["sync"]))]]
+        parts.append([table])
     if shapes.rows:
         parts.append(titled(shapes))
     if (switching := switching_table(result)).rows:
-        parts.append([*titled(switching), model.Paragraph(WHAT_SWITCHING_IS)])
+        parts.append(titled(switching))
     costs = [[model.Title(f"{TITLE}: by shape"), *blocks]] if (blocks := _cost_blocks(result)) else []
     further = [*own_outputs(result), *costs, *on_page(placement_parts(result))]
     return measured_report("ortbench", result, parts, not_measured(result), further, folder)

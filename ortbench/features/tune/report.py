@@ -39,14 +39,7 @@ def left_out(
         for name in order
     )
     told = [model.Note(f"{name}: {reason}", "✗", model.BAD) for name, reason in failures.items()]
-    legend = model.Paragraph(
-        "Configurations that are not in the tables below, as ratios to default: above 1 is slower or costs more. In "
-        f"brackets: where the ratio lies, by all races of the configuration, longer ones too. same: within ±{MARGIN * 100:g} %; cannot tell: it may lie above or "
-        "below. measured longer, no better: in longer races another one was best for latency, for CPU time and for memory (of those that cannot be told apart "
-        "the one with the fewest settings). others raced better: the tables below have those that raced best for latency, for CPU time and for memory, "
-        "and what is best is told of these alone."
-    )
-    table = [model.Table(_LEFT_OUT, rows, title="Tried briefly"), legend] if rows else []
+    table = [model.Table(_LEFT_OUT, rows, title="Tried briefly")] if rows else []
     blocks = [*table, model.Notes(told), model.Findings(lacking)]
     return [model.Report("ortbench tune: tried briefly", (blocks,))] if table or told or lacking else []
 

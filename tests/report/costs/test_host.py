@@ -53,7 +53,6 @@ Resource usage: host CPU per inference
 mode             enqueue  enqueue share  CPU time     user   system  CPU cores
 cpu-tensors            –              –   12.0 ms  11.7 ms   310 µs       1.50
 device-resident  3.05 ms          30.5%   2.50 ms  2.40 ms  99.6 µs      0.250
-ortbench explain WORD explains enqueue, enqueue share, CPU time, …
 """
 
 
@@ -83,9 +82,7 @@ def test_markdown() -> None:
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 | cpu-tensors | – | – | 12.0 ms | 11.7 ms | 310 µs | 1.50 |
 | device-resident | 3.05 ms | 30.5% | 2.50 ms | 2.40 ms | 99.6 µs | 0.250 |
-
-enqueue: Time until the call of an inference returns, before any synchronization. It is known where the synchronization comes \
-after the call. enqueue share: """ in markdown(build(costly()))
+""" in markdown(build(costly()))
 
 
 def test_the_page_has_the_table_and_its_words() -> None:
@@ -96,9 +93,6 @@ def test_the_page_has_the_table_and_its_words() -> None:
     keys = ("enqueue", "enqueue_share", "cpu_time", "cpu_user", "cpu_system", "cpu_cores")
     assert {known[key] for key in keys} <= {*page.text("td")}
     assert known["spin_share"] not in page.text("td")
-    told = [text for _, text in page.texts]
-    said = next(text for text in told if text.startswith("enqueue: Time until the call"))
-    assert told.index(TITLE) < told.index("CPU time") < told.index(said) < told.index("Placement")
 
 
 def test_results_that_lack_it_read_as_before() -> None:
@@ -191,7 +185,6 @@ def test_a_few_page_faults_are_no_difference() -> None:
     assert "page faults" not in markdown(build_comparison([fewer, few], ["a", "b"], 0.02, in_order=True))
     text = markdown(build_comparison([few, many], ["a", "b"], 0.02, in_order=True))
     assert "| cpu-tensors | page faults | 3.00 | 400 | 40.0 |" in text
-    assert "page faults below 10 an inference are compared as 10" in text
 
 
 def test_costs_of_three_results() -> None:

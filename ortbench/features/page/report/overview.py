@@ -38,7 +38,7 @@ from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, 
 from ortbench.model.modes import ALL_MODES, LATENCY
 from ortbench.model.result import OK, Case, Result
 from ortbench.report import model
-from ortbench.report.comparison import legend, setting_notes
+from ortbench.report.comparison import setting_notes
 from ortbench.report.comparison import tables as side_by_side
 from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.phrases import has_items, heading
@@ -106,9 +106,7 @@ def _comparisons(
         if len(own) < 2:
             continue
         tables = side_by_side(own, called, MARGIN, in_order=False)
-        parts: list[Sequence[model.Block]] = [[it] for it in tables[:-1]]
-        parts += [[it, model.Paragraph(legend(own, MARGIN))] for it in tables[-1:]]
-        titled = sections([*parts, *outputs_part(own, called)])
+        titled = sections([*([it] for it in tables), *outputs_part(own, called)])
         made += [replace(it, title=f"{it.title}: {_about(own[0])}") for it in titled] if several else titled
         said += [
             model.Note(f"{called[0]} → {name}: {'; '.join(changed)}")

@@ -37,7 +37,6 @@ from ortbench.features.page.report.parts import (
 from ortbench.model.kinds import kind_of, kinds
 from ortbench.model.result import Result
 from ortbench.model.result_file import result_json
-from ortbench.report.case_table import is_marked
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, Block, Note, Report, Table
 from ortbench.report.phrases import heading, remark, result_name
@@ -136,7 +135,7 @@ def _glossary(results: Sequence[Result], shown: Sequence[Table]) -> Table:
     columns before others."""
     there = _ALWAYS | {case.mode for result in results for case in result.cases}
     there |= {column.name for table in shown for column in table.columns}
-    there |= {DERIVED} if any(map(is_marked, shown)) else set()
+    there |= {DERIVED} if any(cell.startswith(DERIVED) for it in shown for row in it.rows for cell in row) else set()
     kinds = {result.kind for result in results}
     groups = [group for group in _GROUPS if _OF_KINDS.get(group, kinds) & kinds]
     if all(result.nodes is None for result in results):
