@@ -9,7 +9,6 @@ keeps what it has when time runs out. Exit code: 0 if no check failed, 1 if one 
 from __future__ import annotations
 
 import argparse
-import gzip
 import importlib.metadata
 import importlib.util
 import json
@@ -76,14 +75,13 @@ class Acceptance:
 
     Args:
         title: what is tried.
-        ep: as it is typed, or its library.
         out: the folder to fill.
         steps: to go through.
         minutes: for all of it.
     """
 
-    def __init__(self, title: str, ep: str, out: Path, steps: Sequence[Step], minutes: float) -> None:
-        self.title, self.ep, self.out, self.steps = title, ep, out, steps
+    def __init__(self, title: str, out: Path, steps: Sequence[Step], minutes: float) -> None:
+        self.title, self.out, self.steps = title, out, steps
         self.begun = time.monotonic()
         self.available_s = minutes * 60 - _TO_SAVE_S
         self.ran: list[Ran] = []
@@ -141,7 +139,7 @@ class Acceptance:
         if basic and not step.basic and not set(basic) & set(self.results):
             return f"the EP ran nothing yet: {', '.join(basic)} left no result"
         modules = [name for name in step.modules if importlib.util.find_spec(name) is None]
-        path = _environment(self.ep)["PATH"]
+        path = _environment()["PATH"]
         programs = [f"{name} on the PATH" for name in step.programs if shutil.which(name, path=path) is None]
         if modules or programs:
             return f"not installed: {', '.join(modules + programs)}"
@@ -152,11 +150,11 @@ class Acceptance:
         folder = self.out / step.name
         folder.mkdir()
         ran = self._run(step)
-        data = _collect(folder, step, ran.code)
+        data = _collect(folder, step)
         if data is None:
             return [_excused(checks.without_result(step.title, ran.code, ran.said, step.refusals))]
         self.results[step.name] = data
-        left = Left(step.name, step.title, data, self.results, _trace(folder), any(folder.glob("*.qdstrm")))
+        left = Left(step.name, step.title, data, self.results, any(folder.glob("*.qdstrm")))
         shown = [_excused(_shown(show, left)) for show in step.shows]
         if ran.code not in (*step.codes, None) and all(check.verdict == PASS for check in shown):
             shown.append(Check(f"{step.title}: exit code", FAIL, ran.said))
@@ -166,12 +164,11 @@ class Acceptance:
 
     def _run(self, step: Step) -> Ran:
         """Run a step's command in the folder of the run, so that its paths are short and none of this machine's."""
-        line = [*step.line, *(name for name in step.inputs if name in self.results)]
-        words = _typed(step, line)
+        words = _typed(step)
         limit = min(step.limit_s, self.left_s)
         print(f"\n== {step.name}: {words}", flush=True)
         begun = time.monotonic()
-        ended, said = self._wait([sys.executable, "-m", *line], limit, step.environ)
+        ended, said = self._wait([sys.executable, "-m", *step.line], limit, step.environ)
         last = said.splitlines()[-1].removeprefix("ortbench: ") if said else ""
         if ended is None:
             last = f"it was stopped after {limit:.0f} s{': ' if last else ''}{last}"
@@ -190,7 +187,7 @@ class Acceptance:
             process = subprocess.Popen(
                 line,
                 cwd=self.out,
-                env={**_environment(self.ep), **(environ or {})},
+                env={**_environment(), **(environ or {})},
                 stderr=errors,
                 stdout=subprocess.DEVNULL,
                 stdin=subprocess.DEVNULL,
@@ -271,9 +268,9 @@ class Acceptance:
         return ["| step | exit code | time | planned | command |", "|---|---|---|---|---|", *rows, ""]
 
 
-def _typed(step: Step, line: Sequence[str]) -> str:
+def _typed(step: Step) -> str:
     """A step's command as it is typed."""
-    return " ".join([*(f"{key}={it}" for key, it in step.environ.items()), "python", "-m", *line])
+    return " ".join([*(f"{key}={it}" for key, it in step.environ.items()), "python", "-m", *step.line])
 
 
 def _shown(show: Show, left: Left) -> Check:
@@ -290,9 +287,9 @@ def _excused(check: Check) -> Check:
     return replace(check, verdict=NOT_RUN) if lacks and check.verdict == FAIL else check
 
 
-def _collect(folder: Path, step: Step, code: int | None) -> Any:
+def _collect(folder: Path, step: Step) -> Any:
     """The main file of a step, parsed, when its folder has been put in order; None if there is none, or nothing in it."""
-    for inner in [path.parent for path in folder.glob(f"*/{step.leaves}")] if step.leaves else ():
+    for inner in [path.parent for path in folder.glob(f"*/{step.leaves}")]:
         for path in inner.glob("[!.]*"):  # out of the folder that ortbench has made for this run
             shutil.move(path, folder / path.name)
         shutil.rmtree(inner)
@@ -303,8 +300,6 @@ def _collect(folder: Path, step: Step, code: int | None) -> Any:
         path.write_text(_without_places(path.read_text()))
     main = folder / step.leaves
     try:
-        if not step.leaves:
-            return {} if code == 0 else None
         data = json.loads(main.read_text()) if main.is_file() else None
         return data if data is None or data.get("cases") != [] else None
     finally:
@@ -319,12 +314,7 @@ def _without_places(text: str) -> str:
     return text
 
 
-def _trace(folder: Path) -> Any:
-    path = folder / "trace.json.gz"
-    return json.loads(gzip.decompress(path.read_bytes())) if path.is_file() else None
-
-
-def _environment(ep: str) -> dict[str, str]:
+def _environment() -> dict[str, str]:
     path = os.pathsep.join(filter(None, [installed.importable, os.environ.get("PYTHONPATH")]))
     tools = (
         folder
@@ -333,7 +323,7 @@ def _environment(ep: str) -> dict[str, str]:
         for folder in Path(root or ".").glob(pattern)
     )
     found = os.pathsep.join([os.environ["PATH"], *(str(folder) for folder in tools)])
-    return {**os.environ, "PATH": found, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONUNBUFFERED": "1", "ACCEPT_EP": ep}
+    return {**os.environ, "PATH": found, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 
 
 def _budget(steps: Sequence[Step], available_s: float) -> str:
@@ -389,7 +379,7 @@ def _print_plan(parts: Mapping[str, Sequence[Step]], minutes: float) -> None:
     for part, steps in parts.items():
         print(f"part {part}: {_budget(steps, minutes * 60 - _TO_SAVE_S)}")
         for step in steps:
-            words = _typed(step, [*step.line, *step.inputs])
+            words = _typed(step)
             print(f"{step.name:22} {step.planned_s:4.0f} s, at most {step.limit_s:4.0f} s  {words}")
     print("to carry where there is no network (tests/gpu/README.md):")
     for what, mib in CARRIED.items():
@@ -423,7 +413,7 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"accept: --out {out}: {error.strerror}", file=sys.stderr)
         return 2
     title = f"--ep {arguments.ep}" if library is None else Path(library).name
-    run = Acceptance(title, library or arguments.ep, out, steps, arguments.minutes)
+    run = Acceptance(title, out, steps, arguments.minutes)
     try:
         run.run(arguments.quick)
     except KeyboardInterrupt:

@@ -187,11 +187,6 @@ def stream(name: str, result: Result, kind: str, plain: Result | None = None) ->
     return outputs(name, result, lambda _: "" if result["target"]["stream"] == kind else None, plain)
 
 
-def dynamic(name: str, result: Result, plain: Result | None = None) -> Check:
-    """Outputs were bound without a shape."""
-    return outputs(name, result, lambda _: "" if result["target"]["dynamic_outputs"] else None, plain)
-
-
 def external(name: str, result: Result) -> Check:
     """Inputs were read in the memory of another library."""
 
@@ -452,57 +447,6 @@ def bandwidth(name: str, result: Result) -> Check:
     return Check(name, PASS, f"peak: {', '.join(peaks)}; {2 * len(cases)} copies with their data held")
 
 
-def link(name: str, result: Result) -> Check:
-    """A run's copies are held against the sweep."""
-    by_mode = (result["link"] or {}).get("shares") or {}
-    shares = {f"{mode} {way}": share for mode, ways in by_mode.items() for way, share in ways.items()}
-    if not shares:
-        return Check(name, FAIL, "the result has no shares of the link")
-    parts = [
-        f"{way} {it['of_sweep']:.0%} of single copies, {it['of_peak']:.0%} of the peak" for way, it in shares.items()
-    ]
-    return Check(name, PASS, "; ".join(parts))
-
-
-def nodes(name: str, result: Result) -> Check:
-    """The copies inside a graph that the EP cannot run as a whole, by name and by who forces them."""
-    if result["nodes"] is None:
-        return _no_nodes(name, result)
-    if result["target"]["memory"]["kind"] == "host":
-        return Check(name, NOT_RUN, _ON_HOST)
-    if len(result["placement"]["nodes"] or {}) == 1:
-        return Check(name, NOT_RUN, f"every node is on {result['target']['ep']}")
-    found = result["nodes"]["memcpy"]
-    forced = sorted({f"{node['op']} on {node['ep']}" for it in found for node in it["forced_by"] or ()})
-    if not found or not forced:
-        return Check(name, FAIL, result["nodes"]["problem"] or f"{len(found)} Memcpy nodes, forced by nobody")
-    moved = sum(it["bytes"] or 0 for it in found)
-    return Check(name, PASS, f"{len(found)} Memcpy nodes move {size(moved)} a run, forced by {', '.join(forced)}")
-
-
-def operators(name: str, result: Result) -> Check:
-    """Where the time of a run goes, by operator."""
-    if result["nodes"] is None:
-        return _no_nodes(name, result)
-    most = sorted(result["nodes"]["operators"], key=lambda it: -it["share"])[:3]
-    shares = ", ".join(f"{it['op']} {it['share']:.0%}" for it in most)
-    return Check(name, PASS, f"{result['nodes']['runs']} runs profiled, most time in {shares}")
-
-
-def _no_nodes(name: str, result: Result) -> Check:
-    """A failed profile is a warning of the result; without one it was interrupted."""
-    failed = _warned(result, "nodes-failed")
-    return Check(name, FAIL if failed else NOT_RUN, failed or "the time was over before any run was profiled")
-
-
-def trace(name: str, timeline: Mapping[str, Any] | None) -> Check:
-    """The timeline is whole."""
-    if timeline is None or not timeline["traceEvents"]:
-        return Check(name, FAIL, "there is no timeline")
-    missing = timeline["otherData"]["missing"]
-    return Check(name, FAIL if missing else PASS, "; ".join(missing) or f"{len(timeline['traceEvents'])} events")
-
-
 def devices(name: str, listed: Mapping[str, Any], result: Result | None) -> Check:
     """The EP is listed with its device, and with the modes that were then measured."""
     if result is None:
@@ -521,17 +465,6 @@ def devices(name: str, listed: Mapping[str, Any], result: Result | None) -> Chec
     where = f"{hardware['type']} {hardware['vendor_id']:04x}:{hardware['device_id']:04x}"
     figures = f"{ep} on {where}, memory {memory['default']} and {memory['host_accessible']}, {streams}"
     return Check(name, PASS, f"{figures}; unsupported: {', '.join(sorted(said)) or 'no mode'}")
-
-
-def inspection(name: str, found: Mapping[str, Any], ran: Result | None) -> Check:
-    """What is said of a model before a run is what its run showed."""
-    before = len((found["copies"] or {}).get("memcpy") or ())
-    placed = ", ".join(f"{count} on {ep}" for ep, count in (found["placement"]["nodes"] or {}).items())
-    figures = f"nodes: {placed}; {before} Memcpy nodes"
-    if ran is None or ran["nodes"] is None:
-        return Check(name, PASS, f"{figures}; no run to hold it against")
-    after = len(ran["nodes"]["memcpy"])
-    return Check(name, PASS if before == after else FAIL, f"{figures}, {after} in the run")
 
 
 def named_device(name: str, found: Mapping[str, Any]) -> Check:
@@ -563,13 +496,6 @@ def engine(name: str, result: Result, warm: bool, before: Result | None = None) 
     return Check(
         name, PASS if cache is not None and cache["warm"] == warm else FAIL, f"{state}: {took}; {found.figures}"
     )
-
-
-def gate(name: str, verdict: Mapping[str, Any]) -> Check:
-    """A model is as fast as itself."""
-    words = {"passed": PASS, "cannot tell": NOT_RUN}
-    said = "; ".join([*(check["text"] for check in verdict["checks"]), *verdict["failed"]])
-    return Check(name, words.get(verdict["verdict"], FAIL), f"{verdict['verdict']}: {said}")
 
 
 def profile(name: str, found: Mapping[str, Any], streamed: bool = False) -> Check:

@@ -2,7 +2,6 @@
 
     python -m tests.gpu.direct fence-and-loop MODEL TINY EP LIBRARY SECONDS OUT
     python -m tests.gpu.direct named-device MODEL INPUTS EP LIBRARY OUT
-    python -m tests.gpu.direct programs MODEL EP LIBRARY OUT
     python -m tests.gpu.direct report OUT
     python -m tests.gpu.direct launch MODEL EP LIBRARY SECONDS DIMS OUT
     python -m tests.gpu.direct memcpy EP LIBRARY SECONDS BYTES,… OUT
@@ -14,7 +13,7 @@ LIBRARY is "-" where there is none. OUT is the JSON file that is written.
 
 The first tries the fence on MODEL and the loop on TINY: ``sync``, null where the EP computes in host memory, and
 ``loop``; see `fence_figures` and `tests.benchmarks.harness_cost.loop_figures`. The second uses the EP by its name alone:
-see `named_figures`. The third runs what `ortbench code` prints: see `programs`. The others are what ortbench's figures are held
+see `named_figures`. The others are what ortbench's figures are held
 against: a program for a bug report, CUPTI, cudaMemcpy, threads of Python, onnxruntime-genai.
 """
 
@@ -26,7 +25,6 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -51,7 +49,7 @@ from ortbench.features.load.model import SHARED
 from ortbench.features.profile import measure as nsys
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.environment import free_memory
-from ortbench.model.modes import CPU, DEVICE, DIRECTIONS, HOST_ACCESSIBLE, LATENCY, PIPELINED, RESIDENT
+from ortbench.model.modes import CPU, DEVICE, DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import timing
@@ -156,25 +154,6 @@ def _named_mode(name: str, model: session.Model, data: first_run.Data, request: 
     except OrtbenchError as error:
         return {"median_ns": None, "sync": None, "wrong": str(error), "reason": None}
     return {"median_ns": median(samples), "sync": mode.sync.kind, "wrong": wrong, "reason": None}
-
-
-def programs(model: str, ep: str, library: str) -> dict[str, Any]:
-    """What ``ortbench code`` prints for modes, each run as it is.
-
-    Returns:
-        By mode ``code`` and ``said``: the program's exit code and last line, or those of ``ortbench code``.
-    """
-    target = ("--ep", ep) if library == "-" else ("--ep-library", library)
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for mode in (CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE, PIPELINED):
-            path = Path(folder) / f"{mode}.py"
-            printed = _ran("-m", "ortbench", "code", model, "--mode", mode, *target)
-            path.write_text(printed.stdout)
-            done = printed if printed.returncode else _ran(str(path))
-            said = (done.stderr if done.returncode else done.stdout).strip().splitlines()
-            found[mode] = {"code": done.returncode, "said": said[-1] if said else ""}
-    return found
 
 
 REPORT = Path(__file__).resolve().parent.parent.parent / "reports" / "host-accessible-outputs.md"
@@ -397,7 +376,6 @@ def _ran(*words: str) -> subprocess.CompletedProcess[str]:
 _MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "fence-and-loop": fence_and_loop,
     "named-device": named_figures,
-    "programs": programs,
     "report": report,
     "launch": launch,
     "memcpy": memcpy,

@@ -64,29 +64,6 @@ def without_spin(name: str, result: Result) -> Check:
     return Check(name, PASS if complete else FAIL, "; ".join(parts) or "nothing was measured without them")
 
 
-def load_points(name: str, result: Result) -> Check:
-    """Every point of a load was measured, and every client's outputs were right."""
-    found = {_of(case, result): case for case in result["cases"] if case["point"]}
-    wrong = [f"{of}: {it['reason'] or it['status']}" for of, it in found.items() if it["status"] != "ok"]
-    wrong += [
-        f"{of}: outputs differ" for of, it in found.items() if it["status"] == "ok" and not checks.proved(it, "outputs")
-    ]
-    if wrong or not found:
-        return Check(name, FAIL, "; ".join(wrong) or "there is no load point")
-    parts = []
-    for of, it in found.items():
-        done, clock = checks.value(it, "throughput"), checks.value(it, "sm_clock")
-        at = "" if clock is None else f" at {clock:.0f} MHz"
-        parts.append(f"{of} {rate(done)} inferences/s, p50 {duration(it['metrics']['latency']['median'])}{at}")
-    return Check(name, PASS, "; ".join(parts))
-
-
-def _of(case: Mapping[str, Any], result: Result) -> str:
-    point = case["point"]
-    put = f"{point['rate']:g}/s" if "rate" in point else f"{point['concurrency']} in {result['load']['sessions']}"
-    return f"{case['mode']} {put}"
-
-
 def shapes(name: str, result: Result) -> Check:
     """Every shape of a sweep was measured in every mode that the EP has, and one of them is the best."""
     wrong = [
@@ -99,30 +76,6 @@ def shapes(name: str, result: Result) -> Check:
         return Check(name, FAIL, "; ".join(wrong) or "no shape is the best")
     parts = [f"{mode} {rate(it['items_per_s'])} items/s with {it['shape']}" for mode, it in best["modes"].items()]
     return Check(name, PASS, "; ".join(parts))
-
-
-def chain(name: str, result: Result) -> Check:
-    """Outputs of all stages are right, and on a device the links stay there."""
-    wrong = [
-        f"{it['mode']}: {it['reason'] or 'outputs differ'}"
-        for it in result["cases"]
-        if not checks.proved(it, "outputs")
-    ]
-    if wrong:
-        return Check(name, FAIL, "; ".join(wrong))
-    links = result["chain"]["links"]
-    stay = sum(it["stays"] for it in links)
-    times = [f"{it['mode']} {duration(it['metrics']['chain']['median'])}" for it in result["cases"]]
-    on_host = result["target"]["memory"]["kind"] == "host"
-    verdict = PASS if on_host or stay == len(links) else FAIL
-    return Check(name, verdict, f"{stay} of {len(links)} links stay; {'; '.join(times)}")
-
-
-def programs(name: str, found: Mapping[str, Any]) -> Check:
-    """What ``ortbench code`` prints runs as it is and gives the outputs of a plain run."""
-    wrong = [f"{mode}: {it['said']}" for mode, it in found.items() if it["code"] != 0]
-    said = [it["said"] for it in found.values() if it["code"] == 0]
-    return Check(name, FAIL if wrong else PASS, "; ".join(wrong or said))
 
 
 def by_batch(name: str, result: Result) -> Check:

@@ -50,7 +50,7 @@ _STARTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 _FIRST = (
     COPY, f"profile-{IMAGE}", f"profile-{COPY}", IMAGE, TRANSFORMER, *(f"{model}{graph}" for model in BATCHED for graph in ("", "-graph")),
     f"generate-{LLAMA}", f"step-{LLAMA}", f"step-{LLAMA}-cuda-graph", "report", f"launch-{COPY}", f"launch-{BATCHED[1]}", "memcpy",
-    "fence-and-loop", "devices", "page",
+    "fence-and-loop", "devices",
 )  # fmt: skip
 _TWICE = tuple(f"{which}-{name}" for name in (IMAGE, TRANSFORMER, COPY, "load") for which in ("once", "again"))
 _LAST = (f"generate-{GPT}", f"step-{GPT}", f"step-{GPT}-cuda-graph", "genai", "webgpu", "soak", *_TWICE, "tune")

@@ -15,20 +15,17 @@ from ortbench.model.modes import (
     RESIDENT,
     SHARED,
     USUAL_LOOP_MODES,
-    USUAL_MODES,
     modes_that,
 )
 from tests.gpu import checks, further
 from tests.gpu.checks import Check, Result
 
 COPY, IMAGE, TRANSFORMER = "copy_4k", "resnet50", "transformer"
-ISLAND = "cpu_island"
 LOOPS = ("recurrent_cell", "decoder", "decoder_shared")  # as they are in models/, with what a loop of them gives
-CHAIN = "text_to_image"  # on the EP that ACCEPT_EP names
 BATCHED = ("resnet50_batch", "vit")  # whose batch is a symbolic dimension
 SLOWER = "resnet50_slower"  # with nodes in it that do nothing
 LLAMA, GPT = "llama", "gpt"  # folders of decoders that generate
-SMALL = (ISLAND, "fp16", "multi_output", "image_classifier", "tiny")  # as they are in models/
+SMALL = ("image_classifier", "tiny")  # as they are in models/
 
 # The EPs that NVIDIA's CUPTI sees, as they are typed.
 NVIDIA_EPS = ("cuda", "tensorrt", "nv-tensorrt-rtx")
@@ -58,7 +55,6 @@ class Left:
         name, title: of the step.
         data: its main file, parsed.
         results: those of the steps before it, by name.
-        trace: a timeline, parsed; None where it made none.
         streamed: Nsight Systems left what it recorded, and no report.
     """
 
@@ -66,7 +62,6 @@ class Left:
     title: str
     data: Result
     results: Mapping[str, Result]
-    trace: Any = None
     streamed: bool = False
 
 
@@ -88,7 +83,6 @@ class Step:
         refusals: what ortbench's last line has in it where the machine or the EP cannot do this. Anything else that
             leaves no file has failed.
         lacks: why it cannot be run, by the results so far; None where it can.
-        inputs: folders of earlier steps that the line ends with, as far as they have left a result.
         modules, programs: that must be installed.
         basic: that the EP works at all; without any of these the others are not tried.
         environ: what is set for it.
@@ -103,7 +97,6 @@ class Step:
     planned_s: float
     refusals: tuple[str, ...] = ()
     lacks: Callable[[Mapping[str, Result]], str | None] = _ready
-    inputs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     basic: bool = False
@@ -181,9 +174,9 @@ class FirstPart:
 
     def first(self) -> list[Step]:
         """In this order, where nothing else decides; at its end what needs more than ONNX Runtime and CUDA."""
-        measured = [*self._models(), *self._measurements(), *self._loops(), *self._options(), *self._further()]
+        measured = [*self._models(), *self._measurements(), *self._loops(), *self._options(), self._costs()]
         engines = [step for ep in ENGINE_EPS for step in self._engines(ep)]
-        return [*measured, *self._reports(), self._gate(), *engines]
+        return [*measured, self._devices(), *engines]
 
     def _models(self) -> list[Step]:
         """Three models in all modes."""
@@ -287,17 +280,8 @@ class FirstPart:
             self._graph(TRANSFORMER),
             self._stream("ort"),
             self._stream("cuda-python"),
-            self._run(
-                "dynamic-outputs",
-                COPY,
-                "--dynamic-outputs: allocated in each run, outputs equal",
-                (lambda left: checks.dynamic(left.title, left.data, left.results.get(COPY)),),
-                (DEVICE, RESIDENT, DEVICE_PINNED),
-                ("--dynamic-outputs",),
-            ),
             self._external("torch"),
             self._external("cupy"),
-            self._external("numpy"),
             self._run(
                 "prefer-gpu",
                 COPY,
@@ -307,32 +291,6 @@ class FirstPart:
                 target=("--ep", "prefer-gpu", *(() if self._library is None else ("--ep-library", self._library))),
             ),
             self._named_device(),
-            self._run(
-                "island",
-                ISLAND,
-                f"--measure-nodes: copies inside the graph, {ISLAND}",
-                (
-                    lambda left: checks.outputs(f"{ISLAND}: outputs", left.data),
-                    lambda left: checks.nodes(left.title, left.data),
-                ),
-                (CPU, RESIDENT),
-                ("--measure-nodes",),
-                starts=2,
-            ),
-            self._run(
-                "nodes-and-trace",
-                IMAGE,
-                f"--measure-nodes and --trace, {IMAGE}",
-                (
-                    lambda left: checks.operators(f"--measure-nodes, {IMAGE}", left.data),
-                    lambda left: checks.trace("--trace", left.trace),
-                ),
-                (CPU, RESIDENT),
-                ("--measure-nodes", "--trace", "nodes-and-trace/trace.json.gz"),
-                starts=3,
-            ),
-            self._usual("fp16", refusals=("does not support it",)),  # WebGPU says so of devices without half precision
-            self._usual("multi_output"),
         ]
 
     def _graph(self, model: str) -> Step:
@@ -368,16 +326,6 @@ class FirstPart:
             refusals=(f"--input-memory {library}: it cannot be imported here",),
         )
 
-    def _usual(self, model: str, refusals: tuple[str, ...] = ()) -> Step:
-        return self._run(
-            model,
-            model,
-            f"{model}: outputs equal in all modes",
-            (lambda left: checks.outputs(left.title, left.data),),
-            USUAL_MODES,
-            refusals=refusals,
-        )
-
     def _named_device(self) -> Step:
         model = (f"models/{TRANSFORMER}.onnx", f"models/{TRANSFORMER}")
         return Step(
@@ -389,132 +337,32 @@ class FirstPart:
             2 * START_S,
         )
 
-    def _further(self) -> list[Step]:
-        """What the other commands show, and what a mode costs besides time."""
-        modes = (CPU, RESIDENT)
-        wanted = [word for mode in modes for word in ("--mode", mode)]
-        load_s = 4 * self._scale.option_s
-        load = ("ortbench", "load", f"models/{IMAGE}.onnx", *self._inputs(IMAGE), *self._target)
-
-        def loaded(name: str, title: str, point_s: float, *options: str) -> Step:
-            line = (*load, *options, "--duration", f"{point_s:g}", "--timeout", f"{ANSWER_S:g}", "--out", name)
-            shows: tuple[Show, ...] = (lambda left: further.load_points(left.title, left.data),)
-            return Step(name, title, line, "result.json", shows, 2 * START_S + 2 * load_s)
-
-        sweep = ("ortbench", "sweep", "models/multi_output.onnx", *self._target, *wanted, "--dim", "batch=1,64,1024")
-        chain = ("ortbench", "chain", f"models/{CHAIN}.toml", "--expect", f"models/{CHAIN}.expected.npz", *TF32)
-        programs = ("tests.gpu.direct", "programs", "models/image_classifier.onnx")
-        amount = ("--duration", f"{self._scale.option_s:g}")
-        return [
-            self._run(
-                "costs",
-                IMAGE,
-                "--measure-spin: CPU time with threads that do not spin",
-                (
-                    lambda left: further.without_spin(left.title, left.data),
-                    lambda left: further.memory("--measure-memory: what each mode holds", left.data),
-                    lambda left: further.drawn("--measure-energy: what a run draws", left.data),
-                ),
-                modes,
-                ("--measure-memory", "--measure-energy", "--measure-spin"),
-                starts=6,
-                more_s=8.0,
+    def _costs(self) -> Step:
+        """What a mode costs besides time."""
+        return self._run(
+            "costs",
+            IMAGE,
+            "--measure-spin: CPU time with threads that do not spin",
+            (
+                lambda left: further.without_spin(left.title, left.data),
+                lambda left: further.memory("--measure-memory: what each mode holds", left.data),
+                lambda left: further.drawn("--measure-energy: what a run draws", left.data),
             ),
-            loaded(
-                "load-callers", "ortbench load: clients in one session", load_s / 4, "--concurrency", "1,4", *wanted
-            ),
-            loaded("load-rate", "ortbench load: requests at rates", load_s / 2, "--rate", "20,100", "--mode", RESIDENT),
-            Step(
-                "sweep",
-                "ortbench sweep: shapes in one session",
-                (*sweep, *amount, "--timeout", f"{ANSWER_S:g}", "--out", "sweep"),
-                "result.json",
-                (lambda left: further.shapes(left.title, left.data),),
-                2 * START_S + 6 * self._scale.option_s,
-            ),
-            Step(
-                "chain",
-                "ortbench chain: outputs of all stages equal, links stay on the device",
-                (*chain, *amount, "--timeout", f"{ANSWER_S:g}", "--out", "chain"),
-                "result.json",
-                (lambda left: further.chain(left.title, left.data),),
-                2 * START_S,
-            ),
-            Step(
-                "code",
-                "ortbench code: what it prints runs by itself",
-                (*programs, self._ep, self._library or "-", "code/figures.json"),
-                "figures.json",
-                (lambda left: further.programs(left.title, left.data),),
-                20.0,
-            ),
-        ]
-
-    def _reports(self) -> list[Step]:
-        def swept(results: Mapping[str, Result]) -> str | None:
-            return None if "bandwidth" in results else "there is no bandwidth sweep"
-
-        def measured(results: Mapping[str, Result]) -> str | None:
-            return None if set(results) & {COPY, IMAGE, TRANSFORMER} else "there is no result to make it of"
-
-        library = () if self._library is None else ("--ep-library", self._library)
-        return [
-            self._run(
-                "link",
-                COPY,
-                "--bandwidth: copies beside the sweep",
-                (lambda left: checks.link(left.title, left.data),),
-                (CPU, DEVICE, RESIDENT),
-                ("--bandwidth", "bandwidth"),
-                lacks=swept,
-            ),
-            Step(
-                "devices",
-                "ortbench devices: the device, its memory and streams, and modes as measured",
-                ("ortbench", "devices", *library, "--json", "devices/devices.json"),
-                "devices.json",
-                (lambda left: checks.devices(left.title, left.data, left.results.get(COPY)),),
-                START_S,
-            ),
-            Step(
-                "inspect",
-                f"ortbench inspect --ep: copies inside {ISLAND} before a run",
-                ("ortbench", "inspect", f"models/{ISLAND}.onnx", *self._target, "--json", "inspect/inspect.json"),
-                "inspect.json",
-                (lambda left: checks.inspection(left.title, left.data, left.results.get("island")),),
-                START_S,
-            ),
-            Step(
-                "page",
-                "the HTML page",
-                ("ortbench", "report", "--html", "report.html"),
-                "",
-                (lambda left: Check(left.title, checks.PASS, "report.html"),),
-                15.0,
-                inputs=(COPY, IMAGE, TRANSFORMER, "link"),
-                modules=("jinja2", "matplotlib"),
-                lacks=measured,
-            ),
-        ]
-
-    def _gate(self) -> Step:
-        line = (
-            "ortbench",
-            "gate",
-            "--model",
-            f"models/{COPY}.onnx",
-            "--baseline-model",
-            f"models/{COPY}.onnx",
-            *self._target,
+            (CPU, RESIDENT),
+            ("--measure-memory", "--measure-energy", "--measure-spin"),
+            starts=6,
+            more_s=8.0,
         )
+
+    def _devices(self) -> Step:
+        library = () if self._library is None else ("--ep-library", self._library)
         return Step(
-            "gate",
-            "ortbench gate: two of the same, no false alarm",
-            (*line, "--mode", RESIDENT, "--duration", f"{self._scale.gate_s:g}", "--out", "gate"),
-            "gate.json",
-            (lambda left: checks.gate(left.title, left.data),),
-            2 * START_S + self._scale.gate_s,
-            modules=("scipy",),
+            "devices",
+            "ortbench devices: the device, its memory and streams, and modes as measured",
+            ("ortbench", "devices", *library, "--json", "devices/devices.json"),
+            "devices.json",
+            (lambda left: checks.devices(left.title, left.data, left.results.get(COPY)),),
+            START_S,
         )
 
     def _engines(self, ep: str) -> list[Step]:

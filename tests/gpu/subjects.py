@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from models.parts import Array, Arrays, Seeded, picture
 from models.single import copy_bound, image_classifier, transformer_ids
 from tests.decoders import genai_config
-from tests.gpu.steps import BATCHED, CHAIN, COPY, IMAGE, LOOPS, SLOWER, SMALL, TRANSFORMER
+from tests.gpu.steps import BATCHED, COPY, IMAGE, LOOPS, SLOWER, SMALL, TRANSFORMER
 
 _FLOAT, _HALF, _INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.INT64
 _Form = tuple[Any, Any]  # of an input or output: type and shape
@@ -54,16 +54,6 @@ def write(folder: Path, quick: bool, decoders: bool = True) -> None:
     for name in LOOPS:
         for file in (f"{name}.onnx", f"{name}.loop.inputs.npz", f"{name}.loop.npz"):
             shutil.copy(_MODELS / file, folder / file)
-    for file in (
-        f"{CHAIN}.expected.npz",
-        "text_encoder.onnx",
-        "text_encoder.inputs.npz",
-        "denoiser.onnx",
-        "image_decoder.onnx",
-    ):
-        shutil.copy(_MODELS / file, folder / file)
-    stages = (_MODELS / f"{CHAIN}.toml").read_text()
-    (folder / f"{CHAIN}.toml").write_text(f'[defaults]\nep = "${{ACCEPT_EP}}"\n\n{stages}')
 
 
 def _copies(folder: Path, height: int, width: int) -> None:
