@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,8 @@ class TooEarly(ResidentLoop):
 class NotFedBack(ResidentLoop):
     """The state's output goes to a buffer that no step reads."""
 
-    def _state_value(self, state: State, number: int) -> Any:
-        return state.buffers[0]
+    def _state_value(self, place: int, number: int) -> Any:
+        return self._states[place].buffers[0]
 
     def _next_value(self, state: State, number: int) -> Any:
         return state.buffers[1]
@@ -65,8 +66,8 @@ class NeverBegun(ResidentLoop):
 class LastForAll(ResidentLoop):
     """What a step left is read when the loop is over."""
 
-    def _copies(self, number: int, synchronize: Any) -> Any:
-        before, _ = super()._copies(number, synchronize)
+    def _copies(self, number: int, binding: Any) -> Any:
+        before, _ = super()._copies(number, binding)
         if number < self._loop.count - 1:
             return before, lambda: None
         backs = [self._copy_out([slot._replace(array=slot.array) for slot in slots]) for slots in self._outs]
@@ -108,8 +109,8 @@ class GrownOnce(ResidentLoop):
 class WithoutSync(HostAccessibleLoop):
     """What a step gives is read, and handed on, when the run has returned and not when it is done."""
 
-    def _copies(self, number: int, synchronize: Any) -> Any:
-        return super()._copies(number, lambda: None)
+    def _copies(self, number: int, binding: Any) -> Any:
+        return super()._copies(number, SimpleNamespace(synchronize_outputs=lambda: None, _iobinding=binding._iobinding))
 
 
 def found_out(kind: type[LoopMode], model: Model, loop: LoopData, steps: Steps) -> str | None:

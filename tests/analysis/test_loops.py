@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.analysis.derive import derive
 from ortbench.core.stats import summarise
-from ortbench.features.loop.analysis import is_first_apart, law, put_figures, slope_ns
+from ortbench.features.loop.analysis import is_first_apart, put_figures, slope_ns
 from ortbench.features.loop.model import Loop
 from ortbench.model.modes import CPU, LATENCY, RESIDENT, STEP, WHOLE_LOOP
 from ortbench.model.result import Case, Result
@@ -101,20 +101,7 @@ def test_noise_is_no_slope_in_nineteen_of_twenty() -> None:
     assert 0.02 < told / 400 < 0.08
 
 
-def test_a_law() -> None:
-    for values, first, found in [
-        ([8], False, (8, 0)),
-        ([8, 8, 8], False, (8, 0)),
-        ([8, 16, 24], False, (8, 8)),
-        ([0, 128, 256], False, (0, 128)),
-        ([24, 16, 8], False, (24, -8)),
-        ([8, 16, 25], False, None),
-        ([500, 8, 16, 24], False, None),
-        ([500, 8, 16, 24], True, (0, 8)),  # as if the line went on to step 0
-        ([500, 8], True, (8, 0)),
-        ([500], True, (500, 0)),
-    ]:
-        assert law(values, first) == found
+def test_a_first_step_of_a_shape_of_its_own_is_apart() -> None:
     assert is_first_apart(result(first={"sequence": 5}))
     assert not is_first_apart(result())
     assert not is_first_apart(result_of())

@@ -212,8 +212,7 @@ def test_a_device_out_of_memory_in_the_midst_of_a_loop(library: Path, tmp_path: 
     assert (code, case.status) == (1, "failed")
     assert case.reason is not None
     assert re.fullmatch(
-        r"step 12 of 16 failed: RefDeviceHostAccessible \(HOST_ACCESSIBLE\) could not allocate 1536 bytes for 'past'; the 11 "
-        r"before it took from [\d.]+ \S+ \(the first\) to [\d.]+ \S+ \(the last\)", case.reason,
+        r"step 12 of 16 failed: RefDeviceHostAccessible \(HOST_ACCESSIBLE\) could not allocate 1536 bytes for 'past'", case.reason,
     ), case.reason  # fmt: skip
     assert errors.splitlines() == [f"ortbench: host-accessible failed: {case.reason}"]
     assert [(it.mode, it.status) for it in result.cases if it is not case] == [

@@ -17,7 +17,7 @@ from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker import data
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.bound import BoundLoop, Links
-from ortbench.features.loop.worker.data import LoopData, merge_steps
+from ortbench.features.loop.worker.data import LoopData
 from ortbench.features.loop.worker.modes import CpuLoop, ResidentLoop, make_loop
 from ortbench.features.loop.worker.step_inputs import Pair
 from ortbench.model.modes import LATENCY, LOOP_MODES
@@ -230,11 +230,6 @@ def test_the_same_seed_gives_the_same_loop() -> None:
     assert not np.array_equal(one, other)
 
 
-def test_a_number_where_all_steps_have_the_same() -> None:
-    assert merge_steps([4, 4, 4]) == 4
-    assert merge_steps([4, 8]) == [4, 8]
-
-
 # One buffer for past and present
 
 
@@ -332,7 +327,7 @@ def test_the_right_ones_beside_them_are_right() -> None:
 # A step that fails
 
 
-def test_a_step_that_fails_is_named_with_what_the_others_took() -> None:
+def test_a_step_that_fails_is_named() -> None:
     model, loop, steps, request = loop_of("recurrent_cell")
     made = make_loop("cpu-tensors", model, loop, steps, request)
 
@@ -340,13 +335,9 @@ def test_a_step_that_fails_is_named_with_what_the_others_took() -> None:
         raise BenchmarkFailed("there is no room")
 
     call, a, b = made.phases()[LATENCY]
-    for broken, said in (
-        (3, r"^step 4 of 6 failed: there is no room; the 3 before it took from .+ \(the first\) to .+ \(the last\)$"),
-        (1, r"^step 2 of 6 failed: there is no room; the one before it took [\d.]+ \S+$"),
-        (0, "^step 1 of 6 failed: there is no room$"),
-    ):
+    for broken in (3, 0):
         made._calls[broken] = fails
-        with pytest.raises(BenchmarkFailed, match=said):
+        with pytest.raises(BenchmarkFailed, match=f"^step {broken + 1} of 6 failed: there is no room$"):
             call(a, b)
 
 

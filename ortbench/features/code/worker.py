@@ -47,7 +47,7 @@ def program(state: State, mode: str) -> protocol.Program:
         from ortbench.features.loop.worker.bound import BoundLoop
 
         if isinstance(made, BoundLoop):
-            unshaped, is_left_to_ort = made.unshaped.names, made.is_left_to_ort
+            unshaped, is_left_to_ort = made.unshaped, made.is_left_to_ort
     arrays = [data.arrays[spec.name] for spec in model.inputs]
     found: protocol.Program = {
         "session": _session(opened),

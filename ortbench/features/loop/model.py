@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 from ortbench.model.kinds import ANYWHERE, COSTS, RUN, SPEEDUP, Kind, View, figures, tails
 from ortbench.model.modes import LOOP_PHASES, STEP, TOKEN_PHASES, WHOLE_LOOP
@@ -32,6 +32,7 @@ KIND = Kind(
     counts_crossings=True,
     needed=(*RUN.needed, "loop"),
 )  # fmt: skip
+COPIED_BY_STEPS: Final = ("state_h2d", "state_d2h", "step_h2d", "step_d2h")
 SETTINGS = (
     Setting("fill", "values", "fill", {}),
     Setting("keep", "kept on the device", "keep", []),

@@ -52,21 +52,11 @@ def _step_lines(mode: str, ns: Sequence[int], apart: bool) -> list[model.Line]:
 
 
 def _steps_in_words(case: Case, ns: Sequence[int], apart: bool) -> str:
-    first, *later = ns
-    if apart and later:
-        said = f"{case.mode} {units.duration(first)} for the first, then {_from_to(later)}"
-    else:
-        said = f"{case.mode} {_from_to(ns)}"
-    each = growth_ns(case)
-    if each is None:
-        return said
-    return f"{said}, {'+' if each > 0 else '−'}{units.duration(abs(each))} with each step"
-
-
-def _from_to(ns: Sequence[int]) -> str:
-    """The middle, and from where to where it is."""
-    least, middle, most = map(units.duration, (min(ns), median(ns), max(ns)))
-    return middle if least == most else f"{middle} (from {least} to {most})"
+    first, later = (f"{units.duration(ns[0])} for the first, then ", ns[1:]) if apart and len(ns) > 1 else ("", ns)
+    least, middle, most = map(units.duration, (min(later), median(later), max(later)))
+    ends = "" if least == most else f" (from {least} to {most})"
+    growth = "" if (each := growth_ns(case)) is None else f", {units.difference(each)} with each step"
+    return f"{case.mode} {first}{middle}{ends}{growth}"
 
 
 CHARTS = {"steps": step_times}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, shortened
-from ortbench.features.loop.analysis import generation_of, growth_ns, is_first_apart, law
+from ortbench.features.loop.analysis import generation_of, growth_ns, is_first_apart
 from ortbench.features.loop.model import KIND, Generation, Loop
 from ortbench.model.modes import LATENCY, STEP
 from ortbench.model.result import Case, Result
@@ -49,22 +49,14 @@ def _curve(case: Case, result: Result) -> Sequence[int]:
 
 
 def copied_per_step(there: int | list[int] | None, back: int | list[int] | None, first: bool) -> str:
-    """What a step copies both ways, bytes or a list by step: of what grows, as a sum of the step; without the `first` one where that
-    has a shape of its own."""
+    """What a step copies both ways, bytes or a list by step; without the `first` one where that has a shape of its own."""
     if there is None or back is None:
         return NOTHING
     sides = [[value] if isinstance(value, int) else value for value in (there, back)]
     count = max(map(len, sides))
-    both = [sum(side[number % len(side)] for side in sides) for number in range(count)]
-    line = law(both, first)
-    if line is None:
-        return f"{units.size(min(both))} to {units.size(max(both))}"
-    begins, each = line
-    if not each:
-        return units.size(begins) if begins else "0"
-    grown = f"{units.size(abs(each))} × step"
-    sign = "+" if each > 0 else "−"
-    return f"{units.size(begins)} {sign} {grown}" if begins > 0 else grown
+    both = [sum(side[number % len(side)] for side in sides) for number in range(first and count > 1, count)]
+    least, most = (units.size(it) if it else "0" for it in (min(both), max(both)))
+    return least if least == most else f"{least} to {most}"
 
 
 # For other programs

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from statistics import fmean, median, stdev
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ortbench.analysis.comparing.comparable import Traits
 from ortbench.analysis.comparing.pairs import by_process, by_round, taken_blocks
@@ -16,7 +15,7 @@ from ortbench.analysis.items import put_rates
 from ortbench.core.resampling import FEW, by_processes
 from ortbench.core.stats import Value, summarise, t_quantile
 from ortbench.features.loop.analysis.change_points import Shift, certain_steps, shift
-from ortbench.features.loop.model import SETTINGS, Generation, Loop
+from ortbench.features.loop.model import COPIED_BY_STEPS, SETTINGS, Generation, Loop
 from ortbench.model.modes import (
     ENERGY,
     LATENCY,
@@ -26,7 +25,6 @@ from ortbench.model.modes import (
 from ortbench.model.result import Case, Result
 from ortbench.model.settings import changed
 
-COPIED_BY_STEPS: Final = ("state_h2d", "state_d2h", "step_h2d", "step_d2h")
 _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
 # Of jumps over depth: the share of a step's time that is one, how many steps it takes to look for them, how many loops, the share
 # of these that must show one, how many steps on either side say its size, and among how many parts at most it is looked for.
@@ -241,16 +239,6 @@ def _ratio(loop: Sequence[float], jump: Jump) -> float:
 def depth_of(made: Generation, step: int) -> int:
     """How many tokens the cache holds before a step of a loop that generates."""
     return made.get("context", 0) + (made["prompt"] + step - 1 if step else 0)
-
-
-def law(values: Sequence[int], first: bool) -> tuple[int, int] | None:
-    """A straight line's number at step 0 and what each step adds, or None; a `first` step of a shape of its own is left out."""
-    used = values[1:] if first and len(values) > 1 else values
-    differences = {after - before for before, after in pairwise(used)}
-    if len(differences) > 1:
-        return None
-    each = differences.pop() if differences else 0
-    return used[0] - each * (len(values) - len(used)), each
 
 
 def is_first_apart(result: Result) -> bool:

@@ -6,13 +6,13 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs, ort_text
-from ortbench.core.units import duration
-from ortbench.features.loop.worker.data import LoopData, lockstep, merge_steps
+from ortbench.features.loop.model import COPIED_BY_STEPS
+from ortbench.features.loop.worker.data import LoopData, lockstep
 from ortbench.features.loop.worker.generation import last_position
 from ortbench.model.modes import LATENCY, WHOLE_LOOP
 from ortbench.worker.modes.base import Mode, Proof, Step, call_and_wait
@@ -23,9 +23,6 @@ from ortbench.worker.session.tensors import Array, Value
 from ortbench.worker.timing import Ranges, TimedCall, time_call
 
 _COMPARED = 16  # steps whose state is compared, before it becomes rarer
-
-if TYPE_CHECKING:
-    from ortbench.model.schema import LoopBytes
 
 
 class PartsMode(Mode):
@@ -98,8 +95,8 @@ class LoopMode(PartsMode):
         # Of a loop that generates: its own tokens, and whether it goes on with those of the plain loop.
         self._chosen = None if loop.generated is None else np.zeros_like(loop.generated.tokens)
         self._is_following = False
-        # What is copied in each step, a number where it is the same in all: because of the state, and in all.
-        self._by_step: LoopBytes = {"state_h2d": None, "state_d2h": None, "step_h2d": None, "step_d2h": None}
+        # What is copied in each step: because of the state, and in all.
+        self._by_step: dict[str, Any] = dict.fromkeys(COPIED_BY_STEPS)
 
     @abstractmethod
     def begin(self) -> None:
@@ -135,7 +132,7 @@ class LoopMode(PartsMode):
         assert chosen is not None
         chosen[:, number] = last_position(self.logits(number), generated.batch).argmax(-1)
         if number + 1 < self._loop.count:
-            own = not self._is_following and not generated.is_forced(number)
+            own = not self._is_following and number >= generated.forced
             generated.next_ids[:, 0] = chosen[:, number] if own else generated.fed(number)
 
     def time_separately(self, repeats: int) -> dict[str, Any]:
@@ -157,64 +154,48 @@ class LoopMode(PartsMode):
         return first if differs.any() and generated.near[rows, first].all() else self._loop.count
 
     def run_whole(self, _a: object = None, _b: object = None) -> None:
-        done = len(self._times)
-        has_begun = False
+        done, has_begun = len(self._times), False
         try:
             self.begin()
             has_begun = True
             self._run_parts()
         except Exception as error:
-            raise self._describe_failure(self._times[done:], has_begun, error) from None
-
-    def _describe_failure(self, times: list[int], has_begun: bool, error: Exception) -> BenchmarkFailed:
-        reason = str(error) if isinstance(error, OrtbenchError) else ort_text(error)
-        if not has_begun:
-            return BenchmarkFailed(f"bringing the first state there failed: {reason}")
-        which = f"step {len(times) + 1} of {self._loop.count}" if self._loop.count > 1 else "the run"
-        message = f"{which} failed: {reason}"
-        if times:
-            ends = f"from {duration(times[0])} (the first) to {duration(times[-1])} (the last)"
-            several = f"the {len(times)} before it took {ends}"
-            message += f"; {several if len(times) > 1 else f'the one before it took {duration(times[0])}'}"
-        return BenchmarkFailed(message)
+            reason, count = str(error) if isinstance(error, OrtbenchError) else ort_text(error), self._loop.count
+            which = f"step {len(self._times) - done + 1} of {count}" if count > 1 else "the run"
+            raise BenchmarkFailed(
+                f"{which if has_begun else 'bringing the first state there'} failed: {reason}"
+            ) from None
 
     def steps(self) -> list[Step]:
         return [("the first state", self.begin), *((f"step {number}", call) for number, call in enumerate(self._calls))]
 
     def outputs(self) -> list[Value]:
-        if self._chosen is not None:
-            return [value for _, value, _ in self._compare_generated()]
-        steps = range(self._loop.count)
-        found = [array for number in steps for array in self.step_outputs(number) if array is not None]
-        return [*found, *self.state(self._loop.count - 1)]
-
-    def _compare_generated(self) -> list[tuple[str, Value, Value]]:
-        """What is compared of a loop that generates when it is over, and what it must be: tokens, and what the last step left."""
-        loop, model, chosen = self._loop, self._model, self._chosen
-        assert loop.generated is not None
-        assert chosen is not None
-        count, last = self._count_agreed(), loop.count - 1
-        found: list[tuple[str, Value, Value]] = [("tokens", chosen[:, :count], loop.generated.tokens[:, :count])]
-        if count < loop.count:
-            return found
-        free = zip(self._free, self.step_outputs(last), strict=True)
-        found += [
-            (model.outputs[place].name, got, loop.single.reference[place]) for place, got in free if got is not None
-        ]
-        states = zip(loop.pairs, self.state(last), loop.last, strict=True)
-        return [*found, *((model.outputs[pair.out].name, got, wanted) for pair, got, wanted in states)]
+        return [got for _, got, _ in self._pair_outputs()]
 
     def expected(self) -> list[tuple[str, Value]]:
-        if self._chosen is not None:
-            return [(f"{name} after the last step", wanted) for name, _, wanted in self._compare_generated()]
-        loop, specs = self._loop, self._model.outputs
-        found: list[tuple[str, Value]] = []
-        for number, wanted in enumerate(loop.outputs):
+        return [(name, wanted) for name, _, wanted in self._pair_outputs()]
+
+    def _pair_outputs(self) -> list[tuple[str, Value, Value]]:
+        """What is compared when it is over, and what it must be: outputs of all steps and the state behind the last one; of a loop that
+        generates its tokens, and what the last step left."""
+        loop, specs, last = self._loop, self._model.outputs, self._loop.count - 1
+        found: list[tuple[str, Value, Value]] = []
+        steps = list(enumerate(loop.outputs))
+        if loop.generated is not None:
+            assert self._chosen is not None
+            count = self._count_agreed()
+            found = [("tokens after the last step", self._chosen[:, :count], loop.generated.tokens[:, :count])]
+            if count < loop.count:
+                return found
+            steps = [(last, [loop.single.reference[place] for place in self._free])]
+        for number, wanted in steps:
             for place, array, got in zip(self._free, wanted, self.step_outputs(number), strict=True):
                 if got is not None:
-                    found.append((self._step_label(specs[place].name, number), array))
-        last = (f"{specs[pair.out].name} after the last step" for pair in loop.pairs)
-        return [*found, *zip(last, loop.last, strict=True)]
+                    name = specs[place].name
+                    label = self._step_label(name, number) if loop.generated is None else f"{name} after the last step"
+                    found.append((label, got, array))
+        states = zip(loop.pairs, self.state(last), loop.last, strict=True)
+        return [*found, *((f"{specs[pair.out].name} after the last step", got, wanted) for pair, got, wanted in states)]
 
     @property
     def source(self) -> str:
@@ -262,8 +243,9 @@ class LoopMode(PartsMode):
         """Keep what is copied, by step, in and out: because of the state, and besides; in before the first step, out behind the last."""
         step_in, step_out = ([a + b for a, b in zip(*side, strict=True)] for side in zip(state, others, strict=True))
         self.bytes_in, self.bytes_out = first + sum(step_in), sum(step_out) + last
-        found = [merge_steps(it) for it in (*state, step_in, step_out)]
-        self._by_step = {"state_h2d": found[0], "state_d2h": found[1], "step_h2d": found[2], "step_d2h": found[3]}
+        found = zip(COPIED_BY_STEPS, (*state, step_in, step_out), strict=True)
+        # A number where it is the same in all.
+        self._by_step = {key: values[0] if len(set(values)) == 1 else values for key, values in found}
 
     def details(self) -> dict[str, Any]:
         return {"step_bytes": self._by_step}

@@ -16,21 +16,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnxruntime as ort
 
+from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.data import LoopData
 from ortbench.features.loop.worker.step_inputs import Pair
-from ortbench.features.loop.worker.unshaped import UnshapedOutputs
 from ortbench.model.modes import READBACK, SYNCHRONIZE
 from ortbench.worker.modes.base import call_and_wait
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import (
     NO_ALLOCATOR,
+    OutputReader,
     Slot,
     copied_bytes,
     copy_to_device,
     copy_to_host,
     make_binding,
+    output_device,
     overwrite,
     refuse_strings,
     with_own_arrays,
@@ -49,7 +51,6 @@ class State(NamedTuple):
 
     pair: Pair  # its output and its input
     name_out: str
-    name_in: str
     spec: TensorSpec  # of the input
     memory: Memory
     # input of even steps, and their output; the same one twice where past and present share it; none where it grows
@@ -69,9 +70,6 @@ class Links(NamedTuple):
     read: Collection[str]  # those of them that the stage copies to the host behind its last step
 
 
-_NO_LINKS = Links({}, (), ())
-
-
 class BoundLoop(LoopMode):
     """Of a stage, what no link gives is copied in, what none takes is copied out; `keep` leaves it where it is."""
 
@@ -82,40 +80,37 @@ class BoundLoop(LoopMode):
 
     def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links | None = None) -> None:
         super().__init__(model, loop)
-        self._is_stage, self._links = links is not None, links or _NO_LINKS
-        # By the number of the state: what its last step leaves, where somebody wants it.
-        self._ends: dict[int, Slot] = {}
-        self._take: Copy | None = None
         refuse_strings((*model.inputs, *model.outputs))
+        self._is_stage, self._links = links is not None, links or Links({}, (), ())
         self._steps = steps
         self._single = self.single.make(model, loop.early)
         self.sync: Sync = self._single.sync
-        self.binding_error = self._single.binding_error
+        self.binding_error, self.unshaped = self._single.binding_error, self._single.unshaped
         self._values: dict[tuple[str, Shape], Any] = {}
         self._shared: dict[tuple[str, Shape], Slot] = {}  # of a loop that generates: outputs of steps of one shape
-        self.unshaped = UnshapedOutputs(self._single, model.output_names, self._copy_out, self.reads_in_place)
         self._ins = [list(self._input_slots(number)) for number in range(loop.count)]
         self._outs = [list(self._output_slots(number)) for number in range(loop.count)]
         self._states = [self._make_state(number, pair) for number, pair in enumerate(loop.pairs)]
-        self._binding = model.session.io_binding()
-        self._bindings: dict[tuple[object, ...], Any] = {}
-        self.is_left_to_ort = True  # ONNX Runtime allocates a state that grows
-        self._grown: dict[int, Any] = {}  # by the number of the pair: what the last step gave
-        self._allocated: dict[int, tuple[Any, Any]] = {}  # the same, of what is allocated here: past and present
-        self._options = model.run_options(None)
+        self._firsts = [self._first_slot(*it) for it in zip(self._states, loop.first, strict=True)]
+        # By the number of the state: what its last step leaves, where somebody wants it.
+        self._ends: dict[int, Slot] = {}
         self._finals = self._final_slots()
-        self._first = self._copy_in(self._first_slots())
-        firsts = enumerate(zip(self._states, loop.first, strict=True))
-        self._first_values = {number: self._first_value(*it) for number, it in firsts if not it[0].buffers}
+        self._taken = [slot for slot in self._ins[0] if slot.spec.name in self._links.taken]
+        self._copy_firsts = self._copy_in([*self._firsts, *self._taken])
         copy_to_device([slot for slot in self._ins[0] if slot.spec.name in steps.resident])()
+        self._options = model.run_options(None)
+        self._bindings: dict[tuple[object, ...], Any] = {}
+        self._binding = model.session.io_binding()  # of the step that was set up last
+        self._grown: dict[int, Any] = {}  # by the number of the state: what the last step gave
+        self._allocated: dict[int, tuple[Any, Any]] = {}  # the same, of what is allocated here: past and present
+        self.is_left_to_ort = True  # ONNX Runtime allocates a state that grows
         if any(not state.buffers for state in self._states):
             self.is_left_to_ort = self.leaves_to_ort and self._can_leave_to_ort()
             calls = [self._growing_step(number) for number in range(loop.count)]
         else:
             calls = [self._fixed_step(number) for number in range(loop.count)]
         self._calls = self._add_choices(calls)
-        first = self._first_bytes() + copied_bytes(self._taken_slots())
-        self._count_bytes(*self._count_step_bytes(), first, copied_bytes(self._finals))
+        self._count()
 
     # What is bound
 
@@ -144,9 +139,6 @@ class BoundLoop(LoopMode):
             return Slot(spec, linked.array, host_value(spec, linked.array), memory, is_in_place=True)
         return Slot(spec, linked.array, self._value(spec, linked.array.shape, memory), memory, is_in_place=False)
 
-    def _taken_slots(self) -> list[Slot]:
-        return [slot for slot in self._ins[0] if slot.spec.name in self._links.taken]
-
     def _output_slots(self, number: int) -> Iterator[Slot]:
         for place, reference in zip(self._free, self._loop.outputs[number], strict=True):
             spec, key = self._model.outputs[place], (self._model.outputs[place].name, reference.shape)
@@ -154,7 +146,10 @@ class BoundLoop(LoopMode):
                 yield self._shared[key]
                 continue
             slot = self._make_slot(spec, self._model.places.outputs[place], np.empty(reference.shape, reference.dtype))
-            slot = self.unshaped.slot(slot, spec.name in self._links.given)
+            if spec.name in self.unshaped:
+                if spec.name in self._links.given:
+                    raise Unsupported(f"{self._single.explain_unshaped()}, and a link hands on outputs of a known size")
+                slot = slot._replace(value=None)
             if self._loop.generated is not None:  # each step's are read before the next one runs
                 self._shared[key] = slot
             yield slot
@@ -172,21 +167,20 @@ class BoundLoop(LoopMode):
         if not self._loop.is_growing(number):
             one = memory.allocate(into, shape)
             buffers = (one, one if self.one_buffer else memory.allocate(into, shape))
-        return State(pair, out.name, into.name, into, memory, buffers)
+        return State(pair, out.name, into, memory, buffers)
 
-    def _first_slots(self) -> list[Slot]:
-        """The first state, on both sides; what is empty has nothing to be copied."""
-        slots = (self._first_slot(*it) for it in zip(self._states, self._loop.first, strict=True) if it[1].size)
-        return [slot for slot in slots if slot is not None]
-
-    def _first_slot(self, state: State, array: Array) -> Slot | None:
-        """One of them; None where a link gives it where it is."""
-        linked = self._links.taken.get(state.name_in)
-        if linked is not None and linked.value is not None:
-            return None
-        array = array if linked is None else linked.array
-        value = state.buffers[0] if state.buffers else self._value(state.spec, array.shape, state.memory)
-        return Slot(state.spec, array, value, state.memory, is_in_place=False)
+    def _first_slot(self, state: State, array: Array) -> Slot:
+        """Where the first step finds a state, and what is copied there: nothing where a link gives it where it is, or it is empty."""
+        linked = self._links.taken.get(state.spec.name, LinkedValue(None, array))
+        value, is_empty = linked.value, not array.size
+        if value is None:
+            if state.buffers:
+                value = state.buffers[0]
+            else:  # what is empty need not be on the device
+                value = (
+                    host_value(state.spec, array) if is_empty else self._value(state.spec, array.shape, state.memory)
+                )
+        return Slot(state.spec, linked.array, value, state.memory, linked.value is not None or is_empty)
 
     def _final_slots(self) -> list[Slot]:
         """What its last step leaves for others; of a loop alone nothing."""
@@ -204,25 +198,10 @@ class BoundLoop(LoopMode):
         return [slot for number, slot in self._ends.items() if is_read[number] and slot.array.size]
 
     def begin(self) -> None:
-        self._first()
-        for number, value in self._first_values.items():
-            self._grown[number] = value._get_c_value()
-        if self._is_stage:
-            self.take()
-
-    def take(self) -> None:
-        """Copy what links give and is not taken where it is."""
-        if self._take is None:
-            self._take = self._copy_in(self._taken_slots())
-        self._take()
-
-    def _first_value(self, state: State, array: Array) -> Any:
-        linked = self._links.taken.get(state.name_in)
-        if linked is not None and linked.value is not None:
-            return linked.value
-        if array.size:
-            return self._value(state.spec, array.shape, state.memory)
-        return host_value(state.spec, array)  # empty: there is nothing that would have to be on the device
+        self._copy_firsts()
+        for number, (state, slot) in enumerate(zip(self._states, self._firsts, strict=True)):
+            if not state.buffers:
+                self._grown[number] = slot.value._get_c_value()
 
     # A step
 
@@ -234,22 +213,32 @@ class BoundLoop(LoopMode):
             return name in self._links.read and number == self._loop.count - 1
         return name not in self._steps.keep
 
-    def _copies(self, number: int, synchronize: Copy) -> tuple[Copy, Copy]:
+    def _copies(self, number: int, binding: Any) -> tuple[Copy, Copy]:
         """The copies before a run, and what comes behind it: its sync, and the copies back."""
         moved = [slot for slot in self._ins[number] if self._is_copied(slot.spec.name)]
         read = [slot for slot in self._outs[number] if self._is_read(slot.spec.name, number)]
         if number == self._loop.count - 1:
             read += self._finals
-        back = self.unshaped.copy(read)
-        wait: Copy | None = synchronize if self.sync.kind == SYNCHRONIZE else None
-        if self.sync.kind == READBACK and not self._is_read_back(read):
+        back = self._read_outputs(read, binding)
+        wait: Copy | None = binding.synchronize_outputs if self.sync.kind == SYNCHRONIZE else None
+        waits_by_copy = not self.reads_in_place and not all(slot.is_in_place for slot in read)
+        if self.sync.kind == READBACK and not waits_by_copy:
             by_token = self.sync.proof is not None and self.sync.proof.is_token_ordered
             wait = self._single.read_token if by_token else partial(self._read_back, number)
         return self._copy_in(moved), back if wait is None else call_and_wait(wait, back)
 
-    def _is_read_back(self, slots: Sequence[Slot]) -> bool:
-        """Whether reading outputs waits for the run: a copy from the device does."""
-        return not all(slot.is_in_place for slot in slots)
+    def _read_outputs(self, slots: Sequence[Slot], binding: Any) -> Copy:
+        """The copy of slots to their arrays behind a run, of those too that are bound without a shape."""
+        unshaped = {self._model.output_names.index(slot.spec.name): slot for slot in slots if slot.value is None}
+        copy_others = self._copy_out(slots)
+        if not unshaped:
+            return copy_others
+        return call_and_wait(copy_others, partial(_StepReader(unshaped, self.reads_in_place).copy, binding._iobinding))
+
+    def _bind_unshaped(self, binding: Any, slots: Sequence[Slot]) -> list[Copy]:
+        """What binds outputs without a shape; what a run leaves in a binding is taken for preallocated by the next one."""
+        bind = binding._iobinding.bind_output
+        return [partial(bind, slot.spec.name, output_device(slot)) for slot in slots if slot.value is None]
 
     def _read_back(self, number: int) -> None:
         """Copy what a step gave from the device, as a wait for it."""
@@ -265,24 +254,25 @@ class BoundLoop(LoopMode):
     def _fixed_step(self, number: int) -> Copy:
         """A step whose tensors all have fixed places: its binding is made once, for all steps that have the same."""
         slots = (*self._ins[number], *self._outs[number])
-        states = (id(self._state_value(state, number)) for state in self._states)
-        shapes = (*self._loop.shapes[number], *self._loop.shapes[number + 1])
-        key = (*states, *shapes, *(id(slot.array if slot.is_in_place else slot.value) for slot in slots))
+        states = [(state.spec.name, self._state_value(place, number)) for place, state in enumerate(self._states)]
+        key = (
+            *(id(value) for _, value in states),
+            *(id(slot.array if slot.is_in_place else slot.value) for slot in slots),
+        )
         if key not in self._bindings:
             binding = self._bindings[key] = make_binding(self._model.session, self._ins[number])
-            for state in self._states:
-                binding.bind_ortvalue_input(state.name_in, self._state_value(state, number))
+            for name, value in states:
+                binding.bind_ortvalue_input(name, value)
             for bind_output in self._bind_calls(binding, number):
                 bind_output()
-        binding = self._bindings[key]
-        before, behind = self._copies(number, binding.synchronize_outputs)
+        binding = self._binding = self._bindings[key]
+        before, behind = self._copies(number, binding)
         run = partial(self._model.session.run_with_iobinding, binding, self._options)
-        return join_calls([before, *self.unshaped.bind(binding, self._outs[number]), run, behind])
+        return join_calls([before, *self._bind_unshaped(binding, self._outs[number]), run, behind])
 
-    def _state_value(self, state: State, number: int) -> Any:
-        """What a step has for the input of a state of fixed shape."""
-        linked = None if number else self._links.taken.get(state.name_in)
-        return state.buffers[number % 2] if linked is None or linked.value is None else linked.value
+    def _state_value(self, place: int, number: int) -> Any:
+        """What a step has for the input of a state of fixed shape, by the number of the state."""
+        return self._states[place].buffers[number % 2] if number else self._firsts[place].value
 
     def _next_value(self, state: State, number: int) -> Any:
         return state.buffers[(number + 1) % 2]
@@ -295,7 +285,7 @@ class BoundLoop(LoopMode):
         for name in self._model.output_names:
             if (slot := slots.get(name)) is not None:
                 plainly = partial(self._bind_output, binding, name, slot.spec, slot.value, slot.is_in_place)
-                calls += self.unshaped.bind(binding, [slot]) or [plainly]
+                calls += self._bind_unshaped(binding, [slot]) or [plainly]
                 continue
             place, state = states[name]
             if state.buffers:
@@ -310,35 +300,32 @@ class BoundLoop(LoopMode):
     def _growing_step(self, number: int) -> Copy:
         """A step of a loop whose state grows, at least some of it: what another step left is bound anew."""
         binding, native = self._binding, self._binding._iobinding
-        ins = [(slot.spec.name, slot.value._get_c_value()) for slot in self._ins[number]]
-        grown = [(place, state) for place, state in enumerate(self._states) if not state.buffers]
-        fixed = [
-            (state.name_in, self._state_value(state, number)._get_c_value()) for state in self._states if state.buffers
+        fixed = [(slot.spec.name, slot.value) for slot in self._ins[number]]
+        fixed += [
+            (it.spec.name, self._state_value(place, number)) for place, it in enumerate(self._states) if it.buffers
         ]
+        ins = [(name, value._get_c_value()) for name, value in fixed]
+        grown = [(place, it.spec.name, it.pair.out) for place, it in enumerate(self._states) if not it.buffers]
         bind_outputs = self._bind_calls(binding, number)
-        before, behind = self._copies(number, binding.synchronize_outputs)
+        before, behind = self._copies(number, binding)
         run, options, states = self._model.session.run_with_iobinding, self._options, self._grown
-        bind = native.bind_ortvalue_input
-        places = [(place, state.pair.out) for place, state in grown]
-        found_by_ort, allocated = self.is_left_to_ort, self._allocated
+        bind, is_left_to_ort, allocated = native.bind_ortvalue_input, self.is_left_to_ort, self._allocated
 
         def step() -> None:
             for name, value in ins:
                 bind(name, value)
-            for name, value in fixed:
-                bind(name, value)
-            for place, state in grown:
-                bind(state.name_in, states[place])
+            for place, name, _ in grown:
+                bind(name, states[place])
             for bind_output in bind_outputs:
                 bind_output()
             before()
             run(binding, options)
-            if found_by_ort:
+            if is_left_to_ort:
                 found = native.get_outputs()
-                for place, out in places:
+                for place, _, out in grown:
                     states[place] = found[out]
             else:
-                for place, _ in places:
+                for place, _, _ in grown:
                     states[place] = allocated[place][1]._get_c_value()
             behind()
 
@@ -346,16 +333,12 @@ class BoundLoop(LoopMode):
 
     def _bind_grown(self, state: State, place: int, number: int) -> None:
         """The output of a state that grows, in memory of its own."""
-        if number == self._loop.count - 1 and place in self._ends:  # where others look for it
-            self._bind_grown_into(state, place, self._ends[place].value)
-        elif self.is_left_to_ort:
+        is_end = number == self._loop.count - 1 and place in self._ends  # where others look for it
+        if self.is_left_to_ort and not is_end:
             self._binding._iobinding.bind_output(state.name_out, state.memory.ort_device())
-        else:
-            value = state.memory.allocate(state.spec, self._loop.shapes[number + 1][place])
-            self._bind_grown_into(state, place, value)
-
-    def _bind_grown_into(self, state: State, place: int, value: Any) -> None:
-        """The same in memory that is not ONNX Runtime's."""
+            return
+        shape = self._loop.shapes[number + 1][place]
+        value = self._ends[place].value if is_end else state.memory.allocate(state.spec, shape)
         # Neither the binding nor ORT's own value keeps the memory: the past is read until this step is over.
         self._allocated[place] = (self._allocated.get(place, (None, None))[1], value)
         self._bind_output(self._binding, state.name_out, state.spec, value)
@@ -403,7 +386,7 @@ class BoundLoop(LoopMode):
         slots = [slot for slot in self._outs[number] if not self._is_read(slot.spec.name, number)]
         kept = [slot for slot in slots if not slot.is_written_in_place]
         if kept and last:
-            self.unshaped.copy(kept)()
+            self._read_outputs(kept, self._binding)()
         return [slot.array if slot not in kept or last else None for slot in self._outs[number]]
 
     def _logits_slot(self, number: int) -> Slot:
@@ -414,7 +397,7 @@ class BoundLoop(LoopMode):
         return self._logits_slot(number).array
 
     def read_logits(self) -> Copy | None:
-        return self.unshaped.copy([self._logits_slot(self._loop.count - 1)])
+        return self._read_outputs([self._logits_slot(self._loop.count - 1)], self._binding)
 
     def poison(self) -> None:
         # The last step that has a buffer says what is poison there; buffers are shared by all steps.
@@ -432,13 +415,18 @@ class BoundLoop(LoopMode):
     def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         return self._single.bound_tensors()
 
-    def _count_step_bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
+    def _count(self) -> None:
         there = [copied_bytes([slot for slot in step if self._is_copied(slot.spec.name)]) for step in self._ins]
         back = [
             copied_bytes([slot for slot in step if self._is_read(slot.spec.name, number)])
             for number, step in enumerate(self._outs)
         ]
-        return self._count_crossing(), (there, back)
+        inputs = self._model.places.inputs
+        on_device = [
+            it for state, it in zip(self._states, self._firsts, strict=True) if not inputs[state.pair.into].is_host_only
+        ]
+        first = copied_bytes([*on_device, *self._taken])
+        self._count_bytes(self._count_crossing(), (there, back), first, copied_bytes(self._finals))
 
     def _count_crossing(self) -> tuple[list[int], list[int]]:
         """By step, the bytes of states that the session gives on the host and takes on the device, and the other way round:
@@ -451,11 +439,6 @@ class BoundLoop(LoopMode):
                 for number, shapes in enumerate(self._loop.shapes[1:]):
                     found[on_host.index(True)][number] += state.spec.nbytes(shapes[place])
         return found
-
-    def _first_bytes(self) -> int:
-        ins = zip(self._model.inputs, self._model.places.inputs, strict=True)
-        stay = {spec.name for spec, place in ins if place.is_host_only}
-        return copied_bytes([slot for slot in self._first_slots() if slot.spec.name not in stay])
 
     # What a link would cost through the host
 
@@ -471,15 +454,19 @@ class BoundLoop(LoopMode):
             return None
         number = self._loop.state_of_input(into)
         if number is not None:
-            state = self._states[number]
-            array = self._loop.first[number]
-            value = self._first_value(state, array) if not state.buffers else self._state_value(state, 0)
+            slot, array = self._firsts[number], self._loop.first[number]
         else:
             slot = next(slot for slot in self._ins[0] if slot.spec.name == spec.name)
-            array, value = self._loop.feeds[0][spec.name], slot.value
-        memory = self._single.memory_for(spec, place)
-        slot = Slot(spec, np.asarray(array, order="C"), value, memory, is_in_place=False)
+            array = self._loop.feeds[0][spec.name]
+        slot = slot._replace(array=np.asarray(array, order="C"), is_in_place=False)
         return self._single.with_upload_sync(copy_to_device([slot]))
+
+
+class _StepReader(OutputReader):
+    def _make_room(self, number: int, shape: list[int]) -> None:
+        slot = self._slots[number]
+        message = f"output {slot.spec.name} has shape {shape} instead of {list(slot.array.shape)} as in the plain loop"
+        raise WrongOutputs(message)
 
 
 def is_on_host(slot: Slot) -> bool:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -94,18 +94,27 @@ def make_loop_data(
     `BenchmarkFailed`: a step fails, or its outputs are not the expected ones; `Unsupported`: inputs or outputs that
     cannot be held."""
     check_specs((*model.inputs, *model.outputs))
-    generated = None if steps.decoder is None else _begin_generation(path, model, request, steps)
-    pairs = _find_pairs(model, steps if generated is None else replace(steps, feedback=generated.feedback))
-    _check_names(model, pairs, steps, states_kept)
-    if generated is None:
+    generated = None
+    if steps.decoder is None:
+        pairs = _find_pairs(model, steps)
+        _check_names(model, pairs, steps, states_kept)
         made = StepInputs(path, model, request, steps, pairs, linked or {})
         made.settle(pairs)
     else:
+        # What it feeds back is what was asked for, else what the folder or the names say.
+        ins, outs = ([spec.name for spec in specs] for specs in (model.inputs, model.outputs))
+        named = (
+            matched(steps.feedback, outs, ins) if steps.feedback else generation.pairs_of(path, model, steps.decoder)
+        )
+        roles = generation.roles_of(path, model, steps.decoder, named)
+        generated = generation.begin(path, model, steps, roles, request.dims)
+        pairs = _find_pairs(model, replace(steps, feedback=tuple(named)))
+        _check_names(model, pairs, steps, states_kept)
         made = _first_that_runs(path, model, request, steps, pairs, generated)
         made.fill(pairs)
     state_outputs = {pair.out for pair in pairs}
     feeds, outputs, shapes = [], [], []
-    state, kept, first_ns = made.first, 0, made.first_ns if generated is None else generated.first_ns
+    state, kept, first_ns = made.first, 0, made.first_ns
     singles: list[Data] = []  # of the first two steps and the last one
     unshaped: dict[str, str] = {}
     expected = _load_expected(model, request, steps.count)
@@ -163,41 +172,27 @@ def make_placeholder(array: Array) -> Array:
     return np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
-def _begin_generation(path: str, model: Model, request: Inputs, steps: Steps) -> generation.Generated:
-    """A generation before its first step; what it feeds back is what was asked for, else what the folder or the names say."""
-    assert steps.decoder is not None
-    if steps.feedback:
-        ins, outs = ([spec.name for spec in specs] for specs in (model.inputs, model.outputs))
-        pairs = matched(steps.feedback, outs, ins)
-    else:
-        pairs = generation.pairs_of(path, model, steps.decoder)
-    roles = generation.roles_of(path, model, steps.decoder, pairs)
-    return generation.begin(path, model, replace(steps, feedback=tuple(pairs)), roles, request.dims)
-
-
 def _first_that_runs(
     path: str, model: Model, request: Inputs, steps: Steps, pairs: list[Pair], generated: generation.Generated
 ) -> PromptedInputs:
     """The inputs with a cache of fixed length, where that is wanted and the model takes it, else with one that grows."""
     assert steps.decoder is not None
+    is_known, first_ns = model.known_outputs is not None, 0
     if steps.decoder.shared:
         made = PromptedInputs(path, model, request, steps, pairs, generated, generated.depth(steps.count + 1))
-        generated.fixed = model.known_outputs is not None or _keeps_its_shape(model, pairs, made, generated)
+        start = time.perf_counter_ns()
+        generated.fixed = is_known
+        with suppress(Exception):  # a model that adds to its cache may refuse a mask that is shorter
+            if not is_known:
+                found = run_once(model, {**made.make_step(0, made.first), **name_states(model, pairs, made.first)})
+                first_ns = made.first_ns = time.perf_counter_ns() - start
+                shapes = zip(pairs, made.first, strict=True)
+                generated.fixed = all(found[pair.out].shape == array.shape for pair, array in shapes)
         if generated.fixed:
             return made
-    cache = generated.context if model.known_outputs is not None else 0
-    return PromptedInputs(path, model, request, steps, pairs, generated, cache)
-
-
-def _keeps_its_shape(model: Model, pairs: list[Pair], made: PromptedInputs, generated: generation.Generated) -> bool:
-    """Whether a model gives a cache of fixed length back as long as it was."""
-    start = time.perf_counter_ns()
-    try:
-        found = run_once(model, {**made.make_step(0, made.first), **name_states(model, pairs, made.first)})
-    except Exception:  # a model that adds to its cache may refuse a mask that is shorter
-        return False
-    generated.first_ns = time.perf_counter_ns() - start
-    return all(found[pair.out].shape == array.shape for pair, array in zip(pairs, made.first, strict=True))
+    made = PromptedInputs(path, model, request, steps, pairs, generated, generated.context if is_known else 0)
+    made.first_ns = first_ns
+    return made
 
 
 def _find_pairs(model: Model, steps: Steps) -> list[Pair]:
@@ -303,8 +298,3 @@ def lockstep(model: Model, data: LoopData) -> Iterator[list[Array]]:
         found = run_once(model, {**data.reference_feeds(number), **name_states(model, data.pairs, state)})
         state = [found[pair.out] for pair in data.pairs]
         yield found
-
-
-def merge_steps(values: Sequence[int]) -> Any:
-    """Of something that each step has a number of: that number where it is the same in all, else all."""
-    return values[0] if len(set(values)) == 1 else list(values)

@@ -49,7 +49,6 @@ class Roles(NamedTuple):
 class Generated:
     """What a loop that generates is made of beside its feeds."""
 
-    feedback: tuple[tuple[str, str], ...]  # the names of present and past of each state
     roles: Roles
     out: int  # the place of the logits
     context: int  # how many tokens the cache holds before the prompt
@@ -61,7 +60,6 @@ class Generated:
     near: Array  # for each whether its two best logits lie closer together than outputs may differ
     next_ids: Array  # what each later step takes [batch, 1]: one array, written by the step before
     fixed: bool = False  # the cache has a fixed length
-    first_ns: int = 0  # what the first run of all took, where that was a trial of it, or filled the cache
     said_by: str = ""
     prompt_ids: Array = field(init=False)  # what the first step takes [batch, prompt]
     made: dict[tuple[str, int], Array] = field(default_factory=dict)
@@ -81,9 +79,6 @@ class Generated:
         """How many of the fed tokens come from the file."""
         behind = 0 if self.given is None else self.given.shape[1] - self.depth(1)
         return min(behind, int(self.tokens.shape[1]) - 1)
-
-    def is_forced(self, number: int) -> bool:
-        return number < self.forced
 
     def take(self, number: int, found: Sequence[Any], rtol: float | None, atol: float | None) -> None:
         """What the plain loop's step gave: its choice, and the next one's ids."""
@@ -163,31 +158,26 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
     return Roles(ids, outs[logits], *rest)
 
 
-def batch_of(ids: TensorSpec, dims: Mapping[str, int | str]) -> int:
-    """The batch of token ids. Raises `BadInput`: it is no number."""
-    axis = ids.dims[0]
-    batch = axis if isinstance(axis, int) else dims.get(axis, 1)
-    if not isinstance(batch, int):
-        raise BadInput(f"--dim {axis}={batch}: the batch of a model that generates is a number", "--dim")
-    return batch
-
-
-def tokens_of(steps: Steps, batch: int) -> Array | None:
+def _tokens_of(steps: Steps, batch: int) -> Array | None:
     """The file's tokens [batch, n] int64; None without a file. Raises `BadInput`: they cannot be read, or are of another batch."""
     if steps.tokens is None:
         return None
-    given = _read_tokens(Path(steps.tokens))
+    path = Path(steps.tokens)
+    refusal = BadInput(f"--tokens {path}: is no .npy, .npz or .json with rows of token ids of one length", "--tokens")
+    try:
+        if path.suffix == ".json":
+            found = np.asarray(json.loads(path.read_text(encoding="utf-8")))
+        else:
+            loaded = np.load(path, allow_pickle=False)
+            found = loaded if isinstance(loaded, np.ndarray) else loaded[loaded.files[0]]
+    except (OSError, ValueError, IndexError, RecursionError, MemoryError):
+        raise refusal from None
+    if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or not found.size:
+        raise refusal
+    given = np.atleast_2d(found).astype(np.int64)
     if given.shape[0] not in (1, batch):
         raise BadInput(f"--tokens {steps.tokens}: {given.shape[0]} sequences, and the batch is {batch}", "--tokens")
     return np.repeat(given, batch, 0) if given.shape[0] < batch else given
-
-
-def check_enough(steps: Steps, given: Array, prompt: int) -> None:
-    """Refuse (`BadInput`) a file with fewer tokens than the context and the prompt take."""
-    if given.shape[1] < steps.context + prompt:
-        filled = f"--context {steps.context} and " if steps.context else ""
-        reason = f"{given.shape[1]} tokens, and {filled}--prompt-length is {prompt}"
-        raise BadInput(f"--tokens {steps.tokens}: {reason}", "--tokens")
 
 
 def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str, int | str]) -> Generated:
@@ -195,13 +185,21 @@ def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str
     cannot take or hold."""
     decoder = steps.decoder
     assert decoder is not None
-    length, batch = roles.ids.shape[1], batch_of(roles.ids, dims)
-    given = tokens_of(steps, batch)
-    context, most = steps.context, decoder.context
-    read = None if given is None else given.shape[1] - context
-    prompt = steps.prompt_length or (_usual(most, length, context + steps.count) if read is None else max(1, read))
+    length, axis, context, most = roles.ids.shape[1], roles.ids.dims[0], steps.context, decoder.context
+    batch = axis if isinstance(axis, int) else dims.get(axis, 1)
+    if not isinstance(batch, int):
+        raise BadInput(f"--dim {axis}={batch}: the batch of a model that generates is a number", "--dim")
+    given = _tokens_of(steps, batch)
+    usual = PART if most is None else max(1, min(PART, most - context - steps.count))
     if given is not None:
-        check_enough(steps, given, prompt)
+        usual = max(1, given.shape[1] - context)
+    elif isinstance(length, int):
+        usual = length
+    prompt = steps.prompt_length or usual
+    if given is not None and given.shape[1] < context + prompt:
+        filled = f"--context {context} and " if context else ""
+        reason = f"{given.shape[1]} tokens, and {filled}--prompt-length is {prompt}"
+        raise BadInput(f"--tokens {steps.tokens}: {reason}", "--tokens")
     if isinstance(length, int) and length != prompt:
         before = f"; type --prompt-length {length} --context {prompt - length}" if prompt > length else ""
         reason = f"the model takes {count(length, 'token')} in a step{before}"
@@ -217,7 +215,6 @@ def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str
         if name in own:
             raise BadInput(f"--fill {name}: the prompt and the tokens generated say what it holds", "--fill")
     return Generated(
-        steps.feedback,
         roles,
         [spec.name for spec in model.outputs].index(roles.logits.name),
         context,
@@ -229,28 +226,6 @@ def begin(path: str, model: Model, steps: Steps, roles: Roles, dims: Mapping[str
         np.zeros((batch, 1), roles.ids.dtype),
         said_by=decoder.said_by,
     )
-
-
-def _usual(most: int | None, length: object, others: int) -> int:
-    if isinstance(length, int):
-        return length
-    return PART if most is None else max(1, min(PART, most - others))
-
-
-def _read_tokens(path: Path) -> Array:
-    """Token ids [sequences, n] int64 of a file. Raises `BadInput`."""
-    refusal = BadInput(f"--tokens {path}: is no .npy, .npz or .json with rows of token ids of one length", "--tokens")
-    try:
-        if path.suffix == ".json":
-            found = np.asarray(json.loads(path.read_text(encoding="utf-8")))
-        else:
-            loaded = np.load(path, allow_pickle=False)
-            found = loaded if isinstance(loaded, np.ndarray) else loaded[loaded.files[0]]
-    except (OSError, ValueError, IndexError, RecursionError, MemoryError):
-        raise refusal from None
-    if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or not found.size:
-        raise refusal
-    return np.atleast_2d(found).astype(np.int64)
 
 
 def arrays_of(told: Generated, model: Model, past: int, ids: Array) -> dict[str, Array]:

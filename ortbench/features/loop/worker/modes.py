@@ -112,22 +112,15 @@ class CpuLoop(LoopMode):
         model, loop = self._model, self._loop
         if any(place.is_shared for place in (*model.places.inputs, *model.places.outputs)):
             return  # ORT may hand an array on as it is
-        ins, outs = (
-            [not place.is_on_host for place in places] for places in (model.places.inputs, model.places.outputs)
-        )
-        pairs = [(pair, model.inputs[pair.into], model.outputs[pair.out]) for pair in loop.pairs]
-        state_in = [
-            sum(spec.nbytes(shape) for (pair, spec, _), shape in zip(pairs, shapes, strict=True) if ins[pair.into])
-            for shapes in loop.shapes[:-1]
-        ]
-        state_out = [
-            sum(spec.nbytes(shape) for (pair, _, spec), shape in zip(pairs, shapes, strict=True) if outs[pair.out])
-            for shapes in loop.shapes[1:]
-        ]
-        crosses = dict(zip((spec.name for spec in model.inputs), ins, strict=True))
+        ins, outs = model.places.inputs, model.places.outputs
+        into = [(n, model.inputs[it.into]) for n, it in enumerate(loop.pairs) if not ins[it.into].is_on_host]
+        out = [(n, model.outputs[it.out]) for n, it in enumerate(loop.pairs) if not outs[it.out].is_on_host]
+        state_in = [sum(spec.nbytes(shapes[n]) for n, spec in into) for shapes in loop.shapes[:-1]]
+        state_out = [sum(spec.nbytes(shapes[n]) for n, spec in out) for shapes in loop.shapes[1:]]
+        crosses = {spec.name: not place.is_on_host for spec, place in zip(model.inputs, ins, strict=True)}
         others_in = [sum(array.nbytes for name, array in step.items() if crosses[name]) for step in loop.feeds]
         others_out = [
-            sum(array.nbytes for place, array in zip(self._free, step, strict=True) if outs[place])
+            sum(array.nbytes for place, array in zip(self._free, step, strict=True) if not outs[place].is_on_host)
             for step in loop.outputs
         ]
         self._count_bytes((state_in, state_out), (others_in, others_out))
@@ -187,12 +180,12 @@ class SharedLoop(ResidentLoop):
     name = SHARED.name
     one_buffer = True
 
-    def __init__(self, model: Model, loop: LoopData, steps: Steps, *links: Any) -> None:
+    def __init__(self, model: Model, loop: LoopData, steps: Steps) -> None:
         grown = [number for number in range(len(loop.pairs)) if loop.is_growing(number)]
         if grown:
             name = model.outputs[loop.pairs[grown[0]].out].name
             raise Unsupported(f"the state {name!r} changes its shape, so past and present cannot be one buffer")
-        super().__init__(model, loop, steps, *links)
+        super().__init__(model, loop, steps)
 
     def check(self, request: Inputs) -> None:
         """Raises `Unsupported`: the model does not write only what is new."""
@@ -220,31 +213,22 @@ class HostAccessibleLoop(BoundLoop):
         moved = [slot for slot in slots if not slot.is_in_place and slot.value is not None]
         return copy_arrays([host_view(slot.spec, slot.value) for slot in moved], [slot.array for slot in moved])
 
-    def _is_read_back(self, slots: Sequence[Slot]) -> bool:
-        return False
-
     def _bind_output(self, binding: Any, name: str, spec: TensorSpec, value: Any, stays: bool = False) -> None:
         if self.binding_error is None or stays:
             super()._bind_output(binding, name, spec, value)
         else:
             bind_as_device_memory(binding, self._model.provider, name, spec, value)
 
-    def _count_step_bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
+    def _count(self) -> None:
         none = [0] * self._loop.count
-        return (none, none), (none, none)
-
-    def _first_bytes(self) -> int:
-        return 0
-
-
-BOUND: dict[str, type[BoundLoop]] = {kind.name: kind for kind in (ResidentLoop, HostAccessibleLoop, SharedLoop)}
+        self._count_bytes((none, none), (none, none))
 
 
 def make_loop(name: str, model: Model, loop: LoopData, steps: Steps, request: Inputs) -> LoopMode:
     """Set a mode of a loop up. Raises `Unsupported`: the EP or the model cannot do it."""
     if name == CpuLoop.name:
         return CpuLoop(model, loop)
-    kind = BOUND[name]
+    kind = next(it for it in (ResidentLoop, HostAccessibleLoop, SharedLoop) if it.name == name)
     kind.single.check(model)
     made = kind(model, loop, steps)
     if isinstance(made, SharedLoop):

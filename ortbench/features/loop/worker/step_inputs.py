@@ -248,7 +248,7 @@ class PromptedInputs(StepInputs):
             }
             which = f"filling the cache with --context {generated.context}: "
             found, took = run_timed(model, arrays, self._request, WAYS_OUT, self.guessed, which)
-            generated.first_ns = generated.first_ns or took
+            self.first_ns = self.first_ns or took
             self.first = [found[pair.out] for pair in pairs]
 
     def _shapes(self) -> dict[str, Shape]:
