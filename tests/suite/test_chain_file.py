@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.features.chain.plan import Chain, End, Link, chain_from, in_order
+from ortbench.features.chain.plan import Chain, chain_from
 from ortbench.features.chain.toml import plan_of
 from ortbench.plan.plan import Plan
 from tests.conftest import MODELS
@@ -103,13 +103,8 @@ def test_the_options_of_a_stage_are_those_of_a_suite(tmp_path: Path) -> None:
 def test_stages_run_behind_those_that_they_take_something_of(tmp_path: Path) -> None:
     text = STAGES.replace("one", "late").replace("two", "early") + '[[link]]\nfrom = "early.y"\nto = "late.x"\n'
     assert [stage.name for stage in chain(tmp_path, text).stages] == ["early", "late"]
-
-    def links(*pairs: str) -> list[Link]:
-        return [Link(End(source, "y"), End(to, "x")) for source, to in map(list, pairs)]
-
-    assert in_order(["a", "b", "c"], links()) == (["a", "b", "c"], [])
-    assert in_order(["a", "b", "c"], links("ca")) == (["b", "c", "a"], [])
-    assert in_order(["a", "b", "c", "d"], links("ab", "bc", "cb")) == (["a", "d"], ["b", "c", "b"])
+    third = '[[stage]]\nname = "first"\nmodel = "a.onnx"\n'
+    assert [stage.name for stage in chain(tmp_path, third + text).stages] == ["first", "early", "late"]
 
 
 def test_a_plan_goes_to_the_worker_and_comes_back_the_same(tmp_path: Path) -> None:

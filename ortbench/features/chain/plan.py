@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -102,26 +102,3 @@ IN_GATES = (
 )
 
 chain_from: Callable[[dict[str, Any]], Chain] = partial(made, Chain)
-
-
-def in_order(names: Sequence[str], links: Iterable[Link]) -> tuple[list[str], list[str]]:
-    """Stages, by name, in an order in which each comes behind those that it takes something of, and as they were given where that is
-    all the same; and none. Where there is no order: what there is of one, and a circle of stages, its first one again at its end."""
-    before: dict[str, list[str]] = {name: [] for name in names}
-    for link in links:
-        before[link.to.stage].append(link.source.stage)
-    order: list[str] = []
-    while len(order) < len(names):
-        ready = next((name for name in names if name not in order and set(before[name]) <= set(order)), None)
-        if ready is None:
-            return order, _circle([name for name in names if name not in order], before)
-        order.append(ready)
-    return order, []
-
-
-def _circle(left: Sequence[str], before: Mapping[str, Sequence[str]]) -> list[str]:
-    """A circle among stages of which each waits for another one of them."""
-    path = [left[0]]
-    while path[-1] not in path[:-1]:
-        path.append(next(name for name in before[path[-1]] if name in left))
-    return path[path.index(path[-1]) :][::-1]

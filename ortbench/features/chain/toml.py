@@ -6,15 +6,16 @@ that hold where a stage says nothing else. ``[[link]]`` joins an output and an i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.features.chain.model import MODES as CHAIN_MODES
-from ortbench.features.chain.plan import IN_GATES, Chain, End, Link, Stage, in_order
+from ortbench.features.chain.plan import IN_GATES, Chain, End, Link, Stage
 from ortbench.features.loop.plan import Steps
 from ortbench.model.modes import ALL_MODES, named_modes
 from ortbench.plan.baseline import BASELINE_PYTHON, STORED_BASELINE, baseline_python, live_options
@@ -83,10 +84,7 @@ class _Reader:
                 raise self._file.mistake((*where, "name"), f"there is a stage {stage.name!r} already")
             stages[stage.name] = stage
         links = self._links(data, stages)
-        order, circle = in_order(list(stages), links)
-        if circle:
-            self._refuse(circle, links)
-        return Chain(tuple(stages[name] for name in order), tuple(links))
+        return Chain(tuple(self._in_order(stages, links)), tuple(links))
 
     # Stages
 
@@ -134,9 +132,9 @@ class _Reader:
         return OPTIONS[flag].kind.with_paths(value.given, lambda path: str(self._base / path))
 
     def _where(self, given: Mapping[str, Value], table: Mapping[str, Any], where: Where) -> dict[str, str]:
-        places = {flag: value.where for flag, value in given.items()}
+        places = {"": where, **{flag: value.where for flag, value in given.items()}}
         places |= {key: (*where, key) for key in ("model", REPEAT) if key in table}
-        return {key: self._file.place(place) for key, place in {"": where, **places}.items()}
+        return {key: self._file.place(place) for key, place in places.items()}
 
     # Links
 
@@ -165,56 +163,63 @@ class _Reader:
                 raise BadInput(f"there is no stage {stage!r}; there are {', '.join(stages)}")
         return End(stage, tensor)
 
-    def _refuse(self, circle: list[str], links: list[Link]) -> None:
-        """Raise for a circle, at the last of the links that make it one."""
+    def _in_order(self, stages: Mapping[str, Stage], links: Sequence[Link]) -> Iterator[Stage]:
+        """Each stage behind those that it takes something of, and as they were given where that is all the same."""
+        before = {name: {link.source.stage for link in links if link.to.stage == name} for name in stages}
+        try:
+            TopologicalSorter(before).prepare()
+        except CycleError as error:
+            raise self._describe_circle(error.args[1], links) from None
+        left = list(stages)
+        while left:
+            left.remove(name := next(it for it in left if not before[it] & {*left}))
+            yield stages[name]
+
+    def _describe_circle(self, circle: list[str], links: Sequence[Link]) -> BadInput:
+        """A mistake at the last of the links that make a circle."""
         pairs = set(pairwise(circle))
         number = max(at for at, link in enumerate(links) if (link.source.stage, link.to.stage) in pairs)
         reason = f"{' → '.join(circle)} is a circle, so that no stage could be the first"
         if len(circle) == 2:
             reason = f"{circle[0]} would wait for itself; {REPEAT} and {FEEDBACK} make a stage a loop"
-        raise self._file.mistake(("link", number), reason)
+        return self._file.mistake(("link", number), reason)
 
 
 # In gates and suites
 
 _, BASELINE_CHAIN = IN_GATES
-_OWN = {it.flag for it in options_of(*PLAN, OutputOptions) if it.is_taken_by("chain")}
-_OF_GATES = (
-    {it.flag for it in options_for("gate") if it.panel == LIMIT}
-    | {it.flag for it in options_of(STORED_BASELINE, BASELINE_PYTHON)}
-    | {BASELINE_CHAIN.flag}
-)
-_KNOWN = {it.flag: it for it in options_of(*PLAN, Steps, live_options(), BASELINE_CHAIN)}
+_OWN = {
+    *(it.flag for it in options_of(*PLAN, OutputOptions) if it.is_taken_by("chain")),
+    *(it.flag for it in options_for("gate") if it.panel == LIMIT),
+    *(it.flag for it in options_of(STORED_BASELINE, BASELINE_PYTHON)),
+    BASELINE_CHAIN.flag,
+}
+_KNOWN = {it.flag: it.name for it in options_of(*PLAN, Steps, live_options(), BASELINE_CHAIN)}
 
 
 def is_for(flag: str) -> bool:
-    return flag in _OWN | _OF_GATES
-
-
-def refuse_others(given: RawOptions) -> None:
-    """Refuse options that chains have not: those that are a stage's, and those of single inferences."""
-    for flag, it in _KNOWN.items():
-        if flag in given and not is_for(flag):
-            raise BadInput(f"{it.name} {why_not(flag)}", it.name)
+    return flag in _OWN
 
 
 def refusal(name: str) -> str | None:
     """Why an option of other commands is not for a chain; None where it is, or where there is no such option."""
     flag = name.removeprefix("--")
-    return f"{name} {why_not(flag)}" if flag in _KNOWN and not is_for(flag) else None
-
-
-def why_not(flag: str) -> str:
+    if flag not in _KNOWN or is_for(flag):
+        return None
     if flag.startswith("baseline"):
-        return f"is of one model: give the baseline's chain a file of its own, {BASELINE_CHAIN.name} FILE"
-    return "is not for a chain, whose file says how each stage runs"
+        return (
+            f"{_KNOWN[flag]} is of one model: give the baseline's chain a file of its own, {BASELINE_CHAIN.name} FILE"
+        )
+    return f"{_KNOWN[flag]} is not for a chain, whose file says how each stage runs"
 
 
 def candidate_of(
     path: Path, environ: Mapping[str, str], given: RawOptions, command: tuple[str, ...], needed: Collection[str]
 ) -> Plan:
     """The same for a gate, with the modes that its limits need; options that say nothing of a plan are left alone."""
-    refuse_others(given)
+    for flag in given:
+        if reason := refusal(f"--{flag}"):
+            raise BadInput(reason, _KNOWN[flag])
     plan = plan_of(path, environ, given, command)
     more = (name for name in ALL_MODES if name in needed and name not in plan.modes)
     return replace(plan, modes=(*plan.modes, *more))

@@ -184,8 +184,8 @@ def _link(joint: Joint) -> ChainLink:
     why = joint.why_copied()
     is_state = joint.target.loop.state_of_input(joint.into) is not None
     return {
-        "from": str(joint.from_),
-        "to": str(joint.to),
+        "from": joint.ends[0],
+        "to": joint.ends[1],
         "bytes": nbytes(joint.source.last(joint.out)),
         "stays": why is None,
         "why": why,
@@ -203,16 +203,11 @@ def _inputs(data: ChainData) -> list[schema.Tensor]:
     for stage in data.stages:
         taken = {joint.into for joint in data.taken_by(stage)}
         first = {pair.into: array for pair, array in zip(stage.loop.pairs, stage.loop.first, strict=True)}
-        found += [
-            _named(
-                stage,
-                describe_input(
-                    spec, first[place] if place in first else stage.loop.feeds[0][spec.name], stage.loop.single
-                ),
-            )
-            for place, spec in enumerate(stage.model.inputs)
-            if place not in taken
-        ]
+        for place, spec in enumerate(stage.model.inputs):
+            if place not in taken:
+                array = first[place] if place in first else stage.loop.feeds[0][spec.name]
+                named = f"{stage.name}.{spec.name}"
+                found.append({**describe_input(spec, array, stage.loop.single), "name": named})
     return found
 
 
@@ -221,16 +216,11 @@ def _outputs(data: ChainData) -> list[schema.Tensor]:
     found: list[schema.Tensor] = []
     for stage in data.stages:
         given = {joint.out for joint in data.joints_from(stage)}
-        found += [
-            _named(stage, describe_output(spec, stage.last(place), stage.loop.single))
-            for place, spec in enumerate(stage.model.outputs)
-            if place not in given and spec.name not in stage.asked.steps.keep
-        ]
+        for place, spec in enumerate(stage.model.outputs):
+            if place not in given and spec.name not in stage.asked.steps.keep:
+                described = describe_output(spec, stage.last(place), stage.loop.single)
+                found.append({**described, "name": f"{stage.name}.{spec.name}"})
     return found
-
-
-def _named(stage: OpenStage, found: schema.Tensor) -> schema.Tensor:
-    return {**found, "name": f"{stage.name}.{found['name']}"}
 
 
 def open_without_run(asked: dict[str, Any], known: Sequence[Forms], prefix: str | None) -> Sessions:

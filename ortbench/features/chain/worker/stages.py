@@ -18,7 +18,7 @@ from numpy import median
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, WrongOutputs, from_data, to_data
 from ortbench.core.expressions import expanded, nearest
-from ortbench.features.chain.plan import Chain, End, Link, Stage
+from ortbench.features.chain.plan import Chain, Link, Stage
 from ortbench.features.loop.worker import data as loops
 from ortbench.features.loop.worker.base import LoopMode, PartsMode
 from ortbench.features.loop.worker.bound import BoundLoop, Links
@@ -59,10 +59,7 @@ class OpenStage:
         number = self.loop.state_of_output(out)
         if number is not None:
             return self.loop.last[number]
-        held = {pair.out for pair in self.loop.pairs}
-        return self.loop.outputs[-1][
-            [place for place in range(len(self.model.outputs)) if place not in held].index(out)
-        ]
+        return self.loop.outputs[-1][out - sum(pair.out < out for pair in self.loop.pairs)]
 
     def place_of_output(self, out: int) -> Place:
         """Where its last step leaves an output: a state where its input is."""
@@ -89,12 +86,8 @@ class Joint:
         return self.target.model.inputs[self.into]
 
     @property
-    def from_(self) -> End:
-        return End(self.source.name, self.given.name)
-
-    @property
-    def to(self) -> End:
-        return End(self.target.name, self.taken.name)
+    def ends(self) -> tuple[str, str]:
+        return f"{self.source.name}.{self.given.name}", f"{self.target.name}.{self.taken.name}"
 
     def places(self) -> tuple[Place, Place]:
         return self.source.place_of_output(self.out), self.target.model.places.inputs[self.into]
@@ -123,7 +116,7 @@ class ChainData:
     def outputs(self) -> list[tuple[TensorSpec, Array]]:
         """What the plain run gave for every output of every stage, by ``stage.name``."""
         return [
-            (spec._replace(name=str(End(stage.name, spec.name))), stage.last(place))
+            (spec._replace(name=f"{stage.name}.{spec.name}"), stage.last(place))
             for stage in self.stages
             for place, spec in enumerate(stage.model.outputs)
         ]
@@ -159,7 +152,7 @@ def join(chain: Chain, stages: Sequence[OpenStage]) -> list[Joint]:
     for link in chain.links:
         for joint in _joints(link, by_name[link.source.stage], by_name[link.to.stage]):
             if any(it.target is joint.target and it.into == joint.into for it in found):
-                raise BadInput(f"{link.where['to']}: {joint.to} is linked already")
+                raise BadInput(f"{link.where['to']}: {joint.ends[1]} is linked already")
             found.append(joint)
     return found
 
@@ -168,28 +161,22 @@ def _joints(link: Link, source: OpenStage, target: OpenStage) -> Iterator[Joint]
     outputs, inputs = source.model.output_names, [spec.name for spec in target.model.inputs]
     pairs = expanded(link.source.tensor, link.to.tensor, outputs)
     if not pairs:
-        hint = nearest(link.source.tensor, outputs)
-        raise BadInput(
-            f"{link.where['from']}: {link.source}: {source.asked.model} has no output {link.source.tensor!r}{hint}"
-        )
+        lacks = f"{source.asked.model} has no output {link.source.tensor!r}{nearest(link.source.tensor, outputs)}"
+        raise BadInput(f"{link.where['from']}: {link.source}: {lacks}")
     for out, into in pairs:
         if into not in inputs:
-            hint = nearest(into, inputs)
-            raise BadInput(f"{link.where['to']}: {link.to}: {target.asked.model} has no input {into!r}{hint}")
+            lacks = f"{target.asked.model} has no input {into!r}{nearest(into, inputs)}"
+            raise BadInput(f"{link.where['to']}: {link.to}: {lacks}")
         joint = Joint(link, source, outputs.index(out), target, inputs.index(into))
         one, other = joint.given, joint.taken
-        if one.type != other.type or not _may_fit(one.shape, other.shape):
-            what = f"{joint.from_} is {loops.describe_type(one)}, and {joint.to} is {loops.describe_type(other)}"
-            raise BadInput(f"{link.where['to']}: does not fit: {what}")
+        sizes = zip(one.shape, other.shape, strict=False)
+        # As far as models say; a shape without dimensions is how ONNX Runtime reports an unknown rank, too.
+        may_fit = not one.shape or not other.shape or len(one.shape) == len(other.shape)
+        may_fit = may_fit and not any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in sizes)
+        if one.type != other.type or not may_fit:
+            what = (f"{end} is {loops.describe_type(spec)}" for end, spec in zip(joint.ends, (one, other), strict=True))
+            raise BadInput(f"{link.where['to']}: does not fit: {', and '.join(what)}")
         yield joint
-
-
-def _may_fit(one: Sequence[int | str | None], other: Sequence[int | str | None]) -> bool:
-    """Whether shapes can be the same, as far as models say."""
-    if not one or not other:  # how ONNX Runtime reports an unknown rank, too
-        return True
-    fixed = ((a, b) for a, b in zip(one, other, strict=False) if isinstance(a, int) and isinstance(b, int))
-    return len(one) == len(other) and all(a == b for a, b in fixed)
 
 
 def run(stage: OpenStage, joints: Sequence[Joint]) -> None:
@@ -199,7 +186,7 @@ def run(stage: OpenStage, joints: Sequence[Joint]) -> None:
     for joint in joints:
         array = joint.source.last(joint.out)
         try:
-            joint.taken.check_fit(array.shape, str(joint.from_))
+            joint.taken.check_fit(array.shape, joint.ends[0])
         except BadInput as error:
             raise BadInput(f"{joint.link.where['to']}: does not fit: {error}") from None
         linked[joint.taken.name] = array
@@ -223,7 +210,7 @@ def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> protocol.Outpu
     }
     keys = f"its keys are STAGE/NAME: {', '.join(known)}"
     beside = [
-        (str(End(stage.name, stage.model.outputs[place].name)), stage.last(place), array)
+        (f"{stage.name}.{stage.model.outputs[place].name}", stage.last(place), array)
         for key, array in load_outputs(Path(inputs.expect), known, keys, "[^/]+").items()
         for stage, place in (known[key],)
     ]
@@ -243,20 +230,15 @@ def blaming(stage: Stage) -> Iterator[None]:
             begin, text = stage.where[found[1]], text[len(f"--{found[1]}") :].removeprefix(":").strip()
         else:
             begin = f"{stage.where.get('', '')} ({stage.name})".strip()
-        raise _saying(f"{begin}: {text}", error) from None
+        raise from_data({**to_data(error), "error": f"{begin}: {text}"}) from None
 
 
 def of_stage(name: str, error: OrtbenchError) -> OrtbenchError:
-    return _saying(f"stage {name}: {error}", error)
-
-
-def _saying(text: str, error: OrtbenchError) -> OrtbenchError:
-    return from_data({**to_data(error), "error": text})
+    return from_data({**to_data(error), "error": f"stage {name}: {error}"})
 
 
 _LINK_NS = 50_000_000  # so long is each copy of a link repeated, as long as there are some and not too many
 _LEAST, _MOST = 5, 200
-_WANTED = "the session's memory info"
 
 
 class ChainMode(PartsMode):
@@ -301,7 +283,8 @@ class ChainMode(PartsMode):
         found: tuple[list[BoundTensor], list[BoundTensor]] = ([], [])
         for name, stage in zip(self.part_names, self._stages, strict=True):
             for side, bound in zip(found, stage.bound_tensors(), strict=True):
-                side += [BoundTensor(f"{name}.{it.name}", it.memory, it.reason or _WANTED, it.is_usual) for it in bound]
+                reason = "the session's memory info"
+                side += [BoundTensor(f"{name}.{it.name}", it.memory, it.reason or reason, it.is_usual) for it in bound]
         return found
 
     def poison(self) -> None:
@@ -364,10 +347,14 @@ def _time(copy: Copy) -> int:
 
 def make_chain(name: str, data: ChainData) -> ChainMode:
     """Set a mode of a chain up. Raises `Unsupported`: an EP or a model cannot do it."""
-    made: dict[int, LoopMode] = {}  # by the id of the stage
+    made: dict[int, Any] = {}  # by the id of the stage
     for stage in data.stages:
         try:
-            made[id(stage)] = cpu_stage(stage, data, made) if name == CPU else bound_stage(stage, data, made)
+            if name == CPU:
+                links = [LinkedInput(it.into, made[id(it.source)], it.out) for it in data.taken_by(stage)]
+                made[id(stage)] = CpuLoop(stage.model, stage.loop, links)
+            else:
+                made[id(stage)] = _bound_stage(stage, data, made)
         except OrtbenchError as error:
             raise of_stage(stage.name, error) from None
     return ChainMode(name, data, list(made.values()), main_of(data.stages))
@@ -379,24 +366,13 @@ def main_of(stages: list[OpenStage]) -> int:
     return next(on_device, 0)
 
 
-def cpu_stage(stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode]) -> CpuLoop:
-    """A stage with CPU tensors; `made` are those before it, by their ids."""
-    taken = []
-    for joint in data.taken_by(stage):
-        source = made[id(joint.source)]
-        assert isinstance(source, CpuLoop)
-        taken.append(LinkedInput(joint.into, source, joint.out))
-    return CpuLoop(stage.model, stage.loop, taken)
-
-
-def bound_stage(stage: OpenStage, data: ChainData, made: Mapping[int, LoopMode]) -> BoundLoop:
-    """The same with IO binding, which has run."""
+def _bound_stage(stage: OpenStage, data: ChainData, made: Mapping[int, BoundLoop]) -> BoundLoop:
+    """A stage with IO binding, which has run; `made` are those before it, by their ids."""
     ResidentLoop.single.check(stage.model)
-    taken = {}
-    for joint in data.taken_by(stage):
-        source = made[id(joint.source)]
-        assert isinstance(source, BoundLoop)
-        taken[joint.taken.name] = source.link_value(joint.out, stays=joint.why_copied() is None)
+    taken = {
+        joint.taken.name: made[id(joint.source)].link_value(joint.out, stays=joint.why_copied() is None)
+        for joint in data.taken_by(stage)
+    }
     given = data.joints_from(stage)
     crossing = [joint for joint in given if joint.why_copied() is not None]
     read = {it.given.name for it in crossing if it.given.is_packed or not it.places()[0].is_on_host}
