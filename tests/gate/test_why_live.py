@@ -62,7 +62,7 @@ def test_an_edit_is_the_first_in_the_list_and_nothing_else_is_confirmed(tmp_path
         print(line)
         if not is_found(why, edit):
             missed.append(line)
-            if told is not None and told.confirmed:
+            if told is not None and told.verdict == "confirmed":
                 wrong.append(line)
     assert len(EDITS) == 30
     assert wrong == []

@@ -234,14 +234,16 @@ def _explained(
     found, with why not."""
     if not is_there("why"):
         return verdict
-    from ortbench.features.why.job import explain_live
+    from ortbench.features.why.job import why_slower
+    from ortbench.features.why.report import explanation
     from ortbench.report.run import write_run
 
     try:
         with ExitStack() as stack:
             told = observer_for(stack, quiet, observer or _line(quiet, "confirming the change of nodes")) or Observer()
             ratios = {it.mode: it.ratio for it in verdict.checks if it.mode and it.ratio is not None and _is_told(it)}
-            why = explain_live(asked.plans, verdict.results, [*slower, *asked.limits.modes], told, ratios)
+            modes = [*slower, *asked.limits.modes]
+            why = explanation(why_slower(asked.plans, verdict.results, modes, told, ratios))
             outcome.check_models()
     except (OrtbenchError, OSError, KeyboardInterrupt) as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)

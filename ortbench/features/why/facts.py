@@ -11,7 +11,7 @@ from ortbench.facts.fact import Fact, Known, Values, ns, record, share
 from ortbench.facts.sentences import LONGER, Sentence, sentence
 from ortbench.features.why.analysis import changes as kinds
 from ortbench.features.why.analysis.changes import ADDED, REST, SAME, Change, called
-from ortbench.features.why.analysis.explain import Why, by_time, of_model
+from ortbench.features.why.analysis.explain import CONFIRMED, Why, by_time, of_model
 from ortbench.model.schema import ProfiledNode
 
 _ANSWER, _DETAIL = Weight.ANSWER, Weight.DETAIL
@@ -41,7 +41,7 @@ def _answer(why: Why) -> Fact:
         "difference": ns(abs(why.ns)), "baseline": ns(why.base_ns), "candidate": ns(why.own_ns), "profiled": ns(abs(why.profiled)),
     }  # fmt: skip
     verdict, culprit = "slower" if why.ns > 0 else "faster", why.culprit
-    if why.confirmation is not None and why.confirmation.confirmed:
+    if why.confirmation is not None and why.confirmation.verdict == CONFIRMED:
         return Fact("why", "slower-confirmed", why.mode, values)
     if not why.is_profiled:
         return Fact("why", f"{verdict}-not-profiled", why.mode, values)
@@ -63,8 +63,6 @@ def change_fact(change: Change) -> Fact:
     if change.kind in (ADDED, kinds.GONE) and change.after:
         values["after"] = change.after
         verdict += "-after"
-    if change.kind == kinds.FUSED:
-        values["how"] = change.word
     if change.kind == kinds.MOVED:
         kept = [it for it in own if it["ep"] not in {b["ep"] for b in base}] or own
         values |= {**_nodes(kept), "ep": _eps(kept), "base_ep": _eps(base)}
@@ -138,7 +136,7 @@ def why_data(why: Why) -> dict[str, Any]:
         "confirmation": None
         if told is None
         else {
-            "confirmed": told.confirmed,
+            "confirmed": told.verdict == CONFIRMED,
             "text": texts["confirmation"],
             "saved_ns": None if told.saved_ns is None else round(told.saved_ns),
             "ci95": None if told.ci95 is None else [round(it) for it in told.ci95],
@@ -181,7 +179,7 @@ SENTENCES = {
     ("change", "gone"): Sentence("Gone: {base_operators} ({base_names}).", "look for them in the baseline's model", _DETAIL, "", "why"),
     ("change", "gone-after"): Sentence("Gone: {base_operators} ({base_names}) after {after}.", "look for them in the baseline's model", _DETAIL, "", "why"),
     ("change", "replaced"): Sentence("Replaced: {operators} ({names}) in place of {base_operators} ({base_names}).", "look for them in both models", _DETAIL, "", "why"),
-    ("change", "fused"): Sentence("Nodes {how}: {operators} ({names}) in place of {base_operators} ({base_names}).", "look for them in both models", _DETAIL, "", "why"),
+    ("change", "fused"): Sentence("Nodes fused differently: {operators} ({names}) in place of {base_operators} ({base_names}).", "look for them in both models", _DETAIL, "", "why"),
     ("change", "moved"): Sentence("On another EP: {operators} ({names}) on {ep} in place of {base_ep}.", "see why: ortbench inspect", _DETAIL, "", "why"),
     ("change", "other-types"): Sentence("Other types or shapes: {operators} ({names}), {types} in place of {base_types}.", "look for them in both models", _DETAIL, "", "why"),
     ("change", "slower"): Sentence("Slower, otherwise unchanged: {nodes} of {of:node}, {operators} ({names}).", "look at settings, versions and clocks", _DETAIL, "", "why"),

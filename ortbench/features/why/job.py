@@ -13,10 +13,8 @@ from ortbench.analysis.nodes.each_node import is_compiled
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import temporary_folder
 from ortbench.core.stats import FEWEST
-from ortbench.facts.fact import Explanation
 from ortbench.features.why.analysis.changes import Change
 from ortbench.features.why.analysis.explain import Confirmation, Why, confirmation, explain, not_confirmed
-from ortbench.features.why.report import explanation
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
 from ortbench.measure.passes import without_passes
@@ -83,17 +81,6 @@ def _size(results: Sequence[Result]) -> tuple[int, int]:
     return rounds, int(min(_RUNS[1], max(_RUNS[0], most // rounds - 1)))
 
 
-def explain_live(
-    plans: Sequence[Plan],
-    results: Sequence[Result],
-    modes: Sequence[str],
-    observer: Observer,
-    told: Mapping[str, float],
-) -> Explanation:
-    """What `why_slower` finds, for reports."""
-    return explanation(why_slower(plans, results, modes, observer, told))
-
-
 def why_slower(
     plans: Sequence[Plan],
     results: Sequence[Result],
@@ -109,7 +96,7 @@ def why_slower(
     culprit = why.culprit
     if culprit is None or why.ns < 0:
         return why
-    return why.with_confirmation(_confirm(plans, results, why, culprit, observer))
+    return replace(why, confirmation=_confirm(plans, results, why, culprit, observer))
 
 
 def _confirm(

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from ortbench.analysis.findings.node_advice import MOST, short
 from ortbench.core.errors import BadInput
+from ortbench.core.safe_text import first_of
 from ortbench.facts.fact import Explanation, Fact
 from ortbench.facts.sentences import sentence, sentence_of
-from ortbench.features.why.analysis.changes import ADDED, REST, SAME, Change
-from ortbench.features.why.analysis.explain import Why, by_time, explain, few_names, of_model
+from ortbench.features.why.analysis.changes import REST, SAME, Change, called
+from ortbench.features.why.analysis.explain import Why, by_time, explain, of_model
 from ortbench.features.why.facts import limit_facts, why_data, why_facts
 from ortbench.features.why.plan import WHY
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.result import Result
-from ortbench.model.schema import ProfiledNode
 from ortbench.plan.options import RawOptions
 from ortbench.report import model
 
 _TONES = {"bad": model.BAD, "good": model.GOOD, "unclear": model.UNCLEAR, "": ""}
-_OPERATORS = 3  # of a change that a row has
+_FEW = 3  # operators and nodes of a change that a row has
 _LEAST = 0.001  # of the difference: less is nothing
 _SHARE = model.Column("share of profiled difference")
 _COLUMNS = (
@@ -116,21 +116,17 @@ def _change(it: Change) -> str:
     side = it.own or it.base
     if it.kind == REST:
         return f"all other nodes ({len(side)})"
-    inserted = len(side) - len(of_model(side)) if it.kind == ADDED else 0
-    kind = it.word if it.kind != SAME else "slower" if it.ns > 0 else "faster"
-    ops = [
-        f"{op} ×{len(of)}" if len(of) > 1 else op
-        for op, of in by_time(it.mainly or (of_model(side) if inserted else side)).items()
-    ]
-    more = [*["…"] * (len(ops) > _OPERATORS), *[f"{inserted} inserted"] * bool(inserted)]
-    return f"{kind}: {', '.join([*ops[:_OPERATORS], *more])}"
+    kind = it.kind if it.kind != SAME else "slower" if it.ns > 0 else "faster"
+    ops = [f"{op} ×{len(of)}" if len(of) > 1 else op for op, of in by_time(it.mainly or of_model(side)).items()]
+    return f"{kind}: {', '.join([*ops[:_FEW], *['…'] * (len(ops) > _FEW)])}"
 
 
 def _about(it: Change) -> tuple[str, str, str]:
     """Which nodes it is, where they run, and what they give."""
-    shown = few_names(it.mainly or (of_model(it.own) if it.kind == ADDED else it.own) or it.base)
+    shown = first_of([*map(called, it.mainly or of_model(it.own or it.base))], _FEW)
     eps = [[short(node["ep"]) for node in side] for side in (it.base, it.own)]
-    return shown, _moved(*eps), _moved(_gives(it.base), _gives(it.own))
+    gives = [[", ".join(node["gives"]) for node in side] for side in (it.base, it.own)]
+    return shown, _moved(*eps), _moved(*gives)
 
 
 def _moved(base: Sequence[str], own: Sequence[str]) -> str:
@@ -141,7 +137,3 @@ def _moved(base: Sequence[str], own: Sequence[str]) -> str:
         return " → ".join(different)
     more = sum(it != sides[1] for it in own[1:])
     return f"{sides[1]} and {more} more" if more else sides[1] or sides[0] or model.NOTHING
-
-
-def _gives(nodes: Sequence[ProfiledNode]) -> list[str]:
-    return [", ".join(it["gives"]) for it in nodes]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -18,9 +17,9 @@ from ortbench.model.schema import Nodes, ProfiledNode
 
 ADDED, GONE, REPLACED, FUSED = "added", "gone", "replaced", "fused differently"
 MOVED, CHANGED, SAME, REST = "on another EP", "other types or shapes", "same", "all other nodes"
-_NUMBER = re.compile(r"_?\d+$")
 _CONVERTING = ("Cast", "Transpose")  # which ONNX Runtime also puts in
 _FEW = 0.02  # of the difference: what the same nodes of an operator take less is in one row with others
+_NAMED = 3  # nodes of the model that stand for the one that was made of them
 _MOST = 0.9  # of an operator's difference: nodes that make so much of it stand for it
 
 Entry = tuple[ProfiledNode | None, ProfiledNode | None]
@@ -45,14 +44,6 @@ class Change:
     def ns(self) -> float:
         return self.own_ns - self.base_ns
 
-    @property
-    def word(self) -> str:
-        """Its kind, of nodes that are fused differently also whether some are there on one side only."""
-        base, own = (_names(side) for side in (self.base, self.own))
-        if self.kind != FUSED or base == own or not (base <= own or own <= base):
-            return self.kind
-        return f"{ADDED if base <= own else GONE} or {FUSED}"
-
 
 def changes(base: Nodes, own: Nodes, leaves: Callable[[float], bool] = lambda least: True) -> list[Change]:
     """What changed, what makes most of the whole difference first, with all else as the last one.
@@ -61,7 +52,8 @@ def changes(base: Nodes, own: Nodes, leaves: Callable[[float], bool] = lambda le
     differ by, and where noise of the machine `leaves` that claim: that they take at least so many times as long on one side.
     """
     base, own = _faster(base, own)
-    entries = _entries(base["each"], own["each"])
+    pairs = align(_traits(base["each"]), _traits(own["each"]))
+    entries = [(None if a is None else base["each"][a], None if b is None else own["each"][b]) for a, b in pairs]
     rounds = len(base["rounds_ns"])
     alike: dict[Hashable, list[_Region]] = defaultdict(list)
     for region in _regions(entries):
@@ -126,21 +118,7 @@ def _ns(node: ProfiledNode) -> float:
     return fmean(node["ns"])
 
 
-def _names(side: Sequence[ProfiledNode]) -> Counter[str]:
-    """What nodes are called in the model, without the numbers that move with every node before them.
-
-    What ONNX Runtime put in, or made of a part of a node of the model, does not count; where nothing is known of the model, all does.
-    """
-    names = [name for it in side for name in it["of"]] or [it["name"] for it in side]
-    return Counter(_NUMBER.sub("", it) for it in names)
-
-
 # Matching
-
-
-def _entries(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> list[Entry]:
-    pairs = align(_traits(base), _traits(own))
-    return [(None if a is None else base[a], None if b is None else own[b]) for a, b in pairs]
 
 
 def _traits(nodes: Sequence[ProfiledNode]) -> list[Traits]:
@@ -184,10 +162,9 @@ class _Region:
     after: str | None
 
     @property
-    def signature(self) -> tuple[str, ...]:
+    def signature(self) -> Hashable:
         """The same for changes that are alike, which are one row."""
-        sides = [sorted({f"{operator(it)} {it['ep']}" for it in side}) for side in _sides(self.entries)]
-        return (self.kind, ", ".join(sides[0]), ", ".join(sides[1]))
+        return self.kind, *(frozenset((operator(it), it["ep"]) for it in side) for side in _sides(self.entries))
 
 
 def _sides(entries: Iterable[Entry]) -> tuple[list[ProfiledNode], list[ProfiledNode]]:
@@ -267,9 +244,6 @@ def called(node: ProfiledNode) -> str:
     return name if name in of else f"{of[0]} + … + {of[-1]}"
 
 
-_NAMED = 3  # nodes of the model that stand for the one that was made of them
-
-
 # Times
 
 
@@ -291,15 +265,13 @@ def _interval(sums: Sequence[Sequence[float]], difference: float) -> tuple[float
 
 def _with_main(change: Change) -> Change:
     """The same, with the few nodes that make nearly all of the difference, where few do."""
-    signed: Callable[[float], float] = (lambda it: it) if change.ns >= 0 else (lambda it: -it)
-    each = sorted(
-        ((signed(_ns(b) - _ns(a)), b) for a, b in zip(change.base, change.own, strict=True)), key=lambda it: -it[0]
-    )
+    sign = 1 if change.ns >= 0 else -1
+    each = [(sign * (_ns(b) - _ns(a)), b) for a, b in zip(change.base, change.own, strict=True)]
+    each.sort(key=lambda it: -it[0])
     so_far, main = 0.0, list[ProfiledNode]()
     for ns, node in each:
         if so_far >= _MOST * abs(change.ns):
             break
         so_far += ns
         main.append(node)
-    few = len(main) <= max(1, len(each) // 2)
-    return replace(change, mainly=tuple(main) if few else ())
+    return replace(change, mainly=tuple(main) if len(main) <= max(1, len(each) // 2) else ())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortbench.analysis.comparing.comparable import changes as settings_changed
 from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, SLOWER, compare_series, word
@@ -15,26 +15,22 @@ from ortbench.analysis.comparing.verdict import MARGIN, OPEN, verdict_of
 from ortbench.analysis.comparing.verdict import SAME as SAME_AS
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
-from ortbench.analysis.nodes.node_times import COMPILED
 from ortbench.analysis.noise import supports_within
 from ortbench.core.errors import BadInput
 from ortbench.core.units import size
-from ortbench.features.why.analysis.changes import REST, SAME, Change, called, changes, operator, whole
+from ortbench.features.why.analysis.changes import REST, SAME, Change, changes, operator, whole
 from ortbench.model.metrics import figure
 from ortbench.model.modes import LATENCY, MODES
 from ortbench.model.result import Result
 from ortbench.model.schema import ModelContent, Nodes, ProfiledNode
 
 _CLEAR = 0.5  # of what a change claims, or of the difference if that is less: what must be saved at least when it is taken back
-_NAMES = 3  # that are listed; of more the first and the last
 _LEAST = 0.02  # of the difference: what is worth a sentence
-
 
 CONFIRMED, NOT_CONFIRMED = "confirmed", "not-confirmed"
 
 
-@dataclass(frozen=True)
-class Confirmation:
+class Confirmation(NamedTuple):
     """What taking a change back in the candidate's model did to its time, without the profiler."""
 
     verdict: str  # `CONFIRMED`, `NOT_CONFIRMED`, ``open`` or ``not-slower``
@@ -44,10 +40,6 @@ class Confirmation:
     # own_ns, difference_ns: what the candidate took in that run, and by how much longer than the baseline
     own_ns: float | None = None
     difference_ns: float | None = None
-
-    @property
-    def confirmed(self) -> bool:
-        return self.verdict == CONFIRMED
 
 
 @dataclass(frozen=True)
@@ -67,7 +59,6 @@ class Why:
     ]  # the graphs that an EP compiled whole, of the baseline and the candidate
     is_asynchronous: bool  # the EP may work on while a node's time is that of its launch
     confirmation: Confirmation | None = None
-    by_ratio: bool = False  # `own_ns` is by a gate's ratio
 
     @property
     def ns(self) -> float:
@@ -108,19 +99,11 @@ class Why:
         little = first.ns / (self.profiled if self.is_profiled else self.ns) < _LEAST
         return None if little or first.ci95 is None or first.ci95[0] <= 0 <= first.ci95[1] else first
 
-    def with_confirmation(self, found: Confirmation | None) -> Why:
-        return replace(self, confirmation=found)
-
 
 def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[str, float] | None = None) -> Why:
     """Why a result differs from its baseline, in the first of some modes that both have, by default of all, of some of which a gate
     may have `told` for certain, by pairs of blocks, how many times as long the result takes; `BadInput`: one has no nodes, or they have no mode in common."""
-    for name, result in (("the baseline", base), ("the candidate", own)):
-        if result.nodes is None or "each" not in result.nodes:
-            reason = f"{name} has no nodes: measure it with --measure-nodes"
-            raise BadInput(f"--why: {reason}", "--why")
-    assert base.nodes is not None
-    assert own.nodes is not None
+    nodes = _nodes_of(base, "baseline"), _nodes_of(own, "candidate")
     shared = [it for it in (*modes, *MODES) if base.case(it) is not None and own.case(it) is not None]
     timed = [it for it in shared if base.median(it, LATENCY) and own.median(it, LATENCY)]
     if not timed:
@@ -138,54 +121,53 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[
         """Whether noise of the machine leaves the claim that nodes take so many times as long; of them it has no rounds."""
         return all(supports_within(result, it.case, least, {}) for result, it in ((base, one), (own, other)))
 
-    base_ns, own_ns, ci95 = whole(base.nodes, own.nodes)
+    base_ns, own_ns, ci95 = whole(*nodes)
     return Why(
         mode,
         one.value,
         other.value if ratio is None else one.value * ratio,
         verdict,
-        changes(base.nodes, own.nodes, leaves),
+        changes(*nodes, leaves),
         (base_ns, own_ns),
         ci95,
-        _others(base, own),
-        _compiled(base, own),
+        _others((base, own), nodes),
+        {
+            name: graphs
+            for name, it in zip(("baseline", "candidate"), nodes, strict=True)
+            if (graphs := [*filter(is_compiled, it["each"])])
+        },
         any(it.target["memory"]["kind"] != "host" for it in (base, own)),
-        by_ratio=ratio is not None,
     )
+
+
+def _nodes_of(result: Result, name: str) -> Nodes:
+    if result.nodes is None or "each" not in result.nodes:
+        raise BadInput(f"--why: the {name} has no nodes: measure it with --measure-nodes", "--why")
+    return result.nodes
 
 
 # What else changed
 
 
-def _others(base: Result, own: Result) -> list[str]:
-    assert base.nodes is not None
-    assert own.nodes is not None
-    mine, theirs = (_content(one, other) for one, other in ((base, own), (own, base)))
-    counts = [
-        _counted("number of Memcpy nodes{}", *({"": _memcpy(it.nodes)} for it in (base, own))),
-        _counted("nodes that ONNX Runtime fused into {}", _fused(base.nodes, mine), _fused(own.nodes, theirs)),
-    ]
+def _others(results: tuple[Result, Result], nodes: Sequence[Nodes]) -> list[str]:
+    base, own = results
+    mine, theirs = (it.get("content") for it in nodes)
+    if base.model["sha256"] == own.model["sha256"]:  # the worker of another environment may not have read it
+        mine, theirs = mine or theirs, theirs or mine
+    copies = ({"": sum(node["op"] in (TO_HOST, FROM_HOST) for node in it["each"])} for it in nodes)
+    found = settings_changed(base, own)
+    found += _counted("number of Memcpy nodes{}", *copies)
+    found += _counted("nodes that ONNX Runtime fused into {}", *map(_fused, nodes, (mine, theirs)))
     if mine is not None and theirs is not None:
-        counts.append(_counted("opset {}", *(_opsets(it) for it in (mine, theirs))))
-        counts.append(_counted("initializers of type {}", _weights(mine), _weights(theirs)))
-    return [*settings_changed(base, own), *(line for lines in counts for line in lines)]
+        found += _counted("opset {}", _opsets(mine), _opsets(theirs))
+        found += _counted("initializers of type {}", _weights(mine), _weights(theirs))
+    return found
 
 
 def _opsets(content: ModelContent) -> dict[str, int]:
     """Those of the domains that a node is of: models name others too."""
     used = {it.rpartition(":")[0] or "ai.onnx" for it in content["operators"]}
     return {domain: version for domain, version in content["opsets"].items() if domain in used}
-
-
-def _content(one: Result, other: Result) -> ModelContent | None:
-    """That of a model, which the worker of another environment may not have read."""
-    same = one.model["sha256"] == other.model["sha256"]
-    found = [it.nodes.get("content") for it in ((one, other) if same else (one,)) if it.nodes is not None]
-    return next((it for it in found if it is not None), None)
-
-
-def _memcpy(nodes: Nodes | None) -> int:
-    return 0 if nodes is None else sum(it["op"] in (TO_HOST, FROM_HOST) for it in nodes["each"])
 
 
 def _fused(nodes: Nodes, content: ModelContent | None) -> dict[str, int]:
@@ -211,28 +193,12 @@ def _counted(what: str, base: Mapping[str, Any], own: Mapping[str, Any]) -> list
     return [f"{what.format(name)}: {base.get(name, 0)} → {own.get(name, 0)}" for name in names]
 
 
-def _compiled(base: Result, own: Result) -> dict[str, list[ProfiledNode]]:
-    found = {}
-    for name, result in (("baseline", base), ("candidate", own)):
-        assert result.nodes is not None
-        if graphs := [it for it in result.nodes["each"] if is_compiled(it)]:
-            found[name] = graphs
-    return found
-
-
 # Nodes of a change
 
 
 def of_model(nodes: Sequence[ProfiledNode]) -> list[ProfiledNode]:
     """Nodes without those that ONNX Runtime inserted, unless it inserted all of them."""
-    own, put_in = _by_origin(nodes)
-    return own or put_in
-
-
-def _by_origin(nodes: Sequence[ProfiledNode]) -> tuple[list[ProfiledNode], list[ProfiledNode]]:
-    """Nodes that are the model's, and those that ONNX Runtime inserted."""
-    put_in = [it for it in nodes if is_put_in(it["op"], it["name"])]
-    return [it for it in nodes if it not in put_in], put_in
+    return [it for it in nodes if not is_put_in(it["op"], it["name"])] or [*nodes]
 
 
 def by_time(nodes: Sequence[ProfiledNode]) -> dict[str, list[ProfiledNode]]:
@@ -241,22 +207,6 @@ def by_time(nodes: Sequence[ProfiledNode]) -> dict[str, list[ProfiledNode]]:
     for it in nodes:
         ops.setdefault(operator(it), []).append(it)
     return dict(sorted(ops.items(), key=lambda it: -sum(median(node["ns"]) for node in it[1])))
-
-
-def few_names(nodes: Sequence[ProfiledNode]) -> str:
-    """The names of some nodes, of many of several operators those of the one that takes most."""
-    if len(nodes) <= _NAMES:
-        return names(nodes)
-    ops = by_time(nodes)
-    first = next((of for op, of in ops.items() if op != COMPILED and not is_put_in(op, "")), [nodes[0]])
-    more = len(nodes) - len(first)
-    return f"{names(first)} and {more} more" if more else names(first)
-
-
-def names(nodes: Sequence[ProfiledNode]) -> str:
-    """Their names, of many the first and the last."""
-    every = [called(it) for it in nodes]
-    return ", ".join(every) if len(every) <= _NAMES else f"{every[0]} … {every[-1]}"
 
 
 # Confirmation
