@@ -8,7 +8,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from ortbench.features.load.analysis.samples import Requests
+from ortbench.features.load.analysis.blocks import OpenLoopBlock
 
 MS = 1_000_000
 Moments = npt.NDArray[np.int64]
@@ -40,21 +40,23 @@ def steady(service_ns: int) -> Callable[[int], Services]:
     return lambda count: list(repeat(service_ns, count))
 
 
-def served(due: Services, services: Callable[[int], Services]) -> Requests:
+def served(due: Services, services: Callable[[int], Services]) -> OpenLoopBlock:
     """What an honest generator records of one server."""
     moments, times = np.asarray(due, np.int64), np.asarray(services(len(due)), np.int64)
     start = moments + lindley(moments, times)
     end = start + times
     free = np.concatenate([[0], end[:-1]])
-    return Requests(moments, free, start, end, None, 1, 0, int(end[-1]))
+    return OpenLoopBlock(moments, free, start, end, None, 1, cpu_ns=0, wall_ns=int(end[-1]))
 
 
-def hidden(requests: Requests) -> Requests:
+def hidden(requests: OpenLoopBlock) -> OpenLoopBlock:
     """The same as a generator records it that hides what was late: a request is due when it could begin (coordinated omission)."""
-    return Requests(requests.start, requests.free, requests.start, requests.end, None, 1, 0, requests.wall_ns)
+    return OpenLoopBlock(
+        requests.start, requests.free, requests.start, requests.end, None, 1, cpu_ns=0, wall_ns=requests.wall_ns
+    )
 
 
-def disagreements(requests: Requests, services: Services, due: Services) -> list[str]:
+def disagreements(requests: OpenLoopBlock, services: Services, due: Services) -> list[str]:
     """In what the waits of a record differ from those that Lindley's recursion gives: by more than 1 % or 50 µs.
 
     Args:

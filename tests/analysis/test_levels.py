@@ -12,16 +12,18 @@ import pytest
 from ortbench.analysis.comparing.verdict import quotient
 from ortbench.analysis.point_blocks import interval, is_full, rate_of
 from ortbench.core.stats import Value
-from ortbench.features.load.analysis.knees import bend_of, knees, share_of_peak
 from ortbench.features.load.analysis.points import (
     CONCURRENCY,
     RATE,
     LoadPoint,
+    bend_of,
     best_of,
+    knees,
     load_point_of,
     measured_cases,
     meets_by_figures,
     put_scaling,
+    share_of_peak,
     slo_limits,
     slo_rates,
 )

@@ -15,9 +15,9 @@ from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of
 from ortbench.features.gate.gates.stored import check_stored
-from ortbench.features.load.analysis.cpu_parts import CpuPart, cpu_marks, cpu_parts
+from ortbench.features.load.analysis.blocks import Block, CpuPart, OpenLoopBlock, cpu_marks, cpu_of, cpu_parts
 from ortbench.features.load.analysis.points import LoadPoint
-from ortbench.features.load.analysis.samples import LoadSamples, Requests, case_of
+from ortbench.features.load.analysis.samples import LoadSamples, case_of
 from ortbench.features.load.gates import LiveLoadGate
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Case, Result
@@ -32,21 +32,25 @@ SPINS = [24 * MS, 25 * MS, 23 * MS, 26 * MS, 24 * MS, 22 * MS, 25 * MS, 24 * MS]
 SLEEPS = [ns // 40 for ns in SPINS]
 
 
-def stretch(each: list[int], number: int = 0) -> Requests:
+def stretch(each: list[int], number: int = 0) -> OpenLoopBlock:
     """Five requests a part, 6 a second, of which each takes 0.4 ms."""
     made = served([round(at / RATE * 1e9) for at in range(5 * len(each))], steady(MS * 2 // 5))
     parts = [CpuPart(5 * ns, round(5e9 / RATE), 5) for ns in each]
-    return made._replace(
-        cpu_ns=sum(it.cpu_ns for it in parts), wall_ns=sum(it.wall_ns for it in parts), cpu_parts=parts, round=number
+    return replace(
+        made,
+        cpu_ns=sum(it.cpu_ns for it in parts),
+        wall_ns=sum(it.wall_ns for it in parts),
+        cpu_parts=parts,
+        round=number,
     )
 
 
 def point(each: list[int], processes: int = 1) -> Case:
     """A load point in one stretch, or with a part in each of several processes."""
-    stretches = [stretch(each)] if processes == 1 else [stretch([ns], at) for at, ns in enumerate(each[:processes])]
-    return case_of(
-        LoadSamples("cpu-tensors", AT, stretches=stretches, processes=range(processes if processes > 1 else 0))
-    )
+    blocks: list[Block] = [stretch(each)]
+    if processes > 1:
+        blocks = [stretch([ns], at) for at, ns in enumerate(each[:processes])]
+    return case_of(LoadSamples("cpu-tensors", AT, blocks, processes=range(processes if processes > 1 else 0)))
 
 
 def result(each: list[int], processes: int = 1, run_id: str | None = None) -> Result:
@@ -75,7 +79,7 @@ def test_parts_go_from_reading_to_reading_of_all_processes() -> None:
 
 def test_requests_that_do_not_count_are_among_those_that_took_it() -> None:
     whole = stretch(SPINS)
-    assert whole.without_first(3).cpu == whole.cpu
+    assert cpu_of(whole.without_first(3)) == cpu_of(whole)
 
 
 def test_loads_of_one_run_and_of_two_are_compared() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ortbench.features.load.analysis.points import meets, meets_by_figures, times_longer
+from ortbench.features.load.analysis.points import LoadPoint, meets, meets_by_figures, times_longer
 from ortbench.features.load.analysis.queueing import poisson_arrivals
 from ortbench.features.load.analysis.rate_search import REPEATS, RESOLUTION, TRIES, Found, Search
 from ortbench.features.load.analysis.samples import LoadSamples, case_of
@@ -76,12 +77,12 @@ def of_md1(per_try: float, limit: int, seed: int, differ: float = 0) -> tuple[fl
     search, taken, slo, random = Search(1000), dict[float, LoadSamples](), {"p99": limit}, np.random.default_rng(seed)
     processes, takes = [0] if differ else [], MS * random.normal(1, differ)
     while (rate := search.next()) is not None:
-        at_rate = taken.setdefault(rate, LoadSamples("cpu-tensors", ("rate", rate), processes=processes))
-        if differ and at_rate.stretches and at_rate.stretches[-1].round >= processes[-1]:
+        at_rate = taken.setdefault(rate, LoadSamples("cpu-tensors", LoadPoint("rate", rate), processes=processes))
+        if differ and at_rate.blocks and at_rate.blocks[-1].round >= processes[-1]:
             processes.append(search.tries)
             takes = MS * random.normal(1, differ)
         requests = served(poisson_arrivals(rate, per_try / 1000, seed, search.tries), steady(round(takes)))
-        at_rate.stretches.append(requests._replace(round=search.tries))
+        at_rate.blocks.append(replace(requests, round=search.tries))
         case = case_of(at_rate)
         search.tell(
             rate, meets(case, slo) and (at_rate.is_across or None), meets_by_figures(case, slo), times_longer(case, slo)

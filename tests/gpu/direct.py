@@ -43,7 +43,6 @@ from ortbench.core.ep_names import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, one_line
 from ortbench.core.profiler import find_nsys, nsys_version
 from ortbench.features.bandwidth.worker import Copies, CopyPair
-from ortbench.features.load.analysis.samples import counted_part
 from ortbench.features.load.measure.client_pool import ClientPool
 from ortbench.features.load.model import SHARED
 from ortbench.features.profile import measure as nsys
@@ -300,7 +299,7 @@ def threads(path: str, inputs: str, ep: str, library: str, seconds: str, count: 
         turn_s = max(_LOADED_S, _CYCLES * clients / _plain_rate(model, data.arrays, clients, _LOADED_S))
         ours, theirs = [], []
         for turn in range(max(9, round(float(seconds) / (2 * turn_s)))):
-            ours.append(counted_part(pool.run_closed(CPU, clients, round(turn_s * 1e9), turn, (0,))).throughput)
+            ours.append(pool.run_closed(CPU, clients, round(turn_s * 1e9), turn, (0,)).throughput)
             theirs.append(_plain_rate(model, data.arrays, clients, turn_s))
         return {"threads": clients, "ours": ours, "theirs": theirs}
     finally:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ortbench.facts.findings import facts_of
+from ortbench.features.load.analysis.blocks import OpenLoopBlock
 from ortbench.features.load.analysis.points import load_cases, load_point_of
 from ortbench.features.load.analysis.queueing import cycle_interval
-from ortbench.features.load.analysis.samples import Requests
 from ortbench.model.result import Case, Result
 from tests.conftest import MODELS
 from tests.expect import there
@@ -152,11 +152,11 @@ def test_the_share_of_time_in_which_clients_wait_for_the_gil(real_library: Path,
 # Open loops, in virtual time
 
 
-def requests_of(found: Put, number: int) -> Requests:
+def requests_of(found: Put, number: int) -> OpenLoopBlock:
     """The record of a level."""
     with np.load(found.folder / "load-samples.npz") as samples:
         due, start, end = (samples[f"{number}/{it}"] for it in ("due_ns", "start_ns", "end_ns"))
-    return Requests(due, np.concatenate([[0], end[:-1]]), start, end, None, 1, 0, 1)
+    return OpenLoopBlock(due, np.concatenate([[0], end[:-1]]), start, end, None, 1, cpu_ns=0, wall_ns=1)
 
 
 @pytest.mark.process

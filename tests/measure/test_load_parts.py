@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.features.load.analysis.samples import ClosedLoopBlock, LoadSamples
+from ortbench.features.load.analysis.blocks import ClosedLoopBlock
+from ortbench.features.load.analysis.points import LoadPoint
+from ortbench.features.load.analysis.samples import LoadSamples
 from ortbench.features.load.analysis.samples_file import FILE_NAME, read, write
 from ortbench.features.load.measure.client_pool import LockWatch
 from ortbench.model.protocol import pack, unpack
@@ -64,10 +66,10 @@ def test_nobody_looks_where_nothing_can_be_seen(place: list[int] | None) -> None
 
 def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:
     ends = np.array([1, 2, 3, 4], np.int64) * MS
-    burst = ClosedLoopBlock([ends - MS, ends - MS], [ends, ends], 3 * MS, 0, 1, round=5)
-    closed = LoadSamples("cpu-tensors", ("concurrency", 2), bursts=[burst])
-    opened = LoadSamples("cpu-tensors", ("rate", 9.0), stretches=[served([0, MS], steady(3 * MS))])
-    write([closed, LoadSamples("cpu-tensors", ("rate", 1.0), failed="gone"), opened], tmp_path)
+    burst = ClosedLoopBlock([ends - MS, ends - MS], [ends, ends], 3 * MS, cpu_ns=0, wall_ns=1, round=5)
+    closed = LoadSamples("cpu-tensors", LoadPoint("concurrency", 2), blocks=[burst])
+    opened = LoadSamples("cpu-tensors", LoadPoint("rate", 9.0), blocks=[served([0, MS], steady(3 * MS))])
+    write([closed, LoadSamples("cpu-tensors", LoadPoint("rate", 1.0), failed="gone"), opened], tmp_path)
     with np.load(tmp_path / FILE_NAME) as found:
         assert {name: found[name].tolist() for name in found} == {
             "0/span_ns": [[MS, 3 * MS]],

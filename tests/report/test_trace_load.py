@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ortbench.features.load.analysis.points import load_cases
-from ortbench.features.load.analysis.samples import ClosedLoopBlock, LoadSamples, load_blocks
+from ortbench.features.load.analysis.blocks import ClosedLoopBlock
+from ortbench.features.load.analysis.points import LoadPoint, load_cases
+from ortbench.features.load.analysis.samples import LoadSamples, load_blocks
 from ortbench.features.trace.report import chrome_trace, trace_json
 from ortbench.model.result_file import load
 from ortbench.model.timeline import Span, Timeline
@@ -26,11 +28,13 @@ ORIGIN = 5_000_000_000
 def whole(**arguments: Any) -> Trace:
     """Two clients of three runs of 2 ms each, then three requests of 5 ms each, of which the second waits."""
     ends = ORIGIN + 10 * MS + np.array([2, 4, 6], np.int64) * MS
-    burst = ClosedLoopBlock([ends - 2 * MS] * 2, [ends] * 2, ORIGIN + 15 * MS, 0, 1, ORIGIN + 9 * MS, round=3)
-    requests = served([0, 3 * MS, 20 * MS], steady(5 * MS))._replace(begin_ns=ORIGIN + 100 * MS)
-    opened = LoadSamples("cpu-tensors", ("rate", 90.0), stretches=[requests])
+    burst = ClosedLoopBlock(
+        [ends - 2 * MS] * 2, [ends] * 2, ORIGIN + 15 * MS, cpu_ns=0, wall_ns=1, begin_ns=ORIGIN + 9 * MS, round=3
+    )
+    requests = replace(served([0, 3 * MS, 20 * MS], steady(5 * MS)), begin_ns=ORIGIN + 100 * MS)
+    opened = LoadSamples("cpu-tensors", LoadPoint("rate", 90.0), blocks=[requests])
     timeline = Timeline(stages=[Span("loading", ORIGIN, 2_000)])
-    timeline.load += load_blocks([opened, LoadSamples("cpu-tensors", ("concurrency", 2), bursts=[burst])])
+    timeline.load += load_blocks([opened, LoadSamples("cpu-tensors", LoadPoint("concurrency", 2), blocks=[burst])])
     return traceformat.read(trace_json(chrome_trace([serving()], [timeline], **arguments)))
 
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from ortbench.analysis.point_blocks import INFERENCES, P50, figure, interval, is_full, latency_of, rate_of
 from ortbench.core import units
 from ortbench.core.units import rate_asked
-from ortbench.features.load.analysis.knees import knee_of
 from ortbench.features.load.analysis.points import (
     CONCURRENCY,
     RATE,
     has_figure,
+    knee_of,
     load_point_of,
     measured_cases,
     modes_of,

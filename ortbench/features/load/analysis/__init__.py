@@ -7,10 +7,10 @@ from typing import Any
 
 from ortbench.analysis.comparing.comparable import Traits
 from ortbench.analysis.point_blocks import rate_of
-from ortbench.features.load.analysis.knees import knee_of
 from ortbench.features.load.analysis.points import (
     best_case,
     has_rates,
+    knee_of,
     load_cases,
     load_point_of,
     slo_limits,

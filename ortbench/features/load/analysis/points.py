@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.verdict import quotient
+from ortbench.analysis.comparing.claims import FASTER, Claim, claim_between
+from ortbench.analysis.comparing.verdict import ABOVE, at_most, quotient, verdict_of
 from ortbench.analysis.latency_bounds import LEAST, keeps_to
+from ortbench.analysis.noise import is_busy
 from ortbench.analysis.point_blocks import (
     P50,
     block_figures,
@@ -21,16 +22,16 @@ from ortbench.analysis.point_blocks import (
 )
 from ortbench.core import units
 from ortbench.core.resampling import Ratio, of_processes
+from ortbench.core.stats import Value
 from ortbench.core.units import rate_asked
-from ortbench.features.load.model import LoadSetup, MetSlo, SloRate
+from ortbench.features.load.model import Knee, LoadSetup, MetSlo, SloRate
 from ortbench.model.modes import LATENCY, THROUGHPUT, mode_of
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import LatencyBounds
 from ortbench.model.slo import SAMPLES_NEEDED
 
 CONCURRENCY, RATE = "concurrency", "rate"  # what a load point is of: so many clients, or so many requests a second
-_PARTS = 8  # of an open loop that goes on at one stretch, at most
-_REQUESTS = 20  # in each of them, at least
+WORTH = 0.05  # by what share a load point must bring more inf/s than those below it to be worth its clients
 
 
 class LoadPoint(NamedTuple):
@@ -165,12 +166,6 @@ def _longer(case: Case, stat: str, most_ns: int) -> float:
     return max(1.0, ((end - figure) / (most_ns - figure)) ** 2) if figure != most_ns else math.inf
 
 
-def part_bounds(size: int, least: int = _REQUESTS) -> list[tuple[int, int]]:
-    """Where the parts of so many requests begin and end, each of which has so many at `least`."""
-    count = min(_PARTS, size // least)
-    return [*pairwise(round(size * it / max(count, 1)) for it in range(count + 1))]
-
-
 def put_scaling(result: Result) -> None:
     """Put into the closed load points of a load how many times the throughput of one client they bring."""
     for case in measured_cases(result, CONCURRENCY):
@@ -210,6 +205,68 @@ def best_case(result: Result) -> Case | None:
     points = measured_cases(result, CONCURRENCY)
     found = best_of([it for it in points if not mode_of(it.mode).on_device])
     return found or best_of(points)
+
+
+# The knee of a mode: how many clients are worth it, where intervals and the machine leave no doubt
+
+
+def bend_of(cases: Sequence[Case]) -> Case | None:
+    """The last closed load point of a mode, fewest clients first, that is `WORTH` it, as measured; None for one."""
+    if len(cases) < 2:
+        return None
+    bend, most = cases[0], rate_of(cases[0])
+    for case in cases[1:]:
+        if rate_of(case) >= most * (1 + WORTH):
+            bend = case
+        most = max(most, rate_of(case))
+    return bend
+
+
+def share_of_peak(cases: Sequence[Case], bend: Case) -> float:
+    most = max(map(rate_of, cases))
+    return rate_of(bend) / most if most else 1.0
+
+
+def is_open(result: Result, cases: Sequence[Case], bend: Case) -> bool:
+    """Whether noise of the machine may have made a bend, or by the intervals one with fewer clients may bring as much, or one with
+    more `WORTH` them."""
+    before = cases.index(bend) - 1
+    fewer = [throughput_ratio(bend, it).ci95 for it in cases[: before + 1]]
+    more = [throughput_ratio(it, bend).ci95 for it in cases[before + 2 :]]
+    if any(verdict_of(it, 1.0) != ABOVE for it in fewer) or any(at_most(it, 1 + WORTH) is None for it in more):
+        return True
+    if before < 0 or not is_busy(result):
+        return False
+    return claim_over(result, cases[before], bend) != FASTER
+
+
+def times_over(base: Case, case: Case) -> Value:
+    """How many times as many inferences a load point completes as another."""
+    found = quotient(rate_of(case), rate_of(base), interval(case, THROUGHPUT), interval(base, THROUGHPUT))
+    return Value(found.ratio, found.ci95)
+
+
+def claim_over(result: Result, base: Case, case: Case) -> Claim:
+    """Whether a load point completes more than another."""
+    return claim_between(result, base, case, times_over(base, case))
+
+
+def knee_of(result: Result, mode: str) -> Knee | None:
+    """The knee of a mode; None where there is none, or none can be told."""
+    cases = measured_cases(result, CONCURRENCY, mode)
+    bend = bend_of(cases)
+    if bend is None or is_open(result, cases, bend):
+        return None
+    return {"concurrency": int(load_point_of(bend).value), "share_of_peak": share_of_peak(cases, bend)}
+
+
+def knees(result: Result) -> dict[str, Knee | None]:
+    """The knee of each mode that has load points of closed loops, as a result has it."""
+    modes = dict.fromkeys(case.mode for case in load_cases(result) if CONCURRENCY in case.point)
+    return {mode: knee_of(result, mode) for mode in modes}
+
+
+# What results have of an SLO
 
 
 def slo_in(result: Result) -> MetSlo | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ortbench.core import files
 from ortbench.core.errors import BadInput, one_line
 from ortbench.core.safe_text import visible
-from ortbench.features.load.analysis.samples import LoadSamples, counted_part
+from ortbench.features.load.analysis.samples import LoadSamples
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,27 +30,24 @@ def arrays(taken: Sequence[LoadSamples]) -> Arrays:
     Closed loop: ``latency_ns`` of every run that counts, block after block and in each client after client, with ``block`` and
     ``caller``, all of shape (n,); ``span_ns``, shape (blocks, 2): from when to when runs of a block count, on the clock of
     `time.perf_counter_ns`. Open loop: ``due_ns`` of every request, and ``start_ns`` and ``end_ns`` of those that were served,
-    ns from the beginning of their stretch on, stretch after stretch; of each stretch ``begin_ns``, shape (stretches,), when it
-    began on that clock, and ``requests``, shape (stretches, 2): how many were due, and how many of these, the first ones, were
+    ns from the beginning of their block on, block after block; of each block ``begin_ns``, shape (blocks,), when it
+    began on that clock, and ``requests``, shape (blocks, 2): how many were due, and how many of these, the first ones, were
     served. All are int64.
     """
     import numpy as np
 
     found: Arrays = {}
     for number, it in enumerate(taken):
-        if it.stretches:
+        if blocks := it.open_blocks:
             for name in ("due", "start", "end"):
-                found[f"{number}/{name}_ns"] = np.concatenate([getattr(part, name) for part in it.stretches])
-            found[f"{number}/begin_ns"] = np.array([part.begin_ns for part in it.stretches], np.int64)
-            counts = [(part.due.size, part.start.size) for part in it.stretches]
+                found[f"{number}/{name}_ns"] = np.concatenate([getattr(block, name) for block in blocks])
+            found[f"{number}/begin_ns"] = np.array([block.begin_ns for block in blocks], np.int64)
+            counts = [(block.due.size, block.start.size) for block in blocks]
             found[f"{number}/requests"] = np.array(counts, np.int64)
-        elif it.bursts:
-            parts = [
-                (burst.round, client, times)
-                for burst in it.bursts
-                for client, times in enumerate(counted_part(burst).latencies)
-            ]
-            found[f"{number}/span_ns"] = np.array([counted_part(burst).span for burst in it.bursts], np.int64)
+        elif it.blocks:
+            closed = it.closed_blocks
+            parts = [(block.round, client, times) for block in closed for client, times in enumerate(block.of_clients)]
+            found[f"{number}/span_ns"] = np.array([block.counted.span for block in closed], np.int64)
             found[f"{number}/latency_ns"] = np.concatenate([times for _, _, times in parts])
             for place, name in enumerate(("block", "caller")):
                 found[f"{number}/{name}"] = np.repeat([part[place] for part in parts], [part[2].size for part in parts])

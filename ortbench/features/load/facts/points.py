@@ -19,17 +19,20 @@ from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
 from ortbench.facts.shared import condition
 from ortbench.facts.speedups import MORE_PROCESSES
-from ortbench.features.load.analysis.knees import bend_of, claim_over, is_open, share_of_peak, times_over
 from ortbench.features.load.analysis.points import (
     CONCURRENCY,
     RATE,
+    bend_of,
     best_of,
+    claim_over,
+    is_open,
     load_point_of,
     measured_cases,
     modes_of,
+    share_of_peak,
     tail_of,
+    times_over,
 )
-from ortbench.features.load.analysis.samples import LOCK_MATTERS
 from ortbench.features.load.facts.slo import points_text, slo_facts
 from ortbench.features.load.model import PROCESS
 from ortbench.model.modes import (
@@ -50,6 +53,7 @@ from ortbench.model.modes import (
 )
 from ortbench.model.result import OK, Case, Result
 
+_GIL_MATTERS = 0.03  # share of the clients' time, above which it is told that they wait for it
 _UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
 _UNEVEN = 1.25  # how many times as long as at another rate it must take to be told
@@ -194,7 +198,7 @@ def _gil(result: Result, mode: str) -> Iterator[Fact]:
     """How much of the clients' time went into waiting for the GIL, at the load point where it is most."""
     cases = [*measured_cases(result, CONCURRENCY, mode), *measured_cases(result, RATE, mode)]
     waited, case = max(_with(cases, GIL_WAIT), key=itemgetter(0), default=(0.0, None))
-    if case is not None and waited > LOCK_MATTERS:
+    if case is not None and waited > _GIL_MATTERS:
         is_apart = result.part["sessions"] == PROCESS
         after = "" if is_apart else again(result, "--sessions", PROCESS)
         yield Fact(

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.core.files import temporary_folder
-from ortbench.features.load.analysis.cpu_parts import cpu_marks, cpu_parts
-from ortbench.features.load.analysis.samples import ClosedLoopBlock, Requests
+from ortbench.features.load.analysis.blocks import ClosedLoopBlock, OpenLoopBlock, cpu_marks, cpu_parts
 from ortbench.features.load.model import OWN, PROCESS, AnsweredBlock, LoadClients, LoadRuns, LoadServed
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost, open_worker
@@ -89,21 +88,18 @@ class ClientPool:
 
         begin = answers[0]["at_ns"]
         ends = [unpack(it) for answer in answers for it in answer["ends"]]
-        burst = ClosedLoopBlock(
+        last = max((int(it[-1]) for it in ends if it.size), default=begin)
+        return ClosedLoopBlock(
             [unpack(it) for answer in answers for it in answer["starts"]],
             ends,
             begin + duration_ns,
-            sum(it["cpu_ns"] for it in answers),
-            max(it["wall_ns"] for it in answers),
-            begin,
-            round=round,
-            shapes=[np.resize(begun_by(client, order), it.size) for client, it in enumerate(ends)],
+            [np.resize(begun_by(client, order), it.size) for client, it in enumerate(ends)],
+            **_block(answers, watch, last, round),
         )
-        return burst if watch is None else burst._replace(lock=watch.seen(begin, burst.end_ns))
 
     def run_open(
         self, mode: str, count: int, due: Moments, cutoff_ns: int, round: int, order: Sequence[int]
-    ) -> Requests:
+    ) -> OpenLoopBlock:
         """A stretch of an open loop, due and cut off (no request is begun after that) ns from its beginning on; raises as
         `run_closed`."""
         import numpy as np
@@ -120,22 +116,17 @@ class ClientPool:
         )
         sizes = [unpack(it).size for answer in answers for it in answer["numbers"]]
         served = np.argsort(numbers, kind="stable")
-        ended = int(end.max(initial=begin))
-        return Requests(
+        return OpenLoopBlock(
             due,
             free[served] - begin,
             start[served] - begin,
             end[served] - begin,
             cutoff_ns if served.size < due.size else None,
             count,
-            sum(it["cpu_ns"] for it in answers),
-            max(it["wall_ns"] for it in answers),
-            None if watch is None else watch.seen(begin, ended),
-            begin,
-            round,
             client=np.repeat(np.arange(len(sizes)), sizes)[served],
             shapes=np.resize(order, due.size),
             cpu_parts=cpu_parts(marks, numbers[served], [answer["readings"] for answer in answers]),
+            **_block(answers, watch, int(end.max(initial=begin)), round),
         )
 
     def _run(
@@ -203,6 +194,18 @@ class ClientPool:
         for worker in workers[1:]:
             worker.pause()
         return answers
+
+
+def _block(answers: Sequence[AnsweredBlock], watch: LockWatch | None, last_ns: int, round: int) -> dict[str, Any]:
+    """What both loops have of a block, whose last run ended then."""
+    begin = answers[0]["at_ns"]
+    return {
+        "cpu_ns": sum(it["cpu_ns"] for it in answers),
+        "wall_ns": max(it["wall_ns"] for it in answers),
+        "begin_ns": begin,
+        "round": round,
+        "lock": None if watch is None else watch.seen(begin, last_ns),
+    }
 
 
 def _raise_errors(answers: Sequence[AnsweredBlock]) -> None:

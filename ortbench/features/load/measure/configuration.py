@@ -13,19 +13,10 @@ from typing import Any, TypeVar
 from ortbench.analysis.point_blocks import INFERENCES, figures_of
 from ortbench.core.errors import OrtbenchError, WrongOutputs
 from ortbench.features.load.analysis import queueing
-from ortbench.features.load.analysis.knees import knees
-from ortbench.features.load.analysis.mixing import put_shapes
-from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, put_scaling
-from ortbench.features.load.analysis.samples import (
-    ClosedLoopBlock,
-    LoadSamples,
-    Requests,
-    burst_block,
-    case_of,
-    load_blocks,
-    put_clock,
-    stretch_block,
-)
+from ortbench.features.load.analysis.blocks import Block as LoadedBlock
+from ortbench.features.load.analysis.blocks import figures_of_block
+from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, knees, put_scaling
+from ortbench.features.load.analysis.samples import LoadSamples, case_of, load_blocks, put_clock, put_shapes
 from ortbench.features.load.analysis.samples_file import arrays, write
 from ortbench.features.load.measure.client_pool import ClientPool
 from ortbench.features.load.model import KIND, SloRate
@@ -138,7 +129,7 @@ class LoadConfiguration(StreamConfiguration):
         self._card: int | None = None
         self._alone_clocks: dict[str, list[int]] = {}
         self._rows: dict[int, tuple[object, Case]] = {}
-        self._last: ClosedLoopBlock | Requests | None = None
+        self._last: LoadedBlock | None = None
         self._has_ended = False
         self.processes: list[int] = []
         self.best_rates: dict[str, SloRate | None] = {}
@@ -159,8 +150,10 @@ class LoadConfiguration(StreamConfiguration):
         self._card = known_card(self.result.target)
         self.clients.tell = progress.observer.stage
         for mode in self.modes:
-            for key in (*((CONCURRENCY, it) for it in self._load.closed), *((RATE, it) for it in self.due.rates)):
-                self.add(mode, key)
+            for count in self._load.closed:
+                self.add(mode, LoadPoint(CONCURRENCY, count))
+            for rate in self.due.rates:
+                self.add(mode, LoadPoint(RATE, rate))
         self._prepare_clients()
 
     def _prepare_clients(self) -> None:
@@ -183,14 +176,12 @@ class LoadConfiguration(StreamConfiguration):
         self.clients.close()
         super().close()
 
-    def add(self, mode: str, key: tuple[str, float]) -> LoadSamples:
+    def add(self, mode: str, point: LoadPoint) -> LoadSamples:
         """Another load point, of which nothing was taken yet."""
-        apart = {it.name: LoadSamples(mode, key) for it in self._stream.shapes} if self._stream else {}
-        limited = key[0] == RATE or not self._load.is_open  # with both, clients are there for the peak
-        taken = LoadSamples(
-            mode, key, slo=self._load.slo if limited else None, apart=apart,
-            processes=self.processes,
-        )  # fmt: skip
+        apart = {it.name: LoadSamples(mode, point) for it in self._stream.shapes} if self._stream else {}
+        limited = point.kind == RATE or not self._load.is_open  # with both, clients are there for the peak
+        slo = self._load.slo if limited else None
+        taken = LoadSamples(mode, point, slo=slo, apart=apart, processes=self.processes)
         self.taken.append(taken)
         return taken
 
@@ -234,32 +225,28 @@ class LoadConfiguration(StreamConfiguration):
 
     def _block_of_point(self, block: LoadBlock) -> bool:
         assert block.point is not None
-        mode, key = block.series.mode, tuple(block.point)
-        taken = next(it for it in self.taken if (it.mode, it.key) == (mode, key))
-        self._last = self._attempt(
-            taken, lambda: self._closed(block, taken) if block.due is None else self._open_loop(block, block.due)
-        )
+        mode, point = block.series.mode, LoadPoint(*block.point)
+        taken = next(it for it in self.taken if (it.mode, it.point) == (mode, point))
+        self._last = self._attempt(taken, lambda: self._run(block, point))
         if self._last is None:
             return False
         own = taken.of(block.shape)
         own.clock_mhz += self._clock_since(self._last.begin_ns)
         taken.outputs_match = True
-        if isinstance(self._last, ClosedLoopBlock):
-            self._keep_burst(own, self._last)
-        else:
-            self._last = self._last.without_first(block.skipped)
-            own.stretches.append(self._last)
+        own.blocks.append(self._last)
+        if not own.is_open:
+            self._thin_out(own)
         return True
 
-    def _closed(self, block: LoadBlock, taken: LoadSamples) -> ClosedLoopBlock:
-        order = self._shape_order(block.round, _ORDER, block.shape)
-        duration_ns = round(block.duration_s * 1e9)
-        return self.clients.run_closed(taken.mode, int(taken.key[1]), duration_ns, block.round, order)
-
-    def _open_loop(self, block: LoadBlock, due: queueing.Moments) -> Requests:
-        order = self._shape_order(block.round, due.size, block.shape)
-        cutoff_ns = round(block.cutoff_s * 1e9)
-        return self.clients.run_open(block.series.mode, self._load.workers, due, cutoff_ns, block.round, order)
+    def _run(self, block: LoadBlock, point: LoadPoint) -> LoadedBlock:
+        mode, duration_ns = block.series.mode, round(block.duration_s * 1e9)
+        if block.due is None:
+            order = self._shape_order(block.round, _ORDER, block.shape)
+            return self.clients.run_closed(mode, int(point.value), duration_ns, block.round, order)
+        order = self._shape_order(block.round, block.due.size, block.shape)
+        cutoff_ns, workers = round(block.cutoff_s * 1e9), self._load.workers
+        taken = self.clients.run_open(mode, workers, block.due, cutoff_ns, block.round, order)
+        return taken.without_first(block.skipped)
 
     def samples_for_verdict(self, block: Block[Series], answer: Samples) -> dict[str, list[int] | list[float]]:
         """The figures of a block, by their names."""
@@ -275,7 +262,7 @@ class LoadConfiguration(StreamConfiguration):
     def _figures(self, block: Block[Series]) -> dict[str, float]:
         if self._last is None or (isinstance(block, LoadBlock) and block.shape is not None):
             return {}
-        of_block = burst_block(self._last) if isinstance(self._last, ClosedLoopBlock) else stretch_block(self._last)
+        of_block = figures_of_block(self._last)
         return {} if of_block is None else figures_of(of_block)
 
     def _shape_order(self, number: int, count: int, shape: int | None) -> list[int]:
@@ -293,8 +280,7 @@ class LoadConfiguration(StreamConfiguration):
 
     def _attempt(self, taken: LoadSamples, do: Callable[[], T]) -> T | None:
         """Have something done with the clients of a load point; None where it failed, which the load point then says."""
-        name, value = taken.key
-        count = int(value) if name == CONCURRENCY else self._load.workers
+        count = self._load.workers if taken.is_open else int(taken.point.value)
         try:
             if self._worker is not self.worker:  # it is another one now, which has no clients yet
                 self._ready.clear()
@@ -313,14 +299,13 @@ class LoadConfiguration(StreamConfiguration):
                 taken.outputs_match = False
         return None
 
-    def _keep_burst(self, taken: LoadSamples, burst: ClosedLoopBlock) -> None:
-        """Keep a block, unless there are more runs than a result holds: then one in several."""
+    def _thin_out(self, taken: LoadSamples) -> None:
+        """Keep one block in several where there are more runs than a result holds."""
         every = self._every.setdefault(id(taken), 1)
-        if burst.round % every == 0:
-            taken.bursts.append(burst)
-        while len(taken.bursts) > 1 and sum(ends.size for it in taken.bursts for ends in it.ends) > _MOST_RUNS:
+        taken.blocks = [it for it in taken.blocks if it.round % every == 0]
+        while len(taken.blocks) > 1 and sum(it.inferences for it in taken.blocks) > _MOST_RUNS:
             every *= 2
-            taken.bursts = [it for it in taken.bursts if it.round % every == 0]
+            taken.blocks = [it for it in taken.blocks if it.round % every == 0]
             note = "more inferences were timed than a result holds: some load points keep one block in several, and all figures are of these"
             self.result.warn("load-downsampled", note)
         self._every[id(taken)] = every
@@ -352,9 +337,9 @@ class LoadConfiguration(StreamConfiguration):
         result, load = self.result, self._load
         result.kind = KIND.key
         result.own[KIND.key] = settings(load, self._seed, self.due.point_s, self._stream)
-        self.taken.sort(key=lambda it: (self.plan.modes.index(it.mode), it.is_open, it.key[1]))
+        self.taken.sort(key=lambda it: (self.plan.modes.index(it.mode), it.is_open, it.point.value))
         result.cases = [*self.cases.values(), *map(self._case, self.taken)]
-        values = {name: sorted({it.key[1] for it in self.taken if it.key[0] == name}) for name in _UNITS}
+        values = {name: sorted({it.point.value for it in self.taken if it.point.kind == name}) for name in _UNITS}
         result.axes = [{"name": it, "unit": _UNITS[it], "values": [*found]} for it, found in values.items() if found]
         put_scaling(result)
         result.own["knee"] = knees(result)
@@ -364,8 +349,8 @@ class LoadConfiguration(StreamConfiguration):
             result.own["slo"] = {"asked": dict(load.slo), "found": dict(self.best_rates)}
 
     def _case(self, taken: LoadSamples) -> Case:
-        parts = [*(it.round for it in taken.bursts), *(it.round for it in taken.stretches)]
-        apart = [len(it.bursts) + len(it.stretches) for it in taken.apart.values()]
+        parts = [it.round for it in taken.blocks]
+        apart = [len(it.blocks) for it in taken.apart.values()]
         known = (parts, apart, taken.failed, taken.outputs_match, len(taken.clock_mhz), len(self.processes))
         before = self._rows.get(id(taken))
         if before is not None and before[0] == known and parts:
@@ -392,7 +377,8 @@ def row_of(mode: str, point: LoadPoint) -> tuple[str, str | None]:
 
 def _cut_off(taken: LoadSamples) -> str:
     """How many requests were served where more came; nothing where that is not so."""
-    if all(it.cutoff_ns is None for it in taken.stretches):
+    blocks = taken.open_blocks
+    if all(it.cutoff_ns is None for it in blocks):
         return ""
-    due, served = (sum(sizes) for sizes in zip(*((it.due.size, it.start.size) for it in taken.stretches), strict=True))
-    return f"{served} of {due} served with {taken.mode} at {taken.key[1]:g} requests/s"
+    due, served = sum(it.due.size for it in blocks), sum(it.start.size for it in blocks)
+    return f"{served} of {due} served with {taken.mode} at {taken.point.value:g} requests/s"

@@ -56,13 +56,19 @@ _PATIENCE_S, _TESTED_PATIENCE_S = 5.0, 1.0
 
 @dataclass
 class Point:
-    """A load point of a mode, what is taken of it on each configuration, how long a block that a test looks at is, and how far it is."""
+    """A load point of a mode: what is taken of it on each configuration, how long a block that a test looks at is, and how far it is."""
 
-    mode: str
-    load_point: LoadPoint
     taken: tuple[LoadSamples, ...]
     block_s: float = 0.0
     rounds: int = 0
+
+    @property
+    def mode(self) -> str:
+        return self.taken[0].mode
+
+    @property
+    def load_point(self) -> LoadPoint:
+        return self.taken[0].point
 
     @property
     def is_open(self) -> bool:
@@ -186,11 +192,11 @@ class LoadSchedule:
         """A block of a closed loop, so long; of an open loop the requests that are due in that time."""
         if turn.point is None:
             return LoadBlock(turn.number, series, LATENCY, 0, 0)
-        point, taken = turn.point.load_point, turn.point.taken[series.configuration]
+        point = turn.point.load_point
         block = LoadBlock(
             turn.number, series, LATENCY, 0, 0, point, turn.seconds, skipped=self._skipped, shape=turn.shape
         )
-        if not taken.is_open:
+        if not turn.point.is_open:
             return block
         due = self._due.moments(point.value, turn.seconds, turn.repeat)
         patience_s = max(turn.seconds, self._patience_s, 10 * configuration.inference_ns(turn.mode) / 1e9)
@@ -200,11 +206,10 @@ class LoadSchedule:
 
     def _usable_points(self) -> Iterator[Point]:
         """The load points that all configurations have; for a test those alone that can be measured on all."""
-        by_key = [{(it.mode, it.key): it for it in configuration.taken} for configuration in self._configurations]
-        for (mode, key), first in by_key[0].items():
-            taken = (first, *(others[mode, key] for others in by_key[1:] if (mode, key) in others))
-            point = Point(mode, LoadPoint(*key), taken)
-            if len(taken) == len(by_key) and (self._test is None or self._is_usable(point)):
+        by_key = [{(it.mode, it.point): it for it in configuration.taken} for configuration in self._configurations]
+        for key in by_key[0]:
+            point = Point(tuple(samples[key] for samples in by_key if key in samples))
+            if len(point.taken) == len(by_key) and (self._test is None or self._is_usable(point)):
                 if self._test is not None:
                     point.block_s = self._tested_block_s(point, self._test)
                 yield point
@@ -331,10 +336,9 @@ class LoadSchedule:
         while (rate := search.next()) is not None and mode in own.modes and time.monotonic() < until:
             point = points.get(rate)
             if point is None:
-                added = own.add(mode, ("rate", rate))
-                point = points[rate] = Point(mode, LoadPoint(*added.key), (added,))
+                point = points[rate] = Point((own.add(mode, LoadPoint(RATE, rate)),))
             (taken,) = point.taken
-            if self._count > 1 and taken.stretches and taken.stretches[-1].round >= own.processes[-1]:
+            if self._count > 1 and taken.blocks and taken.blocks[-1].round >= own.processes[-1]:
                 if driver.process == most:
                     break
                 self._begin_processes(number)
