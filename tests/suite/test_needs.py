@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.features.suite.job.case_runs import begin_record, find_record
+from ortbench.features.suite.job.case_runs import find_record
 from ortbench.features.suite.job.cases import read
 from ortbench.features.suite.job.fingerprint import fingerprint
 from ortbench.features.suite.job.folder import write_record
@@ -33,17 +33,7 @@ def mistake(folder: Path, text: str) -> str:
 
 
 def test_eps_that_run_on_given_cards_need_one(tmp_path: Path) -> None:
-    eps = [
-        "cpu-tensors",
-        "cuda",
-        "tensorrt",
-        "TensorrtExecutionProvider",
-        "nv-tensorrt-rtx",
-        "migraphx",
-        "webgpu",
-        "auto",
-        "openvino",
-    ]
+    eps = ["cpu", "cuda", "tensorrt", "TensorrtExecutionProvider", "nv-tensorrt-rtx", "migraphx", "webgpu", "auto"]
     found = jobs(tmp_path, f"[[bench]]\nmodel = 'a.onnx'\nep = {eps}")
     assert {name.partition("--")[2]: job.demand.gpus for name, job in found.items()} == {
         **dict.fromkeys(eps, 0), **dict.fromkeys(eps[1:6], 1)
@@ -85,12 +75,9 @@ def test_what_is_said_grows_and_is_taken_back_as_all_options_are(tmp_path: Path)
 def test_a_mistake_is_named_with_its_line(tmp_path: Path) -> None:
     for line, message in [
         ("resources = {H100 = 0}", "bench[0].resources.H100: H100=0: write how much of it, such as H100=1"),
-        ("resources = 'H100'", "bench[0].resources: must be a table"),
         ("resources = {CPU = 2}", "bench[0].resources: CPU: a case has all CPUs of its machine, or one CPU beside its GPUs; leave it out"),
         ("resources = {GPU = 1}", "bench[0].resources: GPU: that is num-gpus; leave it out"),
-        ("num-gpus = 0.5", "bench[0].num-gpus: must be a whole number"),
         ("num-gpus = -1", "bench[0].num-gpus: -1: cannot be negative"),
-        ("num-gpu = 1", "bench[0].num-gpu: no such key; did you mean num-gpus?"),
     ]:  # fmt: skip
         assert mistake(tmp_path, f"[[bench]]\nmodel = 'a.onnx'\n{line}") == f"bench.toml:3: {message}"
 
@@ -114,7 +101,9 @@ def test_what_a_case_depends_on_of_machines(tmp_path: Path) -> None:
     (slow,) = jobs(tmp_path, text + "intra-op-threads = 1\n").values()
     assert fingerprint(slow) != fingerprint(job)
     # Where there is a cluster to give it, a case that is done is one with the same GPU.
-    done = replace(begin_record(job), outcome="measured", node={**NODE, "resources": {"H100": 1}})
+    done = replace(
+        find_record(job, tmp_path / "done", fresh=False)[0], outcome="measured", node={**NODE, "resources": {"H100": 1}}
+    )
     write_record(done, tmp_path / "done")
     found = [
         find_record(it, tmp_path / "done", False, on_cluster) for it in (job, elsewhere) for on_cluster in (True, False)

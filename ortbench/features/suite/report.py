@@ -17,20 +17,14 @@ from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, M
 from ortbench.model.metrics import RATIO
 from ortbench.report import model
 from ortbench.report.model import (
-    BAD,
-    GOOD,
     KEY,
     NOTHING,
     Block,
-    Cell,
     Column,
-    Conclusion,
-    Findings,
     Kind,
     Note,
     Notes,
     Report,
-    SavedIn,
     Table,
     filled,
     maybe,
@@ -55,10 +49,6 @@ _MEANS = {
 }
 
 
-def _rate_kept(rate_per_s: float) -> str:
-    return f"{rate(rate_per_s)}/s"
-
-
 # Columns, the fields of a record that they show, and how.
 _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
     (Column("case", Kind.NAME, KEY), "id", str),
@@ -73,7 +63,6 @@ _COLUMNS: tuple[tuple[Column, str, Callable[[Any], str]], ...] = (
 )
 _CLAIMS = {"speedup": "faster", "resident_speedup": "resident_faster"}  # a ratio is shown where it is more than chance
 _BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
-_OF_SHAPES = (Column(_BEST_SHAPE), "best_shape", str)
 _OF_ITEMS = ((Column("items/s"), "item_throughput_per_s", rate), (Column("time per item"), "item_time_ns", duration))
 _MORE = (
     (Column("steps"), "steps", str),  # of a loop, whose latency is all of them
@@ -81,30 +70,28 @@ _MORE = (
     (Column("peak inf/s"), "throughput_per_s", rate),
     (Column("clients"), "clients", str),
     (Column("knee"), "knee", str),
-    (Column("highest rate in SLO"), "slo_rate", _rate_kept),
+    (Column("highest rate in SLO"), "slo_rate", lambda per_s: f"{rate(per_s)}/s"),
     (Column("device memory"), "device_memory_bytes", size),
     (Column("host memory"), "host_memory_bytes", size),
     (Column("energy"), "energy_j", energy),  # of the fastest mode, with --measure-energy
 )
-_VERDICT = Column("verdict", Kind.WORD)
-_TONES = {PASSED: GOOD, FAILED: BAD, BROKEN: BAD, UNCLEAR: model.UNCLEAR}
+_TONES = {PASSED: model.GOOD, FAILED: model.BAD, BROKEN: model.BAD, UNCLEAR: model.UNCLEAR}
+_MACHINE = (Column("machine", Kind.WORD), Column("GPU", Kind.WORD))  # of a case
 
 
 def case_table(records: Sequence[Record]) -> Table:
     """A row a case; only columns that hold something."""
-    if not records:
-        return Table((*(column for column, *_ in _COLUMNS), _VERDICT), ())
     of_items = _OF_ITEMS if any(is_batch(record.items) for record in records) else ()
-    shown = (*_COLUMNS, _OF_SHAPES, *of_items, *_MORE)
+    columns = (*_COLUMNS, (Column(_BEST_SHAPE), "best_shape", str), *of_items, *_MORE)
     rows = tuple(
         (
-            *(_cell(record, field, show) for _, field, show in shown),
+            *(_cell(record, field, show) for _, field, show in columns),
             *_machine_cells(record),
-            Cell(record.outcome, _TONES.get(record.outcome, "")),
+            model.Cell(record.outcome, _TONES.get(record.outcome, "")),
         )
         for record in records
     )
-    return filled(Table((*(column for column, *_ in shown), *_MACHINE, _VERDICT), rows))
+    return filled(Table((*(column for column, *_ in columns), *_MACHINE, Column("verdict", Kind.WORD)), rows))
 
 
 def _cell(record: Record, field: str, show: Callable[[Any], str]) -> str:
@@ -116,9 +103,9 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
     notes = _reasons(records)
     last: list[Block] = [Notes(notes)] if notes else []
-    last += [HINT, Conclusion(f"suite {name}, {headline(records)}"), SavedIn(folder)]
+    last += [HINT, model.Conclusion(f"suite {name}, {headline(records)}"), model.SavedIn(folder)]
     across: list[list[Block]] = [[it] for it in (across_eps(records), across_cards(records)) if it is not None]
-    tables: list[list[Block]] = [[case_table(records)], *across]
+    tables: list[list[Block]] = [[case_table(records)], *across] if records else []
     return Report(f"ortbench suite {name}, {headline(records)}", (*_noise(records), *tables, last))
 
 
@@ -128,80 +115,47 @@ def verdicts_report(name: str, records: Sequence[Record]) -> Report:
     for record in records:
         if not record.reason:
             outcomes.setdefault(record.outcome, []).append(record.id)
-    plain = [Note(f"{outcome}: {', '.join(ids)}") for outcome, ids in outcomes.items()]
-    return Report(f"Suite {name}, {headline(records)}", [[Notes([*plain, *_reasons(records)])]])
+    notes = [Note(f"{outcome}: {', '.join(ids)}") for outcome, ids in outcomes.items()]
+    return Report(f"Suite {name}, {headline(records)}", [[Notes([*notes, *_reasons(records)])]])
 
 
 def _reasons(records: Sequence[Record]) -> list[Note]:
     """Why cases failed, or are doubtful."""
+    reasons = [Note(it.why(), *(("✗", model.BAD) if it.exit_code else ())) for it in records if it.reason]
     doubtful = [Note(f"{it.id}: {it.doubtful}", "!", model.UNCLEAR) for it in records if it.doubtful is not None]
-    return [*(_reason(record) for record in records if record.reason), *doubtful]
+    return [*reasons, *doubtful]
 
 
 def _noise(records: Sequence[Record]) -> list[list[Block]]:
     """Which cases were measured on a busy machine; no part where none was."""
-    busy = [record for record in records if record.noise is not None]
+    busy = [record.id for record in records if record.noise is not None]
     if not busy:
         return []
-    values: Values = {"busy": len(busy), "cases": len(records), "names": [it.id for it in busy]}
-    return [[Findings(shown([Fact("busy-cases", "some", "", values, _QUIETER)]))]]
-
-
-_QUIETER = 'set wait-quiet = "60s" under [defaults] in the suite\'s file'
-
-
-def _reason(record: Record) -> Note:
-    return Note(record.why(), "✗", BAD) if record.exit_code else Note(record.why())
+    values: Values = {"busy": len(busy), "cases": len(records), "names": busy}
+    quieter = 'set wait-quiet = "60s" under [defaults] in the suite\'s file'
+    return [[model.Findings(shown([Fact("busy-cases", "some", "", values, quieter)]))]]
 
 
 _CSV_COLUMNS = (
     "id", "model", "ep", "shape", "outcome", "exit_code", "reason", "seconds", "cpu_ns", "fastest", "fastest_ns", "speedup", "cpu_time_ns",
 )  # fmt: skip
-
-
-# Columns that are there where any record has one of them.
+_CSV_ITEMS = ("items", "item_throughput_per_s", "item_time_ns")
+# Columns that are there where any record has something in them.
 _CSV_MORE = (
-    ("resident", "resident_ns", "resident_speedup"), ("best_shape",), ("steps", "step_throughput_per_s"), ("throughput_per_s", "clients", "knee", "slo_rate"), ("device_memory_bytes", "host_memory_bytes"), ("energy_j",),
+    "resident", "resident_ns", "resident_speedup", "best_shape", "steps", "step_throughput_per_s", "throughput_per_s", "clients", "knee",
+    "slo_rate", "device_memory_bytes", "host_memory_bytes", "energy_j", "node", "address", "card", "driver",
 )  # fmt: skip
 
 
 def csv(records: Sequence[Record]) -> str:
     """The records as CSV, without their checks."""
-    names = [*_CSV_COLUMNS]
-    if any(is_batch(record.items) for record in records):
-        names += ["items", "item_throughput_per_s", "item_time_ns"]
-    for more in _CSV_MORE:
-        if any(getattr(record, name) is not None for record in records for name in more):
-            names += more
-    if is_spread(records):
-        names += ["node", "address", "card", "driver"]
-    found = (
-        {**plain(record), **_of_node(record), "items": record.items and record.items["count"]} for record in records
-    )
-    return csv_text(names, found)
-
-
-def _of_node(record: Record) -> dict[str, str | None]:
-    if record.node is None:
-        return {}
-    node = record.node
-    return {"node": node["name"], "address": node["address"], "card": node["card"], "driver": node["driver"]}
-
-
-_MACHINE = (Column("machine", Kind.WORD), Column("GPU", Kind.WORD))  # of a case
-_ACROSS = (
-    Column("case", Kind.NAME, KEY),
-    Column("GPU", Kind.WORD),
-    Column("machine", Kind.WORD),
-    Column("mode", Kind.WORD),
-    Column("latency"),
-    Column("peak inf/s"),
-)
-
-
-def is_spread(records: Sequence[Record]) -> bool:
-    """Whether a case was on a machine of a cluster."""
-    return any(record.node is not None for record in records)
+    rows = [plain(record) | {"items": record.items and record.items["count"]} for record in records]
+    for row in rows:
+        if node := row.pop("node"):
+            row |= {"node": node["name"], "address": node["address"], "card": node["card"], "driver": node["driver"]}
+    of_items = _CSV_ITEMS if any(is_batch(record.items) for record in records) else ()
+    more = [name for name in _CSV_MORE if any(row.get(name) is not None for row in rows)]
+    return csv_text([*_CSV_COLUMNS, *of_items, *more], rows)
 
 
 def _machine_cells(record: Record) -> tuple[str, str]:
@@ -217,57 +171,37 @@ def card_of(record: Record) -> str | None:
 
 def across_cards(records: Sequence[Record]) -> Table | None:
     """The same cases on different cards beside each other; None where there are none."""
-    known = [record for record in records if card_of(record) is not None]
-    return _across(
-        known, lambda record: record.fingerprint, card_of, Column("vs slowest GPU"), "The same cases on different GPUs"
-    )
+    groups = [(record.fingerprint, card, record) for record in records if (card := card_of(record)) is not None]
+    return _across(groups, Column("vs slowest GPU"), "The same cases on different GPUs")
 
 
 def across_eps(records: Sequence[Record]) -> Table | None:
     """The same model and shape on different EPs of a machine beside each other; None where there are none."""
-
-    def same(record: Record) -> tuple[object, ...]:
-        return record.model, record.shape, record.node and record.node["name"], card_of(record)
-
-    return _across(
-        records, same, lambda record: record.provider, Column("vs slowest EP"), "The same models on different EPs"
-    )
+    groups = [((it.model, it.shape, it.node and it.node["name"], card_of(it)), it.provider, it) for it in records]
+    return _across(groups, Column("vs slowest EP"), "The same models on different EPs")
 
 
-def _across(
-    records: Sequence[Record],
-    same: Callable[[Record], Hashable],
-    of: Callable[[Record], str | None],
-    slowest: Column,
-    title: str,
-) -> Table | None:
-    """What is the same but for one thing, such as its GPU; without doubtful figures."""
-    groups: dict[Hashable, list[Record]] = {}
-    for record in records:
-        if _speed(record) is not None and record.doubtful is None:
-            groups.setdefault(same(record), []).append(record)
-    rows = [row for group in groups.values() if len({*map(of, group)}) > 1 for row in _rows_across(group)]
-    return filled(Table((*_ACROSS, slowest), tuple(rows), title=title)) if rows else None
-
-
-def _rows_across(group: Sequence[Record]) -> list[tuple[str, ...]]:
-    speeds = [(_speed(record) or 0.0, record) for record in group]
-    slowest = min(speed for speed, _ in speeds)
-    return [
+def _across(cases: Sequence[tuple[Hashable, str | None, Record]], slowest: Column, title: str) -> Table | None:
+    """Records that are the same but for one thing, such as the GPU, without doubtful figures; of each what is the same, and the thing."""
+    groups: dict[Hashable, list[tuple[float, str | None, Record]]] = {}
+    for same, thing, record in cases:
+        speed = record.throughput_per_s or (
+            1e9 / record.fastest_ns if record.fastest_ns else None
+        )  # inferences a second
+        if speed and record.doubtful is None:
+            groups.setdefault(same, []).append((speed, thing, record))
+    rows = [
         (
             record.id,
             *_machine_cells(record)[::-1],
             record.fastest or NOTHING,
             maybe(record.fastest_ns, duration),
             maybe(record.throughput_per_s, rate),
-            RATIO.text(speed / slowest),
+            RATIO.text(speed / min(speed for speed, *_ in group)),
         )
-        for speed, record in sorted(speeds, key=lambda it: -it[0])
+        for group in groups.values()
+        if len({thing for _, thing, _ in group}) > 1
+        for speed, _, record in sorted(group, key=lambda it: -it[0])
     ]
-
-
-def _speed(record: Record) -> float | None:
-    """Inferences a second in the mode that is shown; None where nothing was measured."""
-    if record.throughput_per_s:
-        return record.throughput_per_s
-    return 1e9 / record.fastest_ns if record.fastest_ns else None
+    columns = (Column("case", Kind.NAME, KEY), *_MACHINE[::-1], Column("mode", Kind.WORD), Column("latency"))
+    return filled(Table((*columns, Column("peak inf/s"), slowest), tuple(rows), title=title)) if rows else None

@@ -38,11 +38,13 @@ def run_cases(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Te
     try:
         for job in jobs:
             signals.heed()  # it may have come between two waits for a worker
-            record, was_done = _run_or_skip(job, out / job.case.id, fresh, quiet)
-            if record is None:
+            folder = out / job.case.id
+            record, was_done = find_record(job, folder, fresh)
+            done = run_case(job, record, folder, quiet) if was_done is None else record
+            if done is None:
                 return records, True
-            records.append(record)
-            tell(record, was_done)
+            records.append(done)
+            tell(done, bool(was_done))
     except KeyboardInterrupt:
         return records, True
     return records, False
@@ -59,35 +61,24 @@ def _forecast_s(job: Job) -> float:
     return Forecast(plans[0].loop, len(plans), sum(len(plan.modes) for plan in plans)).left_s()
 
 
-def _run_or_skip(job: Job, folder: Path, fresh: bool, quiet: bool) -> tuple[Record | None, bool]:
-    """The record of a job, None if it was interrupted, and whether it was done before."""
-    record, was_done = find_record(job, folder, fresh)
-    return (run_case(job, record, folder, quiet), False) if was_done is None else (record, was_done)
-
-
 def find_record(job: Job, folder: Path, fresh: bool, on_cluster: bool = False) -> tuple[Record, bool | None]:
     """The record of a job, and whether it was done before; None where it has yet to be carried out."""
-    record, resources = begin_record(job), job.demand.resources if on_cluster else {}
-    if not fresh and job.plans and (earlier := done_record(folder, record.fingerprint, resources)) is not None:
-        return earlier, True
-    if job.plans and record.outcome != BROKEN:
-        return record, None
-    if not job.plans:
+    case = job.case
+    record = Record(case.id, case.model_name, case.ep, case.shape, "", SKIPPED, reason=case.skip)
+    if job.plans:
+        try:
+            record = replace(record, fingerprint=fingerprint(job))
+        except Exception as error:
+            record = broken_record(record, error)
+        resources = job.demand.resources if on_cluster else {}
+        if not fresh and (earlier := done_record(folder, record.fingerprint, resources)) is not None:
+            return earlier, True
+        if record.outcome != BROKEN:
+            return record, None
+    else:
         empty_folder(folder)
     write_record(record, folder)
     return record, False
-
-
-def begin_record(job: Job) -> Record:
-    """The record of a job that has yet to be carried out, or cannot be."""
-    case = job.case
-    record = Record(case.id, case.model_name, case.ep, case.shape, "", SKIPPED, reason=case.skip)
-    if not job.plans:
-        return record
-    try:
-        return replace(record, fingerprint=fingerprint(job))
-    except Exception as error:
-        return broken_record(record, error)
 
 
 def run_case(job: Job, record: Record, folder: Path, quiet: bool) -> Record | None:

@@ -11,13 +11,12 @@ import glob
 import hashlib
 import os
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import islice, product, repeat
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ class Suite:
     name: str  # of the suite
     file: SuiteFile  # it came from
     cases: Sequence[SuiteCase]  # in the file's order
-    environ: Mapping[str, str] = field(default_factory=dict)  # environment variables, for the files of chains
+    environ: Mapping[str, str]  # environment variables, for the files of chains
 
 
 def read(path: Path, environ: Mapping[str, str]) -> Suite:
@@ -78,7 +77,7 @@ def read(path: Path, environ: Mapping[str, str]) -> Suite:
     Raises `BadInput` for a mistake in it, with its line and key. What only a plan shows (a file that is not there, a
     number out of its range) is found by whoever makes plans, and reported by `SuiteFile.mistake`.
     """
-    return replace(_Reader(SuiteFile(path, environ)).suite(), environ=environ)
+    return _Reader(path, environ).suite()
 
 
 @dataclass(frozen=True)
@@ -121,10 +120,10 @@ def _axes(named_by: str, name: str, ep: str, shape: str) -> dict[str, str]:
 
 
 class _Reader:
-    def __init__(self, file: SuiteFile) -> None:
-        self._file = file
-        self._tables = Tables(file)
-        self._base = file.path.parent
+    def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
+        self._file, self._environ = SuiteFile(path, environ), environ
+        self._tables = Tables(self._file)
+        self._base = path.parent
 
     def suite(self) -> Suite:
         data = self._file.data
@@ -150,7 +149,7 @@ class _Reader:
         for override in overrides:
             if not any(override.fits(_axes(it.named_by, it.model_name, it.ep, it.shape)) for it in cases):
                 raise self._file.mistake((*override.where, "where"), "fits no case")
-        return Suite(name, self._file, cases)
+        return Suite(name, self._file, cases, self._environ)
 
     def _case(
         self,
@@ -236,11 +235,8 @@ class _Reader:
             if not glob.has_magic(pattern) or kind_of(path) is not Kind.NOTHING:
                 found.append(path)
                 continue
-            names = list(islice(_matches(path.as_posix()), _MOST_LOOKED_AT + 1))
-            if len(names) > _MOST_LOOKED_AT:
-                message = f"{pattern!r} looks at more than {_MOST_LOOKED_AT:,} files and folders"
-                raise self._file.mistake(place, f"{message}: name a folder with fewer")
-            matches = [Path(name) for name in sorted({*names}, key=natural) if Path(name).is_file()]
+            names = sorted({*_matches(path.as_posix())}, key=natural)
+            matches = [Path(name) for name in names if Path(name).is_file()]
             if not matches:
                 raise self._file.mistake(place, f"{pattern!r} matches no file")
             found += matches
@@ -310,30 +306,19 @@ def shard(ids: Sequence[str], number: int, count: int) -> set[str]:
     return set(mixed[number - 1 :: count])
 
 
-_MOST_LOOKED_AT = 50_000
-
-
 def _matches(pattern: str) -> Iterator[str]:
-    """The files that a pattern matches, and all that is looked at for them, so that a search can be ended."""
+    """The files that a pattern matches; ``**`` is each folder once, wherever links lead."""
     head, recursive, tail = pattern.partition("/**")
     if not recursive or tail[:1] not in ("", "/"):
-        yield from glob.iglob(pattern, recursive=True)
+        yield from glob.iglob(pattern)
         return
-    for folder, count in _folders(head):
-        yield from repeat(folder, count + 1)
-        yield from glob.iglob(f"{glob.escape(folder)}{tail[1:] or '*'}", recursive=True)
-
-
-def _folders(head: str) -> Iterator[tuple[str, int]]:
-    """The folders under those that a pattern matches, each once wherever links lead, and how much is in it."""
-    left, seen = deque(glob.iglob(f"{head}/")), set[tuple[int, int]]()
-    while left:
-        folder = left.popleft()
-        with suppress(OSError), os.scandir(folder) as entries:
+    seen: set[tuple[int, int]] = set()
+    for top in glob.iglob(f"{head}/"):
+        for folder, inner, _ in os.walk(top, followlinks=True):
             it = os.stat(folder)
             if (it.st_dev, it.st_ino) in seen:
+                inner.clear()
                 continue
             seen.add((it.st_dev, it.st_ino))
-            found = [*entries]
-            left += [f"{folder}{it.name}/" for it in found if not it.name.startswith(".") and it.is_dir()]
-            yield folder, len(found)
+            inner[:] = sorted(name for name in inner if not name.startswith("."))
+            yield from glob.iglob(f"{glob.escape(folder)}/{tail[1:] or '*'}", recursive=True)

@@ -59,10 +59,7 @@ def run_suite(
     signals.defer_signals()  # the summary is written whatever comes
     records, interrupted = (runner or case_runs.run_cases)(jobs, place, fresh, wanted.quiet, tell)
     if interrupted:
-        print(
-            f"ortbench: interrupted after {len(records)} of {len(jobs)} cases; the same command goes on",
-            file=sys.stderr,
-        )
+        complain(f"interrupted after {len(records)} of {len(jobs)} cases; the same command goes on")
     return _conclude(found.name, records, place, wanted, interrupted)
 
 

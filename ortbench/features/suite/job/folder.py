@@ -111,15 +111,10 @@ def write_record(record: Record, folder: Path) -> None:
     write_or_note(file, text(record))
 
 
-def results_in(folder: Path) -> list[Path]:
-    """The result files in a case's folder, the candidate's where there are two."""
-    return [folder / name for name in _RESULTS if (folder / name).exists()]
-
-
 def load_result(folder: Path) -> Result | None:
     """The result in a case's folder, of the candidate where there are two; None without one."""
-    found = results_in(folder)
-    return load(found[0]) if found else None
+    file = next((folder / name for name in _RESULTS if (folder / name).exists()), None)
+    return None if file is None else load(file)
 
 
 # Shards
@@ -138,50 +133,33 @@ def join_shards(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], 
                 raise BadInput(f"{folders[0]} and {folder} do not belong together: each is of another {what}")
         if out.resolve() == folder.resolve():
             raise BadInput(f"--out {out}: is one of the folders that are merged")
-    places, remarks = _places(folders, suites[0]["cases"])
-    name, ids = suites[0]["name"], suites[0]["cases"]
+    name, ids, remarks = suites[0]["name"], suites[0]["cases"], []
+    found: dict[str, list[tuple[Path, Record]]] = {}
+    for case in ids:
+        found[case] = [(it / case, record) for it in folders if (record := record_in(it / case)) is not None]
+        for place, record in found[case][1:]:
+            first, other = found[case][0]
+            if other.fingerprint != record.fingerprint:
+                raise BadInput(f"{first} and {place} were not measured on the same thing; merge one of them")
+            remarks.append(f"{case} is in several folders: {first} counts, {place} does not")
     with writable(out):
         _open_folder(out, name)
     write_or_note(out / SUITE_FILE, text(suites[0]))
     records = []
     for case in ids:
-        if case not in places:
+        if found[case]:
+            place, record = found[case][0]
+            _copy_case(place, record, out / case)
+            records.append(record)
+        else:
             records.append(Record(case, "", "", "", "", MISSING, BENCHMARK_FAILED, "no folder has it"))
-            continue
-        folder, record = places[case]
-        _copy_case(folder, record, out / case)
-        records.append(record)
     return name, records, remarks
 
 
 def _copy_case(folder: Path, record: Record, place: Path) -> None:
     try:
         empty_folder(place)
-        for file in sorted(folder.rglob("*")):
-            target = place / file.relative_to(folder)
-            if file.is_dir():
-                target.mkdir()
-            elif file.name != CASE_FILE:
-                write_or_note(target, file.read_bytes())
+        shutil.copytree(folder, place, ignore=shutil.ignore_patterns(CASE_FILE), dirs_exist_ok=True)
     except OSError as error:
-        note(str(place), error)
+        note(str(place), error.strerror or "not every file could be copied")
     write_record(record, place)
-
-
-def _places(folders: Sequence[Path], ids: Sequence[str]) -> tuple[dict[str, tuple[Path, Record]], list[str]]:
-    """For each case its folder and record, and a remark for each one that several folders have, all of the same."""
-    places: dict[str, tuple[Path, Record]] = {}
-    remarks = []
-    for name in ids:
-        for folder in folders:
-            record = record_in(folder / name)
-            if record is None:
-                continue
-            if name not in places:
-                places[name] = folder / name, record
-                continue
-            first, other = places[name]
-            if other.fingerprint != record.fingerprint:
-                raise BadInput(f"{first} and {folder / name} were not measured on the same thing; merge one of them")
-            remarks.append(f"{name} is in several folders: {first} counts, {folder / name} does not")
-    return places, remarks

@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 _DEFAULTS = ("defaults",)
 _BASELINE, _SET = "baseline-", f"{BASELINE_SET}."
+LOAD, SWEPT = "load", "sweep"
 _OF_LOOPS = {it.flag for it in options_of(part_of("loop", "plan", "Steps", ()))}
-_OF_LOADS = {it.flag for it in options_of(part_of("load", "plan", "LoadPlan", ())) if it.rules.is_in_suites}
-SWEPT = "sweep"  # the key of cases that are sweeps, where they are there
+_OF_LOADS = {it.flag for it in options_of(part_of(LOAD, "plan", "LoadPlan", ())) if it.rules.is_in_suites}
 ONLY_SWEEPS = {it.flag for it in part_of(SWEPT, "plan", "IN_SUITES", ())}
 # The options that only cases of a kind have that is named by a key of its own.
 _OF_KINDS = flags_of_kinds()
 # What cases of a kind have beside the options of its command.
-_BESIDES = {"load": {"duration"}, SWEPT: {SLO.flag, *ONLY_SWEEPS}, **{kind: {kind} for kind in _OF_KINDS}}
+_BESIDES = {LOAD: {"duration"}, SWEPT: {SLO.flag, *ONLY_SWEEPS}, **{kind: {kind} for kind in _OF_KINDS}}
 
 
 def _is_for(kind: str, flag: str) -> bool:
-    return flag == "ep" or flag in _BESIDES[kind] or OPTIONS[flag].is_taken_by(kind)
+    return flag not in OPTIONS or flag == "ep" or flag in _BESIDES[kind] or OPTIONS[flag].is_taken_by(kind)
 
 
 @dataclass(frozen=True)
@@ -81,21 +81,28 @@ class _Maker:
         self._given = {
             flag: value.given for flag, value in case.given.items() if value.given != {} or flag.startswith(_BASELINE)
         }
-        for flag in ("ep", f"{_SET}ep"):
-            if is_library(self._given.get(flag, "")):  # relative to the file, as all paths are
-                self._given[flag] = str(self._file.path.parent / self._given[flag])
         arrivals = self._given.get("arrivals")
-        if arrivals is not None and arrivals not in part_of("load", "plan", "ARRIVALS"):
-            self._given["arrivals"] = str(self._file.path.parent / arrivals)
-        own = [flag for flag in self._given if self._where(flag)[:1] != _DEFAULTS]
+        paths = ["arrivals"] if arrivals is not None and arrivals not in part_of(LOAD, "plan", "ARRIVALS") else []
+        for flag in (*paths, *(it for it in ("ep", f"{_SET}ep") if is_library(self._given.get(it, "")))):
+            self._given[flag] = str(
+                self._file.path.parent / self._given[flag]
+            )  # relative to the file, as all paths are
         # What is measured in place of a model, if that is so.
         self._part = import_module(candidates()[case.named_by]) if case.named_by in candidates() else None
-        self._is_sweep = self._part is None and SWEPT in self._given and is_there(SWEPT)
-        self._is_load = self._part is None and not self._is_sweep and any(flag in _OF_LOADS for flag in own)
-        self._kind = "" if self._part else next((kind for kind in reversed(_OF_KINDS) if kind in self._given), "")
+        self._kind = self._find_kind()
         for flag in list(self._given):
-            if self._where(flag)[:1] == _DEFAULTS and not self._can_have(flag):
+            if self._is_default(flag) and not self._can_have(flag):
                 del self._given[flag]
+
+    def _find_kind(self) -> str:
+        """What is measured: of what no model names that, a sweep, a load or a kind with a key of its own; "" of inferences and loops."""
+        if self._part is not None:
+            return self._case.named_by
+        if SWEPT in self._given and is_there(SWEPT):
+            return SWEPT
+        if any(flag in _OF_LOADS and not self._is_default(flag) for flag in self._given):
+            return LOAD
+        return next((kind for kind in reversed(_OF_KINDS) if kind in self._given), "")
 
     def _can_have(self, flag: str) -> bool:
         """Whether an option that is a default is for this case: those of loops and loads are for these, and chains have few."""
@@ -103,71 +110,60 @@ class _Maker:
             return self._kind == limits_of_kinds()[flag][0]
         if self._part is not None:
             return bool(self._part.is_for(flag))
-        if self._is_sweep:
-            return flag not in OPTIONS or _is_for(SWEPT, flag)
-        if flag in ONLY_SWEEPS:
+        if flag in {f"{_BASELINE}{it}" for it in candidates()}:
             return False
         if self._kind:
-            return flag not in OPTIONS or _is_for(self._kind, flag)
-        if any(flag in flags for flags in _OF_KINDS.values()):
-            return False
-        if flag in _OF_LOADS:
-            return self._is_load
-        if self._is_load and flag in OPTIONS and not _is_for("load", flag):
+            return _is_for(self._kind, flag)
+        if flag in ONLY_SWEEPS.union(_OF_LOADS, *_OF_KINDS.values()):
             return False
         if flag == "depth":
             return bool({*IN_FLIGHT} & {*modes_to_measure(self._given)})
-        return flag not in {f"{_BASELINE}{it}" for it in candidates()} and (
-            "feedback" in self._given or flag not in _OF_LOOPS
-        )
+        return "feedback" in self._given or flag not in _OF_LOOPS
 
     def job(self) -> Job:
-        given, is_live = self._given, has_live_baseline(self._given)
+        given, is_live, kind = self._given, has_live_baseline(self._given), self._kind
         self._check_gate(is_live)
-        if self._is_load:
-            self._refuse_beside("load")
-        elif self._kind:
-            self._refuse_beside(self._kind)
-        if self._kind and not kind_of(self._kind).live:
-            self._refuse_live(self._kind)
+        if kind and self._part is None:
+            self._refuse_beside(kind)
+        if kind in _OF_KINDS:
             with self._blaming(self._case.where):
-                refuse_unchecked(self._kind, given)
+                refuse_unchecked(kind, given)
         if SLO.flag in given:
-            option = declared(part_of(SWEPT, "plan", "SweepOptions"))["slo"] if self._is_sweep else SLO
+            option = declared(part_of(SWEPT, "plan", "SweepOptions"))["slo"] if kind == SWEPT else SLO
             with self._file.at(self._where(SLO.flag)):
                 given[SLO.flag] = option.read(given[SLO.flag])
-        if self._is_sweep:
+        if kind == SWEPT:
             return self._sweep()
         self._refuse_lists()
         named = (*self._case.where, self._case.named_by)
         with self._blaming(named if self._part else self._case.where):
             limits = limits_of(given, is_live or "baseline" in given, modes_to_compare(given))
             plan = with_memory(self._plan(limits), limits.of_memory)
-        if is_live and not self._is_load:
+        if is_live and kind != LOAD:
             plan = live(plan, given, limits.phases())
         for key, flags in _OF_KINDS.items():
             if plan.part.folder != key and (flag := next((it for it in given if it in flags), None)):
-                reason = f"is for a {key}: write {key} = true"
-                reason = f"is not for a {self._case.named_by}" if self._part else reason
+                reason = f"is not for a {kind}" if self._part else f"is for a {key}: write {key} = true"
                 raise self._file.mistake(self._where(flag), reason)
         with self._blaming(named):
             self._check(plan)
-        if not self._is_load:
+        if kind != LOAD:
             with self._blaming(self._case.where):
                 own_ratio_tests(limits, plan.work)
         plans = [plan]
         if is_live:
             with self._blaming(self._where(f"{_BASELINE}{named[-1]}"), _BASELINE):
-                plans.append(self._baseline(plan))
+                of_part = self._part and self._part.baseline_of(plan, self._environ, given)
+                plans.append(of_part or baseline_of(plan, given))
                 self._check(plans[1])
             with self._blaming(self._where("metric")):
-                if self._is_load:
-                    part_of("load", "gates", "check_live")(limits, plans)
+                if kind == LOAD:
+                    part_of(LOAD, "gates", "check_live")(limits, plans)
                 else:
                     regression_tests(limits, plan.modes, plan.work.shared(plans[1].work))
         plans = [replace(it, name=self._case.id) for it in plans]
         case = replace(self._case, ep=" and ".join(eps_of(plan))) if self._part else self._case
-        why = self._why(is_live and not self._is_load and plan.work == INFERENCE)
+        why = self._why(is_live and kind != LOAD and plan.work == INFERENCE)
         return Job(case, tuple(plans), limits, "force" in given, self._earlier(), why=why)
 
     def _check(self, plan: Plan) -> None:
@@ -177,8 +173,6 @@ class _Maker:
     def _sweep(self) -> Job:
         from ortbench.features.sweep.plan import SweepOptions, check_shapes, shapes_of
 
-        self._refuse_beside(SWEPT)
-        self._refuse_live(SWEPT)
         self._why(can_be=False)
         case, given = self._case, self._given
         with self._blaming(case.where):
@@ -201,22 +195,20 @@ class _Maker:
             reason = "is for a sweep: write sweep = true, or, for a case each, shapes"
             raise self._file.mistake(self._where(flag), reason)
 
-    def _refuse_live(self, kind: str) -> None:
-        flag = next((it for it in live_baselines() if it in self._given), None)
-        if flag is not None:
+    def _refuse_beside(self, kind: str) -> None:
+        """Refuse what a load, a sweep or a start has not, and a live gate where there is none."""
+        for flag in self._given:
+            if not all(_is_for(kind, it) for it in (flag, flag.removeprefix(_SET))):
+                reason = f"is not for a {kind}; 'ortbench {kind} --help' lists what is"
+                raise self._file.mistake(self._where(flag), reason)
+        flag = next((it for it in live_baselines() if it in self._given), "")
+        if flag and not kind_of(kind).live:
             instead = "write baseline, with the folder of that suite, instead"
             raise self._file.mistake(self._where(flag), f"a {kind} is compared with an earlier suite: {instead}")
 
-    def _refuse_beside(self, kind: str) -> None:
-        """Refuse what a load, a sweep or a start has not."""
-        for flag in self._given:
-            if any(it in OPTIONS and not _is_for(kind, it) for it in (flag, flag.removeprefix(_SET))):
-                reason = f"is not for a {kind}; 'ortbench {kind} --help' lists what is"
-                raise self._file.mistake(self._where(flag), reason)
-
     def _plan(self, limits: Limits) -> Plan:
         case, needed = self._case, limits.needed()
-        if self._is_load:
+        if self._kind == LOAD:
             from ortbench.features.load.plan import load_of
 
             return load_of(case.model, self._given, self._command, needed, is_live=has_live_baseline(self._given))
@@ -225,11 +217,8 @@ class _Maker:
         plan: Plan = self._part.candidate_of(Path(case.model), self._environ, self._given, self._command, needed)
         return plan
 
-    def _baseline(self, plan: Plan) -> Plan:
-        if self._part is None:
-            return baseline_of(plan, self._given)
-        baseline: Plan = self._part.baseline_of(plan, self._environ, self._given)
-        return baseline
+    def _is_default(self, flag: str) -> bool:
+        return self._where(flag)[:1] == _DEFAULTS
 
     def _where(self, flag: str) -> Where:
         value = self._case.given.get(flag)
@@ -248,17 +237,16 @@ class _Maker:
             if is_live and flag in self._case.given:
                 message = f"{why}: leave it out, or write {flag} = false where it should not hold"
                 raise self._file.mistake(self._where(flag), message)
-        for flag in ("max-regression", "metric"):
-            # As a default it is for those that have a baseline.
-            is_default = self._where(flag)[:1] == _DEFAULTS
-            if flag in self._case.given and not is_live and "baseline" not in self._case.given and not is_default:
+        has_baseline = is_live or "baseline" in self._case.given
+        for flag in ("max-regression", "metric"):  # as a default each is for those that have a baseline
+            if flag in self._case.given and not has_baseline and not self._is_default(flag):
                 message = "needs something to compare with: baseline, or live baseline-model, baseline-set …"
                 raise self._file.mistake(self._where(flag), message)
 
     def _why(self, can_be: bool) -> bool | None:
         """Whether the gate is to say what makes the difference, where it `can_be` said."""
         wanted: bool | None = self._given.get("why")
-        if wanted and not can_be and self._where("why")[:1] != _DEFAULTS:
+        if wanted and not can_be and not self._is_default("why"):
             reason = "explains single inferences beside a live baseline: baseline-model, baseline-set …"
             raise self._file.mistake(self._where("why"), reason)
         return wanted if can_be else None
