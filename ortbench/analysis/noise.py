@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.pairs import ENDED_BY_TIME, ROUNDS, by_round, duration_s, remedy
-from ortbench.analysis.findings.program import again
+from ortbench.analysis.comparing.pairs import ENDED_BY_TIME, ROUNDS, by_round, duration_s
+from ortbench.analysis.findings.program import again, command
 from ortbench.analysis.noise_policy import POLICY
 from ortbench.analysis.point_blocks import block_figures
 from ortbench.core.stats import Value
@@ -86,20 +86,6 @@ def wait_predicate(noise: MachineNoise) -> Callable[[Sequence[int]], bool]:
     return waited
 
 
-def reasons(noise: MachineNoise) -> list[str]:
-    """What made the machine a busy one, in words; nothing of a quiet one."""
-    found, why = summary(noise), busy_reasons(noise)
-    waited = share(found.waited / max(found.blocks, 1))
-    words = {
-        "others": used_by_others(noise),
-        "stolen": f"the hypervisor took {share(found.stolen)} of {count(found.cores, 'core')}",
-        "stopped": f"a CPU limit stopped this process for {share(found.stopped)} of the time",
-        "waited": f"this process waited for a CPU in {waited} of blocks",
-        "gpu": f"{count(found.gpu_processes, 'other process')} computed on the GPU",
-    }
-    return [text for it, text in words.items() if it in why]
-
-
 def busy_reasons(noise: MachineNoise) -> list[str]:
     """What made the machine a busy one, the first that matters most: ``stopped`` by a CPU limit, ``others`` used the CPU, ``stolen`` by the
     hypervisor, blocks that ``waited``, the ``gpu`` was used; none of a quiet one."""
@@ -138,13 +124,15 @@ def quiet_options(result: Result) -> tuple[str, ...]:
 
 
 def more_rounds(result: Result, number: int, together: int = 1) -> str:
-    """What gives so many rounds: the command with a duration that does, on a busy machine of quiet ones, or without a number of
-    inferences; else in words, see `remedy`."""
+    """The command that gives so many rounds: without a number of inferences, with a duration that does, on a busy machine of quiet ones,
+    with no precision that ends it, or of its kind in place of a gate. Several that took turns share the time."""
     reason = None if result.stopped is None else result.stopped["reason"]
     if reason == "iterations":
         return again(result, without=["iterations"])
+    if reason == "verdict":
+        return command(result, result.kind)
     if reason not in ENDED_BY_TIME:
-        return remedy(result, number, together)
+        return again(result, "--precision", "0")
     return again(result, "--duration", f"{duration_s(result, number, together)}s", *quiet_options(result))
 
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ortbench.analysis.noise import reasons
+from ortbench.analysis.noise import busy_reasons, used_by_others
 from ortbench.analysis.noise_policy import POLICY
 from ortbench.core import signals
 from ortbench.measure import process
@@ -313,17 +313,22 @@ def noise_for(seconds: float) -> MachineNoise | None:
     return meter.noise_of(None)
 
 
+# Of what is no block, and on no GPU.
+_WHY = {"stopped": "a CPU limit stopped this process", "stolen": "the hypervisor took CPU time"}
+
+
 def wait_until_quiet(limit_s: float, tell: Callable[[str], None]) -> str | None:
     """Wait, so long at most, until the machine was quiet for two seconds in a row; why it never was, else None."""
     quiet, passed = 0, 0
     while True:
         noise = noise_for(1.0)
-        why = [] if noise is None else reasons(noise)
+        found = [] if noise is None else busy_reasons(noise)
         passed += 1
-        quiet = 0 if why else quiet + 1
+        quiet = 0 if found else quiet + 1
         if quiet == POLICY.quiet_s:
             return None
-        if why:
+        if noise is not None and found:
+            why = used_by_others(noise) if found[0] == "others" else _WHY[found[0]]
             if passed >= limit_s:
-                return f"{why[0]} in the last second"
-            tell(f"waiting for a quiet machine: {why[0]}")
+                return f"{why} in the last second"
+            tell(f"waiting for a quiet machine: {why}")

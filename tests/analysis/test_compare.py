@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from math import exp, hypot, log, log1p
-from statistics import stdev
 from typing import Any
 
 import pytest
 
 from ortbench.analysis.comparing.comparable import changes, comparability, mismatches, sameness
-from ortbench.analysis.comparing.pairs import PARTS
 from ortbench.analysis.comparing.ratio import (
-    BETWEEN_RUNS,
-    CANNOT_TELL,
-    FASTER,
-    SAME,
-    SLOWER,
     RatioEstimate,
-    compare_series,
-    word,
 )
 from ortbench.analysis.comparing.rows import Row, in_both, only_in, rows
-from ortbench.analysis.comparing.series import STATISTICS, Selection
+from ortbench.analysis.comparing.series import Selection
 from ortbench.core.errors import NotComparable
-from ortbench.core.stats import FEWEST
 from ortbench.facts.comparison import ratio_facts
 from ortbench.facts.sentences import sentence
 from ortbench.model.metric_names import parse_metric
@@ -33,7 +22,6 @@ from tests.results import (
     broken,
     measured,
     result_of,
-    series_of,
     serving,
     steady,
     sweep_result,
@@ -148,44 +136,6 @@ def test_comparability_is_refused_or_forced() -> None:
 
 # A result of an earlier run
 
-T_OF_7 = 2.3646  # Student's t at 97.5 % with seven degrees of freedom
-
-
-def of_runs(base: list[int], value: list[int]) -> RatioEstimate:
-    one, other = (series_of(measured("cpu-tensors", latency=steady(it))) for it in (base, value))
-    return there(compare_series(one, other))
-
-
-def test_the_noise_of_both_runs() -> None:
-    for base, value, parts, others in [
-        ([100] * 8, [200] * 8, [100] * 8, [200] * 8),
-        ([100] * 7 + [125], [200] * 7 + [150], [100] * 7 + [125], [200] * 7 + [150]),
-        (
-            [100, 300] * 8,
-            [200] * 8,
-            [200] * 8,
-            [200] * 8,
-        ),  # two blocks are a part, and their samples are taken together
-        ([100] * 14 + [110, 110], [100] * 16, [100] * 7 + [110], [100] * 8),
-    ]:
-        found = of_runs(base, value)
-        spread = [T_OF_7 * stdev(map(log, it)) for it in (parts, others)]
-        times = exp(hypot(log1p(BETWEEN_RUNS), *spread))
-        assert (found.low, found.high) == pytest.approx((found.ratio / times, found.ratio * times), rel=1e-3)
-        assert found.paired is False
-    found = of_runs([100] * 7 + [900], [300] * 4 + [500] * 5)
-    assert (found.base, found.value, found.ratio) == (100, 500, 5)
-    base, value = [100, 110, 90, 100, 120, 100, 95, 100], [150, 155, 140, 160, 150, 145, 150, 150]
-    one, back = of_runs(base, value), of_runs(value, base)
-    assert back.ratio == pytest.approx(1 / one.ratio)
-    assert one.low is not None
-    assert one.high is not None
-    assert (back.low, back.high) == pytest.approx((1 / one.high, 1 / one.low))
-    for few, many in [(PARTS - 1, 50), (50, PARTS - 1), (1, 1)]:
-        assert of_runs([100] * few, [200] * many) == RatioEstimate(100, 200, 2, None, None)
-    assert tuple(of_runs([0] * 8, [0] * 8)) == pytest.approx((0, 0, 1, 1 / 1.03, 1.03, *[False] * 4))
-    assert of_runs([0] * 8, [4] * 8).ratio == 4
-
 
 def changes_of(one: Result, other: Result, metric: str = "latency") -> list[RatioEstimate | None]:
     """By how much a metric of each mode differs."""
@@ -209,88 +159,10 @@ def test_phases_that_one_has_not_and_that_are_the_latency() -> None:
     assert there(found).ratio == 2
 
 
-def test_statistics() -> None:
-    for stat, value in [
-        ("median", 55.0),
-        ("mean", 55.0),
-        ("min", 10.0),
-        ("max", 100.0),
-        ("p90", 91.0),
-        ("p95", 95.5),
-        ("p99", 99.1),
-    ]:
-        tens = [70, 10, 100, 40, 20, 90, 30, 80, 50, 60]
-        assert STATISTICS[stat](tens) == pytest.approx(value)
-        base, case = measured("cpu-tensors", latency={0: [1000]}), measured("cpu-tensors", latency={0: tens})
-        one, other = (series_of(it, f"latency.{stat}") for it in (base, case))
-        found = there(compare_series(one, other))
-        assert found.ratio == pytest.approx(value / 1000, abs=1e-3)  # in whole nanoseconds
-
-
 # Results of one run
 
 
-def sides(
-    base: list[int], value: list[int], first: int = 0, run_ids: tuple[str | None, str | None] = ("1", "1")
-) -> tuple[Result, Result]:
-    """Two results; the second one's rounds begin with `first`."""
-    one, other = measured("cpu-tensors", latency=steady(base)), measured("cpu-tensors", latency=steady(value, first))
-    return result_of(one, run_id=run_ids[0]), result_of(other, run_id=run_ids[1])
-
-
-def test_pairs_of_one_run_cancel_drift() -> None:
-    base = [1000 * 2**number for number in range(9)]
-    (found,) = changes_of(*sides(base, [3 * ns for ns in base]))
-    assert tuple(there(found)) == (16_000, 48_000, *[pytest.approx(3)] * 3, True, *[False] * 3)
-    for rounds, known in [(1, False), (FEWEST - 1, False), (FEWEST, True)]:
-        (few,) = map(there, changes_of(*sides([100] * rounds, [200] * rounds)))
-        assert few.ratio == pytest.approx(2)
-        assert (few.low is not None, few.high is not None) == (known, known)
-    (late,) = map(there, changes_of(*sides([900, 900, 100, 100], [200, 200, 500, 500], first=2)))
-    assert (late.base, late.value, late.ratio) == (500, 350, 0.7)  # medians of all samples, whatever pairs say
-    assert changes_of(*sides([100] * 3, [200] * 3, first=3)) == [None]
-    for run_ids in [("1", "2"), (None, None), ("1", None), (None, "1")]:
-        base, value = [1000 * 2**number for number in range(8)], [3000 * 2**number for number in range(8)]
-        assert changes_of(*sides(base, value, run_ids=run_ids)) == [of_runs(base, value)]
-
-
-def test_rates_are_compared_by_the_latency_that_they_follow_from() -> None:
-    """With twice the items in three times the time each item takes one and a half times as long."""
-    for run_id, wider in ((None, 1.03), ("1", 1.0)):
-        sides = [result_of(measured("cpu-tensors", latency=steady([ns] * 9)), run_id=run_id) for ns in (1000, 3000)]
-        for result, items in zip(sides, (4, 8), strict=True):
-            for case in result.cases:
-                case.put("item_throughput", items * 1e9 / (case.median("latency") or 1))
-        (found,) = map(there, changes_of(sides[0], sides[1], "item_throughput"))
-        assert (found.base, found.value) == pytest.approx((4e6, 8e6 / 3))
-        assert found.paired is (run_id is not None)
-        assert (found.ratio, found.low, found.high) == pytest.approx((1.5, 1.5 / wider, 1.5 * wider))
-
-
 # In a word
-
-
-def test_word() -> None:
-    for low, high, expected in [
-        (0.99, 1.01, SAME),
-        (0.96, 1.04, SAME),
-        (1.001, 1.02, SAME),  # slower for certain, but by less than matters
-        (1.0, 1.0, SAME),
-        (1 / 1.05, 1.05, SAME),
-        (1 / 1.05, 1.0501, CANNOT_TELL),
-        (0.952, 1.0, CANNOT_TELL),
-        (0.9, 1.2, CANNOT_TELL),
-        (1.0, 1.2, CANNOT_TELL),
-        (0.8, 1.0, CANNOT_TELL),
-        (1.001, 1.2, CANNOT_TELL),  # maybe by less than matters
-        (1.051, 1.2, SLOWER),
-        (1.2, 1.3, SLOWER),
-        (0.8, 0.999, CANNOT_TELL),
-        (0.8, 0.95, FASTER),
-        (0.7, 0.8, FASTER),
-        (None, None, CANNOT_TELL),
-    ]:
-        assert word(RatioEstimate(100, 100, 1, low, high), same=0.05) == expected
 
 
 # Rows

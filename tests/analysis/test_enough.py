@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.pairs import PAIRS, PARTS, ROUNDS, remedy
+from ortbench.analysis.comparing.pairs import PAIRS, PARTS, ROUNDS
 from ortbench.analysis.comparing.rows import Row, rows
 from ortbench.analysis.comparing.sequential import fewest
 from ortbench.analysis.comparing.series import Selection
 from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.noise import more_rounds
 from ortbench.facts.comparison import lacking_facts
 from ortbench.facts.findings import shown
 from ortbench.features.gate.gates.ratio_tests import ALPHA
@@ -38,8 +39,8 @@ def lacks(results: list[Result], names: str, found: list[Row]) -> list[Finding]:
 def test_what_is_lacking_and_what_gives_it() -> None:
     assert fewest(ALPHA) == PAIRS
     assert max(PARTS, PAIRS) == ROUNDS == MIN_ROUNDS
-    assert remedy(ended(1, PRECISE), PARTS) == "measure again; a measurement now takes 9 rounds or more"
-    assert remedy(ended(1, COUNTED), PARTS) == "measure again without --iterations"
+    assert more_rounds(ended(1, PRECISE), PARTS) == "measure again with --precision 0"
+    assert more_rounds(ended(1, COUNTED), PARTS) == "measure again without --iterations"
 
 
 def test_a_duration_that_is_long_enough() -> None:
@@ -50,7 +51,7 @@ def test_a_duration_that_is_long_enough() -> None:
         (3, MS, 8, 1),
     ]:
         words = f"measure again with --duration {seconds}s"
-        assert remedy(ended(rounds, TIMED, step_ns), wanted) == words
+        assert more_rounds(ended(rounds, TIMED, step_ns), wanted) == words
     # Four rounds took 0.9 s for each mode; beside another side half of that was the other's.
     sides = [ended(4, TIMED, SECOND) for _ in "ab"]
     assert [it.next for it in lacks(sides, "ab", rows(sides))] == ["measure again with --duration 9s"]
@@ -64,9 +65,6 @@ def test_a_duration_that_is_long_enough() -> None:
         ["Too few blocks to compare a: 4 of 8.", f"Next: {both.next}"],  # which is one for both
         ["Too few blocks to compare b: 3 of 8."],
     ]
-    # As a gate of several limits takes them.
-    words = "measure again with --precision 0, which lasts as long as --duration"
-    assert remedy(ended(ROUNDS, PRECISE), ROUNDS + 1) == words
 
 
 def test_each_result_is_told_of_once_with_the_fewest_blocks_of_what_is_shown() -> None:

@@ -10,37 +10,16 @@ import pytest
 
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED
-from ortbench.features.chain.model import ChainWork
 from ortbench.features.chain.toml import plan_of
 from ortbench.features.gate.gates.checks import check_alone
-from ortbench.features.gate.gates.live import LiveGate
-from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE
-from ortbench.features.gate.gates.stored import check_stored
 from ortbench.features.gate.plan import Limits
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.schedule import Block, Series
 from ortbench.model.result_file import save
 from tests.conftest import ortbench
-from tests.gate.test_metrics import limits
-from tests.results import STAYING, chain, measured, result_of, stage, steady
+from tests.results import STAYING, chain
 
 MODES = ("cpu-tensors", "device-resident")
-WORK = ChainWork(stages=("text", "image"))
-
-
-def test_a_live_gate_tells_one_stage_from_the_whole() -> None:
-    """The slower stage fails, the chain, in which it is little, passes."""
-    live = LiveGate(limits("stage.text", "chain"), ["cpu-tensors"], has_baseline=True, work=WORK)
-    for number in range(12):
-        for side, text in ((CANDIDATE, 120), (BASELINE, 100)):
-            live.add(side, "cpu-tensors", "latency", number, [text + 10_000] * 2)
-            live.add(side, "cpu-tensors", "stage.text", number, [text] * 2)
-            live.add(side, "cpu-tensors", "stage.image", number, [10_000] * 2)
-    assert not live.wants("cpu-tensors")
-    found = live.checks([chain(STAYING), chain(STAYING)])
-    assert [(check.name, check.verdict) for check in found] == [
-        ("cpu-tensors stage.text median", FAILED), ("cpu-tensors chain median", PASSED),
-    ]  # fmt: skip
 
 
 def test_a_configuration_gives_each_stage_to_the_test(tmp_path: Path) -> None:
@@ -63,27 +42,6 @@ def test_limits_of_a_chain_alone() -> None:
     }  # fmt: skip
     with pytest.raises(BadInput, match=r"^--max-copy-share is of single inferences; of a chain say --min-speedup"):
         check_alone(chain(STAYING), Limits(max_copy_share=0.1))
-
-
-def test_a_stored_baseline() -> None:
-    for metric, said in [
-        ("latency", [("cpu-tensors chain median", PASSED), ("device-resident chain median", FAILED)]),
-        ("device-resident.stage.text", [("device-resident stage.text median", PASSED)]),
-        ("stage.image.p95", [("cpu-tensors stage.image p95", PASSED), ("device-resident stage.image p95", FAILED)]),
-    ]:
-        slower, before = chain(STAYING, resident_ms=(1, 8), rounds=24), chain(STAYING, rounds=24)
-        found = check_stored(slower, before, limits(metric, most=0.1))
-        assert [(check.name, check.verdict) for check in found] == said
-    one, other = chain(STAYING), chain(STAYING, stages=(stage("prompt"), stage("image", 4)))
-    with pytest.raises(
-        BadInput, match=r"^--metric stage\.text\.median: there is no such stage in both; there are image$"
-    ):
-        check_stored(one, other, limits("stage.text"))
-    single = result_of(measured("cpu-tensors", latency=steady([1000] * 24)))
-    with pytest.raises(
-        BadInput, match=r"^--metric chain\.median: not measured in both results; there are latency, throughput$"
-    ):
-        check_stored(single, single, limits("chain"))
 
 
 @pytest.mark.process

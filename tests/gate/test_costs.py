@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.facts.checks import PASSED, UNCLEAR
 from ortbench.features.gate.gates.live import LiveGate
 from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE, regression_tests
-from ortbench.features.gate.gates.stored import check_stored
-from ortbench.features.gate.gates.verdict import overall
 from ortbench.features.gate.plan import Limits
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Result
 from tests.expect import refusal
-from tests.results import MS, measured, result_of, steady
+from tests.results import measured, result_of, steady
 
 CPU_TIME, ENQUEUE = parse_metric("cpu-tensors.cpu_time.median"), parse_metric("device-resident.enqueue")
 
@@ -42,24 +40,6 @@ def timed(**phases: int) -> Result:
     )
 
 
-def test_a_live_gate() -> None:
-    for candidate, verdict in [(1000, PASSED), (1200, FAILED)]:
-        for phase in ["cpu_time", "enqueue"]:
-            limits = Limits(0.1, (parse_metric(f"device-resident.{phase}"),))
-            live = LiveGate(limits, ["cpu-tensors", "device-resident"], has_baseline=True)
-            for number in range(50):
-                for side, ns in ((CANDIDATE, candidate), (BASELINE, 1000)):
-                    for mode in ("cpu-tensors", "device-resident"):
-                        live.add(side, mode, "latency", number, [5000] * 3)
-                    live.add(side, "device-resident", phase, number, [ns])
-            assert not any(map(live.wants, ["cpu-tensors", "device-resident"]))
-            checks = live.checks([timed(**{phase: candidate}), timed(**{phase: 1000})])
-            assert [check.name for check in checks] == [
-                f"device-resident {phase} {'mean' if phase == 'cpu_time' else 'median'}"
-            ]
-            assert overall(checks) == verdict
-
-
 def test_where_the_run_is_the_wait_there_is_no_submit_to_judge() -> None:
     results = [timed(), timed()]
     alone = LiveGate(Limits(0.1, (ENQUEUE,)), ["cpu-tensors", "device-resident"], has_baseline=True)
@@ -83,13 +63,3 @@ def test_where_the_run_is_the_wait_there_is_no_submit_to_judge() -> None:
         UNCLEAR,
         "device-resident enqueue median, candidate to baseline: enqueue is not apart: its run waits until the device is done",
     )
-
-
-def test_stored_results() -> None:
-    for candidate, verdict in [(10 * MS, PASSED), (15 * MS, FAILED)]:
-        metric = parse_metric("device-resident.cpu_time")
-        (check,) = check_stored(timed(cpu_time=candidate), timed(cpu_time=10 * MS), Limits(0.1, (metric,)))
-        assert (check.name, check.verdict) == ("device-resident cpu_time mean", verdict)
-    metric = parse_metric("device-resident.cpu_time")
-    with pytest.raises(BadInput, match=r"--metric device-resident\.cpu_time\.mean: not measured in both results"):
-        check_stored(timed(cpu_time=1), timed(), Limits(0.1, (metric,)))

@@ -8,12 +8,10 @@ from collections.abc import Iterable
 import pytest
 
 from ortbench.analysis.comparing.pairs import PAIRS
-from ortbench.analysis.comparing.sequential import Interval
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.gate.gates.checks import check_alone
-from ortbench.features.gate.gates.live import LiveGate
 from ortbench.features.gate.gates.ratio_tests import (
     BASELINE,
     BLOCK_STATISTICS,
@@ -98,29 +96,6 @@ def test_the_worst_check_counts() -> None:
 def ratio_test(limit: float, at_most: bool = True, mode: str = "cpu-tensors") -> RatioTest:
     sides = Stream(CANDIDATE, mode, "latency", "median"), Stream(BASELINE, mode, "latency", "median")
     return RatioTest(f"{mode} ratio_test", *sides, limit, at_most, f"{mode}, candidate to baseline")
-
-
-def test_a_ratio_on_both_sides_of_its_limit() -> None:
-    for low, high, at_most, at_least in [
-        (1.0, 1.1, PASSED, FAILED),
-        (1.3, 1.4, FAILED, PASSED),
-        (1.1, 1.3, UNCLEAR, UNCLEAR),
-        (1.1, 1.2, UNCLEAR, UNCLEAR),  # what may be exactly at the limit
-        (1.2, 1.3, UNCLEAR, UNCLEAR),
-        (1.2, 1.2, UNCLEAR, UNCLEAR),
-        (None, None, UNCLEAR, UNCLEAR),
-    ]:
-        found = Interval(1.25, low, high, 20)
-        assert ratio_test(1.2, at_most=True).check(found).verdict == at_most
-        assert ratio_test(1.2, at_most=False).check(found).verdict == at_least
-    check = ratio_test(1.2).check(Interval(1.25, 1.1, 1.3, 20))
-    text = "cpu-tensors, candidate to baseline: median ratio of paired blocks 1.250 (sequential test: 98% CI 1.100 to 1.300, 20 rounds), must be at most 1.2"
-    assert check == Check("cpu-tensors ratio_test", UNCLEAR, text, 1.25, 1.1, 1.3, 1.2, 20, mode="cpu-tensors")
-    check = ratio_test(2, at_most=False).check(Interval(2.5, None, None, 3))
-    assert (
-        check.text
-        == "cpu-tensors, candidate to baseline: median ratio of paired blocks 2.500 (sequential test: too few rounds for an interval, 3 rounds), must be at least 2"
-    )
 
 
 def test_nothing_is_decided_while_the_medians_say_otherwise() -> None:
@@ -322,33 +297,6 @@ def test_regression_tests() -> None:
             regression_tests(Limits(0.05, (parse_metric(f"latency.{stat}"),)), ["cpu-tensors"])
 
 
-def test_a_finished_run_with_its_baseline() -> None:
-    for candidate, verdict in [(1000, PASSED), (1200, FAILED)]:
-        for mode, phase in [("cpu-tensors", "latency"), ("device-tensors", "h2d"), ("device-resident", "inference")]:
-            sequential = SequentialTests(regression_tests(Limits(0.1, (parse_metric(f"{mode}.{phase}"),)), [mode]))
-            for side, ns in ((CANDIDATE, candidate), (BASELINE, 1000)):
-                # Where inference is all there is, it is timed as the latency.
-                timed = "latency" if phase == "inference" else phase
-                case = measured(mode, **{"latency": steady([7] * ENOUGH), timed: steady([ns] * ENOUGH)})
-                add_cases(sequential, side, [case])
-            assert [check.verdict for check in checks(sequential)] == [verdict]
-
-
-def test_a_live_gate_on_a_phase_is_decided_by_the_modes_that_have_it() -> None:
-    """Only mode device-tensors times an upload: the others cannot hold its verdict up."""
-    live = LiveGate(Limits(0.1, (parse_metric("h2d"),)), ["cpu-tensors", "device-tensors"], has_baseline=True)
-    cases = (
-        measured("cpu-tensors", latency=steady([9])),
-        measured("device-tensors", latency=steady([9]), h2d=steady([9])),
-    )
-    for number in range(50):
-        for side in (CANDIDATE, BASELINE):
-            live.add(side, "cpu-tensors", "latency", number, [1000] * 3)
-            live.add(side, "device-tensors", "h2d", number, [1000] * 3)
-    assert not any(map(live.wants, ["cpu-tensors", "device-tensors"]))
-    assert overall(live.checks([result_of(*cases), result_of(*cases)])) == PASSED
-
-
 def test_a_mode_that_failed_hands_on_no_blocks() -> None:
     sequential = SequentialTests([ratio_test(1.1)])
     add_cases(sequential, CANDIDATE, [broken("cpu-tensors", latency=steady([1000] * ENOUGH))])
@@ -462,34 +410,10 @@ def stored(candidate: list[int], baseline: list[int]) -> Check:
     return check
 
 
-def test_a_stored_baseline() -> None:
-    for candidate, baseline, verdict in [
-        (QUIET, QUIET, PASSED),
-        ([1010] * 8, QUIET, PASSED),
-        ([500] * 8, QUIET, PASSED),
-        ([500, 700] * 4, NOISY, PASSED),
-        ([1060] * 8, QUIET, UNCLEAR),  # within 3 % of the limit, by which runs differ anyhow
-        ([1040] * 8, QUIET, UNCLEAR),
-        (NOISY, NOISY, UNCLEAR),
-        ([1200, 1500] * 4, NOISY, UNCLEAR),
-        ([1100] * 8, NOISY, UNCLEAR),
-        ([1100] * 8, QUIET, FAILED),
-        ([2000, 2600] * 4, NOISY, FAILED),
-        (QUIET, QUIET[:7], UNCLEAR),
-        ([9000] * 7, QUIET, UNCLEAR),
-        ([9000], [1000], UNCLEAR),
-    ]:
-        check = stored(candidate, baseline)
-        assert (check.name, check.verdict, check.limit, check.rounds) == (
-            "cpu-tensors latency median",
-            verdict,
-            1.05,
-            None,
-        )
-    check = stored([1200] * 8, QUIET)
-    assert (check.ratio, check.low, check.high) == pytest.approx((1.2, 1.2 / 1.03, 1.2 * 1.03))
+def test_a_stored_baseline_says_its_figures() -> None:
     figures = "cpu-tensors latency median: 1.20 µs against 1.00 µs, ratio 1.200"
-    assert check.text == f"{figures} (1.165 to 1.236 with the noise of both runs), must be at most 1.05"
+    text = f"{figures} (1.165 to 1.236 with the noise of both runs), must be at most 1.05"
+    assert stored([1200] * 8, QUIET).text == text
 
 
 def test_too_few_blocks_of_a_stored_result() -> None:
@@ -497,7 +421,7 @@ def test_too_few_blocks_of_a_stored_result() -> None:
     assert (check.ratio, check.low, check.high) == (1.2, None, None)
     assert check.text == (
         "cpu-tensors latency median: 1.20 µs against 1.00 µs, ratio 1.200 (the candidate has 7 blocks and a comparison needs 8: measure "
-        "again; a measurement now takes 9 rounds or more), must be at most 1.05"
+        "again with --precision 0), must be at most 1.05"
     )
     verdict = Verdict([result_of(), result_of()], [check])
     assert verdict.sentence == "cannot tell, the checks say what is lacking"
@@ -519,18 +443,7 @@ def tailed(slowest: int) -> dict[int, list[int]]:
     return {number: [1000] * 9 + [slowest] for number in range(8)}
 
 
-def test_statistics_of_a_stored_baseline() -> None:
-    for metric, verdict in [
-        ("median", PASSED),
-        ("min", PASSED),
-        ("mean", FAILED),
-        ("max", FAILED),
-        ("p95", FAILED),
-        ("p99", FAILED),
-    ]:
-        candidate, baseline = (result_of(measured("cpu-tensors", latency=tailed(slowest))) for slowest in (4000, 2000))
-        [check] = check_stored(candidate, baseline, Limits(0.05, (parse_metric(metric),)))
-        assert (check.name, check.verdict) == (f"cpu-tensors latency {metric}", verdict)
+def test_a_stored_percentile_is_that_of_short_parts() -> None:
     # The run's 95th percentile is 2000, that of each of its short parts lies between 1000 and 2000.
     candidate = result_of(measured("cpu-tensors", latency=tailed(2000)))
     baseline = result_of(measured("cpu-tensors", latency=tailed(1000)))

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from ortbench.core.errors import BadInput
-from ortbench.facts.checks import Check
+from ortbench.facts.checks import FAILED, PASSED, Check
 from ortbench.features.chain.model import ChainWork
-from ortbench.features.gate.gates.ratio_tests import regression_tests
+from ortbench.features.gate.gates.live import LiveGate
+from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE, regression_tests
 from ortbench.features.gate.gates.stored import check_stored
 from ortbench.features.gate.plan import Limits
 from ortbench.features.loop.model import LoopWork
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.unit_of_work import Work
 from tests.expect import refusal
-from tests.results import MS, measured, result_of, steady
+from tests.results import MS, STAYING, chain, level, loop_result, measured, result_of, stage, steady
 
 
 def limits(*metrics: str, most: float = 0.05, **more: Any) -> Limits:
@@ -85,9 +88,47 @@ def test_metrics_that_a_live_gate_has_not() -> None:
         assert (refused.startswith(said), message in refused) == (True, True), refused
 
 
-def test_metrics_of_points_are_of_no_stored_run() -> None:
+# By what it is of: the metric, the blocks of either side by phase, and what a live gate says of them; see `test_comparison`.
+LIVE: list[tuple[Work, str, dict[str, tuple[int, int]], dict[str, str]]] = [
+    (CHAIN, "stage.text", {"latency": (10_120, 10_100), "stage.text": (120, 100)}, {"stage.text median": FAILED}),
+    (CHAIN, "chain", {"latency": (10_120, 10_100), "stage.text": (120, 100)}, {"chain median": PASSED}),
+    (LOOP, "loop", {"latency": (8000, 5000), "step": (1000, 1000)}, {"loop median": FAILED}),
+    (LOOP, "latency", {"latency": (8000, 5000), "step": (1000, 1000)}, {"loop median": FAILED}),
+    (LOOP, "step", {"latency": (8000, 5000), "step": (1000, 1000)}, {"step median": PASSED}),
+    (SINGLE, "cpu_time", {"latency": (5000, 5000), "cpu_time": (1200, 1000)}, {"cpu_time mean": FAILED}),
+    (SINGLE, "h2d", {"h2d": (1000, 1000)}, {"h2d median": PASSED}),  # which no other mode can hold up
+    (SINGLE, "h2d", {"h2d": (1200, 1000)}, {"h2d median": FAILED}),
+    (SINGLE, "enqueue", {"latency": (5000, 5000), "enqueue": (1200, 1000)}, {"enqueue median": FAILED}),
+]
+
+
+@pytest.mark.parametrize(("work", "metric", "phases", "said"), LIVE)
+def test_a_live_gate_takes_the_blocks_of_its_metric(
+    work: Work, metric: str, phases: dict[str, tuple[int, int]], said: dict[str, str]
+) -> None:
+    mode = "device-tensors" if work == SINGLE else "cpu-tensors"
+    live = LiveGate(limits(f"{mode}.{metric}", most=0.1), list({"cpu-tensors", mode}), has_baseline=True, work=work)
+    for number in range(9):
+        assert live.wants(mode)
+        for side in (CANDIDATE, BASELINE):
+            if work == SINGLE:
+                live.add(side, "cpu-tensors", "latency", number, [9] * 3)
+            for phase, medians in phases.items():
+                live.add(side, mode, phase, number, [medians[side]] * 3)
+    assert not any(map(live.wants, ["cpu-tensors", mode]))
+    blocks = {it: steady([9]) for it in ("latency", *phases)}
+    found = live.checks([result_of(measured(mode, **blocks))] * 2)
+    assert verdicts(found) == {f"{mode} {name}": verdict for name, verdict in said.items()}
+    assert {it.rounds for it in found} == {9}
+
+
+def test_metrics_that_no_stored_run_has() -> None:
     one = result_of(measured("cpu-tensors", latency=steady([MS] * 24)))
     for text, said in [
+        *(
+            (f"{it}.median", f"{it}.median: not measured in both results; there are latency, throughput")
+            for it in ("loop", "step", "chain")
+        ),
         ("latency@batch=8", "latency.median@batch=8: no such point was measured in both; there are none"),
         ("latency.p99@rate=30", "latency.p99@rate=30: no such point was measured in both; there are none"),
         ("item_throughput@best", "item_throughput@best: not measured in both results; there are latency, throughput"),
@@ -95,3 +136,10 @@ def test_metrics_of_points_are_of_no_stored_run() -> None:
         ("host_memory", "host_memory: not measured in both results (--measure-memory); there are latency, throughput"),
     ]:
         assert refusal(BadInput, check_stored, one, one, limits(text)) == f"--metric {said}"
+    loop = loop_result(level("device-resident"))
+    for metric in ("inference", "device-resident.inference", "h2d"):
+        refused = refusal(BadInput, check_stored, loop, loop, limits(metric))
+        assert refused.startswith(f"--metric {metric}.median: not measured in both results")
+    other = chain(STAYING, stages=(stage("prompt"), stage("image", 4)))
+    refused = refusal(BadInput, check_stored, chain(STAYING), other, limits("stage.text"))
+    assert refused == "--metric stage.text.median: there is no such stage in both; there are image"

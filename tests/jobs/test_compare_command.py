@@ -83,7 +83,7 @@ def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path
     lines = ran.out.splitlines()
     first = lines.index("! Too few blocks to compare old: 6 of 8.")
     assert lines[first + 1 : first + 4] == [
-        "  Next: measure again; a measurement now takes 9 rounds or more",
+        "  Next: measure again with --precision 0",
         "! Too few blocks to compare few: 3 of 8.",
         "  Next: measure again without --iterations",
     ]

@@ -427,7 +427,7 @@ def test_too_few_blocks_for_an_interval() -> None:
     assert keys(made) == [
         ("residency", "few-samples", "device-resident"),
     ]
-    assert fact(made, "residency").next == "measure again; a measurement now takes 9 rounds or more"
+    assert fact(made, "residency").next == "ortbench run m.onnx --ep some --precision 0"
     made.stopped = {"reason": "iterations", "value": 20, "per": "mode"}
     made.command = ["ortbench", "run", "m.onnx", "--iterations", "20", "--ep", "some"]
     assert fact(made, "residency").next == "ortbench run m.onnx --ep some"

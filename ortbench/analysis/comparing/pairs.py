@@ -105,20 +105,6 @@ PAIRS = 9  # of blocks of one run, which decide a gate's limit where all of them
 ROUNDS = max(PARTS, PAIRS)  # that a run has at least, unless it was told to measure less
 
 
-def remedy(result: Result, rounds: int, together: int = 1) -> str:
-    """How to measure anew what a result has too few rounds of; several that took turns share the time."""
-    ended_by = None if result.stopped is None else result.stopped["reason"]
-    if ended_by == "iterations":
-        return "measure again without --iterations"
-    if ended_by in ENDED_BY_TIME:
-        return f"measure again with --duration {duration_s(result, rounds, together)}s"
-    if ended_by == "verdict":
-        return "measure with 'ortbench run'; a gate stops at its verdict"
-    if rounds > ROUNDS:
-        return "measure again with --precision 0, which lasts as long as --duration"
-    return f"measure again; a measurement now takes {ROUNDS} rounds or more"
-
-
 def duration_s(result: Result, rounds: int, together: int) -> int:
     """What `--duration` so many rounds take, whole seconds: by the time that those took which there are, and a quarter more."""
     begun: list[int] = []

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
 from ortbench.core import printed
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError
@@ -27,7 +27,7 @@ from ortbench.core.safe_text import complain
 from ortbench.core.units import at_most, count
 from ortbench.core.version import __version__
 from ortbench.features.tune.analysis import ALPHA, FINALISTS, GOALS, TOGETHER, Search
-from ortbench.features.tune.model import FIRST, Configuration, Tried, failed
+from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried, failed
 from ortbench.features.tune.plan import INTERACTING, Space, TuneOptions, name_of, space_of
 from ortbench.jobs.measuring import Measured, measure, observer_for, saving
 from ortbench.jobs.publishing import check_wanted
@@ -269,9 +269,11 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
         if reason is not None:
             found.append(failed(of, reason))
             continue
-        ratios = {goal: it for goal in GOALS if (it := race.ratio(goal, name, names[0])) is not None}
-        found.append(Tried(settings=[list(it) for it in of], ratios=ratios, left=race.goals_left(name),
-                           memory=raced[name].memory, failed=None))  # fmt: skip
+        known = {goal: race.elimination.ratio(goal, name, names[0]) for goal in GOALS}
+        ratios = {goal: cast(Ratio, it._asdict()) for goal, it in known.items() if it is not None}
+        left = [goal for goal in GOALS if name in race.elimination.left(goal)]
+        memory = raced[name].memory
+        found.append(Tried(settings=[list(it) for it in of], ratios=ratios, left=left, memory=memory, failed=None))
     return found
 
 

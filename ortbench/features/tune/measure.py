@@ -9,7 +9,6 @@ from statistics import median
 from typing import Any
 
 from ortbench.features.tune.analysis import GOALS, Elimination
-from ortbench.features.tune.model import Ratio
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
 from ortbench.measure.forecast import Progress
@@ -62,15 +61,6 @@ class Race:
 
         rule = StopRule(round(plan.loop.duration_s * 1e9), None, per="configuration", rounds=self.elimination.rounds)
         return Schedule(series, rule, plan.inputs.seed, drop)
-
-    def ratio(self, goal: str, over: str, under: str) -> Ratio | None:
-        """Two configurations, as a search takes it."""
-        ratio = self.elimination.ratio(goal, over, under)
-        return None if ratio is None else Ratio(ratio=ratio.ratio, low=ratio.low, high=ratio.high, rounds=ratio.rounds)
-
-    def goals_left(self, name: str) -> list[str]:
-        """The goals that a configuration can be the best for."""
-        return [goal for goal in GOALS if name in self.elimination.left(goal)]
 
 
 class Racer(Configuration):

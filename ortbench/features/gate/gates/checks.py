@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ortbench.analysis.comparing.pairs import remedy
 from ortbench.analysis.memory import DEVICE, KEY, computes_on_host, figure, why_unknown
+from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.outputs import doubt, told_of, worst
 from ortbench.analysis.residency import HANDED_ON, handing_on
 from ortbench.analysis.shapes import point_as_result
@@ -186,7 +186,7 @@ def with_remedy(check: Check, result: Result, takes: int) -> Check:
     """The check of a ratio test; of one with too few rounds for a verdict also how many it takes and what gives them."""
     if check.rounds is None or check.low is not None:
         return check
-    values: Values = {"needed": takes, "how": remedy(result, takes)}
+    values: Values = {"needed": takes, "how": more_rounds(result, takes)}
     return check.and_fact(Fact("check-rounds", "how", check.mode or "", values))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ortbench.analysis.comparing.pairs import PARTS, remedy
+from ortbench.analysis.comparing.pairs import PARTS
 from ortbench.analysis.comparing.ratio import compare_series
 from ortbench.analysis.comparing.series import (
     Key,
@@ -20,6 +20,7 @@ from ortbench.analysis.comparing.series import (
 )
 from ortbench.analysis.comparing.verdict import at_most
 from ortbench.analysis.memory import DEVICE, HOST, KEY, computes_on_host, why_unknown
+from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.point_blocks import FEWEST_BLOCKS, is_full
 from ortbench.analysis.point_blocks import STATISTICS as LOAD_STATISTICS
 from ortbench.core.errors import BadInput
@@ -174,7 +175,7 @@ def _lacking(one: Series, base: Series, values: Values) -> str:
         return "no-interval"
     lacking = both[short[0]]
     values |= {"configuration": short[0], "blocks": len(lacking.blocks), "needed": PARTS}
-    values["how"] = remedy(lacking.result, PARTS)
+    values["how"] = more_rounds(lacking.result, PARTS)
     return "few-blocks"
 
 
