@@ -42,10 +42,8 @@ class Worker:
         self.state = State()
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        """Carry one request out: ``{"ok": …}``, or what `ortbench.core.errors.to_data` makes of an error.
-
-        It has ``do``, which is one of the functions, and its arguments; with ``of_point`` it is about a shape of a sweep; ``lost``
-        has what trials of memory are known to end the worker."""
+        """Carry one request out: ``{"ok": …}``, or what `ortbench.core.errors.to_data` makes of an error. It names one of the functions
+        (``do``), a shape of a sweep (``of_point``) and trials of memory that are known to end the worker (``lost``); the rest are arguments."""
         arguments = dict(request)
         name, point, lost = (arguments.pop(key, None) for key in ("do", "of_point", "lost"))
         try:
@@ -81,19 +79,14 @@ def _not_there(error: ImportError) -> Exception:
     return errors.BenchmarkFailed(f"{what} with: {with_pip_of(command, sys.executable)}")
 
 
-def _end_with_parent() -> None:
-    """Have Linux kill this process when `ortbench` dies: a paused worker would not notice that its input ended."""
-    if sys.platform == "linux":
+def main(python: str | None = None) -> None:
+    """The process: keeps the answers' channel to itself."""
+    gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
+    if sys.platform == "linux":  # kills it when `ortbench` dies: a paused worker would not notice that its input ended
         import ctypes
         import signal
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
-
-
-def main(python: str | None = None) -> None:
-    """The process: keeps the answers' channel to itself."""
-    gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
-    _end_with_parent()
     os.environ |= {**NO_TELEMETRY, **os.environ}
     start_no_threads()
     messages.set_interpreter(python)

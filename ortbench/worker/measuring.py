@@ -16,15 +16,7 @@ from ortbench.worker.state import Stages, State
 from ortbench.worker.timing import Capture, HostTime, Ranges, time_block, time_call, warm_up
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import (
-        Captured,
-        Finished,
-        Prepared,
-        Samples,
-        StepTimes,
-        TracedSamples,
-    )
-    from ortbench.model.schema import Once, Places, TensorPlace
+    from ortbench.model import protocol, schema
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session.memory import BoundTensor
 
@@ -34,10 +26,9 @@ _CLOSE_UPS, _CLOSE_UP_NS = 8, 1_000_000_000  # a slow model is looked at fewer t
 
 def prepare(
     state: State, mode: str, warmup: int | None, depth: int = DEPTH, warmup_ns: int = 0, least_sync: str = RUN
-) -> Prepared:
-    """Set a mode up, prove its sync, check its outputs, have it prove what it claims, warm it up: with so many runs (`warmup`), or
-    without a number with as many as fill `warmup_ns`, those of the proofs counted; a fifth of it for each phase of inferences. Syncs that
-    are cheaper than `least_sync` returned early elsewhere, and are not tried."""
+) -> protocol.Prepared:
+    """Set a mode up, prove its sync and what it claims, check its outputs, and warm it up: with `warmup` runs, or without a number with as
+    many as fill `warmup_ns`, those of the proofs counted. Syncs cheaper than `least_sync` returned early elsewhere, and are not tried."""
     stages = Stages()
     cheaper = SYNCS[: SYNCS.index(least_sync)]
     try:
@@ -47,7 +38,9 @@ def prepare(
         raise WrongOutputs(f"{error}{model_file.random_nodes_note(state.opened.path)}") from None
 
 
-def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth: int, stages: Stages) -> Prepared:
+def _prepare(
+    state: State, mode: str, warmup: int | None, warmup_ns: int, depth: int, stages: Stages
+) -> protocol.Prepared:
     tolerances = state.opened.request.rtol, state.opened.request.atol
     made, times = _make_checked(state, mode, depth, stages)
     syncs = made.syncs()
@@ -90,11 +83,8 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
 
 
 def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[Mode, list[int]]:
-    """A mode whose outputs are right, and what the calls of ``latency`` took that showed it, ns.
-
-    What a few µs of work leave to wait for is less than a busy host can tell from nothing. Where the host then reads outputs
-    in place and they are not there, the sync does not wait, and the next one is tried.
-    """
+    """A mode whose outputs are right, and what the calls of ``latency`` took that showed it, ns. What a few µs of work leave to wait for
+    is less than a busy host can tell from nothing: where outputs are not there, the sync does not wait, and the next one is tried."""
     request = state.opened.request
     while True:
         made = state.opened.make(mode, depth)
@@ -108,9 +98,8 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
             stages.end("comparing outputs")
 
 
-def _describe_places(state: State, mode: Mode) -> Places:
-
-    def describe(it: BoundTensor) -> TensorPlace:
+def _describe_places(state: State, mode: Mode) -> schema.Places:
+    def describe(it: BoundTensor) -> schema.TensorPlace:
         why = it.reason or state.opened.host_reasons.get(it.name, "the session's memory info")
         return {"name": it.name, "memory": it.memory, "why": why, "usual": it.is_usual}
 
@@ -118,11 +107,9 @@ def _describe_places(state: State, mode: Mode) -> Places:
     return {"inputs": [*map(describe, ins)], "outputs": [*map(describe, outs)]}
 
 
-def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Samples:
-    """Time one block; for a timeline also say when each sample began, and how long its call took.
-
-    Where a call of ``latency`` makes several inferences, a sample is the time of one of them.
-    """
+def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> protocol.Samples:
+    """Time one block; for a timeline also say when each sample began, and how long its call took. Where a call of ``latency`` makes several
+    inferences, a sample is the time of one of them."""
     made = state.modes[mode]
     host = HostTime(made.enqueues().get(phase))
     starts: list[int] | None = [] if timeline else None
@@ -132,7 +119,7 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
     made.wait_idle()
     count = made.per_call if phase == LATENCY else 1
     samples, enqueues = (ns if count == 1 else [round(it / count) for it in ns] for ns in (calls, host.enqueues))
-    answer: Samples = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+    answer: protocol.Samples = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
     if enqueues:
         answer["enqueues"] = enqueues
     if phase == LATENCY:
@@ -142,19 +129,23 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
         answer["steps"] = step_times
     if starts is None:
         return answer
-    traced: TracedSamples = {**answer, "starts_ns": starts, "calls_ns": calls, "step_starts_ns": made.take_starts(n)}
+    traced: protocol.TracedSamples = {
+        **answer,
+        "starts_ns": starts,
+        "calls_ns": calls,
+        "step_starts_ns": made.take_starts(n),
+    }
     return traced
 
 
-def finish(state: State, mode: str) -> Finished:
-    """After the last block: the outputs as the timed runs left them, the copies that are made only once, and whether
-    the syncs still wait."""
+def finish(state: State, mode: str) -> protocol.Finished:
+    """After the last block: the outputs as the timed runs left them, copies that are made only once, and whether the syncs still wait."""
     made = state.modes[mode]
     wrong = find_difference(made, state.opened.request.rtol, state.opened.request.atol)
     if wrong is not None:
         wrong += model_file.random_nodes_note(state.opened.path)
     copies = made.one_time_copies()
-    once: Once | None = None
+    once: schema.Once | None = None
     if copies is not None:
         pairs = zip(copies, made.one_time_bytes, strict=True)
         upload, download = (
@@ -167,7 +158,7 @@ def finish(state: State, mode: str) -> Finished:
     return {"differs": wrong, "once": once, "early": early, **alone}  # type: ignore[typeddict-item]
 
 
-def capture(state: State, on: bool) -> Captured:
+def capture(state: State, on: bool) -> protocol.Captured:
     if state.capture is None:
         state.capture = Capture()
     if on:
@@ -177,18 +168,15 @@ def capture(state: State, on: bool) -> Captured:
     return {"listening": state.capture.listening}
 
 
-def time_steps(state: State, mode: str) -> StepTimes:
+def time_steps(state: State, mode: str) -> protocol.StepTimes:
     return {"inferences": step_times(state.modes[mode])}
 
 
 def step_times(
     mode: Mode, most: int = _CLOSE_UPS, budget_ns: int = _CLOSE_UP_NS, clock: Callable[[], int] = time.perf_counter_ns
 ) -> list[list[tuple[str, int, int]]]:
-    """Time the steps of some inferences, after one that is not timed: name, start and duration in ns of each.
-
-    It is a pass of its own, for a timeline only. The clock is read between the work and its sync, which no sample may have
-    inside it, so none of these times is a measurement. No inference is begun once the budget is spent, but one is always timed.
-    """
+    """Time the steps of some inferences, after one that is not timed, for a timeline only: name, start and duration in ns of each. The clock
+    is read between the work and its sync, which no sample may have inside it. One is always timed, none begun once the budget is spent."""
     steps = mode.steps()
     for _, call in steps:
         call()

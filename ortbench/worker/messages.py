@@ -25,7 +25,6 @@ def send_on(channel: IO[str]) -> None:
 
 @contextmanager
 def announce(doing: str, limit_s: float | None = None, trial: str | None = None) -> Iterator[None]:
-    """Tell what the code inside does."""
     _send({"doing": doing, "limit_s": limit_s, "trial": trial})
     try:
         yield
@@ -53,11 +52,9 @@ _python: str | None = None
 
 
 def set_interpreter(python: str | None = None) -> None:
-    """This worker runs in an environment that was named by its interpreter; None where it is ortbench's own."""
     global _python
     _python = python
 
 
 def with_its_pip(text: str) -> str:
-    """A text with its commands of pip as they are to be typed."""
     return text if _python is None else with_pip_of(text, _python)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> protocol.Opened:
-    """Load the EP, create the session, make inputs and reference outputs."""
     return open_as(state, model, target_from(target), inputs_from(inputs), Opened)
 
 
@@ -115,9 +114,9 @@ def describe_loaded_ep(target: Target, provider: providers.Provider, stages: Sta
     """An EP for the result, with what is to be said of options that do nothing there."""
     described = providers.describe_ep(target, provider)
     if target.options or target.session_config or target.run_config:
-        from ortbench.worker.session import ignored  # most runs have none of them, and would wait for it
+        from ortbench.worker.session import config_keys  # most runs have none of them, and would wait for it
 
-        described["notes"] += ignored.warnings(target, provider)
+        described["notes"] += config_keys.warnings(target, provider)
         stages.end("looking for options that do nothing")
     return described
 
@@ -169,5 +168,4 @@ def release(state: State) -> dict[str, object]:
 
 
 def index_sizes(state: State, model: str) -> dict[str, int]:
-    """How many entries each integer input indexes into; see `ortbench.worker.inputs.model_file`."""
     return model_file.model_index_sizes(model)

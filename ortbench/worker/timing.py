@@ -55,12 +55,8 @@ def time_call(call: Callable[..., object], *arguments: object) -> int:
 
 
 def cpu_ns() -> tuple[int, int]:
-    """CPU time of all threads of this process so far, ns: user and system.
-
-    Linux and macOS count it in microseconds, Windows in ticks of some 16 ms. Linux adds what a thread has run in its
-    time slice at the end of that, so a short block has a few milliseconds too much or too little: the sum over many blocks
-    is right.
-    """
+    """CPU time of all threads of this process so far, ns: user and system. Linux and macOS count it in µs, Windows in ticks of 16 ms. Linux
+    adds what a thread has run at the end of its time slice: a short block has some ms too much or too little, the sum over many is right."""
     if sys.platform == "win32":
         spent = os.times()
         return round(spent.user * 1e9), round(spent.system * 1e9)
@@ -229,10 +225,8 @@ def time_block(
     starts: list[int] | None = None,
     host: HostTime | None = None,
 ) -> list[int]:
-    """Time n iterations of one phase of a mode, after `drop` that are not recorded: durations in ns, in order.
-
-    For a timeline `starts` takes when each sample began; `host` takes down what the recorded iterations cost the host.
-    """
+    """Time n iterations of one phase of a mode, after `drop` that are not recorded: durations in ns, in order. For a timeline `starts` takes
+    when each sample began; `host` takes down what the recorded iterations cost the host."""
     split = None if host is None else host.split
     (call, a, b), wait = (mode.phases()[phase], None) if split is None else split
     returns: list[int] = []
@@ -289,11 +283,8 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def warm_up(call: TimedCall, count: int | None, budget_ns: int, earlier: Sequence[int] = ()) -> float | None:
-    """Run a phase of a mode, and say what one run takes: the median of the later half, ns; None without any.
-
-    Without a `count` as many runs as fill what is left of the budget, and no fewer than tell how long one takes; what earlier
-    runs took (`taken`, ns) then counts too.
-    """
+    """Run a phase of a mode, and say what one run takes: the median of the later half, ns; None without any. Without a `count` as many runs
+    as fill what is left of the budget, and no fewer than tell how long one takes; what `earlier` runs took, ns, then counts too."""
     run, a, b = call
     times: list[int] = []
     if count is not None:

@@ -46,17 +46,6 @@ def test_a_run_names_entries_that_do_nothing_and_no_others(tmp_path: Path) -> No
 
 
 @pytest.mark.process
-def test_a_gate_that_passes_names_them_on_the_terminal_and_in_markdown(tmp_path: Path) -> None:
-    summary = tmp_path / "summary.md"
-    ran = ortbench("gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--max-cpu-nodes", "5", "--warmup", 1,
-                   "--duration", "0.5", "--session-config", "session.intra_op_num_threads=1", "--out", tmp_path / "out",
-                   GITHUB_STEP_SUMMARY=str(summary), COLUMNS="200")  # fmt: skip
-    assert ran.code == 0, ran.err
-    assert f"! warning: {THREADS}" in ran.out.splitlines()
-    assert f"- warning: {THREADS}" in summary.read_text().splitlines()
-
-
-@pytest.mark.process
 def test_inspect_names_them(tmp_path: Path) -> None:
     typed = ["inspect", TINY, "--ep", "cpu", "--session-config", "session.intra_op_num_threads=1"]
     assert f"! warning: {THREADS}" in ortbench(*typed, COLUMNS="200").out.splitlines()
@@ -90,7 +79,7 @@ def test_names_are_found_whole_or_in_the_pieces_of_machine_code(tmp_path: Path) 
     (tmp_path / "library.so").write_bytes(b"\0whole_name\0 disable_\x01dynamic_\x02shapes\0 short")
     names = ["whole_name", "disable_dynamic_shapes", "enable_dynamic_shapes", "short", "shor_", "whole_nam_"]
     code = (
-        "import sys; from ortbench.worker.session.ignored import _names_in_library\n"
+        "import sys; from ortbench.worker.session.config_keys import _names_in_library\n"
         "print(sorted(_names_in_library(sys.argv[1], sys.argv[2:])), _names_in_library('/nowhere.so', ['a']))"
     )
     done = subprocess.run(

@@ -13,7 +13,7 @@ from ortbench.worker.inputs.model_file import read_model
 from ortbench.worker.inspection import graph as model_graph
 from ortbench.worker.inspection import nodes
 from ortbench.worker.modes.make import unsupported_modes
-from ortbench.worker.session import first_run, ignored, memory, placement, providers, session
+from ortbench.worker.session import config_keys, first_run, memory, placement, providers, session
 from ortbench.worker.session.libraries import set_up_onnxruntime
 from ortbench.worker.session.tensors import Array, Form, TensorSpec, describe_tensor, get_form
 from ortbench.worker.state import State
@@ -48,7 +48,7 @@ def inspect(
     if copies is not None and (copies["problem"] is None or timed):
         where["memcpy_nodes"] = len(copies["memcpy"])
     device = placement.describe_device(recorder.model)
-    warnings = ignored.warnings(asked, provider)
+    warnings = config_keys.warnings(asked, provider)
     return {
         **found, "ep": provider.name, "device": device, "memory": memory.describe_memory(provider),
         "modes": unsupported_modes(provider), "placement": where, "copies": copies, "warnings": warnings,

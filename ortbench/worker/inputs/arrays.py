@@ -27,12 +27,9 @@ def resolve_shapes(
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """Shapes of all inputs, symbolic dimensions filled in, and the dimensions that were set to 1 as nobody said otherwise.
 
-    A dimension's size (`dims`) may be an expression of others; a loop knows its ``step`` and what its state has by now. An input's
-    own shape comes first: ONNX Runtime lets axes of one name have several sizes. A name that is given several says nothing of others.
-    An axis that has a name can be called by its place too, ``x[2]``, which says of it what a shape does.
-
-    Raises `BadInput`: a name the model has not, or a shape that does not fit.
-    """
+    A size (`dims`) may be an expression of others; a loop knows its ``step`` and what its state has by now. An input's own shape comes
+    first: ONNX Runtime lets axes of one name have several sizes, and a name that is given several says nothing of others. An axis with a
+    name can be called by its place too, ``x[2]``. Raises `BadInput`: a name the model has not, or a shape that does not fit."""
     names = [spec.name for spec in inputs]
     for name in shapes:
         if name not in names:
@@ -77,16 +74,12 @@ def resolve_shapes(
 
 
 def axis_label(spec: TensorSpec, axis: int) -> str:
-    """What an axis is called by its place."""
     return f"{spec.name}[{axis}]"
 
 
 def _resolve_sums(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str], least: int) -> list[str]:
-    """Put the size of every dimension that is a sum of others into `sizes`; gives those of them that were set to 1.
-
-    Exporters name a dimension by the sum that it is, such as "past_sequence_length + 1": such a name is a sum too where
-    it comes to a size. Raises `BadInput`: a name that is no dimension, a circle, or what is no size.
-    """
+    """Put the size of every dimension that is a sum of others into `sizes`; gives those of them that were set to 1. Exporters name a
+    dimension by the sum that it is ("past_sequence_length + 1"): such a name is a sum too where it comes to a size."""
     guessed: list[str] = []
 
     def size_of(name: str, parents: tuple[str, ...]) -> int:
@@ -131,9 +124,8 @@ _WIDE_INTEGER_RANGE = (0, 1)  # int32 and int64 are mostly ids, masks and flags:
 def make_arrays(
     inputs: Sequence[TensorSpec], request: Inputs, index_sizes: Mapping[str, int]
 ) -> tuple[dict[str, Value], list[str], dict[str, tuple[float, float]]]:
-    """The arrays of a run (C-contiguous) or lists of them, the dimensions that were set to 1, and the ranges of
-    random values. Raises `BadInput`: what was asked for does not fit the model; `Unsupported`: an input that cannot
-    be held."""
+    """The arrays of a run (C-contiguous) or lists of them, the dimensions that were set to 1, and the ranges of random values. Raises
+    `BadInput`: what was asked for does not fit the model; `Unsupported`: an input that cannot be held."""
     _check_lengths(inputs, request)
     for name in request.ranges:
         spec = next((spec for spec in inputs if spec.name == name), None)
@@ -171,7 +163,6 @@ def make_arrays(
 
 
 def _check_lengths(inputs: Sequence[TensorSpec], request: Inputs) -> None:
-    """Raises `BadInput`: a length of what is no sequence, or a sequence to be made without one."""
     sequences = [spec.name for spec in inputs if spec.is_sequence]
     for name in request.lengths:
         if name not in sequences:
@@ -203,8 +194,8 @@ def default_range(spec: TensorSpec, index_size: int | None) -> tuple[float, floa
 def random_array(
     spec: TensorSpec, shape: tuple[int, ...], bounds: tuple[float, float], generator: np.random.Generator
 ) -> Array:
-    """A random array of `spec.dtype` (strings are short texts, whatever the range); large float32 and float64 arrays
-    are made without a temporary copy. Raises `BadInput`: the range does not fit the dtype."""
+    """A random array of `spec.dtype` (strings are short texts, whatever the range), of large float32 and float64 without a temporary copy.
+    Raises `BadInput`: the range does not fit the dtype."""
     dtype, (low, high) = spec.dtype, bounds
     if dtype.kind == "O":
         texts = [f"s{number}" for number in generator.integers(0, 10, math.prod(shape))]
@@ -247,8 +238,7 @@ def _largest_float(dtype: np.dtype[Any]) -> float:
 
 
 def load_expected(request: Inputs, outputs: Sequence[TensorSpec]) -> dict[str, Value] | None:
-    """The outputs to hold the modes against: of ``--expect``, or those beside the inputs of an ONNX test set. Raises
-    `BadInput`: they do not fit the model."""
+    """The outputs to hold the modes against: of ``--expect``, or those beside the inputs of an ONNX test set."""
     if request.expect is not None:
         return load_arrays(Path(request.expect), outputs, "output")
     if request.path is not None and (Path(request.path) / "output_0.pb").is_file():

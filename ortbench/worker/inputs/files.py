@@ -17,9 +17,8 @@ Header = tuple[tuple[int, ...], np.dtype[Any]]  # shape and dtype of an array
 
 
 def load_arrays(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
-    """Arrays by name from an .npz file (keys are names) or from a folder with ``input_0.pb`` … in the model's order, of
-    which `save_arrays` writes some as ``.npy``; `kind` is ``input`` or ``output``. Raises `BadInput`: it cannot be read, or
-    names, dtypes or shapes are not the model's."""
+    """Arrays by name from an .npz file (keys are names) or a folder of ``input_0.pb`` or ``.npy`` … in the model's order; `kind` is
+    ``input`` or ``output``. Raises `BadInput`: it cannot be read, or names, dtypes or shapes are not the model's."""
     if kind == "output":  # of which a model may give others than it declares
         wanted = [spec._replace(shape=()) for spec in wanted]
     arrays = _load_folder(path, wanted, kind) if path.is_dir() else _load_npz(path, wanted, kind)
@@ -36,9 +35,8 @@ def load_some_arrays(path: Path, wanted: Sequence[TensorSpec]) -> dict[str, Valu
 
 
 def load_outputs(path: Path, known: Collection[str], keys: str, owner: str) -> dict[str, Array]:
-    """Expected outputs of the steps of a loop or the stages of a chain from an .npz file, by ``<owner>/<name>``; it need not have all.
-    What went in may stand beside them, as ``<owner>/in/<name>``. `keys` says what they are in words, `owner` is a pattern. Raises
-    `BadInput`: it cannot be read, has none of them, or others."""
+    """Expected outputs of steps or stages from an .npz file, by ``<owner>/<name>``; it need not have all, and may have ``<owner>/in/<name>``
+    beside. `keys` says what they are in words, `owner` is a pattern. Raises `BadInput`: it cannot be read, has none of them, or others."""
     arrays = _load_keys(path, [*known], keys, ignored=re.compile(f"{owner}/in/.*"))
     if not arrays:
         raise BadInput(f"{path} holds no outputs; {keys}")
@@ -157,25 +155,6 @@ def _file_path(folder: Path, kind: str, index: int) -> Path:
     return array if array.is_file() else array.with_suffix(".pb")
 
 
-def _parse(spec: TensorSpec, content: bytes) -> Value:
-    import onnx  # the reader of its own test sets
-    from onnx import numpy_helper
-
-    if spec.is_optional:
-        return numpy_helper.to_optional(onnx.OptionalProto.FromString(content))
-    if spec.is_sequence:
-        return numpy_helper.to_list(onnx.SequenceProto.FromString(content))
-    return numpy_helper.to_array(onnx.TensorProto.FromString(content))
-
-
-def _make_proto(spec: TensorSpec, value: Value) -> Any:
-    from onnx import numpy_helper
-
-    if spec.is_optional:
-        return numpy_helper.from_optional(value)
-    return numpy_helper.from_list(value) if spec.is_sequence else numpy_helper.from_array(value)
-
-
 def save_arrays(path: Path, specs: Sequence[TensorSpec], values: Sequence[Value], kind: str) -> bool:
     """Write values as `load_arrays` reads them from a folder, tensors as numpy has them, which needs no other package."""
     for index, (spec, value) in enumerate(zip(specs, values, strict=True)):
@@ -204,17 +183,27 @@ def _restore_dtype(spec: TensorSpec, value: Value) -> Value:
 
 
 def _read(spec: TensorSpec, file: Path) -> Value:
-    return np.load(file, allow_pickle=False) if file.suffix == ".npy" else _parse(spec, file.read_bytes())
+    if file.suffix == ".npy":
+        return np.load(file, allow_pickle=False)
+    import onnx  # the reader of its own test sets
+    from onnx import numpy_helper
+
+    content = file.read_bytes()
+    if spec.is_optional:
+        return numpy_helper.to_optional(onnx.OptionalProto.FromString(content))
+    if spec.is_sequence:
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(content))
+    return numpy_helper.to_array(onnx.TensorProto.FromString(content))
 
 
 def _save_proto(file: Path, spec: TensorSpec, value: Value) -> bool:
     try:
         from google.protobuf.message import EncodeError
-
-        content = _make_proto(spec, value)
+        from onnx import numpy_helper
     except ImportError:
         return False
     try:
+        content = numpy_helper.from_optional(value) if spec.is_optional else numpy_helper.from_list(value)
         file.write_bytes(content.SerializeToString())
     except (ValueError, EncodeError):
         return False
@@ -240,7 +229,6 @@ def _fit(spec: TensorSpec, array: Array, source: str) -> Array:
 
 
 def _check_fit(spec: TensorSpec, shape: Sequence[int], dtype: np.dtype[Any], source: str) -> None:
-    """Raises `BadInput`: an array of this shape and dtype is none for the model."""
     if spec.element == "string" and dtype.kind in "USO":
         return
     if dtype != spec.dtype and not _is_stored_as(spec, dtype):

@@ -12,11 +12,8 @@ from ortbench.worker.session.tensors import TensorSpec
 
 
 def index_sizes(model_path: str, inputs: Sequence[TensorSpec]) -> dict[str, int]:
-    """How many entries each integer input indexes into, for inputs that reach a Gather-like operator.
-
-    Follows each input through operators that pass integers on unchanged in value. Empty for models in ORT's own
-    format, which the onnx package does not read.
-    """
+    """How many entries each integer input indexes into that reaches a Gather-like operator through others that pass integers on. Empty
+    for models in ORT's own format, which the onnx package does not read."""
     try:
         integers = {spec.name for spec in inputs if spec.is_tensor and spec.dtype.kind in "iu"}
     except Unsupported:
@@ -31,8 +28,8 @@ def model_index_sizes(model_path: str, integers: set[str] | None = None) -> dict
 
 
 def read_model(path: str) -> Any:
-    """An onnx ModelProto without weights that lie in files of their own; None where it cannot be read: without the package
-    onnx, of ORT's own format, and of what is no model, which the session says if nobody has opened it yet."""
+    """An onnx ModelProto without weights in files of their own; None where it cannot be read: without the package onnx, in ORT's own
+    format, and of what is no model, which the session says if nobody has opened it yet."""
     if Path(path).suffix == ".ort":
         return None
     try:
@@ -106,12 +103,8 @@ def _inferred_shapes(model: Any) -> dict[str, tuple[int | None, ...]]:
 
 
 _ONNX = ("", "ai.onnx")
-_COUNTING = {
-    "Compress",
-    "NonMaxSuppression",
-    "NonZero",
-    "Unique",
-}  # whose outputs are as large as their inputs' values say
+# Whose outputs are as large as their inputs' values say.
+_COUNTING = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
 
 
 def value_sized_outputs(path: str) -> set[str]:
@@ -150,16 +143,14 @@ def random_nodes_note(path: str) -> str:
 
 def random_nodes(model: Any) -> Iterator[str]:
     """The random nodes of an onnx ModelProto, in words: those of subgraphs and of functions that it has included."""
-    yield from _random_in_graph(model.graph, {})
+    yield from _random_in_nodes(model.graph.node, _constants(model.graph), "")
     for function in model.functions:
         yield from _random_in_nodes(function.node, {}, f"in function {function.name}")
 
 
-def _random_in_graph(graph: Any, outer: Mapping[str, bool | None]) -> Iterator[str]:
-    """Those of a graph, which sees the constants around it."""
-    known = {**outer, **dict.fromkeys((value.name for value in graph.input), None)}
-    known |= {tensor.name: _is_true(tensor) for tensor in graph.initializer}
-    yield from _random_in_nodes(graph.node, known, "")
+def _constants(graph: Any) -> dict[str, bool | None]:
+    inputs: dict[str, bool | None] = dict.fromkeys(value.name for value in graph.input)
+    return inputs | {tensor.name: _is_true(tensor) for tensor in graph.initializer}
 
 
 def _random_in_nodes(nodes: Any, known: Mapping[str, bool | None], where: str) -> Iterator[str]:
@@ -170,7 +161,9 @@ def _random_in_nodes(nodes: Any, known: Mapping[str, bool | None], where: str) -
         if node.op_type in _RANDOM.get(node.domain, ()) or _is_training(node, seen):
             yield " ".join(filter(None, (node.op_type, repr(node.name or node.output[0]), where)))
         for _, graph in inner_graphs(node):
-            yield from _random_in_graph(graph, seen)
+            yield from _random_in_nodes(
+                graph.node, {**seen, **_constants(graph)}, ""
+            )  # it sees the constants around it
 
 
 def _is_training(node: Any, known: Mapping[str, bool | None]) -> bool:

@@ -25,8 +25,7 @@ _READINGS = 10  # of both clocks; the one that took the least time is the best
 
 
 def measure_copies(state: State, modes: Sequence[str], runs: int) -> dict[str, Measured]:
-    """Record what the GPU does in some runs of modes that are set up. Raises `BenchmarkFailed`: there is no CUPTI here,
-    it refuses, or what it recorded makes no sense."""
+    """Record what the GPU does in some runs of modes that are set up. Raises `BenchmarkFailed`: there is no CUPTI here, or it refuses."""
     cupti = _load()
     try:
         recorder = Recorder(cupti)

@@ -132,10 +132,8 @@ def _flatten(
     eps: Mapping[tuple[str, str], str],
     nodes: list[Node],
 ) -> tuple[list[str], list[str]]:
-    """Add the nodes of a graph and of those inside it; gives the unique names of the graph's inputs and of its outputs.
-
-    What can be seen from outside (`outer`) has unique names already; a prefix makes those of the graph's own tensors unique.
-    """
+    """Add the nodes of a graph and of those inside it; gives the unique names of the graph's inputs and of its outputs. What can be seen
+    from outside (`outer`) has unique names already; a prefix makes those of the graph's own tensors unique."""
     seen = outer.new_child()  # no copy, of which each branch would make one
 
     def own(name: str) -> str:
@@ -166,12 +164,9 @@ class NotKnown(Exception):
 def find_graph(
     path: str, target: Target, provider: Provider, content: bytes | None, placed: Placed | None, timed: Sequence[Timed]
 ) -> list[Node]:
-    """The graph that ran, or that would run, with its Memcpy nodes.
-
-    ONNX Runtime writes it out for EPs whose nodes have kernels. Where an EP compiled parts of it, the graph before that
-    is taken, which ONNX Runtime writes out for the CPU EP, and the Memcpy nodes are worked out from the placement; the
-    profile must agree. Raises `NotKnown`: it cannot be had.
-    """
+    """The graph that ran, or that would run, with its Memcpy nodes. ONNX Runtime writes it out for EPs whose nodes have kernels. Where an
+    EP compiled parts of it, the graph before that is taken, as written for the CPU EP, and the Memcpy nodes are worked out from the
+    placement; the profile must agree. Raises `NotKnown`: it cannot be had."""
     if Path(path).suffix == ".ort":
         raise NotKnown("the model is in ORT format, whose graph is not read")
     if not any(node.is_compiled for node in timed):
@@ -186,8 +181,7 @@ def find_graph(
 
 
 def _written_graph(path: str, target: Target, provider: Provider, content: bytes | None) -> Any:
-    """The graph as ONNX Runtime will run it, as an onnx ModelProto. Raises `BadInput` or `BenchmarkFailed`: it is
-    refused."""
+    """The graph as ONNX Runtime will run it, as an onnx ModelProto. Raises `BadInput` or `BenchmarkFailed`: it is refused."""
     try:
         import onnx
     except ImportError:
@@ -257,5 +251,4 @@ def _describe_nodes(nodes: Sequence[Node], does: str, keeps: str) -> str | None:
 
 def _list_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST
-    listed_names = [*names[:_MOST], *([f"{more} more"] if more > 0 else [])]
-    return listed(listed_names)
+    return listed([*names[:_MOST], *([f"{more} more"] if more > 0 else [])])

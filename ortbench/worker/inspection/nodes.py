@@ -59,7 +59,7 @@ class Recorder(NamedTuple):
             yield from read_runs(read_events(self.model.session.end_profiling()))
 
     def times(self) -> list[Timed]:
-        """The nodes of the last run. Raises `BenchmarkFailed`: no run is in the profile as a whole."""
+        """The nodes of the last run."""
         sums = NodeSums()
         sums.add(_last_runs(self.end(), 1)[0])
         return sums.timed()
@@ -67,7 +67,6 @@ class Recorder(NamedTuple):
 
 @contextmanager
 def _as_failure() -> Iterator[None]:
-    """What fails inside is a failure of profiling."""
     try:
         yield
     except OrtbenchError:
@@ -86,8 +85,7 @@ def _last_runs(runs: Iterable[Run], count: int) -> list[Run]:
 
 @contextmanager
 def open_recorder(path: str, target: Target, provider: Provider, content: bytes | None = None) -> Iterator[Recorder]:
-    """A session that is being profiled from here on; its profile's file is removed at the end. Raises `BadInput` or
-    `BenchmarkFailed`: it cannot be opened."""
+    """A session that is being profiled from here on; its profile's file is removed at the end."""
     with temporary_folder() as folder:
         before = [clock() for clock in _CLOCKS]
         prefix = str(Path(folder) / "profile")
@@ -102,27 +100,18 @@ if sys.platform != "win32" and hasattr(time, "CLOCK_MONOTONIC_RAW"):
 
 
 def _on_perf_counter(instant_ns: int, before: Sequence[int]) -> int:
-    """An instant of the near past on the clock of `time.perf_counter_ns`."""
-    for clock, earlier in zip(_CLOCKS, before, strict=True):
-        if earlier <= instant_ns <= clock():
-            return instant_ns + _offset(clock)
-    raise BenchmarkFailed("ONNX Runtime's profile is on a clock that is not known")
-
-
-def _offset(clock: Callable[[], int]) -> int:
-    """What `time.perf_counter_ns` is ahead of another clock; of several readings the one that took least."""
-    readings = []
+    clock = next((it for it, earlier in zip(_CLOCKS, before, strict=True) if earlier <= instant_ns <= it()), None)
+    if clock is None:
+        raise BenchmarkFailed("ONNX Runtime's profile is on a clock that is not known")
+    readings = []  # of both clocks; the one that took least is the best
     for _ in range(5):
         start, reading, end = time.perf_counter_ns(), clock(), time.perf_counter_ns()
         readings.append((end - start, (start + end) // 2 - reading))
-    return min(readings)[1]
+    return instant_ns + min(readings)[1]
 
 
 class Profiling:
-    """A session whose runs are profiled, in rounds: between them others may run. `end` it, or `close` it.
-
-    Raises `OrtbenchError`: the model cannot be opened or run.
-    """
+    """A session whose runs are profiled, in rounds: between them others may run. `end` it, or `close` it."""
 
     def __init__(self, path: str, target: Target, request: Inputs) -> None:
         self._path = path
@@ -137,27 +126,20 @@ class Profiling:
         self._round_of: list[int | None] = []  # of each run; None of those that do not count
         self._rounds = 0
 
-    def warm_up(self, runs: int) -> None:
-        """Make runs that do not count, fewer where they take long."""
-        self._run(runs, None)
-
-    def run(self, runs: int) -> None:
-        """Make the runs of a round, fewer where they take long: the profiler slows those of many nodes most."""
-        self._run(runs, self._rounds)
-        self._rounds += 1
-
-    def _run(self, runs: int, number: int | None) -> None:
+    def run(self, runs: int, counts: bool = True) -> None:
+        """Make the runs of a round, fewer where they take long: the profiler slows those of many nodes most. Those that warm up do not
+        count."""
         end = time.monotonic() + _LONGEST_ROUND_S
         for made in range(runs):
             if made and time.monotonic() > end:
-                return
+                break
             self._recorder.run(self._arrays, 1)
-            self._round_of.append(number)
+            self._round_of.append(self._rounds if counts else None)
+        self._rounds += counts
 
     def end(self, graph_path: str | None = None, shown: int = 0) -> tuple[Nodes, protocol.Recorded | None]:
-        """What the nodes and the copies between them take: the key ``nodes`` of a result; and the last runs, so many, for a timeline.
-        Where this environment cannot read models, the graph that ran goes to `graph_path`, for `nodes_read`. Raises
-        `OrtbenchError`: the profile cannot be read."""
+        """What the nodes and the copies between them take: the key ``nodes`` of a result; and the last runs, so many, for a timeline. Where
+        this environment cannot read models, the graph that ran goes to `graph_path`, for `nodes_read`."""
         sums, sizes, last = self._read(shown)
         recorded = _describe_runs(last, self._recorder.start_ns) if shown else None
         del self._recorder
@@ -181,8 +163,8 @@ class Profiling:
         return found, recorded
 
     def _read(self, shown: int) -> tuple[NodeSums, list[int], list[Run]]:
-        """The nodes of the runs that count, how many runs each round has, and the last runs. Of a profile that has not all of them it
-        is those that it has, and of one that would take long to read the first; warm-up runs where there are no others."""
+        """The nodes of the runs that count, how many runs each round has, and the last runs; of a profile that was cut off what it has, of one
+        that would take long to read the first; warm-up runs where there are no others."""
         sums, sizes, last, read = NodeSums(), Counter[int](), deque[Run](maxlen=max(shown, 1)), 0
         for run, number in zip(self._recorder.end(), self._round_of, strict=False):
             last.append(run)
@@ -217,11 +199,10 @@ def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
 def profile_nodes(
     path: str, target: Target, request: Inputs, runs: int, shown: int = 0
 ) -> tuple[Nodes, protocol.Recorded | None]:
-    """Profile some runs and say what its nodes and the copies between them take, with the last ones for a timeline; raises as
-    `Profiling` does."""
+    """Profile some runs and say what its nodes and the copies between them take, with the last ones for a timeline."""
     profiling = Profiling(path, target, request)
     try:
-        profiling.warm_up(_WARMUP_RUNS)
+        profiling.run(_WARMUP_RUNS, counts=False)
         end = time.monotonic() + _LONGEST_S
         for made in range(runs):
             if made and time.monotonic() > end:
@@ -235,7 +216,6 @@ def profile_nodes(
 def nodes(
     state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int, timeline: bool = False
 ) -> protocol.ProfiledNodes:
-    """Profile some runs in a session of their own. A timeline shows the last of them."""
     set_up_onnxruntime()
     shown = _SHOWN_RUNS if timeline else 0
     found, profile = profile_nodes(model, target_from(target), inputs_from(inputs), runs, shown)
@@ -252,7 +232,7 @@ def nodes_begin(state: State, model: str, target: dict[str, Any], inputs: dict[s
 def nodes_run(state: State, runs: int) -> dict[str, object]:
     """A round of runs; the first, with which others had the processor before, does not count."""
     profiling: Profiling = state.others[Profiling]
-    profiling.warm_up(1)
+    profiling.run(1, counts=False)
     profiling.run(runs)
     return {}
 
@@ -300,7 +280,6 @@ def _describe_runs(runs: Sequence[Run], start_ns: int) -> protocol.Recorded | No
 def outline(
     path: str, target: Target, model: session.Model, content: bytes | None, timed: Sequence[Timed]
 ) -> InnerCopies:
-    """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.nodes.node_times.outline`."""
     graph, problem = _graph_of_eps(path, target, model.provider, content, placement.node_placements(model), timed)
     return without_times(graph, timed, problem)
 

@@ -71,8 +71,8 @@ def read_events(path: str) -> Iterator[dict[str, Any]]:
 
 
 def read_runs(recorded: Iterable[dict[str, Any]]) -> Iterator[Run]:
-    """The runs of a profile that are in it as a whole, by its events, each as soon as it was read: events of cat ``Session`` named
-    ``model_run`` are the runs, those of cat ``Node`` named ``…_kernel_time`` the nodes."""
+    """The runs of a profile that are in it as a whole, each as soon as it was read: events of cat ``Session`` named ``model_run`` are the
+    runs, those of cat ``Node`` named ``…_kernel_time`` the nodes."""
     kernels: dict[tuple[str, str, str, str], Kernel] = {}
     nodes: list[NodeRun] = []
     every: list[dict[str, Any]] = []
@@ -81,7 +81,9 @@ def read_runs(recorded: Iterable[dict[str, Any]]) -> Iterator[Run]:
         if event.get("cat") == "Node" and name.endswith(KERNEL_TIME):
             args = event.get("args", {})
             key = (name, args.get("op_name", ""), args.get("provider", ""), args.get("node_index", "-1"))
-            kernel = kernels.get(key) or kernels.setdefault(key, _make_kernel(*key, args))
+            if (kernel := kernels.get(key)) is None:
+                types = (_describe_types(args.get(f"{way}_type_shape", ())) for way in ("input", "output"))
+                kernel = kernels[key] = Kernel(name.removesuffix(KERNEL_TIME), *key[1:3], int(key[3]), *types)
             size = int(args.get("output_size", 0))
             nodes.append(NodeRun(kernel, event["ts"], event["dur"], event["tid"], size))
             if len(every) < _MOST_ARGS:
@@ -93,21 +95,14 @@ def read_runs(recorded: Iterable[dict[str, Any]]) -> Iterator[Run]:
             nodes, every = [], []
 
 
-def _make_kernel(name: str, op: str, ep: str, number: str, args: dict[str, Any]) -> Kernel:
-    reads, gives = (_describe_types(args.get(f"{side}_type_shape", ())) for side in ("input", "output"))
-    return Kernel(name.removesuffix(KERNEL_TIME), op, ep, int(number), reads, gives)
-
-
 def _describe_types(recorded: Sequence[dict[str, list[int]]]) -> tuple[str, ...]:
     """Types and shapes as ONNX Runtime records them, ``[{"float": [8, 4]}]``, as text."""
     return tuple(f"{name}[{','.join(map(str, shape))}]" for entry in recorded for name, shape in entry.items())
 
 
 def sort_nodes(nodes: Sequence[NodeRun]) -> list[int]:
-    """The numbers of a run's nodes by their starts, a node before those in its branches or body.
-
-    These can start in the same microsecond; a node that took none comes before the node that follows it.
-    """
+    """The numbers of a run's nodes by their starts, a node before those in its branches or body, which can start in the same microsecond; a
+    node that took none comes before the node that follows it."""
 
     def place(index: int) -> tuple[int, bool, int]:
         node = nodes[index]

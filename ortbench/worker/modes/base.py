@@ -59,12 +59,11 @@ class Mode(ABC):
 
     @classmethod
     def missing_feature(cls, provider: Provider) -> str | None:
-        """What an EP lacks for it, whatever the model; None if it can do it."""
+        """What an EP lacks for it, whatever the model, as a noun; None if it can do it."""
         return None
 
     @classmethod
     def refusal(cls, provider: Provider) -> str | None:
-        """The same as a sentence."""
         reason = cls.missing_feature(provider)
         return None if reason is None else f"{provider.name} offers {reason} on this device"
 
@@ -99,7 +98,6 @@ class Mode(ABC):
 
     @property
     def source(self) -> str:
-        """Where the values of `expected` come from."""
         return FIRST
 
     def wait_idle(self) -> None:  # noqa: B027 - most modes finish one inference before they begin the next
@@ -121,8 +119,7 @@ class Mode(ABC):
         return ranges
 
     def take_times(self, calls: int) -> list[int] | None:
-        """The times that the last calls of ``latency`` took of their parts, ns, in order, which are then forgotten; None for
-        a mode whose calls have no such parts."""
+        """The times that the last calls of ``latency`` took of their parts, ns, in order, then forgotten; None without such parts."""
         return None
 
     def take_starts(self, calls: int) -> list[int]:

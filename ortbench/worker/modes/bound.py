@@ -117,8 +117,7 @@ class BoundMode(SingleMode):
         return missing_device_memory(provider)
 
     def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
-        """The memory that an input or output is bound in, of those for it. Raises `Unsupported`: there is none that
-        this mode could bind."""
+        """The memory that an input or output is bound in. Raises `Unsupported`: there is none that this mode could bind."""
         if place.own is None:
             raise Unsupported(f"ONNX Runtime offers no memory of the device that {spec.name!r} is wanted on")
         return place.own
@@ -142,7 +141,6 @@ class BoundMode(SingleMode):
         return self._make_slot(spec, array, place, allocate=False)._replace(value=None)
 
     def _check_unshaped(self, place: Place) -> None:
-        """Raises `Unsupported`: outputs there cannot be without a shape in this mode."""
         mode = MODES[self.name]
         if not mode.dynamic_outputs:
             raise Unsupported(f"{self.explain_unshaped()}, and {self.name} binds outputs in memory of a known size")
@@ -191,7 +189,6 @@ class BoundMode(SingleMode):
         return self._model.syncs.prove("run", self.run_to_prove())
 
     def run_to_prove(self) -> Work:
-        """Its run, on a device."""
         readback = self._with_sync(self._download)
         pinned = partial(self._pinned_readback, self._outs, self._model.places.outputs)
         steadier = pinned if self._dynamic is None else None
@@ -217,13 +214,12 @@ class BoundMode(SingleMode):
 
     @property
     def read_token(self) -> Copy | None:
-        """A readback of a small value of each memory, which waits for the runs before it where it is ordered behind them;
-        None where there is nothing to wait for."""
+        """A readback of a small value of each memory, ordered behind the runs before it or not; None where there is nothing to wait for."""
         return None if self._token is None else self._with_sync(self._token)
 
     def _with_sync(self, copy: Copy) -> Copy:
-        """A copy back, and a wait for what it may have overtaken: those of the CUDA EP go by the default stream, which
-        its own streams do not wait for (cudaStreamNonBlocking), so that they can pass runs nobody waited for."""
+        """A copy back, and a wait for what it may have overtaken: those of the CUDA EP go by the default stream, which its own streams do not
+        wait for (cudaStreamNonBlocking)."""
         return call_and_wait(copy, self._binding.synchronize_outputs)
 
     def _prove_upload(self) -> Sync | None:
@@ -306,7 +302,6 @@ class BoundMode(SingleMode):
         return proofs
 
     def _prove_external(self, external: ExternalInputs, rtol: float | None, atol: float | None) -> schema.External:
-        """Whether runs read the memory of another library. Raises `WrongOutputs`: they do not."""
         if not external.same_addresses():
             return {**external.describe(), "verified": False, "how": "the bound addresses are not the library's"}
         found = self.check_inputs(external.write, rtol, atol)
@@ -316,8 +311,7 @@ class BoundMode(SingleMode):
         return {**external.describe(), "verified": found.verified, "how": how}
 
     def _prove_replay(self, rtol: float | None, atol: float | None) -> schema.Graph:
-        """Whether runs are replays, and replays see what is written to the inputs in place. Raises `Unsupported`: nothing was
-        captured; `WrongOutputs`: a replay does not see it."""
+        """Whether runs are replays, and replays see what is written to the inputs in place."""
         assert self.graph_id is not None
         if not self.is_replayed():
             raise Unsupported(f"{self._model.provider.name} captured no graph: a run writes to whatever is bound")
@@ -327,11 +321,8 @@ class BoundMode(SingleMode):
         return {"id": self.graph_id, "verified": found.verified, "how": found.evidence}
 
     def check_inputs(self, write: Write, rtol: float | None, atol: float | None) -> InputCheck:
-        """Run on other inputs, written to where those that are bound are, and compare with a plain run; puts the inputs back.
-
-        Equal addresses alone do not show that runs read the very memory: ORT may have copied an input when it was bound, and a
-        captured graph may read what was there when it was captured.
-        """
+        """Run on other inputs, written to where those that are bound are, and compare with a plain run; puts the inputs back. Equal addresses
+        alone do not show that runs read the very memory: ORT may have copied an input when it was bound, or a graph when it was captured."""
         model, data = self._model, self._data
         changed = {name: roll(array) for name, array in data.arrays.items()}
         reference = try_run(model, changed)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class Numpy:
-    """numpy: ordinary host memory. As of every library whose tensors can be bound: its name, where its tensors are in its own
-    words, and what makes one, writes to it and tells its address."""
+    """Ordinary host memory. As of every library whose tensors can be bound: its name, where its tensors are in its own words, and what
+    makes one, writes to it and tells its address."""
 
     name, place = "numpy", "host memory"
 
@@ -93,8 +93,7 @@ _LIBRARIES: dict[str, Callable[[Provider], Library]] = {"numpy": Numpy, "torch":
 
 
 def check(name: str) -> None:
-    """Load a library, so that a missing one is said before anything is measured. Raises `BadInput`: it is not
-    installed, or does not load."""
+    """Load a library, so that a missing one is said before anything is measured."""
     try:
         importlib.import_module(name)
     except ImportError as error:
@@ -118,8 +117,7 @@ def _cuda_index(name: str, provider: Provider) -> int:
 
 
 class ExternalInputs:
-    """The inputs of one mode that lie in a library's memory. Raises `Unsupported`: the library has no memory that the
-    EP computes in."""
+    """The inputs of one mode that lie in a library's memory. Raises `Unsupported`: the library has none that the EP computes in."""
 
     def __init__(self, name: str, provider: Provider) -> None:
         self._library = _LIBRARIES[name](provider)
@@ -127,8 +125,7 @@ class ExternalInputs:
         self._held: dict[str, tuple[Any, Any]] = {}  # the tensor and the value over it, by input
 
     def wrap(self, spec: TensorSpec, array: Array) -> Any:
-        """An OrtValue over a new tensor with a copy of an array. Raises `Unsupported`: DLPack has no such dtype;
-        `BenchmarkFailed`: ORT does not take the tensor."""
+        """An OrtValue over a new tensor with a copy of an array."""
         if not spec.is_native:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy cannot hand over by DLPack")
         is_bool = array.dtype == np.bool_

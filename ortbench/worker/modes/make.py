@@ -104,8 +104,8 @@ def describe_arrays(model: Model) -> tuple[list[BoundTensor], list[BoundTensor]]
 
 
 def _count_copied_bytes(values: list[Value], places: list[Place]) -> int | None:
-    """Bytes that a run moves between host and device: all but what the session wants in host memory anyway; None where it
-    wants something in memory that the host reaches too, since ORT may then hand an array on as it is."""
+    """Bytes that a run moves between host and device; None where the session wants something in memory that the host reaches too, since
+    ORT may then hand an array on as it is."""
     if any(place.is_shared for place in places):
         return None
     return sum(nbytes(value) for value, place in zip(values, places, strict=True) if not place.is_on_host)
@@ -217,10 +217,7 @@ class ResidentMode(BoundMode):
 
 
 class AsyncMode(BoundMode):
-    """Device tensors resident, and runs that ORT does not wait for: many are started, and one sync ends them all.
-
-    A call of ``latency`` is a burst of `per_call` runs and the sync.
-    """
+    """Device tensors resident, and runs that ORT does not wait for: a call of ``latency`` is a burst of `per_call` runs and one sync."""
 
     name = ASYNC
     bytes_in = bytes_out = 0
@@ -265,13 +262,9 @@ class AsyncMode(BoundMode):
 
 
 def bind_as_device_memory(binding: Any, provider: Provider, name: str, spec: TensorSpec, value: Any) -> None:
-    """Bind an output's buffer as if it were the device's own memory.
-
-    After a run ORT copies HOST_ACCESSIBLE outputs to where they are already, and its CUDA EP refuses to (dst_data !=
-    src_data in gpu_data_transfer.cc, ORT 1.31). NVIDIA's devices reach pinned memory by the host's addresses, so
-    kernels write to it as to their own, and nothing is left to copy:
-    https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html
-    """
+    """Bind an output's buffer as if it were the device's own memory. After a run ORT copies HOST_ACCESSIBLE outputs to where they are
+    already, and its CUDA EP refuses to (dst_data != src_data in gpu_data_transfer.cc, ORT 1.31). NVIDIA's devices reach pinned memory by
+    the host's addresses, so nothing is left to copy: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html"""
     memory = device_memory(provider)
     assert memory is not None
     device, shape = memory.ort_device(), list(value.shape())
@@ -366,8 +359,6 @@ class HostAccessibleMode(BoundMode):
         return combine_verdicts(found).to_dict()
 
     def _prove_alone(self, resident: ResidentMode, rtol: float | None, atol: float | None) -> Verdict:
-        """The proof for what its EP has no other memory for. Raises `WrongOutputs`: runs do not see what is written in
-        place."""
         seen = self.check_inputs(self.write_inputs, rtol, atol)
         if seen.wrong is not None:
             raise WrongOutputs(f"{seen.wrong} (after inputs were written in place)")
@@ -388,8 +379,7 @@ CLASSES = {kind.name: kind for kind in _KINDS}
 
 
 def make_mode(name: str, model: Model, data: Data, depth: int = DEPTH) -> Mode:
-    """Set a mode up. Raises `Unsupported`: the EP or the model cannot do it; `BenchmarkFailed`: the EP offers what it
-    takes, and a trial of it failed; `Exception`: whatever ORT raises on the way."""
+    """Set a mode up. Raises `Unsupported`: the EP or the model cannot do it; `BenchmarkFailed`: a trial of what the EP offers failed."""
     kind = CLASSES[name]
     kind.check(model)
     return kind.make(model, data, depth)

@@ -1,4 +1,6 @@
-"""Entries of ONNX Runtime's configuration that do nothing: it takes any key, of the session and of runs, and says no word.
+"""Entries of ONNX Runtime's configuration and EP options that do nothing: it takes any key, of the session and of runs, and says no word,
+and some EPs take any option. Whether a name means something is read from the strings of the libraries, which takes some tenths of a
+second: only where an entry is not documented, or EP options were given.
 
 What it knows is in its headers onnxruntime_session_options_config_keys.h and onnxruntime_run_options_config_keys.h, in the
 strings of its library, and with every version there is more: what is unknown here is a warning and never refused.
@@ -6,11 +8,22 @@ strings of its library, and with every version there is more: what is unknown he
 
 from __future__ import annotations
 
+import mmap
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
+from typing import TYPE_CHECKING, TypeVar
+
+import onnxruntime as ort
 
 from ortbench.model.settings import OF_SESSION
+from ortbench.plan.target import PARALLEL, Target
+from ortbench.worker.session.providers import Provider
+
+if TYPE_CHECKING:
+    from ortbench.model.schema import Warned
+
 
 SESSION, RUN = "--session-config", "--run-config"
 # The codes of the warnings, by option.
@@ -125,3 +138,70 @@ def _hint(option: str, key: str, known: Collection[str]) -> str:
         return ""
     why = idle(option, near)
     return f"; the nearest that it knows is {near}" if why is None else f"; the nearest is {near}, which {why}"
+
+
+_KEY_PATTERN = rb"(?:session|optimization|memory|mlas|ep)\.[a-z0-9_.]*[a-z0-9_](?=\0)"
+_SOURCE_FILE = re.compile(r"\.(?:h|hpp|c|cc|cpp)$")  # named in messages of errors: session.h
+_PIECE = 8  # bytes that machine code holds at a time, where a compiler puts a text into the code and not beside it
+
+T = TypeVar("T")
+
+
+def warnings(target: Target, provider: Provider) -> list[Warned]:
+    """A warning for everything that was asked for and does nothing, certainly or probably."""
+    found: list[Warned] = []
+    entries_read = target.session_config
+    if target.execution_mode == PARALLEL:
+        entries_read = {key: value for key, value in entries_read.items() if not key.startswith(BETWEEN_OPERATORS)}
+    for option, entries in ((SESSION, entries_read), (RUN, target.run_config)):
+        unsure = undocumented(option, entries)
+        known = {*_keys_of_onnxruntime(), *(_names_in_library(provider.library, unsure) or ())} if unsure else set()
+        messages = sentences(option, entries, known, ort.__version__)
+        found += [{"code": CODES[option], "message": message} for message in messages]
+    offered = set() if provider.ep_device is None else {*provider.ep_device.ep_options}
+    options = [name for name in target.options if name not in offered]
+    if options and (named := _names_in_library(provider.library, options)) is not None:
+        for name in sorted({*options} - named):
+            where = f"{provider.name} took it without a word, and its library does not hold that name"
+            message = f"--ep-option {name} probably does nothing: {where}"
+            found.append({"code": CODES["--ep-option"], "message": message})
+    return found
+
+
+def _keys_of_onnxruntime() -> set[str]:
+    """What looks like a key among the strings of ONNX Runtime's library."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as library
+
+    def find_keys(content: mmap.mmap) -> set[str]:
+        return {key for it in re.findall(_KEY_PATTERN, content) if not _SOURCE_FILE.search(key := it.decode())}
+
+    return _search_library(library.__file__, find_keys) or set()
+
+
+def _names_in_library(library: str | None, names: Sequence[str]) -> set[str] | None:
+    """Those of some names that a library holds, whole or as pieces in its code; None where it cannot be read."""
+
+    def find_names(content: mmap.mmap) -> set[str]:
+        return {name for name in names if all(content.find(piece) >= 0 for piece in _pieces(name.encode(), content))}
+
+    return _search_library(library, find_names)
+
+
+def _pieces(name: bytes, content: mmap.mmap) -> Iterable[bytes]:
+    """What must be there of a name: all of it, or where it is not, each of its whole pieces."""
+    if len(name) < 2 * _PIECE or content.find(name) >= 0:
+        return [name]
+    return [name[at : at + _PIECE] for at in range(0, len(name) - _PIECE + 1, _PIECE)]
+
+
+def _search_library(library: str | None, search: Callable[[mmap.mmap], T]) -> T | None:
+    """What is found in a library; None where there is none, or it cannot be read."""
+    if library is None:
+        return None
+    with (
+        suppress(OSError, ValueError),
+        open(library, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        return search(content)
+    return None

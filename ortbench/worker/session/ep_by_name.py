@@ -28,13 +28,9 @@ class FoundEp(NamedTuple):
 
 
 def find_ep(name: str) -> FoundEp:
-    """The EP of what the user wrote: a name of an EP, in full or in short, or of a package, its module or its library.
-
-    An EP that is inside the installed onnxruntime comes before those of that name that packages bring. All installed
-    packages are searched only for a name that neither onnxruntime nor a package called ``onnxruntime_*`` answers.
-    Raises `BadInput`: no EP is called that, or several are; `BenchmarkFailed`: the package that is called that, or that
-    may bring it, does not load.
-    """
+    """The EP of what the user wrote: a name of an EP, in full or in short, or of a package, its module or its library. An EP inside the
+    installed onnxruntime comes before those of packages, which are all searched only for a name that neither onnxruntime nor a package
+    called ``onnxruntime_*`` answers. Raises `BadInput`: no EP is called that, or several are; `BenchmarkFailed`: it does not load."""
     ep = SHORT_NAMES.get(key(name).replace("_", "-"))
     if ep == CPU_EP:
         return FoundEp(CPU_EP, None)
@@ -87,15 +83,13 @@ def _known_names(plugin: Plugin) -> Sequence[str]:
 
 
 def register_and_list_eps(plugin: Plugin) -> list[str]:
-    """The EPs that have a device in a package's library, which is registered for that; those that it names come first.
-    Raises `NotLoaded`: see `register`."""
+    """The EPs that have a device in a package's library, which is registered for that; those that it names come first."""
     register((*plugin.ep_names, plugin.distribution)[0], plugin.library, plugin.registered_as)
     return sorted(names_in(plugin.library), key=lambda name: name not in plugin.ep_names)
 
 
 def registered_name(ep: str, plugin: Plugin) -> str:
-    """What ONNX Runtime calls an EP of a package, whose library is registered for that. Raises `NotLoaded`: see
-    `register`."""
+    """What ONNX Runtime calls an EP of a package, whose library is registered for that."""
     names = register_and_list_eps(plugin)
     spelled = next((name for name in names if name.lower() == ep.lower()), ep)
     return names[0] if wrong_name_note(plugin) is not None and spelled not in names else spelled
@@ -110,8 +104,7 @@ def wrong_name_note(plugin: Plugin) -> str | None:
 
 
 def _ep_of_package(name: str, packages: Iterable[EpPackage]) -> FoundEp | None:
-    """The EP of the package that is called that, or whose module or library is. Raises `BadInput`: several are;
-    `BenchmarkFailed`: it does not load, or finds no device."""
+    """The EP of the package that is called that, or whose module or library is."""
     matches = [package for package in packages if key(name) in package.keys]
     if len(matches) > 1:
         raise BadInput(
@@ -143,11 +136,8 @@ def _refuse_broken(plugin: Plugin) -> None:
 
 
 def _eps_of_packages(name: str, packages: Iterable[EpPackage]) -> list[FoundEp]:
-    """The EPs of packages that are called that, in full or in short, or whose library is registered by that name.
-
-    Only packages whose files have the name are asked, and registered if none of them says that it brings such an EP.
-    Raises `NotLoaded`: the library of one that does not say which EPs it brings.
-    """
+    """The EPs of packages that are called that, in full or in short, or whose library is registered by that name. Only packages whose files
+    have the name are asked, and registered if none of them says that it brings such an EP."""
     plugins = [plugin for plugin in _plugins_with_text(name, packages) if not plugin.problem]
     found = [FoundEp(ep, plugin) for plugin in plugins for ep in _matching_eps(plugin, plugin.ep_names, name)]
     if found:
@@ -180,7 +170,6 @@ def _matching_ep(eps: Iterable[str], name: str) -> str | None:
 
 
 def _single_ep(name: str, found: Sequence[FoundEp]) -> FoundEp:
-    """The first of several, which must be of one name. Raises `BadInput`: they are not."""
     ep, plugin, _ = found[0]
     if len({it.ep for it in found}) > 1:
         choices = [f"{it.ep} ({_list_options([it.plugin.distribution])})" for it in found if it.plugin is not None]

@@ -47,15 +47,13 @@ class Data:
 
     @property
     def source(self) -> str:
-        """What the reference is."""
         return FIRST if self.expected is None or self.expected["differs"] is not None else EXPECTED
 
 
 def make_inputs(
     path: str, model: Model, request: Inputs
 ) -> tuple[dict[str, Value], list[str], dict[str, tuple[float, float]]]:
-    """The arrays of a run, the dimensions that were set to 1, and the ranges of random values; see `Data`. Raises
-    `BadInput`: inputs that do not fit; `Unsupported`: inputs that cannot be held."""
+    """The arrays of a run, the dimensions that were set to 1, and the ranges of random values; see `Data`."""
     for spec in model.inputs:
         spec.check()
     sizes = request.index_sizes
@@ -68,9 +66,8 @@ _WAYS_OUT = "--shape, --dim, --sequence-tensors, --range change them, --input gi
 
 
 def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OUT) -> Data:
-    """The inputs, and the outputs of a first plain run. Raises `BadInput`: inputs that do not fit, or that the model
-    refuses; `BenchmarkFailed`: the run fails, or its outputs are not the expected ones; `Unsupported`: inputs or
-    outputs that cannot be held."""
+    """The inputs, and the outputs of a first plain run. Raises `BadInput`: inputs that do not fit, or that the model refuses;
+    `BenchmarkFailed`: the run fails, or its outputs are not the expected ones; `Unsupported`: something cannot be held."""
     check_specs((*model.inputs, *model.outputs))
     arrays, guessed_names, ranges = make_inputs(path, model, request)
     guessed = dict.fromkeys(guessed_names, 1)
@@ -161,7 +158,6 @@ def run_timed(
 def _describe_run_error(
     error: Exception, target: Target, request: Inputs, ways_out: str, guessed: Mapping[str, int]
 ) -> OrtbenchError:
-    """What a run that failed raised, in words, with the dimensions that nobody sized; for the arguments see `make_data`."""
     sizes = [f"{', '.join(names)} {'are' if names[1:] else 'is'} {size}" for size, names in by_size(guessed).items()]
     where = f", where {' and '.join(sizes)}" if sizes else ""
     synthetic = [] if request.path else [f"synthetic inputs{where} ({ways_out})"]
@@ -185,8 +181,8 @@ def run_once(model: Model, arrays: dict[str, Value]) -> list[Value]:
 
 
 def cpu_call(model: Model, arrays: dict[str, Value]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], Any]:
-    """The call of mode `cpu-tensors`: plain `run` with arrays, or with OrtValues where numpy has no such dtype; and
-    its two arguments, feeds and run options. The arrays must outlive it."""
+    """The call of mode `cpu-tensors`: plain `run` with arrays, or with OrtValues where numpy has no such dtype; and its two arguments,
+    feeds and run options. The arrays must outlive it."""
     names = model.output_names
     if all(spec.is_native for spec in (*model.inputs, *model.outputs)):
         return partial(model.session.run, names), arrays, model.plain_options

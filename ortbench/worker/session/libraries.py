@@ -87,11 +87,8 @@ _registered: dict[str, str] = {}  # by the real path of a library the name that 
 
 
 def register(name: str, library: str, called: str | None = None) -> None:
-    """Register a plugin EP's library; registering one that is registered already is fine.
-
-    Another library whose EP has the same name may be registered too: `devices_of` tells their devices apart. Raises
-    `NotLoaded`: it cannot be loaded; the message names the missing shared library where that is the cause.
-    """
+    """Register a plugin EP's library; one that is registered already is fine, and so is another whose EP has the same name: `devices_of`
+    tells their devices apart. Raises `NotLoaded`: it cannot be loaded; the message names a shared library that is missing."""
     place = real_path(library)
     if place in _registered or any(library_of(device) == place for device in all_ep_devices()):
         return
@@ -110,11 +107,8 @@ def register(name: str, library: str, called: str | None = None) -> None:
 
 
 def preload_nvidia() -> None:
-    """Let ORT find CUDA and cuDNN in the nvidia-* packages. What it cannot find shows when the EP is loaded.
-
-    `preload_dlls` looks beside onnxruntime alone; they may be in another folder of the path, as those that came with
-    PyTorch are where onnxruntime lies in a folder of its own. Libraries that are loaded it takes as they are.
-    """
+    """Let ORT find CUDA and cuDNN in the nvidia-* packages. `preload_dlls` looks beside onnxruntime alone; they may be in another folder of
+    the path, as those that came with PyTorch where onnxruntime lies in a folder of its own. Libraries that are loaded it takes as they are."""
     others = [folder for folder in map(Path, sys.path) if folder != Path(ort.__file__).parent.parent]
     for library in (folder / path for folder in others for path in nvidia_libraries()):
         with contextlib.suppress(OSError):  # as where there is none
@@ -124,8 +118,7 @@ def preload_nvidia() -> None:
 
 
 def nvidia_libraries() -> list[Path]:
-    """Where CUDA's and cuDNN's libraries lie in nvidia-* packages, in the order to load them: ORT's own list, which is not part of its
-    API."""
+    """Where CUDA's and cuDNN's libraries lie in nvidia-* packages, in the order to load them: ORT's own list, no part of its API."""
     if not hasattr(ort, "_get_nvidia_dll_paths"):
         return []
     return [Path(*parts) for parts in ort._get_nvidia_dll_paths(platform.system() == "Windows")]
@@ -168,8 +161,8 @@ def names_in(library: str) -> list[str]:
 
 @cache
 def register_library(library: str) -> list[str]:
-    """Register a plugin EP's library, once; returns the names of the EPs that it brings. Raises `BenchmarkFailed`: it
-    does not load, or finds no device."""
+    """Register a plugin EP's library, once; the names of the EPs that it brings. Raises `BenchmarkFailed`: it does not load, or finds no
+    device."""
     # Made absolute: a bare file name would be looked for where the system keeps its libraries.
     register(library, str(Path(library).resolve()), Path(library).stem.removeprefix("lib"))
     names = names_in(library)
@@ -208,18 +201,15 @@ _NEEDED = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES)
 
 
 def refuse_old() -> None:
-    """Raises `BenchmarkFailed`: this version lacks what nothing can be measured without."""
     if not all(it.is_there for it in _NEEDED):
         raise BenchmarkFailed(f"ONNX Runtime {ort.__version__} is too old: ortbench needs {OLDEST} or newer")
 
 
 def abilities() -> list[Ability]:
-    """What versions that ortbench works with differ in, for `ortbench devices`."""
     return [{"what": it.what, "since": it.since, "there": it.is_there} for it in _API_FEATURES]
 
 
 def version_note(feature: ApiFeature) -> str:
-    """The end of "no such memory": which version has what this one lacks."""
     return f" that Python reaches before ONNX Runtime {feature.since}"
 
 
@@ -234,8 +224,8 @@ def versions() -> Runtime:
 
 
 def packages() -> dict[str, str]:
-    """The installed packages of ONNX Runtime and of plugin EPs with their versions, as their folders say: reading what is in
-    them takes longer than much of what is measured."""
+    """The installed packages of ONNX Runtime and of plugin EPs with their versions, as their folders say: reading what is in them takes
+    longer than much of what is measured."""
     found: dict[str, str] = {}
     for place in map(Path, sys.path):
         for info in sorted(place.glob("onnxruntime*.dist-info")):
@@ -251,7 +241,6 @@ def own_package() -> str:
 
 
 def set_up_onnxruntime() -> None:
-    """Before anything is asked of ORT: it logs warnings, as it does in any program. Raises `BenchmarkFailed`: this version is
-    too old."""
+    """Before anything is asked of ORT: it logs warnings, as it does in any program. Raises `BenchmarkFailed`: it is too old."""
     refuse_old()
     ort.set_default_logger_severity(2)

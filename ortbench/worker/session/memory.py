@@ -214,8 +214,8 @@ def usable_memory(ep_device: Any, memory: EpDeviceMemory | None, copies: bool = 
 
 
 def device_memory(provider: Provider) -> Memory | None:
-    """The memory an EP computes in, HOST_ACCESSIBLE memory where it has no other; None where it computes on a device and
-    ONNX Runtime offers no memory of it that values can be copied to and from."""
+    """The memory an EP computes in, HOST_ACCESSIBLE memory where it has no other; None where it computes on a device and ONNX Runtime
+    offers no memory of it that values can be copied to and from."""
     if provider.computes_on_host:
         return HostMemory()
     if provider.ep_device is not None:
@@ -232,8 +232,7 @@ def host_accessible_memory(provider: Provider) -> EpDeviceMemory | None:
 
 
 def missing_device_memory(provider: Provider) -> str | None:
-    """What an EP lacks for values in the memory that it computes in; None if it lacks nothing. Raises
-    `BenchmarkFailed`: the memory is there, and a trial of it failed."""
+    """What an EP lacks for values in the memory that it computes in, else None. Raises `BenchmarkFailed`: a trial of it failed."""
     if device_memory(provider) is not None:
         return None
     default, shared = ep_device_memories(provider.ep_device)

@@ -73,8 +73,7 @@ def memory_label(info: Any) -> str:
 
 
 def make_value(info: Any, device_type: str, shape: Sequence[int], spec: TensorSpec) -> Any:
-    """An uninitialised OrtValue in a memory. Raises `BenchmarkFailed`: there is no such memory left; `Exception`: what
-    ORT raises."""
+    """An uninitialised OrtValue in a memory. Raises `BenchmarkFailed`: there is no such memory left; `Exception`: what ORT raises."""
     if libraries.SHARED_VALUES.is_there:
         arguments = {"memory_info": info}
     else:  # by the device's vendor, which names its DEFAULT memory

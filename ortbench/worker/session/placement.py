@@ -100,10 +100,8 @@ def describe_hardware(device: Any) -> Device:
 
 
 def node_placements(model: Model) -> list[tuple[str, str, str]] | None:
-    """EP, name and operator of every node as the EPs were asked for them; None where ORT does not say.
-
-    An EP that compiles subgraphs counts the nodes it took, not the fused ones.
-    """
+    """EP, name and operator of every node as the EPs were asked for them (of compiled subgraphs the nodes taken, not the fused ones); None
+    where ORT does not say."""
     try:
         subgraphs = model.session.get_provider_graph_assignment_info()
     except Exception:  # an ORT without it
@@ -115,10 +113,8 @@ def node_placements(model: Model) -> list[tuple[str, str, str]] | None:
 
 
 def describe_placement(model: Model) -> Placement:
-    """Where the nodes were placed: ``nodes`` per EP, and ``cpu_operators`` (name → count) where another EP was asked for.
-
-    ``memcpy_nodes`` is 0 where nothing can need any, else None until a profile has counted them.
-    """
+    """Where the nodes were placed: ``nodes`` per EP, and ``cpu_operators`` (name → count) where another EP was asked for. ``memcpy_nodes``
+    is 0 where nothing can need any, else None until a profile has counted them."""
     placements = node_placements(model)
     if placements is None:
         return {"nodes": None, "memcpy_nodes": None, "cpu_operators": {}}

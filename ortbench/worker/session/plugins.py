@@ -129,10 +129,8 @@ class Candidate(NamedTuple):
 
 
 def find_candidates() -> Iterator[Candidate]:
-    """The EPs that are registered, those inside the installed onnxruntime whose library can be, and those of packages.
-
-    Packages called ``onnxruntime_*`` come first: who takes one of theirs does not wait for the search for others.
-    """
+    """The EPs that are registered, those inside the installed onnxruntime whose library can be, and those of packages: first of those
+    called ``onnxruntime_*``, as who takes one of theirs does not wait for the search for others."""
     for device in all_ep_devices():
         if device.ep_name != CPU_EP:
             yield Candidate(device.ep_name, *origin(device))
@@ -154,8 +152,7 @@ def _all_plugins() -> Iterator[Plugin]:
 
 
 def load_candidate(candidate: Candidate) -> list[Any]:
-    """The devices of a candidate, whose library is registered for that; of all EPs in it where it has none of that
-    name. Raises `NotLoaded`: see `register`."""
+    """The devices of a candidate, whose library is registered for that; of all EPs in it where it has none of that name."""
     if candidate.library is None:
         return devices_of(candidate.ep, None)
     register(candidate.ep, candidate.library, candidate.registered_as)
@@ -216,8 +213,7 @@ class CustomOps(NamedTuple):
 
 @cache
 def find_custom_ops(name: str) -> CustomOps:
-    """The library that a path or a package of this environment names. Raises `BadInput`: there is no such package, or it has no
-    library."""
+    """The library that a path or a package of this environment names. Raises `BadInput`: no such package, or it has no library."""
     if is_library(name):
         # A bare file name would be looked for where the system keeps its libraries.
         return CustomOps(name if os.sep in name else os.path.join(os.curdir, name), None)

@@ -57,8 +57,7 @@ class Provider:
 
     @property
     def computes_on_host(self) -> bool:
-        """Whether the EP computes in ordinary host memory, so that there is no device to copy to: by the trial of its DEFAULT
-        memory, or because it is a CPU's and has no memory of its own."""
+        """Whether the EP computes in ordinary host memory: by the trial of its DEFAULT memory, or as a CPU's without memory of its own."""
         if self.ep_device is not None:
             default, shared = memory_trial.memory_infos(self.ep_device)
             if default is not None:
@@ -68,10 +67,8 @@ class Provider:
 
 
 def library_name(target: Target, provider: Provider) -> str | None:
-    """A library's path for the result: as the user gave it, or inside the package it comes from.
-
-    A result is shared; where the user's Python lives is nobody's business.
-    """
+    """A library's path for the result: as the user gave it, or inside the package it comes from: where the user's Python lives is nobody's
+    business."""
     if provider.library is None:
         return None
     if target.library is not None and real_path(target.library) == real_path(provider.library):
@@ -84,7 +81,6 @@ def library_name(target: Target, provider: Provider) -> str | None:
 
 
 def describe_ep(target: Target, provider: Provider) -> LoadedEp:
-    """``ep``, ``library``, ``version`` and ``notes`` for the result."""
     return {
         "ep": provider.name,
         "library": library_name(target, provider),
@@ -94,8 +90,8 @@ def describe_ep(target: Target, provider: Provider) -> LoadedEp:
 
 
 def find(target: Target) -> Provider:
-    """The EP and device that a run asks for, loaded. Raises `BadInput`: no such EP, no such device of it, or options
-    that are not its own; `BenchmarkFailed`: the EP is not installed, does not load, or finds no device."""
+    """The EP and device that a run asks for, loaded. Raises `BadInput`: no such EP, no such device of it, or options that are not its own;
+    `BenchmarkFailed`: the EP is not installed, does not load, or finds no device."""
     provider = _find(target)
     options = own(target.options, provider.name, target.several_eps)
     if provider.name == CPU_EP and options:
@@ -105,9 +101,9 @@ def find(target: Target) -> Provider:
 
 
 def with_ep_of_folder(target: Target, steps: Mapping[str, Any] | None) -> Target:
-    """The target with the first of the EPs that the folder of a loop that generates asks for and that is here, unless another one
-    was asked for; `steps`: its `Steps`, as a request has them. The folder may be anybody's: it names EPs, no packages or libraries, and
-    `BadInput`: an option of it could load code."""
+    """The target with the first of the EPs that the folder of a loop that generates asks for and that is here, unless another one was
+    asked for; `steps` as a request has them. The folder may be anybody's: it names EPs, no packages or libraries, and `BadInput`: an
+    option of it could load code."""
     decoder = None if steps is None else steps["decoder"]
     if decoder is not None and target.ep == _AUTO and target.library is None:
         for ep, options in decoder["providers"]:
@@ -260,11 +256,8 @@ def _find_accelerator(target: Target) -> Provider:
 
 
 def _find_by_policy(target: Target) -> Provider:
-    """A provider that ORT is to choose from all that can be registered; `take_choice_of_policy` says which it is.
-
-    Of several EPs of one name only the first is there: the user's, that of onnxruntime, those of packages. Raises
-    `BenchmarkFailed`: the library that was named does not load.
-    """
+    """A provider that ORT is to choose from all that can be registered; `take_choice_of_policy` says which it is. Of several EPs of one
+    name only the first is there: the user's, that of onnxruntime, those of packages."""
     problems = []
     if target.library is not None:
         register_library(target.library)
@@ -298,8 +291,7 @@ def take_choice_of_policy(provider: Provider, session: Any) -> None:
 
 
 def find_in_session(name: str, session: Any) -> Provider:
-    """An EP of a session by its name: on the device that the session reads inputs on, else on its first GPU or NPU, or its
-    first device."""
+    """An EP of a session by its name: on the device that the session reads inputs on, else on its first GPU or NPU, or first device."""
     if name == CPU_EP:
         return Provider(name, version=ort.__version__)
     input_devices = [

@@ -40,7 +40,7 @@ _BACKENDS = ("Htp", "Gpu", "Cpu")
 
 
 def fix_hint(text: str, library: str | None) -> str:
-    """What is to be added to an error's text; "" where that is all that is known."""
+    """What is to be added to the text of QNN's error; "" for other errors."""
     if _NO_BACKEND not in text:
         return ""
     names = [name for stem in _BACKENDS for name in (f"libQnn{stem}.so", f"Qnn{stem}.dll")]
@@ -95,7 +95,7 @@ class Model:
     known_outputs: Callable[[Sequence[TensorSpec]], list[Value]] | None = None
 
     def run_options(self, graph_id: int | None) -> Any:
-        """Run options for a mode alone, which may add to them; see `run_options`."""
+        """Run options for a mode alone, which may add to them."""
         return run_options(self.target, NOT_CAPTURED if graph_id is None and self.target.cuda_graph else graph_id)
 
     @property
@@ -120,11 +120,9 @@ def open_model(
     content: bytes | None = None,
     optimized_path: str | None = None,
 ) -> Model:
-    """Create the session, without any fallback to another EP. Raises `BadInput`: not a model, or options ORT
-    refuses; `BenchmarkFailed`: the EP cannot load or run it; `HoldsCompiledNodes`: its graph was to be written, and
-    cannot be.
-
-    The graph goes to `graph_path` for a session that only looks at it, or to `optimized_path` for one that is measured."""
+    """Create the session, without any fallback to another EP. The graph goes to `graph_path` for a session that only looks at it, or to
+    `optimized_path` for one that is measured. Raises `BadInput`: not a model, or options ORT refuses; `BenchmarkFailed`: the EP cannot
+    load or run it; `HoldsCompiledNodes`: its graph was to be written, and cannot be."""
     is_capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
     _check_capture(target, provider, is_capturing)
     plain_options = run_options(target, NOT_CAPTURED if is_capturing else None)
@@ -198,8 +196,8 @@ def _provider_names(provider: Provider, ep_options: dict[str, str]) -> list[Any]
 
 
 def run_options(target: Target, graph_id: int | None) -> Any:
-    """Run options as they were asked for; None where there is nothing to say. Of graphs `NOT_CAPTURED` captures and
-    replays none, and None says nothing. Raises `BadInput`: an entry that ONNX Runtime refuses."""
+    """Run options as they were asked for; None where there is nothing to say. Of graphs `NOT_CAPTURED` captures and replays none, and None
+    says nothing. Raises `BadInput`: an entry that ONNX Runtime refuses."""
     if graph_id is None and not target.run_config:
         return None
     options = ort.RunOptions()
@@ -274,8 +272,8 @@ def _load_problem(provider: Provider) -> str:
 
 
 def engine_options(model: str, target: Target, ep_name: str) -> dict[str, str]:
-    """The EP options of a session: the user's, and those of the engine cache if there is to be one; makes its folder.
-    Raises `BadInput`: the EP builds no engine, or the folder cannot be made."""
+    """The EP options of a session: the user's, and those of the engine cache if there is to be one; makes its folder. Raises `BadInput`:
+    the EP builds no engine, or the folder cannot be made."""
     if target.engine_cache is None:
         return dict(target.options)
     folder = _engine_folder(model, target)
@@ -288,7 +286,6 @@ def engine_options(model: str, target: Target, ep_name: str) -> dict[str, str]:
 
 
 def engine_folder(model: str, target: Target) -> str | None:
-    """Where the engines of a session are kept; None without a cache."""
     return None if target.engine_cache is None else str(_engine_folder(model, target).absolute())
 
 
@@ -313,10 +310,8 @@ class EngineWatch:
 
 
 def _engine_folder(model: str, target: Target) -> Path:
-    """Its own for each model and all that engines follow from: EPs tell them apart by a part of that alone.
-
-    So neither another model's engine is taken, nor, in a gate of EP options, the other side's.
-    """
+    """Its own for each model and all that engines follow from, of which EPs tell them apart by a part alone: so neither another model's
+    engine is taken, nor, in a gate of EP options, that of the other configuration."""
     path = Path(model)
     found = digest(path)
     follows_from: list[object] = [ort.__version__, target.ep, target.options, target.session_config, target.opt_level]

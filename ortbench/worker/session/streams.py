@@ -47,8 +47,7 @@ class ComputeStream(NamedTuple):
 
 
 def make_compute_stream(kind: str, provider: Provider) -> ComputeStream:
-    """A new stream on the EP's device. Raises `BadInput`: the EP takes no stream, or there is no such library;
-    `BenchmarkFailed`: the stream cannot be made."""
+    """A new stream on the EP's device. Raises `BadInput`: the EP takes no stream, or no such library; `BenchmarkFailed`: it cannot be made."""
     if provider.name not in NVIDIA_EPS:
         raise BadInput(f"--stream: {provider.name} takes no compute stream; {', '.join(sorted(NVIDIA_EPS))} do")
     return _MAKERS[kind](provider)

@@ -71,13 +71,11 @@ class TensorSpec(NamedTuple):
 
     @property
     def is_packed(self) -> bool:
-        """Whether two values share a byte, so that no array of numpy can lie over its memory."""
         return self.element in _PACKED
 
     @property
     def element(self) -> str:
-        """The element type of a tensor, ``float`` for one; of a sequence or an optional that of its tensors. Raises
-        `Unsupported`: something else."""
+        """The element type of its tensors, such as ``float``. Raises `Unsupported`: it is none of these."""
         found = _TYPE.fullmatch(self.type)
         if found is None:
             way_out = "; convert the model without ZipMap (skl2onnx: zipmap=False)" if "seq(map(" in self.type else ""
@@ -113,7 +111,6 @@ class TensorSpec(NamedTuple):
                 raise BadInput(f"{refusal}: the model fixes {dim}{f'; {TO_FREE}' if source == '--shape' else ''}")
 
     def has_shape(self, shape: Sequence[int]) -> bool:
-        """Whether a shape is one that the model states."""
         # An empty shape is also how ORT reports one of unknown rank.
         pairs = zip(self.shape, shape, strict=False)
         return not self.shape or (
@@ -122,13 +119,11 @@ class TensorSpec(NamedTuple):
 
     @property
     def is_string(self) -> bool:
-        """Whether it is a tensor of strings, which only host memory can hold."""
         return self.type == "tensor(string)"
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The numpy dtype (of ml_dtypes for bfloat16 and float8; object for strings). Raises `Unsupported`: not a
-        tensor, or a type without a dtype here."""
+        """The numpy dtype (of ml_dtypes for bfloat16 and float8; object for strings). Raises `Unsupported`: there is none here."""
         element = self.element
         if element == "string":
             return np.dtype(object)
@@ -148,12 +143,11 @@ class TensorSpec(NamedTuple):
 
     @property
     def onnx_number(self) -> int | None:
-        """The number of its type in onnx.TensorProto.DataType where numpy has not the dtype; None where it has."""
+        """In onnx.TensorProto.DataType where numpy has not the dtype; None where it has."""
         return _ML_TYPES[self.element][1] if self.element in _ML_TYPES else None
 
     @property
     def element_type(self) -> Any:
-        """What `OrtValue.ortvalue_from_shape_and_type` takes for this dtype."""
         return self.onnx_number or self.dtype.type
 
     def nbytes(self, shape: Sequence[int]) -> int:
@@ -195,8 +189,7 @@ def _shapes_in_sequences(path: str) -> dict[str, tuple[int | str | None, ...]]:
 
 
 def host_value(spec: TensorSpec, array: Array) -> Any:
-    """An OrtValue over a C-contiguous array's own memory, without a copy, which it keeps alive; over a copy where two
-    values share a byte."""
+    """An OrtValue over a C-contiguous array's own memory, which it keeps alive; over a copy where two values share a byte."""
     if spec.is_native:
         return ort.OrtValue.ortvalue_from_numpy(array)
     if spec.is_packed:
@@ -206,10 +199,7 @@ def host_value(spec: TensorSpec, array: Array) -> Any:
 
 
 def host_view(spec: TensorSpec, value: Any) -> Array:
-    """A writable array over an OrtValue in host (or HOST_ACCESSIBLE) memory, without a copy.
-
-    For dtypes that numpy has not, the value must outlive the array.
-    """
+    """A writable array over an OrtValue in host (or HOST_ACCESSIBLE) memory, without a copy; the value must outlive it."""
     if spec.is_native:
         array: Array = value.numpy()
         return array
@@ -260,7 +250,7 @@ def get_form(value: Value) -> Form:
 
 
 def describe_tensor(spec: TensorSpec, form: Form = None, size: int | None = None) -> Tensor:
-    """An input or output for the result; form and bytes are None where they are not known, or it is not something that can be held."""
+    """An input or output for the result; form and bytes are None where they are not known, or it cannot be held."""
     tensor: Tensor = {
         "name": spec.name,
         "type": spec.type,
