@@ -245,6 +245,11 @@ def ortbench_here(*arguments: object, cwd: Path = ROOT, **environment: str) -> R
     return ran_of(ended.value.code, out.read(), err.read())
 
 
+def modes(*names: str) -> list[str]:
+    """The options that name modes."""
+    return [word for name in names for word in ("--mode", name)]
+
+
 def measure(*arguments: object, out: Path, prefix: Sequence[str] = (), code: int = 0) -> dict[str, Any]:
     """Run `ortbench run` and give its result, which must be what was saved too."""
     ran = ortbench("run", *arguments, "--out", out, "--json", "-", prefix=prefix)

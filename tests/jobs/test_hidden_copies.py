@@ -21,7 +21,7 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker.inspection import graph as model_graph
 from ortbench.worker.inspection import nodes as model_nodes
 from ortbench.worker.session import providers
-from tests.conftest import MODELS, ONCE, ROOT, cases, command, measure, ortbench
+from tests.conftest import MODELS, ONCE, ROOT, cases, command, measure, modes, ortbench
 from tests.jobs.test_interrupted import interrupted
 from tests.refdevice import Config, Trace, failures_so_far
 from tests.truth import in_fork, run_on_device
@@ -175,8 +175,8 @@ def written_in_ort_format(folder: Path) -> Path:
 
 
 def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    modes = ("--mode", "cpu-tensors", "--mode", "device-tensors", "--mode", "host-accessible")
-    result = measure(ISLAND, "--ep", "webgpu", "--measure-nodes", *modes, *ONCE, out=tmp_path, prefix=software_gpu)
+    chosen = modes("cpu-tensors", "device-tensors", "host-accessible")
+    result = measure(ISLAND, "--ep", "webgpu", "--measure-nodes", *chosen, *ONCE, out=tmp_path, prefix=software_gpu)
     assert result["placement"]["memcpy"] == {
         "to_host": {"nodes": 1, "bytes": 65536}, "from_host": {"nodes": 1, "bytes": 16384},
     }  # fmt: skip
@@ -205,10 +205,8 @@ def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: P
 
 def test_the_pass_comes_last_in_a_process_of_its_own(library: Path, tmp_path: Path) -> None:
     config = Config(compute_us=100, trace=tmp_path / "trace")
-    modes = ("--measure-nodes", "--mode", "cpu-tensors", "--mode", "device-resident")
-    code, result, out, errors = run_on_device(
-        library, ISLAND, config, tmp_path, *modes, "--iterations", 3, "--warmup", 1
-    )
+    asked = ("--measure-nodes", *modes("cpu-tensors", "device-resident"), "--iterations", 3, "--warmup", 1)
+    code, result, out, errors = run_on_device(library, ISLAND, config, tmp_path, *asked)
     assert (code, errors) == (0, "")
     assert "\noperator" in out
     events = Trace.read(tmp_path / "trace").of("inference")
@@ -270,11 +268,6 @@ def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
         (CPU_EP, sum(it["nodes"] for it in nodes["operators"]))
     ]
     assert nodes["runs"] == 20 or nodes["run_ns"] > 0
-
-
-def test_without_the_option_there_is_no_pass(tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, out=tmp_path)
-    assert result["nodes"] is None
 
 
 def test_inspect_names_node_findings(library: Path) -> None:

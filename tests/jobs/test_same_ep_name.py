@@ -10,7 +10,6 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import onnxruntime
 import pytest
 
 from tests.compiling import BuildError
@@ -142,20 +141,6 @@ def test_a_live_gate_of_one_library_twice(builds: Builds, tmp_path: Path) -> Non
     assert same in ran.out.splitlines(), ran.err
 
 
-def test_stored_results_of_two_libraries(builds: Builds, tmp_path: Path) -> None:
-    for name in ("fast", "slow"):
-        line = ("run", TINY, "--ep", getattr(builds, name), *MODE, *ONCE, "--name", name, "--out", tmp_path)
-        assert ortbench(*line).code == 0
-    fast, slow = tmp_path / "fast", tmp_path / "slow"
-    compared = ortbench("compare", fast, slow)
-    gated = ortbench("gate", slow, "--baseline", fast, "--max-regression", "50%")
-    for ran, sides in ((compared, "fast → slow"), (gated, "baseline → candidate")):
-        lines = [line[2:] for line in ran.out.splitlines() if line[:1] in ("!", "•")]
-        assert (
-            f"what differs ({sides}): EP library: {builds.fast} → {builds.slow}; EP version: 1.0.0 → 2.0.0" in lines
-        ), ran.out
-
-
 def test_the_built_in_ep_beside_a_library_of_its_name(
     software_cuda: tuple[str, ...], cuda_package: Path, tmp_path: Path
 ) -> None:
@@ -232,25 +217,6 @@ def test_devices_lists_both_each_with_library_and_package(software_cuda: tuple[s
     for ep in both:
         heading = lines.index(f"{CUDA} {ep['version']} from {ep['package']}")
         assert lines[heading + 1] == f"  library  {ep['library']}"
-
-
-def test_devices_lists_two_libraries_once_each(builds: Builds) -> None:
-    ran = ortbench("devices", "--ep-library", builds.slow, "--json", "-")
-    found = [(ep["library"], ep["version"]) for ep in json.loads(ran.out)["eps"] if ep["name"] == EP_NAME]
-    assert found == [(str(builds.slow), "2.0.0")]
-
-
-@pytest.mark.wide
-def test_doctor_says_whose_each_is(cuda_package: Path) -> None:
-    """Of which the one inside onnxruntime-gpu needs not load here."""
-    if CUDA not in onnxruntime.get_available_providers():
-        lacking("this onnxruntime has no CUDA EP")
-    ran = ortbench("doctor", "--no-noise", **with_package(cuda_package))
-    lines = ran.out.splitlines()
-    assert f"good {CUDA} 0.1.0 of {PACKAGE} loads and runs on GPU ortbench" in lines
-    version = onnxruntime.__version__
-    assert any(f"{CUDA} {version} of onnxruntime-gpu " in line for line in lines), ran.out
-    assert f"note {SHARED}" in lines
 
 
 OPTION, VALUE = "--ep-option", {"compute_us": str(SLOW_US)}

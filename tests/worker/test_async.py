@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from ortbench.core.stats import Value
-from ortbench.facts.findings import facts_of
-from ortbench.features.junit.report import outcomes_of_run
-from ortbench.features.services.report import action_json
-from ortbench.features.suite.job.record import figures
 from ortbench.measure.schedule import dropped_count
-from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
-from ortbench.report.run import mode_table
-from tests.conftest import MODELS, cases, measure
+from tests.conftest import MODELS, cases, measure, modes
 from tests.refdevice import Config, Events, Trace
-from tests.results import fact, measured, result_of, steady, values
 from tests.truth import relu_model, run_on_device
 
 ASYNC = "device-resident-async"
@@ -41,7 +32,7 @@ def inferences(result: Result, mode: str, trace: Trace, per_call: int) -> list[E
 def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> None:
     config = Config(honesty="async-wait", compute_us=1000, trace=tmp_path / "trace")
     model = relu_model(tmp_path / "relu.onnx", 1 << 12)
-    arguments = ["--mode", "device-resident", "--mode", ASYNC, "--iterations", 4, "--warmup", 1]
+    arguments = [*modes("device-resident", ASYNC), "--iterations", 4, "--warmup", 1]
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *arguments)
     assert code == 0, errors
     trace = Trace.read(tmp_path / "trace")
@@ -64,7 +55,7 @@ def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("honesty", ["sync", "async"])
 def test_it_works_whatever_a_run_waits_for(honesty: str, library: Path, tmp_path: Path) -> None:
     arguments = ["--ep-library", library, "--ep-option", f"honesty={honesty}", "--ep-option", "compute_us=100",
-                 "--mode", "device-resident-async", "--mode", "cpu-tensors"]  # fmt: skip
+                 *modes("device-resident-async", "cpu-tensors")]  # fmt: skip
     found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path))
     assert list(found) == [ASYNC, "cpu-tensors"]
     assert (found[ASYNC]["status"], found[ASYNC]["checks"]["outputs"]["verdict"]) == ("ok", "passed")
@@ -82,61 +73,14 @@ def test_on_webgpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_wrong_output_in_a_burst_is_found(library: Path, tmp_path: Path) -> None:
-    arguments = [
-        "--ep-library",
-        library,
-        "--ep-option",
-        "wrong_run=2+",
-        "--ep-option",
-        "compute_us=100",
-        "--mode",
-        ASYNC,
-    ]
+    options = ("--ep-option", "wrong_run=2+", "--ep-option", "compute_us=100")
+    arguments = ["--ep-library", library, *options, "--mode", ASYNC]
     found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path, code=1))
     assert (found[ASYNC]["status"], found[ASYNC]["checks"]["outputs"]["verdict"]) == ("failed", "failed")
 
 
 @pytest.mark.process
 def test_an_ep_that_computes_in_host_memory_has_none(tmp_path: Path) -> None:
-    arguments = [
-        "--ep",
-        "cpu",
-        "--mode",
-        "default",
-        "--mode",
-        "device-resident-async",
-        "--iterations",
-        2,
-        "--warmup",
-        1,
-    ]
+    arguments = ["--ep", "cpu", *modes("default", "device-resident-async"), "--iterations", 2, "--warmup", 1]
     found = cases(measure(MODELS / "tiny.onnx", *arguments, out=tmp_path))
     assert found[ASYNC]["reason"] == ("CPUExecutionProvider offers no stream that queues runs on this device")
-
-
-def scripted() -> Result:
-    resident = measured("device-resident", latency=steady([2_000_000] * 40))
-    burst = measured(ASYNC, latency=steady([1_000_000] * 40))
-    burst.inferences_per_sample = 20
-    for case, ratio in ((resident, 2.0), (burst, 4.0)):
-        case.speedup = Value(ratio, (ratio, ratio))
-    cpu = measured("cpu-tensors", latency=steady([4_000_000] * 40))
-    cpu.speedup = Value(1.0)
-    return result_of(cpu, resident, burst)
-
-
-def test_throughput_is_never_taken_for_latency() -> None:
-    result = scripted()
-    rows = {row[0]: row for row in mode_table(result).rows}
-    columns = mode_table(result).headings
-    assert [rows[ASYNC][columns.index(f"{name} (ms)")] for name in ("p95", "p99")] == ["–", "–"]
-    assert "–" not in [rows["device-resident"][columns.index(f"{name} (ms)")] for name in ("p95", "p99")]
-    resident = fact(result, "residency")
-    assert (resident.verdict, resident.mode, values(resident)["speedup"]) == ("faster", "device-resident", 2.0)
-    assert not [it.code for it in facts_of(result) if it.mode == ASYNC]  # it is compared with no latency
-    assert (figures(result)["fastest"], figures(result)["resident"]) == ("cpu-tensors", "device-resident")
-    texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
-    assert "median of 120 bursts of 20 inferences, time per inference" in texts[ASYNC]
-    entries = {entry["name"]: entry["extra"] for entry in json.loads(action_json([result]))}
-    assert "p95 –" in next(text for name, text in entries.items() if ASYNC in name)
-    assert [is_rate(mode, "latency") for mode in ("cpu-tensors", "device-resident", ASYNC)] == [False, False, True]

@@ -17,7 +17,7 @@ from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session
-from tests.conftest import MODELS, cases, measure
+from tests.conftest import MODELS, cases, measure, modes
 from tests.refdevice import Config, Trace
 from tests.results import measured, result_of, sentences, steady
 from tests.truth import is_kind, recorded, relu_model, run_on_device
@@ -38,19 +38,7 @@ def nonzero(path: Path) -> Path:
 def test_each_run_allocates_its_outputs_on_the_device(library: Path, tmp_path: Path) -> None:
     config = Config(compute_us=500, alignment=0, trace=tmp_path / "trace")
     model = relu_model(tmp_path / "relu.onnx", SIZE)
-    arguments = [
-        "--iterations",
-        6,
-        "--warmup",
-        2,
-        "--mode",
-        "default",
-        "--mode",
-        "cpu-tensors-pinned",
-        "--mode",
-        "device-tensors-pinned",
-        "--dynamic-outputs",
-    ]
+    arguments = ["--iterations", 6, "--warmup", 2, *modes("default", *PINNED), "--dynamic-outputs"]
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *arguments)
     assert code == 0, errors
     trace = Trace.read(tmp_path / "trace")
@@ -111,19 +99,6 @@ def test_a_shape_that_changes_with_the_data(mode: str, tmp_path: Path) -> None:
         where, y = made.outputs()
         assert where.tolist() == [np.flatnonzero(values).tolist()]
         assert y.tolist() == values
-
-
-def test_preallocated_outputs_cannot_do_that(tmp_path: Path) -> None:
-    target = Target(ep="cpu")
-    model = session.open_model(str(nonzero(tmp_path / "nonzero.onnx")), target, providers.find(target))
-    data = first_run.make_data(model=model, path=str(tmp_path / "nonzero.onnx"), request=Inputs())
-    data.unshaped.clear()
-    made = make_mode(RESIDENT, model, data)
-    data.arrays["x"][...] = np.arange(8) - 6
-    made._upload()  # type: ignore[attr-defined]
-    call, a, b = made.phases()["latency"]
-    with pytest.raises(RuntimeError):
-        call(a, b)
 
 
 @pytest.mark.process

@@ -350,18 +350,6 @@ def test_npz(tmp_path: Path) -> None:
     assert (arrays["y"].shape, arrays["y"].dtype, arrays["y"].tolist()) == ((), np.dtype("int64"), 7)
 
 
-def test_npz_as_request(tmp_path: Path) -> None:
-    np.savez(tmp_path / "in.npz", x=np.ones((2, 3), np.float32))
-    arrays, guessed, ranges = make_arrays([X], Inputs(path=str(tmp_path / "in.npz")), {})
-    assert (arrays["x"].tolist(), guessed, ranges) == ([[1, 1, 1], [1, 1, 1]], [], {})
-
-
-def test_npz_of_a_model_in_the_repository() -> None:
-    wanted = [spec(name, "batch", "sequence", element="int64") for name in IDS_AND_TYPES]
-    arrays = load_arrays(MODELS / "transformer_ids.inputs.npz", wanted, "input")
-    assert {name: array.shape for name, array in arrays.items()} == dict.fromkeys(IDS_AND_TYPES, (2, 16))
-
-
 IDS_AND_TYPES = ("input_ids", "token_type_ids", "attention_mask")
 
 
@@ -439,13 +427,6 @@ def test_pickled_arrays_are_not_loaded(tmp_path: Path) -> None:
 def write_folder(folder: Path, kind: str, arrays: Sequence[Array]) -> None:
     for index, array in enumerate(arrays):
         (folder / f"{kind}_{index}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
-
-
-def test_folder_of_protobufs(tmp_path: Path) -> None:
-    write_folder(tmp_path, "input", [np.ones((2, 3), np.float32), np.array(7)])
-    arrays = load_arrays(tmp_path, [X, Y], "input")
-    assert arrays["x"].tolist() == [[1, 1, 1], [1, 1, 1]]
-    assert (arrays["y"].shape, arrays["y"].tolist()) == ((), 7)
 
 
 @pytest.mark.parametrize("element", DTYPES)
@@ -554,12 +535,6 @@ def test_index_sizes_need_no_weights(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(onnx.helper.make_model(graph).SerializeToString())
     assert index_sizes(str(path), [spec("i", "n", element="int64")]) == {"i": 500}
-
-
-def test_index_sizes_of_a_model_in_the_repository() -> None:
-    inputs = [spec(name, "batch", "sequence", element="int64") for name in IDS_AND_TYPES]
-    path = str(MODELS / "transformer_ids.onnx")
-    assert index_sizes(path, inputs) == {"input_ids": 500, "token_type_ids": 2}
 
 
 def test_index_sizes_need_integer_inputs_and_a_model(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from ortbench.analysis.nodes import gpu_activity
 from ortbench.analysis.nodes.gpu_activity import D2H, H2D, KERNEL, Activity, Moment, measured
-from ortbench.core.ep_names import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.model.schema import CaseCheck, Copied, Measured
 from ortbench.plan.plan import Plan, check
@@ -109,20 +108,6 @@ def test_what_it_makes_of_zero_copy() -> None:
         "addresses": False,
     }
     assert gpu_activity.zero_copy(elsewhere, clean) == elsewhere
-
-
-@pytest.mark.parametrize(
-    ("name", "yes"),
-    [
-        ("CUDAExecutionProvider", True),
-        ("TensorrtExecutionProvider", True),
-        ("NvTensorRTRTXExecutionProvider", True),
-        ("CPUExecutionProvider", False),
-        ("WebGpuExecutionProvider", False),
-    ],
-)
-def test_which_eps_are_nvidias(name: str, yes: bool) -> None:
-    assert is_nvidia(name) is yes
 
 
 @pytest.mark.process

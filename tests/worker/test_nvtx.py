@@ -24,9 +24,8 @@ from ortbench.model.result_file import load
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Target
 from ortbench.worker.timing import COLORS
-from tests.compiling import BuildError
-from tests.conftest import ROOT, ortbench
-from tests.nvtx import Range, Record, build, environ
+from tests.conftest import ROOT, modes, ortbench
+from tests.nvtx import Range, Record, environ
 from tests.refdevice import Config
 from tests.truth import relu_model
 
@@ -178,7 +177,7 @@ def test_on_the_reference_device(trace: Tracer, real_library: Path) -> None:
 
 
 def on_the_reference_device(trace: Tracer, library: Path) -> Traced:
-    device = ("--ep-library", library, "--mode", "default", "--mode", "pipelined", "--depth", 3)
+    device = ("--ep-library", library, *modes("default", "pipelined"), "--depth", 3)
     return checked(trace, [*USUAL_MODES, PIPELINED], *device, **Config(compute_us=1000).environ())
 
 
@@ -240,21 +239,8 @@ def test_nothing_is_emitted_with_nvtx_disable(trace: Tracer) -> None:
 @pytest.mark.process
 def test_workers_that_were_paused_end_in_order_too(trace: Tracer, real_library: Path, tmp_path: Path) -> None:
     record = tmp_path / "both.jsonl"
-    line = (
-        "run",
-        trace.model,
-        "--ep",
-        "cpu",
-        "--ep",
-        real_library,
-        "--mode",
-        "cpu-tensors",
-        "--iterations",
-        6,
-        "--out",
-        tmp_path,
-    )
-    ran = ortbench(*line, cwd=ROOT, **environ(trace.recorder, record))
+    line = ("--ep", "cpu", "--ep", real_library, "--mode", "cpu-tensors", "--iterations", 6, "--out", tmp_path)
+    ran = ortbench("run", trace.model, *line, cwd=ROOT, **environ(trace.recorder, record))
     assert ran.code == 0, ran.err
     found = Record.read(record, DOMAIN)
     assert len(found.pids) == 2
@@ -279,69 +265,3 @@ def test_ranges_know_whether_a_tool_listens(recorder: Path, tmp_path: Path, list
     line = [sys.executable, "-c", _LISTENING]
     done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(listening)
-
-
-_EMITS = """
-import os, threading
-import nvtx
-
-here, other = nvtx.get_domain("here"), nvtx.get_domain("other")
-
-def emit(name):
-    outer = here.get_event_attributes(message=name, category="first", color=0xFF010203, payload=2**40)
-    inner = here.get_event_attributes(message='quo"te\\\\', category="second", payload=0.5)
-    here.push_range(outer)
-    other.push_range(other.get_event_attributes(message="between"))
-    here.push_range(inner)
-    other.pop_range()  # domains nest by themselves
-    here.pop_range()
-    here.pop_range()
-
-emit("main")
-thread = threading.Thread(target=emit, args=("thread",))
-thread.start()
-thread.join()
-here.pop_range()
-here.end_range(here.start_range(here.get_event_attributes(message="process")))
-here.mark(here.get_event_attributes(message="mark"))
-nvtx.push_range("default")
-here.push_range(here.get_event_attributes(message="open"))
-os._exit(0)  # nothing of the record is lost
-"""
-
-
-@pytest.mark.process
-def test_the_recorder_writes_what_is_emitted(recorder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "record.jsonl"
-    subprocess.run([sys.executable, "-c", _EMITS], env=environ(recorder, path), check=True)
-    here = Record.read(path, "here")
-    *both, left_open = here.ranges
-    for name, outer in zip(("main", "thread"), both, strict=True):
-        assert (outer.name, outer.category, outer.color, outer.payload) == (name, "first", 0xFF010203, 2**40)
-        (inner,) = outer.inner
-        assert (inner.name, inner.category, inner.payload, inner.depth) == ('quo"te\\', "second", 0.5, 1)
-        assert inner.inner == []
-        times = [outer.start_ns, inner.start_ns, inner.end_ns, outer.end_ns]
-        assert times == sorted(times)  # type: ignore[type-var]
-    assert (left_open.name, left_open.category, left_open.payload) == ("open", None, None)
-    assert here.open_ranges == [left_open]
-    assert here.stray_pops == 1
-    assert [(event["event"], event.get("message")) for event in here.others] == [
-        ("start", "process"),
-        ("end", None),
-        ("mark", "mark"),
-    ]
-    assert [outer.name for outer in Record.read(path, "other").ranges] == ["between", "between"]
-    assert [outer.name for outer in Record.read(path, None).ranges] == ["default"]
-    assert here.exits == set()
-    assert Record.read(path, "nobody's").ranges == []
-    assert Record.read(tmp_path / "nothing", "here").ranges == []
-
-
-def test_the_recorder_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.nvtx.recorder.PACKAGE", "pytest")
-    with pytest.raises(BuildError, match="the package pytest has no headers"):
-        build(tmp_path)
-    monkeypatch.setattr("tests.nvtx.recorder.PACKAGE", "no-such-package")
-    with pytest.raises(BuildError, match="the package no-such-package is not installed"):
-        build(tmp_path)

@@ -7,22 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MODELS, ONCE, cases, measure, ortbench
+from tests.conftest import MODELS, ONCE, cases, measure, modes, ortbench
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("openvino_ep")]
 
 SHARED = "OpenVINO_shared_CPU (HOST_ACCESSIBLE)"
 IN_FULL = """load_config={"CPU":{"INFERENCE_PRECISION_HINT":"f32"}}"""
-EVERY_MODE = (
-    "--mode",
-    "default",
-    "--mode",
-    "cpu-tensors-pinned",
-    "--mode",
-    "device-tensors-pinned",
-    "--mode",
-    "device-resident-async",
-)
+EVERY_MODE = modes("default", "cpu-tensors-pinned", "device-tensors-pinned", "device-resident-async")
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
@@ -47,17 +38,6 @@ def test_outputs_that_onnx_runtime_allocates_nodes_and_trace(tmp_path: Path) -> 
     assert {case["status"] for case in result["cases"]} == {"ok"}
     assert {entry["ep"] for entry in result["nodes"]["eps"]} >= {"OpenVINOExecutionProvider", "CPUExecutionProvider"}
     assert json.loads(trace.read_text())["traceEvents"]
-
-
-def test_devices_names_its_memory_and_where_it_comes_from(tmp_path: Path) -> None:
-    ran = ortbench("devices", "--json", "-")
-    assert ran.code == 0, ran.err
-    eps = {ep["name"]: ep for ep in json.loads(ran.out)["eps"]}
-    (device,) = eps["OpenVINOExecutionProvider"]["devices"]
-    assert device["memory"]["host_accessible"] == SHARED
-    assert {mode for mode, why in device["modes"].items() if why} == {"pipelined"}
-    for name in ("OpenVINOExecutionProvider", "OpenVINOExecutionProvider.AUTO"):
-        assert eps[name]["package"] == "onnxruntime-ep-openvino"
 
 
 def test_the_ep_that_its_package_does_not_name(tmp_path: Path) -> None:

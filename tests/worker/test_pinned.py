@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MODELS, cases, measure, ortbench
+from ortbench.model.modes import USUAL_MODES
+from tests.conftest import MODELS, ONCE, cases, measure, modes, ortbench
 from tests.refdevice import Config, Honesty, Trace
 from tests.refdevice.refdevice import MEMORIES
 from tests.results import fact, keys, measured, result_of, sentences, steady, values
@@ -14,6 +15,7 @@ from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
 
 SIZE = 1 << 16
 FAST = ("--ep-option", "compute_us=100")
+PINNED = modes("default", "cpu-tensors-pinned", "device-tensors-pinned")
 HOST, DEFAULT, SHARED = (MEMORIES.index(name) for name in ("host", "default", "host_accessible"))
 
 
@@ -22,33 +24,11 @@ HOST, DEFAULT, SHARED = (MEMORIES.index(name) for name in ("host", "default", "h
 def test_copies_start_and_end_in_pinned_memory(honesty: Honesty, library: Path, tmp_path: Path) -> None:
     config = Config(honesty=honesty, compute_us=100, trace=tmp_path / "trace")
     model = relu_model(tmp_path / "relu.onnx", SIZE)
-    code, result, _, errors = run_on_device(
-        library,
-        model,
-        config,
-        tmp_path,
-        "--iterations",
-        8,
-        "--warmup",
-        2,
-        "--mode",
-        "default",
-        "--mode",
-        "cpu-tensors-pinned",
-        "--mode",
-        "device-tensors-pinned",
-    )
+    few = ("--iterations", 8, "--warmup", 2)
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, *few, *PINNED)
     assert code == 0, errors
     trace = Trace.read(tmp_path / "trace")
-    modes = [
-        "cpu-tensors",
-        "device-tensors",
-        "device-resident",
-        "host-accessible",
-        "cpu-tensors-pinned",
-        "device-tensors-pinned",
-    ]
-    assert [case.mode for case in result.cases] == modes
+    assert [case.mode for case in result.cases] == [*USUAL_MODES, "cpu-tensors-pinned", "device-tensors-pinned"]
     places = {
         "cpu-tensors": (HOST, HOST),
         "device-tensors": (HOST, HOST),
@@ -69,35 +49,16 @@ def test_copies_start_and_end_in_pinned_memory(honesty: Honesty, library: Path, 
 
 @pytest.mark.process
 def test_an_ep_without_pinned_memory_says_so_and_measures_the_rest(tmp_path: Path) -> None:
-    result = measure(
-        MODELS / "tiny.onnx",
-        "--ep",
-        "cpu",
-        "--mode",
-        "default",
-        "--mode",
-        "cpu-tensors-pinned",
-        "--mode",
-        "device-tensors-pinned",
-        "--iterations",
-        2,
-        "--warmup",
-        1,
-        out=tmp_path,
-    )
-    found = cases(result)
+    found = cases(measure(MODELS / "tiny.onnx", "--ep", "cpu", *PINNED, *ONCE, out=tmp_path))
     for mode in ("cpu-tensors-pinned", "device-tensors-pinned"):
         assert found[mode]["status"] == "unsupported"
         assert "offers no pinned memory (it needs none)" in found[mode]["reason"]
-    assert all(
-        found[mode]["status"] == "ok"
-        for mode in ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
-    )
+    assert {found[mode]["status"] for mode in USUAL_MODES} == {"ok"}
 
 
 @pytest.mark.process
 def test_a_pinned_mode_can_be_named_alone(library: Path, tmp_path: Path) -> None:
-    arguments = ["--mode", "cpu-tensors-pinned", "--mode", "device-resident", "--iterations", 4, "--warmup", 1, *FAST]
+    arguments = [*modes("cpu-tensors-pinned", "device-resident"), "--iterations", 4, "--warmup", 1, *FAST]
     copies = ("--ep-option", "upload_latency_us=5000")  # so that its inferences are the longer ones for certain
     result = measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, *copies, out=tmp_path)
     assert list(cases(result)) == ["cpu-tensors-pinned", "device-resident"]
@@ -109,25 +70,10 @@ def test_a_pinned_mode_can_be_named_alone(library: Path, tmp_path: Path) -> None
 
 @pytest.mark.process
 def test_a_wrong_output_of_a_pinned_run_is_found(library: Path, tmp_path: Path) -> None:
-    arguments = [
-        "--mode",
-        "device-tensors-pinned",
-        "--iterations",
-        2,
-        "--warmup",
-        1,
-        "--ep-option",
-        "wrong_run=2+",
-        *FAST,
-    ]
+    arguments = ["--mode", "device-tensors-pinned", *ONCE, "--ep-option", "wrong_run=2+", *FAST]
     result = measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path, code=1)
-    assert (
-        cases(result)["device-tensors-pinned"]["status"],
-        cases(result)["device-tensors-pinned"]["checks"]["outputs"]["verdict"],
-    ) == (
-        "failed",
-        "failed",
-    )
+    case = cases(result)["device-tensors-pinned"]
+    assert (case["status"], case["checks"]["outputs"]["verdict"]) == ("failed", "failed")
 
 
 @pytest.mark.process

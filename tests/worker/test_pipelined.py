@@ -25,7 +25,7 @@ from ortbench.model.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate
 from ortbench.model.result import OK, Case, Result
 from ortbench.report.records import records
 from ortbench.report.run import mode_table
-from tests.conftest import MODELS, ortbench
+from tests.conftest import MODELS, ONCE, modes, ortbench
 from tests.refdevice import HONESTY, Config, Events, Honesty, Trace
 from tests.results import fact, keys, measured, result_of, sentences, steady, values
 from tests.truth import hidden_share, in_fork, relu_model, rounds, run_on_device
@@ -307,7 +307,7 @@ def per_item(result: Result, trace: Trace) -> list[int]:
 @pytest.mark.parametrize(("depth", "engines"), [(1, 0), (2, 1)], ids=["one item at a time", "one engine"])
 def test_where_nothing_is_hidden_the_share_is_none(depth: int, engines: int, library: Path, tmp_path: Path) -> None:
     config = device(5, 2, engines=engines, trace=tmp_path / "run" / "trace")
-    line = ("--mode", PIPELINED, "--mode", "device-tensors", "--depth", depth)
+    line = (*modes(PIPELINED, "device-tensors"), "--depth", depth)
     result, case, trace, out = run_pipeline(library, tmp_path / "run", config, *line)
     check_every_hand_over(case, trace)
     assert [hidden_share(trace, span) for span in rounds(result, trace)] == [0.0] * 6
@@ -351,10 +351,7 @@ def test_a_pipeline_that_hands_on_too_early_is_found_out(library: Path, tmp_path
     assert len(mutants) == 10
     for name, wrong in mutants.items():
         assert wrong is not None, name
-        assert re.match(r"(10\d\d of 1024 values of )?output y of item \d (differ|was not written)", wrong), (
-            name,
-            wrong,
-        )
+        assert re.match(r"(10\d\d of 1024 values of )?output y of item \d (differ|was not written)", wrong), name
 
 
 @pytest.mark.process
@@ -368,7 +365,7 @@ def test_a_pipeline_that_hands_on_too_early_is_found_out(library: Path, tmp_path
 def test_what_stays_on_the_host(
     model: str, status: str, distinct: int | None, copied: tuple[int | None, int | None], library: Path, tmp_path: Path
 ) -> None:
-    arguments = ("--mode", PIPELINED, "--mode", "cpu-tensors", "--iterations", 2, "--warmup", 1)
+    arguments = (*modes(PIPELINED, "cpu-tensors"), "--iterations", 2, "--warmup", 1)
     code, result, _, errors = run_on_device(library, MODELS / f"{model}.onnx", Config(), tmp_path, *arguments)
     assert code == 0, errors
     case = next(case for case in result.cases if case.mode == PIPELINED)
@@ -401,7 +398,7 @@ def test_a_failure_costs_the_pipeline_and_no_other(
 ) -> None:
     model = relu_model(tmp_path / "relu.onnx", 4096)
     config = Config(compute_us=100, trace=tmp_path / "trace", **knobs)  # type: ignore[arg-type]
-    arguments = ("--mode", PIPELINED, "--mode", "cpu-tensors", "--iterations", 5, "--warmup", 1)
+    arguments = (*modes(PIPELINED, "cpu-tensors"), "--iterations", 5, "--warmup", 1)
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *arguments)
     assert code == 1
     assert set(Trace.read(tmp_path / "trace").failures()) == set(knobs)
@@ -414,22 +411,7 @@ def test_a_failure_costs_the_pipeline_and_no_other(
 
 @pytest.mark.process
 def test_where_there_is_no_copy_to_hide(tmp_path: Path) -> None:
-    line = (
-        "run",
-        MODELS / "tiny.onnx",
-        "--ep",
-        "cpu",
-        "--mode",
-        "cpu-tensors",
-        "--mode",
-        PIPELINED,
-        "--depth",
-        2,
-        "--iterations",
-        1,
-        "--warmup",
-        1,
-    )
+    line = ("run", MODELS / "tiny.onnx", "--ep", "cpu", *modes("cpu-tensors", PIPELINED), "--depth", 2, *ONCE)
     ran = ortbench(*line, "--out", tmp_path)
     assert ran.code == 0, ran.err
     reason = "CPUExecutionProvider computes in host memory, so there are no copies to hide behind inference"

@@ -40,25 +40,10 @@ def test_the_reference_device_is_chosen(policy: str, library: Path, tmp_path: Pa
 
 @pytest.mark.process
 def test_the_cpu_is_chosen_though_there_is_a_gpu(library: Path, tmp_path: Path) -> None:
-    result = measure(
-        MODELS / "tiny.onnx",
-        "--ep",
-        "prefer-cpu",
-        "--ep-library",
-        library,
-        "--mode",
-        "cpu-tensors",
-        *QUICK,
-        out=tmp_path,
-    )
+    arguments = ["--ep", "prefer-cpu", "--ep-library", library, "--mode", "cpu-tensors", *QUICK]
+    result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path)
     assert result["target"]["ep"] == chosen_for_the_cpu()
     assert result["target"]["device"]["type"] == "CPU"
-
-
-@pytest.mark.process
-def test_without_a_gpu_the_cpu_is_what_is_left(tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-npu", "--mode", "cpu-tensors", *QUICK, out=tmp_path)
-    assert result["target"]["ep"] == chosen_for_the_cpu()
 
 
 @pytest.mark.process

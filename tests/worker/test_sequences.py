@@ -11,7 +11,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -280,15 +279,6 @@ def test_what_differs_in_four_bits_is_found() -> None:
     assert difference("o", one, np.array([1, 2, -3], ml_dtypes.int4)) == (
         "1 of 3 values of output o differ, first at [2]: 3 instead of -3"
     )
-
-
-def test_numpy_still_has_no_way_to_four_bits() -> None:
-    """Why other modes are unsupported; where this fails, they need not be."""
-    value = host_value(TensorSpec("x", "tensor(int4)", (3,)), np.array([1, 2, 3], ml_dtypes.int4))
-    with pytest.raises(RuntimeError, match="No corresponding Numpy type"):
-        value.numpy()
-    with pytest.raises(RuntimeError, match="only supported from non-string numpy arrays"):
-        ort.OrtValue.ortvalue_from_numpy(np.array([1, 2, 3], ml_dtypes.int4))
 
 
 # The whole program

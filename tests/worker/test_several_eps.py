@@ -10,7 +10,7 @@ import pytest
 
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from tests.conftest import device_library, ortbench
+from tests.conftest import device_library, modes, ortbench
 from tests.forks import MAIN
 from tests.importing import FOLDERS
 from tests.refdevice import Config, Trace
@@ -74,23 +74,8 @@ def test_each_tensor_is_bound_in_its_own_memory(packages: Path, tmp_path: Path) 
         Config(compute_us=500, trace=traces[GPU]),
         Config(cpu=True, default_memory=False, compute_us=500, trace=traces[CPU]),
     )
-    result, _ = run(
-        packages,
-        tmp_path,
-        APART,
-        gpu,
-        cpu,
-        "--iterations",
-        6,
-        "--warmup",
-        1,
-        "--mode",
-        "default",
-        "--mode",
-        "cpu-tensors-pinned",
-        "--mode",
-        "device-tensors-pinned",
-    )
+    asked = ("--iterations", 6, "--warmup", 1, *modes("default", "cpu-tensors-pinned", "device-tensors-pinned"))
+    result, _ = run(packages, tmp_path, APART, gpu, cpu, *asked)
     found = {case.mode: case for case in result.cases}
     assert {mode: case.status for mode, case in found.items()} == dict.fromkeys(found, "ok")
     for name, path in traces.items():
@@ -164,7 +149,7 @@ def test_a_copy_inside_one_of_them_is_enough_for_doubt(copying: str, packages: P
 
 
 def test_a_pipeline_over_both_is_refused(packages: Path, tmp_path: Path) -> None:
-    model = ["--mode", "cpu-tensors", "--mode", "pipelined", "--iterations", 2, "--warmup", 1]
+    model = [*modes("cpu-tensors", "pipelined"), "--iterations", 2, "--warmup", 1]
     result, _ = run(packages, tmp_path, APART, *knobs(), *model)
     assert result.cases[1].status == "unsupported"
     assert "in memories of several EPs" in (result.cases[1].reason or "")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ortbench.model.result import Result
-from tests.conftest import MODELS, ONCE, cases, measure, ortbench
+from tests.conftest import MODELS, ONCE, cases, measure, modes, ortbench
 from tests.refdevice import Config, Trace
 from tests.results import fact, keys, values
 from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
@@ -46,23 +46,8 @@ def run(library: Path, config: Config, folder: Path, *arguments: object) -> tupl
 
 def test_the_device_modes_copy_into_the_memory_that_the_session_wants(library: Path, tmp_path: Path) -> None:
     config = on_cpu(trace=tmp_path / "trace")
-    result, _ = run(
-        library,
-        config,
-        tmp_path,
-        "--iterations",
-        8,
-        "--warmup",
-        2,
-        "--mode",
-        "default",
-        "--mode",
-        "cpu-tensors-pinned",
-        "--mode",
-        "device-tensors-pinned",
-        "--mode",
-        "device-resident-async",
-    )
+    every = modes("default", "cpu-tensors-pinned", "device-tensors-pinned", "device-resident-async")
+    result, _ = run(library, config, tmp_path, "--iterations", 8, "--warmup", 2, *every)
     trace = Trace.read(tmp_path / "trace")
     assert result.target["memory"] == MEMORY
     assert result.target["device"]["type"] == "CPU"
@@ -135,19 +120,8 @@ def test_copies_that_onnx_runtime_makes_show_in_the_times(library: Path, tmp_pat
     assert [code for code, *_ in keys(result) if code == "arrays"] == []
 
 
-def test_outputs_that_onnx_runtime_allocates(library: Path, tmp_path: Path) -> None:
-    result, _ = run(library, on_cpu(alignment=0), tmp_path, "--dynamic-outputs", *ONCE)
-    assert {case.status for case in result.cases} == {"ok"}
-
-
-def test_nodes_and_trace(library: Path, tmp_path: Path) -> None:
-    result, _ = run(library, on_cpu(), tmp_path, "--measure-nodes", "--trace", tmp_path / "trace.json", *ONCE)
-    assert result.nodes is not None
-    assert (tmp_path / "trace.json").stat().st_size
-
-
 def test_a_pipeline_needs_streams(library: Path, tmp_path: Path) -> None:
-    result, _ = run(library, on_cpu(), tmp_path, "--mode", "cpu-tensors", "--mode", "pipelined", *ONCE)
+    result, _ = run(library, on_cpu(), tmp_path, *modes("cpu-tensors", "pipelined"), *ONCE)
     assert result.cases[1].status == "unsupported"
     assert result.cases[1].reason is not None
     assert "RefDeviceExecutionProvider offers no streams on this device" in result.cases[1].reason
@@ -170,24 +144,6 @@ def test_devices_shows_the_memory_and_what_can_be_done_with_it(library: Path, tm
     assert {mode for mode, why in device["modes"].items() if why} == {"pipelined"}
     printed = ortbench("devices", "--ep-library", library, "--verbose", **variables()).out
     assert f"memory no DEFAULT; {SHARED}" in " ".join(printed.split())
-
-
-def test_bandwidth_is_that_of_copies_to_it(library: Path, tmp_path: Path) -> None:
-    arguments = ["--min-size", "64KiB", "--max-size", "256KiB", "--duration", 0.2, "--out", tmp_path, "--json", "-"]
-    ran = ortbench("bandwidth", "--ep-library", library, *arguments, **variables())
-    assert ran.code == 0, ran.err
-    found = json.loads(ran.out)
-    assert found["target"]["memory"] == MEMORY
-    assert {(case["point"]["memory"], case["status"]) for case in found["cases"]} == {("ordinary", "ok")}
-
-
-def test_a_gate_on_the_copy_share_passes(library: Path, tmp_path: Path) -> None:
-    model = relu_model(tmp_path / "relu.onnx", SIZE)
-    ran = ortbench(
-        "gate", "--model", model, "--ep-library", library, "--max-copy-share", "5%", "--duration", 0.5,
-        "--out", tmp_path / "out", **variables(**SLOW),
-    )  # fmt: skip
-    assert ran.code == 0, ran.out + ran.err
 
 
 @pytest.mark.parametrize("model", ["cpu_island", "multi_output", "transformer_ids"])

@@ -192,11 +192,6 @@ def test_how_many_runs_are_queued(work: int, burst: int) -> None:
     assert device.prove().evidence == f"reading 4 bytes back, which waits for all {burst} queued run(s)"
 
 
-def test_the_evidence_is_told() -> None:
-    device = Simulator(run_leaves=0, launch_cost=0)
-    assert device.prove().evidence == "0.0 µs of work were left after 50 calls and this synchronization"
-
-
 def test_what_is_left_within_the_tolerance_is_told() -> None:
     """A sync may return a little before the work has ended: 1 % of it, or 20 µs."""
 
@@ -228,16 +223,6 @@ def test_slow_work_is_not_repeated_more_than_needed() -> None:
 
 def test_work_that_takes_no_time_is_synced_by_its_own_call() -> None:
     assert Simulator(work=0, launch_cost=0).prove().kind == RUN
-
-
-def test_as_data() -> None:
-    assert Sync(SYNCHRONIZE, None, 7, "why").to_dict() == {"kind": SYNCHRONIZE, "cost_ns": 7, "how": "why"}
-
-
-def test_a_token_that_leaves_the_last_run_is_no_sync() -> None:
-    device = Simulator(MS, token_leaves=1, launch_cost=0)
-    sync = device.prove()
-    assert (sync.kind, sync.evidence.startswith("reading the outputs back")) == (READBACK, True)
 
 
 def test_a_sync_that_leaves_the_last_of_very_short_runs_is_refused() -> None:

@@ -190,24 +190,6 @@ def test_a_model_is_like_itself(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_outputs_of_two_sides_are_compared_as_they_are(tmp_path: Path) -> None:
-    """Without a word of files that ortbench itself wrote."""
-    one, other = tmp_path / "one", tmp_path / "other"
-    for folder, text in (
-        (one, "g (float[n] x) => (float[n] y) { y = Relu(x) }"),
-        (other, "g (float[n] x) => (double[n] y) { z = Relu(x)  y = Cast<to = 11>(z) }"),
-    ):
-        folder.mkdir()
-        graph = text
-        written(graph, folder)
-    files = [folder / "model.onnx" for folder in (one, other)]
-    gate = ["--model", files[0], "--baseline-model", files[1], "--ep", "cpu", "--mode", "cpu-tensors"]
-    done = ortbench("gate", *gate, *BRIEFLY, "--out", tmp_path / "out")
-    assert "output y is float32 instead of float64" in done.out
-    assert "ortbench-" not in done.out + done.err
-
-
-@pytest.mark.process
 def test_a_side_with_maps_says_which_output_and_the_way_out(tmp_path: Path) -> None:
     plain, maps = tmp_path / "plain.onnx", tmp_path / "maps.onnx"
     head = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> '

@@ -85,20 +85,6 @@ def test_auto_takes_the_gpu(software_gpu: tuple[str, ...], tmp_path: Path) -> No
     assert (result["target"]["ep_requested"], result["target"]["ep"]) == ("auto", "WebGpuExecutionProvider")
 
 
-@pytest.mark.parametrize("name", ["WebGpuExecutionProvider", "webgpuexecutionprovider", "onnxruntime-ep-webgpu"])
-def test_an_ep_goes_by_its_full_name_and_its_package(name: str, software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", name, *CPU_ONCE, out=tmp_path, prefix=software_gpu)
-    assert result["target"]["ep"] == "WebGpuExecutionProvider"
-
-
-def test_an_ep_library_by_its_path(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    import onnxruntime_ep_webgpu
-
-    library = onnxruntime_ep_webgpu.get_library_path()
-    result = measure(MODELS / "tiny.onnx", "--ep-library", library, *CPU_ONCE, out=tmp_path, prefix=software_gpu)
-    assert (result["target"]["ep"], result["target"]["ep_library"]) == ("WebGpuExecutionProvider", library)
-
-
 def test_an_ep_that_cannot_open_its_device_is_an_error_and_no_fallback(
     software_gpu: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -42,37 +42,25 @@ def test_thresholds(extra: float, copies: float, noise: float, proved: bool) -> 
     assert judge_difference(extra, copies, noise).verified is proved
 
 
-def test_what_is_said_of_a_proof() -> None:
-    assert judge_difference(-1_234.0, 150_000.0, 2_000.0) == ZeroCopy(
-        True,
-        "the outputs are at the bound addresses; in a short check before the measurement an inference took 1.23 µs less than with device-resident; "
-        "copies in and out would take 150 µs",
-    )
-
-
-def test_what_is_said_of_a_copy_inside_the_run() -> None:
-    assert judge_difference(140_000.0, 150_000.0, 2_000.0) == ZeroCopy(
-        False,
-        "the outputs are at the bound addresses, but in a short check before the measurement an inference took 140 µs longer than with device-resident; "
-        "copies in and out would take 150 µs",
-    )
-
-
-def test_what_is_said_when_noise_hides_a_copy() -> None:
-    assert judge_difference(100.0, 3_000.0, 2_000.0) == ZeroCopy(
-        False,
-        "the outputs are at the bound addresses, but a copy would not show in noise of 2.00 µs; "
-        "in a short check before the measurement an inference took 100 ns longer than with device-resident; copies in and out would take 3.00 µs",
+@pytest.mark.parametrize(
+    ("extra", "copies", "proved", "doubt", "took", "would"),
+    [
+        (-1_234.0, 150_000.0, True, ";", "1.23 µs less", "150 µs"),
+        (140_000.0, 150_000.0, False, ", but", "140 µs longer", "150 µs"),
+        (100.0, 3_000.0, False, ", but a copy would not show in noise of 2.00 µs;", "100 ns longer", "3.00 µs"),
+    ],
+)
+def test_what_is_said_of_a_proof(extra: float, copies: float, proved: bool, doubt: str, took: str, would: str) -> None:
+    assert judge_difference(extra, copies, 2_000.0) == ZeroCopy(
+        proved,
+        f"the outputs are at the bound addresses{doubt} in a short check before the measurement an inference took {took} than with "
+        f"device-resident; copies in and out would take {would}",
     )
 
 
 def test_a_copy_is_named_before_the_noise_where_it_stands_out_of_it() -> None:
     assert "noise" not in judge_difference(9_000.0, 3_000.0, 9_000.0).evidence
     assert "noise" in judge_difference(8_999.0, 3_000.0, 9_000.0).evidence
-
-
-def test_as_data() -> None:
-    assert ZeroCopy(True, "why").to_dict() == {"verified": True, "how": "why", "addresses": True}
 
 
 # Scripted modes
@@ -133,25 +121,17 @@ def prove(shared: tuple[int, ...], resident: tuple[int, ...] = (100 * US,)) -> Z
     return prove_zero_copy(ScriptedShared(clock.taking(*shared)), theirs, False, clock)
 
 
-def test_runs_as_fast_as_device_resident_prove_it() -> None:
-    assert prove((100 * US,)) == ZeroCopy(
-        True,
-        "the outputs are at the bound addresses; in a short check before the measurement an inference took 0 ns less than with device-resident; "
-        "copies in and out would take 50.0 µs",
-    )
-
-
-def test_runs_that_take_as_long_as_the_copies_do_not() -> None:
-    assert prove((150 * US,)) == ZeroCopy(
-        False,
-        "the outputs are at the bound addresses, but in a short check before the measurement an inference took 50.0 µs longer than with device-resident; "
-        "copies in and out would take 50.0 µs",
-    )
-
-
-def test_a_quarter_of_the_copies_is_the_limit() -> None:
-    assert prove((112_400,)).verified
-    assert not prove((112_500,)).verified
+@pytest.mark.parametrize(
+    ("run", "proved", "extra"),
+    [(100 * US, True, "0 ns less"), (150 * US, False, "50.0 µs longer"), (112_400, True, ""), (112_500, False, "")],
+)
+def test_runs_as_fast_as_device_resident_prove_it_to_a_quarter_of_the_copies(
+    run: int, proved: bool, extra: str
+) -> None:
+    found = prove((run,))
+    assert (found.verified, found.addresses) == (proved, True)
+    assert f" took {extra}" in found.evidence
+    assert found.evidence.endswith("copies in and out would take 50.0 µs")
 
 
 @pytest.mark.parametrize("noisy", ["shared", "resident"])
