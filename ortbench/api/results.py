@@ -120,7 +120,7 @@ class Result(Saved):
 
     def html(self) -> str:
         """The whole page, which opens anywhere, as ``--html`` writes it."""
-        return _html("page_of", [self], [""])
+        return _html("build_page", [self], [""])
 
     def json(self) -> str:
         """The text of the result file."""
@@ -135,7 +135,7 @@ class Result(Saved):
         files.save(self, Path(path))
 
     def _repr_html_(self) -> str:
-        return _html("first_part_of", self)
+        return _html("first_part_html", self)
 
     def __repr__(self) -> str:
         return f"<ortbench.Result {in_a_line(self)}>"
@@ -194,7 +194,7 @@ class Comparison:
 
     def html(self) -> str:
         """A page of all results and their comparison, as ``ortbench report`` makes it."""
-        return _html("page_of", self.results, self.names)
+        return _html("build_page", self.results, self.names)
 
     def _repr_html_(self) -> str:
         return tables_of(self._report)
@@ -244,4 +244,4 @@ def tables_of(report: Report, said: Sequence[str] | None = None) -> str:
     tables = [block for block in blocks if isinstance(block, Table)]
     tables += [block.table for block in blocks if isinstance(block, SideBySide) and block.table is not None]
     notes = [note.text for block in blocks if isinstance(block, Notes) for note in block.notes]
-    return _html("tables_of", report.title, tables, notes if said is None else said)
+    return _html("tables_html", report.title, tables, notes if said is None else said)

@@ -36,7 +36,7 @@ class Kind(NamedTuple):
     views: tuple[View, ...]  # of its cases, one an axis
     axes: tuple[Axis, ...] = ()  # that it gives its points itself; those of a sweep are the model's dimensions
     charts: tuple[str, ...] = ()  # of one result, in order
-    charts_of_many: tuple[str, ...] = ("latencies", "bandwidth")  # of several results
+    charts_of_many: tuple[str, ...] = ("latencies",)  # of several results
     checks: tuple[str, ...] = ()  # what a gate can check without a baseline, by its options
     live: bool = True  # a gate can measure candidate and baseline in turns
     derives_copies: bool = True  # the copies of CPU tensors follow from latency with and without them

@@ -158,10 +158,6 @@ def test_a_bar_is_cut_into_stages() -> None:
         ("cpu-tensors", [("text", 2 * MS), ("image", 8 * MS)], 10 * MS),
         ("device-resident", [("text", 1 * MS), ("image", 5 * MS)], 6 * MS),
     ]
-    assert found.caption == (
-        "cpu-tensors: text 2.00 ms, image 8.00 ms; whole chain 10.0 ms. "
-        "device-resident: text 1.00 ms, image 5.00 ms; whole chain 6.00 ms."
-    )
     assert found.table.headings == ["mode", "text (ms)", "image (ms)", "sum (ms)", "chain (ms)"]
     assert found.table.rows == (
         ("cpu-tensors", "2.00", "8.00", "10.0", "10.0"), ("device-resident", "1.00", "5.00", "6.00", "6.00"),
@@ -183,10 +179,6 @@ def test_a_bar_for_each_link_that_is_copied() -> None:
     assert found.table.rows == (
         ("text.condition → image.condition", "110 µs", "stays"), ("text.mask → image.mask", "20.0 µs", "copied"),
     )  # fmt: skip
-    assert found.caption == (
-        "Copies saved by staying on the device: text.condition → image.condition 110 µs. Copied in every mode: text.mask → "
-        "image.mask 20.0 µs. Each copy is timed alone; what all copies cost is the difference between the modes."
-    )
     assert link_costs(chain(inside)) is None
 
 
@@ -201,6 +193,6 @@ def test_the_page_has_both_pictures() -> None:
         "cpu-tensors: whole chain, median 10.0 ms",
         "text.mask → image.mask: 20.0 µs, copied in every mode",
     ):
-        assert page.count(f"<title>{said}</title>") == 2  # for a screen and for a phone
+        assert page.count(f"<title>{said}</title>") == 1
     several = build_page([chain(STAYING), chain(STAYING, resident_ms=(1, 3))], ["a", "b"])
     assert "Time per chain by result" in several

@@ -26,7 +26,6 @@ from ortbench.features.devices import report as listing
 from ortbench.features.junit.report import ERROR, Outcome, junit_xml
 from ortbench.features.page.report.chart_data.times import latencies
 from ortbench.features.page.report.chart_svg.draw import draw
-from ortbench.features.page.report.chart_svg.sheet import WIDE
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
 from ortbench.model.result import FAILED
@@ -361,8 +360,8 @@ def test_pictures_with_such_names() -> None:
     assert side_by_side is not None
     assert stages is not None
     for text in (
-        draw(side_by_side.drawing, WIDE, "it"),
-        draw(stages.drawing, WIDE, "it"),
+        draw(side_by_side.drawing, "it"),
+        draw(stages.drawing, "it"),
         build_page([result], NAMES[:1], NAMES),
     ):
         assert not UNSEEN.search(text.replace("\t", ""))

@@ -225,9 +225,6 @@ def test_a_page_of_closed_loops() -> None:
         "Most inferences/s": "400 inferences/s",
         "Knee": "4",
     }
-    assert found.text("figcaption") == [
-        "cpu-tensors: at most 400 inferences/s, with 8 clients, the knee at 4; device-tensors: at most 390 inferences/s, with 4 clients, the knee at 2."
-    ]
 
 
 def test_a_page_of_open_loops() -> None:
@@ -237,15 +234,12 @@ def test_a_page_of_open_loops() -> None:
         "device-tensors meets p99 ≤ 20 ms up to 70 requests/s: p99 18.0 ms. Violated from 74 requests/s on"
     ]
     assert "Latency against rate" in found.text("h2")
-    assert found.text("figcaption") == [
-        "device-tensors: p99 12.0 ms at 10 requests/s, 1.90 s at 90; p99 ≤ 20 ms up to 70 requests/s."
-    ]
     assert found.text("dd")[0] == "70 requests/s"
 
 
 def test_the_marks_of_the_pictures() -> None:
     text = build_page([load_result(*load_cases(serving()), *load_cases(paced()), slo={"p99": 20 * MS})], ["m"])
-    assert text.count(">SLO: p99 ≤ 20 ms<") == 2 * 2  # wide and narrow
+    assert text.count(">SLO: p99 ≤ 20 ms<") == 2
     assert "cpu-tensors: the knee, 4 clients" in text
     assert "device-tensors: the knee, 2 clients" in text
     assert ">saturated<" in text
@@ -284,7 +278,6 @@ def test_two_loads_on_one_page_are_side_by_side() -> None:
     text = build_page([serving(), serving(1.5)], ["old", "new"])
     found = Page(text)
     assert "Latency and inferences/s against clients" in found.text("h2")
-    assert "old: cpu-tensors: at most 400 inferences/s, with 8 clients, the knee at 4" in found.text("figcaption")[0]
     assert found.text("th")[:4] == ["result", "EP", "peak inf/s", "mode"]
     table = text.partition("<h2>Side by side</h2>")[2].partition("</table>")[0]
     cells = Page(table[table.index("<table") :] + "</table>").text("td")

@@ -177,10 +177,6 @@ def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
         "Words",
     ]  # fmt: skip
     assert (found.text("dt"), found.text("dd")[::2]) == (["Tensors on the device"], ["2.07×"])
-    assert (
-        "Medians of a step: cpu-tensors 2.00 ms for the first, then 1.04 ms (from 1.01 ms to 1.07 ms), +10.0 µs with each step; "
-        "device-resident 2.00 ms for the first, then 500 µs."
-    ) in found.text("figcaption")
     assert "loop of 8 steps, the first with sequence=5: present → past; the state grows" in " ".join(found.text("p"))
 
 
@@ -205,7 +201,6 @@ def test_the_lines_of_a_picture_are_a_mode_each_and_the_first_step_is_apart() ->
 def test_times_that_are_far_apart_are_on_a_logarithmic_axis() -> None:
     far = loop_result(loop_case("cpu-tensors", [10 * MS] * 4), loop_case("device-resident", [100 * US] * 4))
     ticks = build_page([far], ["m"]).partition("Time of each step")[2].partition("</svg>")[0]
-    assert ">0<" not in ticks.replace("\n", "").split("10 ms")[0].split("100 µs")[0]
     assert all(f">{tick}<" in ticks for tick in ("100 µs", "1 ms", "10 ms"))
 
 

@@ -145,14 +145,6 @@ def test_compare_prints_and_writes_them(tmp_path: Path) -> None:
     assert [it["value"] for it in records if it["metric"] == "item_throughput"] == [2000.0, 4000.0]
 
 
-def test_a_pages_overview_has_the_best_of_each(tmp_path: Path) -> None:
-    page = build_page([batch(1, 500 * US, None), batch(8, 2 * MS, None, resident=MS)], ["x", "y"])
-    assert "best items/s</th>" in page
-    assert "<td>8.00k</td></tr>" in page
-    assert "y has the most items/s with device-resident: 8.00k items/s." in page.replace("\xa0", " ")
-    assert "best items/s" not in build_page([batch(1, MS), batch(1, MS)], ["x", "y"])
-
-
 # A suite
 
 

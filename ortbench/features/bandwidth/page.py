@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ortbench.features.bandwidth.analysis import TITLES, gbps, measured, size_of
-from ortbench.features.page.report.chart_data.copies import LOOKS
-from ortbench.features.page.report.chart_data.model import Line, Scatter
+from ortbench.features.page.report.chart_data.copies import LOOKS, by_size
+from ortbench.features.page.report.chart_data.model import Line, LineChart
 from ortbench.model.modes import DIRECTIONS, MEMORIES, ORDINARY
 from ortbench.model.result import Result
 from ortbench.report.phrases import ep_line
 
 
-def bandwidth_curve(result: Result) -> Scatter:
+def bandwidth_curve(result: Result) -> LineChart:
     """A bandwidth curve with at least one measured case: a line for each direction and kind of host memory."""
     lines = []
     for memory in MEMORIES:
@@ -19,4 +19,4 @@ def bandwidth_curve(result: Result) -> Scatter:
             if points:
                 look = LOOKS[way]._replace(dash=int(memory != ORDINARY), hollow=memory != ORDINARY)
                 lines.append(Line(f"{way.upper()}, {TITLES[memory]}", look, points))
-    return Scatter((), tuple(lines), f"Copies of {ep_line(result)}")
+    return by_size(lines, f"Copies of {ep_line(result)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ortbench.core import units
-from ortbench.core.safe_text import first_of
 from ortbench.features.chain.analysis import crosses, crossing_ns
 from ortbench.features.page.report.chart_data import model
 from ortbench.features.page.report.chart_data.times import parts_in_order
@@ -37,11 +36,6 @@ def link_costs(result: Result) -> model.Chart | None:
     if not known:
         return None
     found = sorted(known, key=lambda it: -it[1])
-    said = []
-    for there, about in ((True, "Copies saved by staying on the device"), (False, "Copied in every mode")):
-        own = [f"{name} {units.duration(ns)}" for name, ns, stays in found if stays == there]
-        said += [f"{about}: {first_of(own, model.FEW)}."] if own else []
-    said.append("Each copy is timed alone; what all copies cost is the difference between the modes.")
     rows = tuple((name, units.duration(ns), "stays" if stays else "copied") for name, ns, stays in found)
     bars = tuple(
         model.Bar(name, (model.Part(_LINKS[stays], ns, f"{name}: {time}, {_LINKS[stays].name}"),), time)
@@ -51,8 +45,7 @@ def link_costs(result: Result) -> model.Chart | None:
     left_out = len(found) - len(bars)
     return model.Chart(
         "Copies of links through the host",
-        "Bars, one for each link: the time of its copies to and from the host in a chain.",
-        " ".join(said),
+        "Bars, one for each link: the time of its copies to and from the host in a chain, each timed alone.",
         Table((Column("link", Kind.NAME), Column("through the host"), Column("on the device", Kind.WORD)), rows),
         model.StackedBars(
             bars,

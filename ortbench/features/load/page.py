@@ -130,7 +130,6 @@ def by_clients(results: Sequence[Result], names: Sequence[str]) -> model.Chart |
         f"Latency and {unit} against clients",
         f"Above lines of inferences per second over the number of clients, below lines of the {plotted.stat} of latency, one for each mode; a "
         "ring marks the knee.",
-        "; ".join(_most(it) + ("" if it.knee is None else f", the knee at {it.knee:g}") for it in plotted.curves) + ".",
         _table(plotted, (Column("mode", Kind.NAME), Column("clients")), of_rate=False),
         model.LineChart(
             (
@@ -182,7 +181,6 @@ def by_rate(results: Sequence[Result], names: Sequence[str]) -> model.Chart | No
         "Latency against rate",
         f"Lines of the {plotted.stat} of latency, and thin ones of its median, over requests per second, one for each mode; at open marks "
         "the queue grew all the time.",
-        "; ".join(_rate_in_words(it, plotted) for it in plotted.curves) + ".",
         _table(plotted, (Column("mode", Kind.NAME), Column("rate")), of_rate=True),
         model.LineChart(
             (
@@ -208,15 +206,6 @@ def _highest(it: _Curve, slo: str) -> model.Upright | None:
     tip = f"{it.name}: {slo} up to {rate_asked(found['rate'])} requests/s"
     beyond = found["violated_from"]
     return model.Upright(found["rate"], it.look.colour, tip, span=None if beyond is None else (found["rate"], beyond))
-
-
-def _rate_in_words(it: _Curve, plotted: _Load) -> str:
-    first, last = it.points[0], it.points[-1]
-    ends = f"{plotted.stat} {units.duration(figure(first, plotted.stat))} at {rate_asked(_place(first))} requests/s"
-    ends += f", {units.duration(figure(last, plotted.stat))} at {rate_asked(_place(last))}"
-    found = slo_rates(it.result).get(it.mode)
-    limit = "" if found is None else f"; {plotted.slo} up to {rate_asked(found['rate'])} requests/s"
-    return f"{it.name}: {ends}{limit}"
 
 
 CHARTS_OF_SEVERAL = {"by_clients": by_clients, "by_rate": by_rate}

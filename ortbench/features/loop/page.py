@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 
 from ortbench.core import units
-from ortbench.features.loop.analysis import growth_ns, is_first_apart
+from ortbench.features.loop.analysis import is_first_apart
 from ortbench.features.page.report.chart_data import model
-from ortbench.model.result import Case, Result
+from ortbench.model.result import Result
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 
 _ROWS = 16  # of the table, so that a long loop does not fill the page
@@ -30,13 +29,11 @@ def step_times(result: Result) -> model.Chart | None:
         for number in shown
     )
     headed = columns(Kind.TIME, *(case.mode for case, _ in found))
-    said = "; ".join(_steps_in_words(case, ns, apart) for case, ns in found)
     first = "; the first step is a point by itself" if apart else ""
     lines = tuple(line for case, ns in found for line in _step_lines(case.mode, ns, apart))
     return model.Chart(
         "Time of each step",
         f"Lines of the median time of each step over its number, one for each mode{first}.",
-        f"Medians of a step: {said}.",
         Table((Column("step", Kind.NAME), *headed), rows, unit),
         model.LineChart((model.Panel(lines, model.Axis("whole", "step")),)),
     )
@@ -49,14 +46,6 @@ def _step_lines(mode: str, ns: Sequence[int], apart: bool) -> list[model.Line]:
     tip = f"{mode}: {units.duration(ns[begins])} to {units.duration(ns[-1])}"
     first = [model.Line(mode, model.look_of(mode), points[:1], f"{mode}, first step: {units.duration(ns[0])}")] * begins
     return [*first, model.Line(mode, model.look_of(mode), points[begins:], tip)]
-
-
-def _steps_in_words(case: Case, ns: Sequence[int], apart: bool) -> str:
-    first, later = (f"{units.duration(ns[0])} for the first, then ", ns[1:]) if apart and len(ns) > 1 else ("", ns)
-    least, middle, most = map(units.duration, (min(later), median(later), max(later)))
-    ends = "" if least == most else f" (from {least} to {most})"
-    growth = "" if (each := growth_ns(case)) is None else f", {units.difference(each)} with each step"
-    return f"{case.mode} {first}{middle}{ends}{growth}"
 
 
 CHARTS = {"steps": step_times}

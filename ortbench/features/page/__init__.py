@@ -20,8 +20,7 @@ FEATURE = Feature(
             of_stored="report.html",
         )
     },
-    views=dict.fromkeys(
-        ("page_of", "first_part_of", "tables_of", "figure_of", "figure_of_several", "figure"),
-        "report.views",
-    ),
+    views=dict.fromkeys(("build_page", "first_part_html", "tables_html"), "report.page")
+    | dict.fromkeys(("figure_of", "figure_of_several"), "report.parts")
+    | {"figure": "report.chart_svg.draw"},
 )

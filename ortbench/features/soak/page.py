@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ortbench.core import units
 from ortbench.features.page.report.chart_data import model
-from ortbench.features.soak.analysis import TOLERANCE, Trend, trends_of, verdicts
+from ortbench.features.soak.analysis import TOLERANCE, Trend, trends_of
 from ortbench.model.result import Result
 from ortbench.report.model import Column, Kind, Table, columns
 
@@ -18,7 +18,6 @@ def memory(result: Result) -> model.Chart | None:
     return model.Chart(
         "Memory over inferences",
         "A line of the memory that the process holds over its inferences, one for the host and one for the device.",
-        "; ".join(f"{name}: {text}" for name, text in verdicts(result.part)) + ".",
         Table((Column("memory", Kind.NAME), *columns(Kind.NUMBER, "inferences", "held")), tuple(rows)),
         model.LineChart(tuple(map(_held, found)), height=200),
     )

@@ -90,7 +90,6 @@ def _chart(result: Result, rates: bool, slo: Slo | None) -> model.Chart | None:
     return model.Chart(
         title,
         f"Lines of {what} over the shapes of a sweep, one for {each}{marked}{limit}.",
-        f"{'; '.join(_in_words(it, places, show, rates) for it in curves)}.",
         Table((Column("shape", Kind.NAME), *columns(Kind.NUMBER, *(it.name for it in curves))), rows),
         model.LineChart((model.Panel(lines, places.axis, units.rate if rates else None, limits=limits),), ring=marks),
     )
@@ -114,18 +113,6 @@ def _line(curve: _ShapeCurve, places: _Places, show: Callable[[float], str]) -> 
         rings=rings,
         end=curve.of,
     )
-
-
-def _in_words(curve: _ShapeCurve, places: _Places, show: Callable[[float], str], rates: bool) -> str:
-    there = [(name, it[0]) for name, it in zip(places.names, curve.values, strict=True) if it is not None]
-    if places.sizes is not None:
-        there = [(f"{places.name}={name}", value) for name, value in there]
-    (first, low), (last, high) = there[0], there[-1]
-    said = f"{curve.name}: {show(low)} with {first}" + (f", {show(high)} with {last}" if len(there) > 1 else "")
-    if rates and curve.best is not None and (best := curve.values[curve.best]) is not None:
-        at = places.names[curve.best]
-        said += f"; best {show(best[0])} with {at if places.sizes is None else f'{places.name}={at}'}"
-    return said
 
 
 def _shape_curve(

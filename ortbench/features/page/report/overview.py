@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ortbench.analysis.comparing.claims import (
     NOISY,
@@ -19,7 +17,6 @@ from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.findings.node_advice import short
-from ortbench.analysis.items import best_mode
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.facts.comparison import (
@@ -34,32 +31,30 @@ from ortbench.facts.comparison import (
 from ortbench.facts.findings import shown
 from ortbench.facts.run import copy_share
 from ortbench.facts.several import FEW_RESULTS, mode_facts
-from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, draw_twice, sections
-from ortbench.model.modes import ALL_MODES, LATENCY
-from ortbench.model.result import OK, Case, Result
+from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, drawn, sections
+from ortbench.model.result import Result
 from ortbench.report import model
 from ortbench.report.comparison import setting_notes
 from ortbench.report.comparison import tables as side_by_side
 from ortbench.report.outputs import doubt_part, outputs_part
-from ortbench.report.phrases import has_items, heading
+from ortbench.report.phrases import heading
 
 # Several results
 
 
 @dataclass(frozen=True)
 class Overview:
-    """Several results side by side: a row for each, pictures of all, or of each model in a column of its own, and those that may be
+    """Several results side by side: a row for each, pictures of all, or of each model, and those that may be
     compared."""
 
     table: model.Table
     notes: list[model.Note | Finding]
-    pictures: list[list[Drawn]]
+    pictures: list[Drawn]
     sections: list[Section]
 
 
 def overview(results: Sequence[Result], names: Sequence[str], judged: bool = False) -> Overview:
     """Several results; where a verdict on them stands above, none of them is called the best."""
-    modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.at_point())]
     groups = alike_but_for_ep(results)
     compared, said = _comparisons(results, names, groups)
     best = [] if judged else bests(results, names)
@@ -80,15 +75,10 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
         model.Column("result", model.Kind.NAME),
         model.Column("EP", model.Kind.WORD),
         *model.columns(
-            model.Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "speedup on device", *modes
+            model.Kind.NUMBER, "copies", "fastest mode", "speedup", "tensors on the device", "speedup on device"
         ),
     )
-    lines = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
-    if has_items(results):
-        headed = (*headed, model.Column("best items/s"))
-        best_of = (best_mode(result, "") for result in results)
-        cells = (model.maybe(it and it.items_per_s, units.rate) for it in best_of)
-        lines = tuple((*row, cell) for row, cell in zip(lines, cells, strict=True))
+    lines = tuple(_row(name, result) for name, result in zip(names, results, strict=True))
     return Overview(model.filled(model.Table(headed, lines)), said, pictures, compared)
 
 
@@ -132,35 +122,29 @@ def _about(result: Result) -> str:
     return heading(replace(result, note=None))[0]
 
 
-def _multiples(results: Sequence[Result], names: Sequence[str], apart: bool) -> list[list[Drawn]]:
+def _multiples(results: Sequence[Result], names: Sequence[str], apart: bool) -> list[Drawn]:
     """The charts of all results; of several models that are not compared with each other small ones, one a model: each has a scale of
     its own."""
     models: dict[tuple[str, str], list[int]] = {}
     for number, result in enumerate(results):
         key = (result.model["path"], result.model["sha256"]) if apart else ("", "")
         models.setdefault(key, []).append(number)
-    files = Counter(Path(path).name for path, _ in models)
     kinds: dict[str, list[Drawn]] = {}
     for count, ((path, _), numbers) in enumerate(models.items()):
         own = charts_of_many([results[number] for number in numbers], [names[number] for number in numbers])
         for chart in own:
-            name = Path(path).name if files[Path(path).name] == 1 else path
-            title = chart.title if len(models) == 1 else f"{chart.title}: {name}"
-            kinds.setdefault(chart.title, []).append(
-                draw_twice(replace(chart, title=title), f"0 {count} {chart.title}")
-            )
-    return [*kinds.values()]
+            title = chart.title if len(models) == 1 else f"{chart.title}: {path}"
+            kinds.setdefault(chart.title, []).append(drawn(replace(chart, title=title), f"0 {count} {chart.title}"))
+    return [it for of_kind in kinds.values() for it in of_kind]
 
 
-def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
-    by_mode = {case.mode: case for case in result.at_point()}
+def _row(name: str, result: Result) -> tuple[str, ...]:
     share = copy_share(result)
     return (
         name,
         short(result.target["ep"]),
         model.NOTHING if share is None else f"{model.DERIVED}{units.share(share)}",
         *(cell for on_device in (False, True) for cell in _fastest_cells(result, on_device)),
-        *(_median_cell(by_mode.get(mode)) for mode in modes),
     )
 
 
@@ -174,12 +158,3 @@ def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     if not best.is_faster:
         return f"none more than {MARGIN:.0%} faster", f"{shown} ({best.mode})"
     return best.mode, shown
-
-
-def _median_cell(case: Case | None) -> str:
-    if case is None:
-        return model.NOTHING
-    if case.status != OK:
-        return case.status
-    median = case.median(LATENCY)
-    return model.maybe(median, units.duration)

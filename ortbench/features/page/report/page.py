@@ -22,19 +22,18 @@ from ortbench.facts.findings import facts_of, headline, shown
 from ortbench.facts.sentences import LargeFigure, large_figures
 from ortbench.facts.several import headline_of_many
 from ortbench.features.page.report.chart_svg.draw import draw
-from ortbench.features.page.report.chart_svg.sheet import WIDE
 from ortbench.features.page.report.overview import overview
 from ortbench.features.page.report.parts import (
     Drawn,
     Section,
     charts_of,
-    draw_twice,
+    drawn,
     fill_template,
     notes,
     sections,
     tables,
 )
-from ortbench.model.kinds import kind_of, kinds
+from ortbench.model.kinds import kind_of
 from ortbench.model.result import Result
 from ortbench.model.result_file import result_json
 from ortbench.report.glossary import Entry, Group, entries
@@ -116,18 +115,7 @@ def _headline_of_many(results: Sequence[Result], names: Sequence[str], judged: b
 
 
 _ALWAYS = {"sync", "95% CI"}  # words that stand outside of tables too
-_GROUPS = (
-    Group.MODES, Group.METRICS, Group.SWEEP, Group.RUN, Group.LOOP, Group.LOAD, Group.CHAIN, Group.SOAK, Group.COMPARISON, Group.COSTS,
-    Group.NODES, Group.WORDS,
-)  # fmt: skip
-_OF_KINDS = {
-    Group.LOOP: {"loop"},
-    Group.CHAIN: {"chain"},
-    Group.SOAK: {"soak"},
-    Group.LOAD: {"load"},
-    Group.SWEEP: {"sweep"},
-    Group.RUN: kinds().keys() - {"load"},  # load points have other words
-}
+_OF_ALL = (Group.MODES, Group.METRICS, Group.COSTS, Group.WORDS)
 
 
 def _glossary(results: Sequence[Result], shown: Sequence[Table]) -> Table:
@@ -137,27 +125,19 @@ def _glossary(results: Sequence[Result], shown: Sequence[Table]) -> Table:
     there |= {column.name for table in shown for column in table.columns}
     there |= {DERIVED} if any(cell.startswith(DERIVED) for it in shown for row in it.rows for cell in row) else set()
     kinds = {result.kind for result in results}
-    groups = [group for group in _GROUPS if _OF_KINDS.get(group, kinds) & kinds]
-    if all(result.nodes is None for result in results):
-        groups.remove(Group.NODES)
-    if len(results) == 1:
-        groups.remove(Group.COMPARISON)
+    groups = [Group[it.upper()] for it in sorted(kinds) if it.upper() in Group.__members__]
+    groups += [Group.RUN] * (kinds != {"load"})  # load points have other words
+    groups += [*_OF_ALL, *[Group.COMPARISON] * (len(results) > 1)]
+    groups += [Group.NODES] * any(result.nodes is not None for result in results)
     there |= {"state", "feedback"} if Group.LOOP in groups else set()
-    words = [
-        (it, word)
-        for group in groups
-        for it in entries()
-        if it.group is group
-        for word in sorted(_headings(it) & there)
-    ]
-    first: dict[str, Entry] = {}
-    for it, word in sorted(words, key=lambda one: one[0].group not in _OF_KINDS):
-        first.setdefault(word, it)
+    found: dict[str, str] = {}
+    for group in groups:
+        for it in entries():
+            for word in sorted(_headings(it) & there) if it.group is group else ():
+                found.setdefault(word, it.sentence)
     works = {kind_of(kind).work for kind in kinds}
     per = f"per {works.pop()}" if len(works) == 1 else "per inference"
-    return Table(
-        (), tuple((word, it.sentence.replace("per inference", per)) for it, word in words if first[word] is it)
-    )
+    return Table((), tuple((word, said.replace("per inference", per)) for word, said in found.items()))
 
 
 def _headings(it: Entry) -> set[str]:
@@ -182,7 +162,7 @@ def _part(result: Result, report: Report, name: str, number: int) -> Part:
         heading=heading(result),
         facts=large_figures(facts_of(result)),
         notes=[*[remark("interrupted: what was measured until then is shown")] * interrupted, *notes(report)],
-        pictures=[draw_twice(chart, f"{number} {at}") for at, chart in enumerate(charts_of(result))],
+        pictures=[drawn(chart, f"{number} {at}") for at, chart in enumerate(charts_of(result))],
         sections=sections(report.parts),
         command=" ".join(result.command),
         provenance=_provenance(result),
@@ -207,7 +187,6 @@ class FirstPart:
     facts: Sequence[LargeFigure] = ()
     notes: Sequence[Note | Finding] = ()
     picture: Markup | None = None
-    label: str = ""
     caption: str = ""
     tables: Sequence[Table] = ()
 
@@ -218,8 +197,8 @@ def first_part_html(result: Result) -> str:
     for first in charts_of(result)[:1]:
         # Other results of a notebook have ids too.
         salt = sha256(result_json(result).encode(errors="replace")).hexdigest()[:12]
-        picture = Markup(draw(first.drawing, WIDE, salt))
-        part = replace(part, picture=picture, label=first.label, caption=first.caption)
+        picture = Markup(draw(first.drawing, salt))
+        part = replace(part, picture=picture, caption=first.caption)
     return fill_template("first_part.html.j2", part=part)
 
 

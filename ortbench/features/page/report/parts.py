@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from ortbench.analysis.findings.finding import Finding
+from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
 from ortbench.features.page.report.chart_data.copies import bandwidth
@@ -23,8 +25,8 @@ from ortbench.features.page.report.chart_data.times import (
     latencies,
     phases,
 )
-from ortbench.features.page.report.chart_svg.draw import draw
-from ortbench.features.page.report.chart_svg.sheet import NARROW, PALETTE, WIDE
+from ortbench.features.page.report.chart_svg.draw import draw, figure
+from ortbench.features.page.report.chart_svg.sheet import PALETTE
 from ortbench.model.kinds import kind_of
 from ortbench.model.result import Result
 from ortbench.report import model
@@ -150,13 +152,11 @@ def _page_blocks(part: Sequence[model.Block]) -> Iterator[model.Block]:
 
 # Charts, by the keys that kinds have
 
+OfSeveral = Callable[[Sequence[Result], Sequence[str]], Chart | None]
 _OF_ONE: dict[str, Callable[[Result], Chart | None]] = {
     "phases": phases,
     "distribution": distribution,
     "drift": drift,
-}
-_OF_MANY: dict[str, Callable[[Sequence[Result], Sequence[str]], Chart | None]] = {
-    "latencies": latencies,
     "bandwidth": bandwidth,
 }
 
@@ -164,35 +164,51 @@ _OF_MANY: dict[str, Callable[[Sequence[Result], Sequence[str]], Chart | None]] =
 def charts_of(result: Result) -> list[Chart]:
     """The charts of one result, as many as it has samples for."""
     made = {**_OF_ONE, **part_of(result.kind, "page", "CHARTS", {})}
-    several, keys = _charts_of_several([result]), kind_of(result.kind).charts
-    found = (made[key](result) if key in made else several[key]([result], [""]) for key in keys)
+    several = _charts_of_several(result.kind)
+    found = (made[it](result) if it in made else several[it]([result], [""]) for it in kind_of(result.kind).charts)
     return [chart for chart in found if chart is not None]
 
 
-def _charts_of_several(
-    results: Sequence[Result],
-) -> dict[str, Callable[[Sequence[Result], Sequence[str]], Chart | None]]:
-    """The charts that can hold several results, those of their kinds too."""
-    own = (part_of(kind, "page", "CHARTS_OF_SEVERAL", {}) for kind in dict.fromkeys(it.kind for it in results))
-    return {key: made for table in (_OF_MANY, *own) for key, made in table.items()}
+def _charts_of_several(kind: str) -> dict[str, OfSeveral]:
+    """The charts that can hold several results, those of a kind too."""
+    return {"latencies": latencies, **part_of(kind, "page", "CHARTS_OF_SEVERAL", {})}
 
 
 def charts_of_many(results: Sequence[Result], names: Sequence[str]) -> list[Chart]:
     """The charts that hold several results side by side."""
-    wanted = {key for result in results for key in kind_of(result.kind).charts_of_many}
-    found = (made(results, names) for key, made in _charts_of_several(results).items() if key in wanted)
+    wanted = {key: _charts_of_several(it.kind)[key] for it in results for key in kind_of(it.kind).charts_of_many}
+    found = (made(results, names) for made in wanted.values())
     return [chart for chart in found if chart is not None]
 
 
 class Drawn(NamedTuple):
-    """A picture as the template needs it: drawn twice, for a screen and for a phone."""
+    """A picture as the template needs it."""
 
     chart: Chart
-    wide: Markup
-    narrow: Markup
+    svg: Markup
 
 
-def draw_twice(chart: Chart, salt: str) -> Drawn:
+def drawn(chart: Chart, salt: str) -> Drawn:
     """Draw a chart; `salt` tells its ids from those of the others of the page."""
-    wide, narrow = (Markup(draw(chart.drawing, width, f"{salt} {width}")) for width in (WIDE, NARROW))
-    return Drawn(replace(chart, table=model.filled(chart.table)), wide, narrow)
+    return Drawn(replace(chart, table=model.filled(chart.table)), Markup(draw(chart.drawing, salt)))
+
+
+# Figures in Python
+
+
+def figure_of(result: Result, picture: str | None) -> Figure:
+    """A picture of the page by its title, by default the first one; `BadInput`: there is no such one."""
+    charts = {it.title: it for it in charts_of(result)}
+    if picture is not None and charts and picture not in charts:
+        raise BadInput(f"picture {picture!r}: there is no such one; there are {', '.join(map(repr, charts))}")
+    return _first_figure(list(charts.values()) if picture is None else [charts[picture]] if charts else [])
+
+
+def figure_of_several(results: Sequence[Result], names: Sequence[str]) -> Figure:
+    return _first_figure(charts_of_many(results, names))
+
+
+def _first_figure(charts: Sequence[Chart]) -> Figure:
+    if not charts:
+        raise BadInput("there is no picture of it: nothing was measured")
+    return figure(charts[0].drawing)

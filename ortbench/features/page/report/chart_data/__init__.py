@@ -1,1 +1,1 @@
-"""What the pictures of a page show: shaped from results, each with a caption in words and its numbers as a table."""
+"""What the pictures of a page show: shaped from results, each with a caption and its numbers as a table."""

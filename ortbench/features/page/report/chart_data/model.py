@@ -1,4 +1,4 @@
-"""What a chart is: one of five drawings of plain data, with a caption in words and its figures as a table.
+"""What a chart is: one of three drawings of plain data, with a caption and its figures as a table.
 
 `ortbench.features.page.report.chart_svg` draws them. Times are in ns, colours are names of its palette.
 """
@@ -17,8 +17,6 @@ from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY, is_rate, mode_of
 from ortbench.model.result import Case, Result
 from ortbench.report.model import Table
-
-FEW = 4  # so many are told one by one
 
 
 class Look(NamedTuple):
@@ -161,7 +159,7 @@ class LineChart:
     beyond: str = ""
 
 
-# Histograms, scatter, dots
+# Histograms
 
 
 class Samples(NamedTuple):
@@ -180,41 +178,13 @@ class Histograms:
     rows: tuple[Samples, ...]
 
 
-class Mark(NamedTuple):
-    """A point of a scatter chart: its name in the legend, what a pointer is told, and what stands beside it where there are few."""
-
-    name: str
-    look: Look
-    x: float
-    y: float
-    tip: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Scatter:
-    """Bytes per second over bytes, on logarithmic scales: marks among lines."""
-
-    marks: tuple[Mark, ...]
-    lines: tuple[Line, ...] = ()
-    title: str = ""
-
-
-@dataclass(frozen=True)
-class DotRows:
-    """A row for each name, with a mark for each mode."""
-
-    rows: tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
-
-
-Drawing = StackedBars | LineChart | Histograms | Scatter | DotRows
+Drawing = StackedBars | LineChart | Histograms
 
 
 @dataclass(frozen=True)
 class Chart:
-    title: str  # of it
-    label: str  # what it is, for who does not see it
-    caption: str  # what is to be seen, in words
+    title: str
+    caption: str  # what is drawn, which is read to who does not see it
     table: Table  # what it shows, in numbers
     drawing: Drawing  # what is drawn
 

@@ -27,27 +27,15 @@ def distribution(result: Result) -> model.Chart | None:
     modes, one = tuple(samples_of(result)), model.what_is_timed([result])
     if not modes:
         return None
-    halves = [f"{it.mode} {units.duration(it.stats.median)}{_p95_in_words(it.stats)}" for it in modes]
-    said = f"Median and p95: {'; '.join(halves)}."
-    widest = max(modes, key=lambda it: it.stats.max / max(it.stats.median, 1))
-    if widest.stats.n > 1:
-        times = units.digits(widest.stats.max / max(widest.stats.median, 1))
-        slowest = units.duration(widest.stats.max)
-        said += f" Farthest above its median: {slowest} with {widest.mode}, {times}× its median."
     unit, scale = units.time_unit(max(it.stats.median for it in modes))
     names = ("min", "median", "95% CI", "p90", "p95", "p99", "max", "std dev")
     headed = (Column("mode", Kind.NAME), Column("samples"), *columns(Kind.TIME, *names))
     return model.Chart(
         f"Distribution of the time per {one}",
         f"Histograms of the time of one {one}, one for each mode, with lines at the median and at the p95.",
-        said,
         Table(headed, tuple(_stats_cells(it, scale) for it in modes), unit),
         model.Histograms(modes),
     )
-
-
-def _p95_in_words(stats: Stats) -> str:
-    return f" and {units.duration(stats.p95)}" if stats.n >= SAMPLES_FOR["p95"] else " (too few samples for a p95)"
 
 
 def _stats_cells(samples: model.Samples, scale: float) -> tuple[str, ...]:
@@ -96,9 +84,6 @@ def drift(result: Result) -> model.Chart | None:
     modes, one = tuple(it for it in samples_of(result) if it.seconds.size), model.what_is_timed([result])
     if not any(it.seconds.any() for it in modes):
         return None
-    changes = [f"{it.mode} {_percent(ends[1] / ends[0])}" for it in modes if (ends := _ends(it))]
-    said = f"Change of the median from the first to the last quarter of the samples: {', '.join(changes)}."
-    slow, count = sum(map(_slow, modes)), sum(it.ns.size for it in modes)
     unit, scale = units.time_unit(max(it.stats.median for it in modes))
     headed = (
         Column("mode", Kind.NAME),
@@ -111,8 +96,6 @@ def drift(result: Result) -> model.Chart | None:
     return model.Chart(
         f"Time per {one} during the measurement",
         f"The time of every {one} by when it was measured, one panel for each mode, all on one time axis.",
-        f"{said if changes else 'Too few samples to tell drift.'} {slow or 'None'} of {count} {one}s took more than {_SLOW:g}× "
-        "the median of their mode.",
         Table(headed, tuple(_drift_cells(it, scale) for it in modes), unit),
         model.LineChart(
             _panels(modes),
@@ -148,7 +131,7 @@ def _panel(it: model.Samples, median: float, span: tuple[float, float], end: flo
         shown = np.sort(np.argsort(ns, kind="stable")[-_SLOWEST:])
         seconds, ns = seconds[shown], ns[shown]
     inside = ns <= top
-    said = f"p50 {units.duration(median)}, max {units.duration(it.stats.max)}"  # short: a phone has no place for more
+    said = f"p50 {units.duration(median)}, max {units.duration(it.stats.max)}"
     return model.Panel(
         tuple(lines),
         model.Axis("times", ticks=((0, "0"), (end * 1e9, ""))),

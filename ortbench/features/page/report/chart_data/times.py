@@ -23,11 +23,6 @@ _FILLS = {
     (COPIES, True): model.Fill(f"{DERIVED} copies, both directions (derived)", "copies", "xxxx", hollow=True),
     (INFERENCE, True): model.Fill(f"{DERIVED} inference (derived)", "inference", "--", hollow=True),
 }
-_ALONE = {
-    INFERENCE: "Inference only",
-    PER_RUN: "Time per inference, one synchronization for many (throughput, not latency)",
-    WHOLE: "Not split into phases",
-}
 
 
 def phases(result: Result) -> model.Chart | None:
@@ -35,12 +30,6 @@ def phases(result: Result) -> model.Chart | None:
     found = [(case, segments_of(case), total.median) for case, total in model.measured_cases(result)]
     if not found:
         return None
-    said = [_phases_in_words(*it) for it in found if len(it[1]) > 1]
-    for kind, about in _ALONE.items():
-        alone = [
-            f"{case.mode} {units.duration(ns)}" for case, parts, ns in found if [it.kind for it in parts] == [kind]
-        ]
-        said += [f"{about}: {', '.join(alone)}."] if alone else []
     unit, scale = units.time_unit(max(ns for *_, ns in found))
     times = columns(Kind.TIME, METRICS[H2D].title, INFERENCE, METRICS[D2H].title, COPIES, "sum", LATENCY)
     rows = tuple((case.mode, *_phase_cells(parts, scale), units.digits(ns / scale)) for case, parts, ns in found)
@@ -48,7 +37,6 @@ def phases(result: Result) -> model.Chart | None:
     return model.Chart(
         "Breakdown of latency",
         "Stacked bars, one for each mode: H2D, inference and D2H, and a mark for the whole inference.",
-        " ".join(said),
         Table((Column("mode", Kind.NAME), *times), rows, unit),
         model.StackedBars(
             tuple(_phase_bar(*it) for it in found),
@@ -69,19 +57,6 @@ def _phase_bar(case: Case, segments: Sequence[Segment], ns: float) -> model.Bar:
     return model.Bar(
         case.mode, tuple(parts), units.duration(ns), ns, f"{case.mode}: {what}, median {units.duration(ns)}"
     )
-
-
-def _phases_in_words(case: Case, segments: Sequence[Segment], ns: float) -> str:
-    times = {it.kind: units.duration(it.ns) if it.ns else "0" for it in segments}
-    whole = units.duration(ns)
-    if COPIES in times:
-        rate = is_rate(case.mode, LATENCY)
-        which, of = (" that are not hidden", f"{whole} per inference") if rate else (" in both directions", whole)
-        inference = f"{DERIVED}{times[INFERENCE]} of inference"
-        return f"{case.mode}: {DERIVED}{times[COPIES]} of copies{which} and {inference} make up {of}."
-    parts = ", ".join(f"{METRICS[kind].title} {time}" for kind, time in times.items())
-    together = units.duration(sum(it.ns for it in segments))
-    return f"{case.mode}: {parts}, in sum {together}, each timed in blocks of its own; latency {whole}."
 
 
 def _phase_cells(segments: Sequence[Segment], scale: float) -> list[str]:
@@ -129,46 +104,42 @@ def parts_in_order(
     return model.Chart(
         f"Breakdown of the {whole_is}",
         f"Stacked bars, one for each mode: the {parts_are} in their order, and a mark for the whole {whole_is}.",
-        " ".join(_parts_in_words(whole_is, *it) for it in found),
         Table((Column("mode", Kind.NAME), *headed), tuple(rows), unit),
         model.StackedBars(tuple(bars), tuple(fills.values()), f"whole {whole_is}, median"),
     )
 
 
-def _parts_in_words(whole_is: str, mode: str, times: dict[str, float], ns: float) -> str:
-    longest = sorted(times, key=lambda name: -times[name])[: model.FEW]
-    said = ", ".join(f"{name} {units.duration(its_ns)}" for name, its_ns in times.items() if name in longest)
-    most = f"the longest of {len(times)}: " if len(times) > model.FEW else ""
-    return f"{mode}: {most}{said}; whole {whole_is} {units.duration(ns)}."
-
-
 # Several results
+
+
+_MOST = 40  # bars
 
 
 def latencies(results: Sequence[Result], names: Sequence[str]) -> model.Chart | None:
     """The median inference of every mode of every result; None where nothing was measured."""
-    rows = tuple(
-        (name, found)
+    found = [
+        (name, {case.mode: stats.median for case, stats in model.timed_cases(result)})
         for name, result in zip(names, results, strict=True)
-        if (found := tuple((case.mode, stats.median) for case, stats in model.timed_cases(result)))
-    )
-    if not rows:
+    ]
+    modes = tuple(dict.fromkeys(mode for _, times in found for mode in times))
+    if not modes:
         return None
-    one = model.what_is_timed(results)
-    shortest = [(name, *min(found, key=lambda it: it[1])) for name, found in rows]
-    said = [f"{name} {units.duration(ns)} with {mode}" for name, mode, ns in shortest]
-    order = sorted(range(len(said)), key=lambda number: shortest[number][2])
-    told = "; ".join(said) if len(said) <= model.FEW else f"from {said[order[0]]} to {said[order[-1]]}"
-    modes = tuple(dict.fromkeys(mode for _, found in rows for mode, _ in found))
-    cells = tuple(
-        (name, *(units.duration(by_mode[mode]) if mode in by_mode else NOTHING for mode in modes))
-        for name, found in rows
-        for by_mode in [dict(found)]
+    one, fill = model.what_is_timed(results), model.Fill("median", "accent")
+    rows = tuple(
+        (name, *(units.duration(times[mode]) if mode in times else NOTHING for mode in modes))
+        for name, times in found
+        if times
     )
+    bars = []
+    for name, times in found:
+        for mode, ns in times.items():
+            time = units.duration(ns)
+            bars.append(model.Bar(f"{name}: {mode}", (model.Part(fill, ns, f"{name}: {mode}, {time}"),), time))
     return model.Chart(
         f"Time per {one} by result",
-        f"Dots for the median of one {one}, a row for each result, a shape for each mode.",
-        f"Shortest medians: {told}.",
-        Table((Column("result", Kind.NAME), *columns(Kind.NUMBER, *modes)), cells),
-        model.DotRows(rows),
+        f"Bars for the median of one {one}, one for each mode of each result.",
+        Table((Column("result", Kind.NAME), *columns(Kind.NUMBER, *modes)), rows),
+        model.StackedBars(
+            tuple(bars[:_MOST]), (), rest=f"and {len(bars) - _MOST} more, in the table" if bars[_MOST:] else ""
+        ),
     )

@@ -1,7 +1,4 @@
-"""Charts as SVG, by Matplotlib.
-
-Every chart is drawn in CSS pixels at two widths, for a screen and for a phone, so that its text keeps its size on both.
-"""
+"""Charts as SVG, by Matplotlib. Places are in CSS pixels."""
 
 from __future__ import annotations
 
@@ -13,28 +10,27 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure as Canvas
 
-from ortbench.features.page.report.chart_data.model import DotRows, Drawing, Histograms, LineChart, Scatter, StackedBars
+from ortbench.features.page.report.chart_data.model import Drawing, Histograms, LineChart
 from ortbench.features.page.report.chart_svg.lines import lines
-from ortbench.features.page.report.chart_svg.rows import bars, dots, histograms
-from ortbench.features.page.report.chart_svg.scatter import scatter
-from ortbench.features.page.report.chart_svg.sheet import MARGIN, PALETTE, PAPER, STYLE, WIDE, Sheet, svg_document
+from ortbench.features.page.report.chart_svg.rows import bars, histograms
+from ortbench.features.page.report.chart_svg.sheet import MARGIN, PALETTE, PAPER, STYLE, Sheet, svg_document
 
 
-def draw(drawing: Drawing, width: int, salt: str) -> str:
-    """A drawing as an `svg` element of a page, `WIDE` or `NARROW`; `salt` sets its ids apart from those of every other one there."""
+def draw(drawing: Drawing, salt: str) -> str:
+    """A drawing as an `svg` element of a page; `salt` sets its ids apart from those of every other one there."""
     with _chart_style({"svg.hashsalt": salt}):
-        return _sheet(drawing, width).svg()
+        return _sheet(drawing).svg()
 
 
 def svg_file(drawing: Drawing) -> str:
     """A drawing as an SVG file of its own, light or dark as the reader has it."""
-    return svg_document(draw(drawing, WIDE, "ortbench"), PALETTE)
+    return svg_document(draw(drawing, "ortbench"), PALETTE)
 
 
 def figure(drawing: Drawing) -> Canvas:
-    """A drawing as a Matplotlib figure on white, as wide as a screen's; it belongs to nobody's pyplot."""
+    """A drawing as a Matplotlib figure on white; it belongs to nobody's pyplot."""
     with _chart_style({}):
-        canvas = _sheet(drawing, WIDE).canvas
+        canvas = _sheet(drawing).canvas
     canvas.set_facecolor(PAPER)
     _widen(canvas)
     return canvas
@@ -59,15 +55,11 @@ def _chart_style(more: dict[Any, str]) -> Iterator[None]:
         yield
 
 
-def _sheet(drawing: Drawing, width: int) -> Sheet:
+def _sheet(drawing: Drawing) -> Sheet:
     match drawing:
-        case StackedBars():
-            return bars(drawing, width)
         case LineChart():
-            return lines(drawing, width)
+            return lines(drawing)
         case Histograms():
-            return histograms(drawing, width)
-        case Scatter():
-            return scatter(drawing, width)
-        case DotRows():
-            return dots(drawing, width)
+            return histograms(drawing)
+        case _:
+            return bars(drawing)

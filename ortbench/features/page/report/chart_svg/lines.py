@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullFor
 from ortbench.features.page.report.chart_data.model import Axis, Limit, Line, LineChart, Panel
 from ortbench.features.page.report.chart_svg import sheet as paper
 
-_LEFT, _RIGHT = 68, {True: 22, False: 14}  # px
+_LEFT, _RIGHT = 68, 14  # px
 _ABOVE, _BELOW, _NAME = 26, 28, 18  # px, of a panel: what stands above it, its axis, the axis' name
 _MARKED = 24  # so many points have a mark each; of more there are about as many marks on a line
 _RING: dict[str, Any] = {
@@ -29,28 +29,26 @@ _BEYOND: dict[str, Any] = {"marker": "^", "color": paper.COLOURS["d2h"], "marker
 _DASHED: dict[str, Any] = {"linewidth": 1.3, "linestyle": (0, (4, 3))}
 
 
-def lines(chart: LineChart, width: int) -> paper.Sheet:
-    narrow = paper.is_narrow(width)
-    legend = paper.Legend(list(_entries(chart)), width)
+def lines(chart: LineChart) -> paper.Sheet:
+    legend = paper.Legend(_entries(chart))
     ends = max((paper.text_width(it.end, paper.SMALL) for panel in chart.panels for it in panel.lines), default=0)
-    height = round(chart.height * 0.85) if narrow and chart.height > 150 else chart.height
     above = [_ABOVE if panel.name else 0 for panel in chart.panels]
     below = [_BELOW + (_NAME if panel.axis.name else 0) for panel in chart.panels]
     apart = chart.panels[0].axis.kind == "times"  # one axis, below the last panel, is for all
     below = [
         12 if apart and panel is not chart.panels[-1] else it for panel, it in zip(chart.panels, below, strict=True)
     ]
-    sheet = paper.Sheet(width, legend.height + height * len(above) + sum(above) + sum(below))
+    sheet = paper.Sheet(legend.height + chart.height * len(above) + sum(above) + sum(below))
     legend.draw(sheet)
-    top, across = legend.height, width - _LEFT - _RIGHT[narrow] - ends
+    top, across = legend.height, paper.WIDTH - _LEFT - _RIGHT - ends
     for panel, over, under in zip(chart.panels, above, below, strict=True):
         top += over
-        axes = sheet.axes(_LEFT, top, across, height)
+        axes = sheet.axes(_LEFT, top, across, chart.height)
         _values(axes, panel)
-        _below(axes, panel, narrow, across, named=not apart or panel is chart.panels[-1])
+        _below(axes, panel, across, named=not apart or panel is chart.panels[-1])
         _panel(sheet, axes, panel)
-        _above(sheet, panel, top - 8, width - _RIGHT[narrow])
-        top += height + under
+        _above(sheet, panel, top - 8)
+        top += chart.height + under
         if panel.axis.name:
             sheet.text(
                 _LEFT + across / 2, top - 10, panel.axis.name, ha="center", fontsize=paper.SMALL, color=paper.MUTED
@@ -142,11 +140,11 @@ def _name_ends(axes: Axes, lines: Sequence[Line]) -> None:
         axes.annotate(text, place, (10, lift), textcoords="offset points", **style)
 
 
-def _above(sheet: paper.Sheet, panel: Panel, y: float, right: float) -> None:
+def _above(sheet: paper.Sheet, panel: Panel, y: float) -> None:
     """The panel's name, and what is said of it."""
     if panel.said:
         sheet.text(1, y, panel.name, weight="bold")
-        sheet.text(right, y, panel.said, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
+        sheet.text(paper.WIDTH - _RIGHT, y, panel.said, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
     else:
         sheet.text(0, y, panel.name, fontsize=paper.SMALL, color=paper.MUTED)
 
@@ -175,7 +173,7 @@ def _values(axes: Axes, panel: Panel) -> None:
         axes.yaxis.grid(True)
 
 
-def _below(axes: Axes, panel: Panel, narrow: bool, across: float, named: bool) -> None:
+def _below(axes: Axes, panel: Panel, across: float, named: bool) -> None:
     """The axis below; `named`: with its ticks' texts."""
     axis, steps = axes.xaxis, [1, 2, 2.5, 5, 10]
     match panel.axis.kind:
@@ -184,16 +182,16 @@ def _below(axes: Axes, panel: Panel, narrow: bool, across: float, named: bool) -
         case "whole":
             end = max(max((x for line in panel.lines for x, _ in line.points), default=0), 1)
             axes.set_xlim(-end / 40, end * (1 + 1 / 40))
-            axis.set_major_locator(MaxNLocator(5 if narrow else 10, integer=True))
+            axis.set_major_locator(MaxNLocator(10, integer=True))
         case "rates":
             ends = [end for it in panel.uprights for end in it.span or ()]
             axes.set_xlim(0, max([x for line in panel.lines for x, _ in line.points] + ends) * 1.05)
-            axis.set_major_locator(MaxNLocator(4 if narrow else 8, steps=steps))
+            axis.set_major_locator(MaxNLocator(8, steps=steps))
             axis.set_major_formatter(paper.tick_formatter("{:g}".format))
         case "times":
             end = panel.axis.ticks[-1][0]
             axes.set_xlim(-end / 80, end * (1 + 1 / 80))
-            axis.set_major_locator(MaxNLocator(4 if narrow else 8, steps=steps))
+            axis.set_major_locator(MaxNLocator(8, steps=steps))
             axis.set_major_formatter(paper.times_to(end) if named else NullFormatter())
 
 
@@ -209,6 +207,8 @@ def _ticks(axes: Axes, axis: Axis, across: float) -> None:
     widest = max(paper.text_width(name, paper.SMALL) for _, name in axis.ticks) + 12
     shown = axis.ticks[:: -(-len(places) // max(1, int(across // widest)))]
     axes.xaxis.set_major_locator(FixedLocator([x for x, _ in shown]))
-    axes.xaxis.set_major_formatter(FixedFormatter([name for _, name in shown]))
+    axes.xaxis.set_major_formatter(
+        FixedFormatter([paper.without_noughts(name) if axis.kind == "sizes" else name for _, name in shown])
+    )
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())

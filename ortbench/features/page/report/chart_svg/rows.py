@@ -1,4 +1,4 @@
-"""Rows on one scale of time: stacked bars with labels above their parts and marks through them, histograms with lines at the median and at the p95, and dots."""
+"""Rows on one scale of time: stacked bars with labels above their parts and marks through them, and histograms with lines at the median and at the p95."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ortbench.core import units
 from ortbench.core.safe_text import visible
 from ortbench.core.stats import SAMPLES_FOR
-from ortbench.features.page.report.chart_data.model import Bar, DotRows, Fill, Histograms, Samples, StackedBars, look_of
+from ortbench.features.page.report.chart_data.model import Bar, Fill, Histograms, Samples, StackedBars
 from ortbench.features.page.report.chart_data.samples import edge_of
 from ortbench.features.page.report.chart_svg import sheet as paper
 
@@ -23,30 +23,26 @@ _FOOT, _REST = 24, 22  # px, the axis, and a line below it
 _GAP = 10  # px, between labels
 
 
-def bars(chart: StackedBars, width: int) -> paper.Sheet:
+def bars(chart: StackedBars) -> paper.Sheet:
     """A bar for each name, the longest as wide as there is room."""
-    narrow, bold = paper.is_narrow(width), "bold" if chart.mark else "normal"
+    width, bold = paper.WIDTH, "bold" if chart.mark else "normal"
     marks = [(chart.mark, paper.upright_mark(linewidth=2))] if chart.mark else []
-    legend = paper.Legend([*((fill.name, paper.patch_mark(**_paint(fill))) for fill in chart.fills), *marks], width)
-    room = width - 10 if narrow else width * 0.45
-    names = [paper.shorten(visible(it.name), room) for it in chart.bars]
+    legend = paper.Legend([*((fill.name, paper.patch_mark(**_paint(fill))) for fill in chart.fills), *marks])
+    names = [paper.shorten(visible(it.name), width * 0.45) for it in chart.bars]
     label = _LABEL if any(part.name for it in chart.bars for part in it.parts) else 0
-    row = label + (_BAR + 28 if narrow else _BAR + 10) + (8 if label else 0)
-    left = 6 if narrow else max(paper.text_width(name, weight=bold) for name in names) + 18
+    row = label + _BAR + 10 + (8 if label else 0)
+    left = max(paper.text_width(name, weight=bold) for name in names) + 18
     right = max(paper.text_width(it.said, weight="bold") for it in chart.bars) + 12
     top, height = legend.height, row * len(names)
-    sheet = paper.Sheet(width, top + height + _FOOT + (_REST if chart.rest else 0))
+    sheet = paper.Sheet(top + height + _FOOT + (_REST if chart.rest else 0))
     legend.draw(sheet)
     longest = max(1, *(it.end_ns for it in chart.bars))
     axes, scale = sheet.axes(left, top, width - left - right, height), (width - left - right) / longest
     axes.set(xlim=(0, longest), ylim=(height, 0))
-    paper.time_axis(axes, longest, narrow)
+    paper.time_axis(axes, longest)
     for number, (name, it) in enumerate(zip(names, chart.bars, strict=True), 1):
         base = row * number - 6
-        if narrow:
-            sheet.text(1, top + base - _BAR - 6 - label, name, weight=bold)
-        else:
-            sheet.text(left - 18, top + base - 5, name, weight=bold, ha="right")
+        sheet.text(left - 18, top + base - 5, name, weight=bold, ha="right")
         sheet.text(left + it.end_ns * scale + 8, top + base - 5, it.said, weight="bold")
         at = 0.0
         for part in it.parts:
@@ -72,7 +68,7 @@ def _paint(fill: Fill) -> dict[str, Any]:
 
 def _label(sheet: paper.Sheet, bar: Bar, left: float, y: float, scale: float) -> None:
     """Names and times above the parts of a bar, the times alone where there is no room: of all that fit side by side, the longest."""
-    parts, room = bar.parts, sheet.width - left
+    parts, room = bar.parts, paper.WIDTH - left
     long = [f"{paper.shorten(visible(part.name), room / 3)} {part.said}".strip() for part in parts]
     texts = long if _fit(long, room) else [part.said for part in parts]
     kept = sorted(range(len(parts)), key=lambda number: -parts[number].ns)
@@ -90,7 +86,7 @@ def _fit(texts: Sequence[str], room: float) -> bool:
     return sum(paper.text_width(text, paper.SMALL) + _GAP for text in texts) <= room + _GAP
 
 
-# Histograms and dots
+# Histograms
 
 
 _MEDIAN: dict[str, Any] = {"linewidth": 2}
@@ -99,46 +95,37 @@ _FEW = 40  # so few samples are shown as dots, not as a histogram
 _BIN = 3.0  # px, the narrowest bin of a histogram
 
 
-def histograms(chart: Histograms, width: int) -> paper.Sheet:
+def histograms(chart: Histograms) -> paper.Sheet:
     """A histogram for each mode, all on one axis; where samples are few, the samples."""
-    narrow = paper.is_narrow(width)
-    row, tall = (78, 40) if narrow else (64, 42)
-    room = width * (0.45 if narrow else 0.32)
-    names = [paper.shorten(visible(it.mode), room) for it in chart.rows]
-    left = 1 if narrow else max(paper.text_width(name, weight="bold") for name in names) + 18
-    right = 22 if narrow else 190
+    width, row, tall, right = paper.WIDTH, 64, 42, 190
+    names = [paper.shorten(visible(it.mode), width * 0.32) for it in chart.rows]
+    left = max(paper.text_width(name, weight="bold") for name in names) + 18
     entries = [("median", paper.upright_mark(**_MEDIAN))]
     if any(it.stats.n >= SAMPLES_FOR["p95"] for it in chart.rows):
         entries.append(("p95", paper.upright_mark(**_P95)))
-    legend = paper.Legend(entries, width)
+    legend = paper.Legend(entries)
     top, height = legend.height, row * len(chart.rows)
-    sheet = paper.Sheet(width, top + height + 26)
+    sheet = paper.Sheet(top + height + 26)
     legend.draw(sheet)
     low, high = min(it.stats.min for it in chart.rows), max(edge_of(it.stats) for it in chart.rows)
     axes = sheet.axes(left, top, width - left - right, height)
     axes.set(ylim=(height, 0))
-    paper.duration_axis(axes, low, high, narrow)
+    paper.duration_axis(axes, low, high)
     columns = (width - 92, width - 2)
-    if not narrow:
-        for x, name in zip(columns, ("median", "p95"), strict=True):
-            sheet.text(x, 12, name, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
+    for x, name in zip(columns, ("median", "p95"), strict=True):
+        sheet.text(x, 12, name, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
     for number, (name, it) in enumerate(zip(names, chart.rows, strict=True)):
         base = row * (number + 1) - 4
         median = units.duration(it.stats.median)
         p95 = units.duration(it.stats.p95) if it.stats.n >= SAMPLES_FOR["p95"] else "–"
-        if narrow:
-            sheet.text(left, top + base - tall - 12, name, weight="bold")
-            sheet.text(width - 1, top + base - tall - 12, f"{median}, p95 {p95}", ha="right", fontsize=paper.SMALL)
-        else:
-            sheet.text(left - 18, top + base - 10, name, weight="bold", ha="right")
-            for x, text in zip(columns, (median, p95), strict=True):
-                sheet.text(x, top + base - 10, text, ha="right", weight="bold" if text is median else "normal")
+        sheet.text(left - 18, top + base - 10, name, weight="bold", ha="right")
+        for x, text in zip(columns, (median, p95), strict=True):
+            sheet.text(x, top + base - 10, text, ha="right", weight="bold" if text is median else "normal")
         _distribution(sheet, axes, it, base, tall)
         beyond = int(np.count_nonzero(it.ns > high))
         if beyond:
             said = f"{beyond} more, to {units.duration(it.stats.max)} ▸"
-            above = top + base - tall + (9 if narrow else -7)
-            sheet.text(width - right, above, said, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
+            sheet.text(width - right, top + base - tall - 7, said, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
     return sheet
 
 
@@ -169,41 +156,3 @@ def _bins(axes: Axes, samples: Samples) -> NDArray[np.float64]:
     edges: NDArray[np.float64] = axes.transData.inverted().transform(np.column_stack([at, np.zeros_like(at)]))[:, 0]
     edges[0] = min(edges[0], samples.stats.min)
     return edges
-
-
-_APART = 11  # px, so that modes which take equally long do not hide each other
-
-
-def dots(chart: DotRows, width: int) -> paper.Sheet:
-    narrow = paper.is_narrow(width)
-    styles = {
-        mode: {**paper.line_style(look_of(mode)), "linestyle": "none", "markersize": 10}
-        for _, it in chart.rows
-        for mode, _ in it
-    }
-    modes = list(styles)
-    legend = paper.Legend([(mode, paper.point_mark(**style)) for mode, style in styles.items()], width)
-    top, row = legend.height, _APART * len(modes) + (38 if narrow else 18)
-    room = width - 10 if narrow else width * 0.32
-    names = [paper.shorten(" ".join(name.split()), room) for name, _ in chart.rows]
-    left = 8 if narrow else max(map(paper.text_width, names)) + 20
-    height = row * len(names)
-    sheet = paper.Sheet(width, top + height + 26)
-    legend.draw(sheet)
-    axes = sheet.axes(left, top, width - left - 22, height)
-    axes.set(ylim=(height, 0))
-    times = [max(ns, 1) for _, found in chart.rows for _, ns in found]
-    paper.duration_axis(axes, min(times), max(times), narrow)
-    if axes.get_xscale() == "linear":
-        axes.set_xlim(left=0)
-    for number, (name, (_, found)) in enumerate(zip(names, chart.rows, strict=True)):
-        first = row * number + (32 if narrow else 14)
-        if narrow:
-            sheet.text(1, top + first - 14, name)
-        else:
-            sheet.text(left - 20, top + row * (number + 0.5) + 5, name, ha="right")
-        axes.axhline(row * (number + 1), color=paper.RULE, linewidth=1)
-        for mode, ns in found:
-            (point,) = axes.plot(max(ns, 1), first + _APART * modes.index(mode), **styles[mode])
-            sheet.tip(point, f"{mode}: {units.duration(ns)}")
-    return sheet

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -45,7 +45,7 @@ PALETTE = {
 COLOURS = {name: light for name, (light, _) in PALETTE.items()}
 INK, MUTED, RULE, PAPER, ACCENT = (COLOURS[name] for name in ("ink", "muted", "rule", "paper", "accent"))
 
-WIDE, NARROW = 820, 350  # px
+WIDTH = 820  # px
 _TEXT, SMALL = 13.0, 12.0  # px
 _MEASURE = TextToPath()
 STYLE: dict[Any, Any] = {
@@ -76,18 +76,17 @@ STYLE: dict[Any, Any] = {
 class Sheet:
     """A picture in the making. Places are in px from its top left corner."""
 
-    def __init__(self, width: int, height: float) -> None:
-        self.width, self.height = width, height
-        self.canvas = Canvas(figsize=(width / 72, height / 72), dpi=72, facecolor="none")
+    def __init__(self, height: float) -> None:
+        self.height = height
+        self.canvas = Canvas(figsize=(WIDTH / 72, height / 72), dpi=72, facecolor="none")
         self._tips: dict[str, str] = {}
-        self.page = self.axes(0, 0, width, height)  # of all of it, in px
-        self.page.set(xlim=(0, width), ylim=(height, 0))
+        self.page = self.axes(0, 0, WIDTH, height)  # of all of it, in px
+        self.page.set(xlim=(0, WIDTH), ylim=(height, 0))
         self.page.set_axis_off()
         self.page.set_zorder(1)  # names and figures above the lines of other axes
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
-        whole = (self.width, self.height)
-        box = (left / whole[0], 1 - (top + height) / whole[1], width / whole[0], height / whole[1])
+        box = (left / WIDTH, 1 - (top + height) / self.height, width / WIDTH, height / self.height)
         return self.canvas.add_axes(box, label=f"{left} {top}")
 
     def text(self, x: float, y: float, text: str, **style: Any) -> None:
@@ -105,10 +104,6 @@ class Sheet:
         written = io.StringIO()
         self.canvas.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         return inline_svg(written.getvalue(), {light: name for name, (light, _) in PALETTE.items()}, self._tips)
-
-
-def is_narrow(width: int) -> bool:
-    return width < (WIDE + NARROW) / 2
 
 
 def text_width(text: str, size: float = _TEXT, weight: str = "normal") -> float:
@@ -170,22 +165,20 @@ _LONGEST = 36  # letters' worth of a name in a legend
 class Legend:
     """What the marks of a chart mean, above it, in as many lines as it takes; the next thing may begin at `height`, px."""
 
-    def __init__(self, entries: Sequence[tuple[str, Sample]], width: float) -> None:
+    def __init__(self, entries: Iterable[tuple[str, Sample]]) -> None:
         self._placed: list[tuple[float, float, str, Sample]] = []
         x, y = 0.0, 8.0
         for whole, sample in entries:
             name = shorten(visible(whole), text_width("n" * _LONGEST))
             needed = 28 + text_width(name, SMALL)
-            if x and x + needed > width:
+            if x and x + needed > WIDTH:
                 x, y = 0.0, y + 20
             self._placed.append((x, y, name, sample))
             x += needed + 20
         self.height = y + 16
 
-    def draw(self, sheet: Sheet, top: float = 0) -> None:
-        """Put it on a sheet, `top` px below its edge."""
-        for x, at, name, sample in self._placed:
-            y = top + at
+    def draw(self, sheet: Sheet) -> None:
+        for x, y, name, sample in self._placed:
             sample(sheet, x, y)
             sheet.text(x + 28, y + 4, name, color=MUTED, fontsize=SMALL)
 
@@ -225,9 +218,9 @@ def add_dots(axes: Axes, places: NDArray[np.float64], size: float) -> Patch:
 FAR = 20  # from which ratio of the longest to the shortest time on a logarithmic scale is used
 
 
-def time_axis(axes: Axes, longest: float, narrow: bool) -> None:
+def time_axis(axes: Axes, longest: float) -> None:
     """Ticks along the bottom in the unit that suits, with lines through the picture, and no other axis."""
-    axes.xaxis.set_major_locator(MaxNLocator(4 if narrow else 7, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(times_to(longest))
     axes.xaxis.grid(True)
     axes.yaxis.set_major_locator(NullLocator())
@@ -249,7 +242,7 @@ def upright_axis(axes: Axes, low: float, high: float, show: Callable[[float], st
         axes.set_yscale("log")
         axes.set_ylim(low / _BESIDE, high * _BESIDE)
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 500 * low else (1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(tick_formatter(show or (lambda ns: without_noughts(units.duration(ns)))))
+        axes.yaxis.set_major_formatter(tick_formatter(show or units.duration))
     else:
         axes.set_ylim(0, high * _OVER or 1)
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
@@ -258,23 +251,23 @@ def upright_axis(axes: Axes, low: float, high: float, show: Callable[[float], st
 
 
 def tick_formatter(show: Callable[[float], str]) -> FuncFormatter:
-    return FuncFormatter(lambda value, _: show(value))
+    return FuncFormatter(lambda value, _: without_noughts(show(value)))
 
 
-def duration_axis(axes: Axes, low: float, high: float, narrow: bool) -> None:
+def duration_axis(axes: Axes, low: float, high: float) -> None:
     """From the shortest to the longest, logarithmic where that is far."""
     if high > FAR * low > 0:
         axes.set_xscale("log")
         axes.set_xlim(low / 1.1, high * 1.1)
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if narrow or high > 500 * low else (1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 500 * low else (1.0, 2.0, 5.0)))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(tick_formatter(lambda ns: without_noughts(units.duration(ns))))
+        axes.xaxis.set_major_formatter(tick_formatter(units.duration))
         axes.xaxis.grid(True)
         axes.yaxis.set_major_locator(NullLocator())
     else:
         room = max(high - low, high / 50, 1) / 40
         axes.set_xlim(low - room, high + room)
-        time_axis(axes, high, narrow)
+        time_axis(axes, high)
     _keep_inside(axes)
 
 
@@ -293,10 +286,12 @@ def _fits(axes: Axes, tick: float, text: str) -> bool:
     return bool(at - half > -2 and at + half < axes.figure.bbox.width + 2)
 
 
+_NOUGHTS = re.compile(r"\.0+(?!\d)|(\.\d*?[1-9])0+(?!\d)")
+
+
 def without_noughts(text: str) -> str:
-    """A figure with its unit, without noughts that say nothing: 10 ms for 10.0 ms."""
-    number, unit = text.split(" ")
-    return f"{float(number):g} {unit}" if number[0].isdigit() else text
+    """A figure without noughts that say nothing: 10 ms for 10.0 ms."""
+    return _NOUGHTS.sub(r"\1", text)
 
 
 # Matplotlib's SVG made fit for the inside of a page
