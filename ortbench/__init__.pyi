@@ -4,10 +4,10 @@ from typing import TypedDict
 from ortbench.api.results import Comparison as Comparison
 from ortbench.api.results import Result as Result
 from ortbench.api.results import read as read
+from ortbench.api.running import Arrays, Model, Place, Tell, Texts
 from ortbench.api.running import Interrupted as Interrupted
 from ortbench.api.running import NotSaved as NotSaved
 from ortbench.api.running import Progress as Progress
-from ortbench.api.values import Arrays, Model, Place, Tell, Texts
 from ortbench.core.errors import BadInput as BadInput
 from ortbench.core.errors import BenchmarkFailed as BenchmarkFailed
 from ortbench.core.errors import NotComparable as NotComparable

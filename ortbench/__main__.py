@@ -26,14 +26,14 @@ def main() -> None:
     typed = with_default_command(sys.argv[1:])
     if typed[0] in HELP and COMPLETING not in os.environ:
         from ortbench.cli import overview
-        from ortbench.core import safe_stdio
+        from ortbench.core import printed
 
-        safe_stdio.to_the_end(overview.print_overview)
-    from ortbench.core.interpreters import start_no_threads
+        printed.to_the_end(overview.print_overview)
+    from ortbench.core.paths import start_no_threads
 
     start_no_threads()
     if needs_worker(typed):
-        from ortbench.core.worker_process import start_early
+        from ortbench.core.processes import start_early
 
         start_early()
 

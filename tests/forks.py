@@ -203,7 +203,7 @@ def _call(name: str) -> None:
 
 def _started(line: list[str], **named: Any) -> Any:
     """A process that the command starts: a worker of this environment is a fork."""
-    from ortbench.core.worker_process import SCRIPT
+    from ortbench.core.processes import SCRIPT
 
     is_own = [*line] == [sys.executable, SCRIPT]
     return (_Fork if is_own else subprocess.Popen)(line, **named)

@@ -45,8 +45,7 @@ KNOWS["root"] = {"root"}
 LAYERS = {"__init__": "core", "gates": "facts", "job": "jobs", "page": "report", "pytest_plugin": "api"}
 # The worker is started before the command line is loaded; the package offers what `api` has, and loads it when it is used.
 EXCEPTIONS = {
-    ("__main__.py", f"ortbench{module}")
-    for module in ("", ".cli", ".core", ".core.interpreters", ".core.worker_process")
+    ("__main__.py", f"ortbench{module}") for module in ("", ".cli", ".core", ".core.paths", ".core.processes")
 }
 EXCEPTIONS |= {("__init__.py", f"ortbench.core.{module}") for module in ("version", "errors", "features")}
 EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("commands", "results", "running")}
@@ -194,7 +193,7 @@ def test_a_run_loads_nothing_that_only_readers_of_files_and_loads_need(tmp_path:
 
 
 # Of the package, in all processes of a command together, without the records of features and their folders, which are all loaded.
-MOST_MODULES = {"run": 180, "compare": 132}
+MOST_MODULES = {"run": 158, "compare": 118}
 
 
 @pytest.mark.process

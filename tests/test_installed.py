@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import ortbench as package
-from ortbench.core.worker_process import SCRIPT
+from ortbench.core.processes import SCRIPT
 from tests.conftest import ROOT, command
 from tests.environments import INSTALLED, Environment, plain, without_ortbench
 

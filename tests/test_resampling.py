@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from ortbench.core import units
-from ortbench.core.resampling import (
+from ortbench.core.stats import (
     BATCHES,
     FEW,
+    FEWEST,
     MEAN,
     Ratio,
     Rounds,
@@ -18,7 +19,6 @@ from ortbench.core.resampling import (
     ratio_of,
     student,
 )
-from ortbench.core.stats import FEWEST
 from tests.benchmarks.coverage import coverage
 from tests.expect import there
 

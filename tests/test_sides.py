@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.configurations import (
+from ortbench.plan.options import SESSIONS, SHAPED, SIDE_BY_SIDE, options_of, owners_in_features
+from ortbench.plan.plan import PLAN, Plan, check
+from ortbench.plan.plan_builder import (
     MAX_CONFIGURATIONS,
     differ_by_ep,
     name_configurations,
     plan_configurations,
+    plan_of,
     split_configurations,
 )
-from ortbench.plan.options import SESSIONS, SHAPED, SIDE_BY_SIDE, options_of
-from ortbench.plan.plan import PLAN, Plan, check
-from ortbench.plan.plan_builder import plan_of
-from ortbench.plan.registry import owners_in_features
 from tests.expect import refusal
 from tests.typed import typed
 

@@ -10,8 +10,7 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import matched, nearest
 from ortbench.features.loop.plan import Decoder, Steps, loop_of, steps_from
-from ortbench.model.modes import USUAL_LOOP_MODES
-from ortbench.model.unit_of_work import Part
+from ortbench.model.modes import USUAL_LOOP_MODES, Part
 from ortbench.plan.option_types import parse_pairings
 from ortbench.plan.options import RawOptions
 from ortbench.plan.plan import Plan, check

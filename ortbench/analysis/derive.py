@@ -13,8 +13,7 @@ from ortbench.analysis.link import add_shares, least_ns
 from ortbench.analysis.noise import supports_speedup
 from ortbench.analysis.residency import is_only_host_accessible, shows_copies
 from ortbench.core.features import part_of
-from ortbench.core.resampling import by_processes
-from ortbench.core.stats import Stats, Value, median_interval, summarise
+from ortbench.core.stats import Stats, Value, by_processes, median_interval, summarise
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import (
     COPIES_HIDDEN,

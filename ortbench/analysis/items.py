@@ -9,8 +9,7 @@ from typing import NamedTuple
 from ortbench.analysis.comparing.pairs import by_round
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import named_dims
-from ortbench.core.resampling import MEAN, Blocks, Rounds, figure_of
-from ortbench.core.stats import Value
+from ortbench.core.stats import MEAN, Blocks, Rounds, Value, figure_of
 from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, THROUGHPUT
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.schema import Items, Tensor

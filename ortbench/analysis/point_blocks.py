@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
 from ortbench.analysis.comparing.verdict import Interval
-from ortbench.core.resampling import FEW, of_processes
-from ortbench.core.stats import Stats, Value, t_quantile
+from ortbench.core.stats import FEW, Stats, Value, of_processes, t_quantile
 from ortbench.model.modes import CPU_CORES, CPU_TIME, LATENCY, THROUGHPUT, UTILISATION
 from ortbench.model.result import Case
 from ortbench.model.schema import LoadBlock

@@ -16,9 +16,8 @@ from ortbench.analysis.comparing.naming import called
 from ortbench.api.given import command_line, given_of, in_python, lend_files, options_for
 from ortbench.api.memory_inputs import Lent
 from ortbench.api.results import Comparison, Result, Saved, read
-from ortbench.api.running import Interrupted, measuring, saved
+from ortbench.api.running import Interrupted, Model, Place, Tell, measuring, saved
 from ortbench.api.signatures import takes
-from ortbench.api.values import Model, Place, Tell
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.model.result import Result as StoredResult
 from ortbench.plan.compare_options import compared_of

@@ -12,7 +12,7 @@ from typing import Any
 from ortbench.api.memory_inputs import Lent
 from ortbench.core.errors import BadInput
 from ortbench.model.settings import words_of
-from ortbench.plan import registry
+from ortbench.plan import options as declared
 from ortbench.plan.baseline import settable, setting
 from ortbench.plan.option_types import FLAG, MODE_NAMES
 from ortbench.plan.options import BASELINE, Option, RawOptions, collect_values
@@ -27,7 +27,7 @@ def options_for(command: str) -> dict[str, Option]:
     """The options of a call, by their names in Python: those of the command, which take one value for one result."""
     return {
         parameter(it): it.for_command(command, one_result=True)
-        for it in registry.options_for(command)
+        for it in declared.options_for(command)
         if it.rules.is_in_python
     }
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ortbench.core import files, printed
 from ortbench.core.errors import OrtbenchError
 from ortbench.plan.plan import Observer
+
+if TYPE_CHECKING:
+    import onnx
+    from numpy.typing import ArrayLike
 
 # Measurements of several threads would be in each other's figures. A call from inside a callback would wait for itself.
 _turn = threading.RLock()
@@ -80,3 +85,10 @@ def saved(result: Any) -> None:
     """Raise `NotSaved` where not all files of a result were written, which is to be asked inside `measuring`."""
     if lines := files.not_written():
         raise NotSaved("; ".join(lines), result)
+
+
+Place: TypeAlias = str | PathLike[str]  # a path
+Texts: TypeAlias = str | Sequence[str]  # one, or several
+Model: TypeAlias = "str | PathLike[str] | bytes | onnx.ModelProto"
+Arrays: TypeAlias = "Mapping[str, ArrayLike]"  # by the names of inputs or outputs
+Tell: TypeAlias = Callable[[Progress], object]

@@ -22,7 +22,7 @@ _PROGRESS = "called with a `Progress` now and then, from this thread; what it ra
 
 
 def type_of(option: Option) -> str:
-    """The type of an option's values in Python, in the names of `ortbench.api.values`; None leaves the default."""
+    """The type of an option's values in Python, in the names of `ortbench.api.running`; None leaves the default."""
     if option.lists is not None:
         return f"Mapping[str, {option.lists.python}] | None"
     return option.kind.python if option.kind is FLAG else f"{option.kind.python} | None"

@@ -15,17 +15,27 @@ from ortbench.core.features import COMPARE, EXPORT, MEASURE, Command
 
 COMPLETING = "_ORTBENCH_COMPLETE"  # set by a shell that asks what could be typed
 HELP, HELP_ALL = ("-h", "--help"), "--help-all"
+WIDEST = 130  # columns of help: a longer line is hard to read
+ABOUT = "Measure what ONNX Runtime's copies cost: a model in its I/O modes, side by side, on any execution provider."
+BEGIN = "Begin with: ortbench run MODEL.onnx. The options of a command: ortbench COMMAND --help"
+# The program's own options, and what they do.
+OWN = {
+    "--version": "Print the version and exit.",
+    "--install-completion": "Make bash, zsh or fish complete commands, and exit.",
+    "--show-completion": "Print the script that completes commands, and exit.",
+    ", ".join(HELP): "Show this message and exit.",
+}
 # The commands of the core, by the module of this package that has a function of that name. One of two words is one word to Typer, see
 # `with_default_command`.
 _OF_CORE = {
     "run": Command(MEASURE, 0, "Measure a model in its I/O modes: what the copies cost.", "modes.md", "measure"),
-    "compare": Command(COMPARE, 0, "Compare results: which differences are real.", "compare.md", "judge"),
+    "compare": Command(COMPARE, 0, "Compare results: which differences are real.", "compare.md", "measure"),
     "report": Command(
         EXPORT,
         10,
         "Make one page of results that opens anywhere, offline.",
         "result-file.md#a-page-to-share",
-        "folders",
+        "measure",
     ),
 }
 

@@ -1,16 +1,19 @@
-"""`ortbench run`, and what carries out the plans of a command."""
+"""`ortbench run`, `compare` and `report`, and what carries out the plans of a command."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from ortbench.cli.options import Model, command_line, refuse_json
-from ortbench.plan.configurations import plan_configurations
+from ortbench.plan.compare_options import compared_of
 from ortbench.plan.options import RawOptions, build
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import run_of
+from ortbench.plan.plan import OutputOptions, Plan, check
+from ortbench.plan.plan_builder import plan_configurations, run_of
 
 
 def run(given: RawOptions, model: Model) -> None:
@@ -37,3 +40,30 @@ def measure_plans(
     for plan in plans:
         check(plan)
     raise SystemExit(job.run(plans, wanted, given))
+
+
+def compare(
+    given: RawOptions,
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULT.json...", help="Result files, or folders of results: two or more in all."),
+    ],
+) -> None:
+    """Results of one model, measured on the same machine, or with --force on any."""
+    only = compared_of(given)
+    from ortbench.jobs import compare as job
+
+    job.compare(results, only, given, build(OutputOptions, given))
+
+
+def report(
+    given: RawOptions,
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULT.json …", help="Result files, or folders of results, such as a suite's."),
+    ],
+) -> None:
+    """An HTML file with verdict, plots, tables and how they were measured."""
+    from ortbench.jobs import compare as job
+
+    job.report(results, build(OutputOptions, given))

@@ -22,12 +22,10 @@ from ortbench.core.errors import BadInput
 from ortbench.core.paths import may
 from ortbench.model.modes import EVERY, USUAL
 from ortbench.plan.option_types import FLAG, MODE_NAMES, SWITCH
-from ortbench.plan.options import OTHERS, PANELS, Option, RawOptions, collect_values
-from ortbench.plan.registry import options_for
+from ortbench.plan.options import OTHERS, PANELS, Option, RawOptions, collect_values, options_for
 
 if TYPE_CHECKING:
-    from ortbench.plan.output_options import OutputOptions
-    from ortbench.plan.plan import Plan
+    from ortbench.plan.plan import OutputOptions, Plan
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
 ModelOrFolder = Annotated[str, typer.Argument(metavar="MODEL", help="The model, or the folder of a decoder.")]

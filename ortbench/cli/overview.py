@@ -6,19 +6,8 @@ from collections.abc import Mapping
 from shutil import get_terminal_size
 from textwrap import wrap
 
-from ortbench.cli import HELP, commands
+from ortbench.cli import ABOUT, BEGIN, OWN, WIDEST, commands
 from ortbench.core.features import GROUPS
-
-WIDEST = 130  # columns of help: a longer line is hard to read
-ABOUT = "Measure what ONNX Runtime's copies cost: a model in its I/O modes, side by side, on any execution provider."
-BEGIN = "Begin with: ortbench run MODEL.onnx. The options of a command: ortbench COMMAND --help"
-# The program's own options, and what they do.
-OWN = {
-    "--version": "Print the version and exit.",
-    "--install-completion": "Make bash, zsh or fish complete commands, and exit.",
-    "--show-completion": "Print the script that completes commands, and exit.",
-    ", ".join(HELP): "Show this message and exit.",
-}
 
 
 def print_overview() -> int:

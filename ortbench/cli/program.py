@@ -17,10 +17,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ortbench.cli import COMPLETING, HELP, commands, with_default_command
+from ortbench.cli import ABOUT, BEGIN, COMPLETING, HELP, OWN, WIDEST, commands, with_default_command
 from ortbench.cli.options import Command, Program, function_of
-from ortbench.cli.overview import ABOUT, BEGIN, OWN, WIDEST
-from ortbench.core import features, printed, safe_stdio, signals
+from ortbench.core import features, printed, signals
 from ortbench.core.errors import (
     BAD_INPUT,
     BENCHMARK_FAILED,
@@ -117,9 +116,9 @@ def _complete() -> int:
 def main(typed: Sequence[str]) -> NoReturn:
     """The program, of what is typed behind its name: a user's error is one line on stderr and its exit code, never a traceback."""
     if COMPLETING in os.environ:
-        safe_stdio.to_the_end(_complete)
+        printed.to_the_end(_complete)
     _add_commands(typed)
-    safe_stdio.to_the_end(partial(_carry_out_and_warn, list(typed)))
+    printed.to_the_end(partial(_carry_out_and_warn, list(typed)))
 
 
 def _tell_ci(command: str, message: str) -> None:

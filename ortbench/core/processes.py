@@ -1,24 +1,27 @@
-"""How processes begin: each one that ortbench starts, by one function."""
+"""How processes begin: each one that ortbench starts, by one function. A worker is started before all else."""
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+import tempfile
+import time
+from contextlib import contextmanager, suppress
 
 from ortbench.core import signals
 from ortbench.core.errors import BenchmarkFailed, one_line
 
-if sys.platform == "linux":
+if sys.platform != "win32":
     import fcntl
 
 TYPE_CHECKING = False  # a worker is started before all else, so little is loaded here: not even typing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any
+    from typing import IO, Any
 
 _CURES = {errno.EAGAIN: " (ulimit -u)", errno.EMFILE: " (ulimit -n)"}
 
@@ -83,3 +86,52 @@ def checked_output(line: Sequence[str], timeout_s: float) -> str:
             f"{' '.join(line[:2])} ended with exit code {done.returncode}: {one_line(words[-1], 200)}"
         )
     return done.stdout
+
+
+# The worker
+
+
+SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "worker", "bootstrap.py")
+
+
+class WorkerProcess:
+    """A process that answers requests; `line` is of another interpreter than this one. `BenchmarkFailed`: it cannot be started."""
+
+    def __init__(self, line: Sequence[str] = (), env: dict[str, str] | None = None, called: str = "a worker") -> None:
+        self.started_ns = time.perf_counter_ns()
+        with startable(called):
+            self.stderr = nameless_file()  # what it prints
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.stderr}
+        with signals.held():  # what started is known to be ended
+            self.popen = start_process(called, line or [sys.executable, SCRIPT], env=env, **pipes)
+            signals.end_with_process(self.popen.kill)
+
+    def end(self) -> None:
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait()
+        signals.ended(self.popen.kill)
+
+
+def nameless_file() -> IO[bytes]:
+    """A file for what a process prints, which goes with its last user; where there is no room for one, nowhere."""
+    try:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever asked for it closes it
+    except OSError:
+        return open(os.devnull, "w+b")
+    if sys.platform != "win32":  # what is cut goes on at its end
+        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+    return file
+
+
+early: list[WorkerProcess] = []  # at most one, until it is taken
+
+
+def start_early() -> None:
+    """Start the worker that will be needed first, before it is known what it is to open.
+
+    It loads ONNX Runtime while this process still reads its command line. One that nobody asked for ends with it.
+    """
+    with suppress(BenchmarkFailed):  # who needs it starts it, and says why that fails
+        early.append(WorkerProcess())
+        atexit.register(early[0].end)

@@ -8,14 +8,21 @@ there are samples: a command has better to do until then.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core.parts import OneOf
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Taken = Mapping[int, Sequence[float] | NDArray[np.int64] | Floats]  # as `Blocks`
     import numpy as np
     from numpy.typing import NDArray
 
@@ -211,3 +218,185 @@ def _sign_test_rank(n: int) -> int | None:
             return k - 1 if k >= 1 else None
         term = term * (n - k) // (k + 1)
     return None
+
+
+Blocks = Mapping[int, Sequence[float]]  # the samples of each block, by its round
+
+BATCHES = 30  # of neighbouring rounds, at most
+RESAMPLES = 2000
+FEW = 3  # processes, or rounds that are not drawn from, that have an interval
+_GRID = 1024  # values at which samples are counted: a figure lies between two of them
+_SEED = 19930515  # so that the same samples have the same interval on every machine
+
+MEAN = None  # in place of a quantile
+
+
+class Ratio(NamedTuple):
+    """A ratio of two figures and its 95 % interval; None with fewer than `FEWEST` rounds, which cannot give one."""
+
+    ratio: float
+    ci95: tuple[float, float] | None
+
+    def at(self, ratio: float) -> Ratio:
+        """The same where the ratio is another one: of figures that were rounded, or that follow from these in proportion."""
+        by = ratio / self.ratio
+        return Ratio(ratio, None if self.ci95 is None else (self.ci95[0] * by, self.ci95[1] * by))
+
+    def inverse(self) -> Ratio:
+        return Ratio(1 / self.ratio, None if self.ci95 is None else (1 / self.ci95[1], 1 / self.ci95[0]))
+
+
+def ratio_of(
+    over: Blocks, under: Blocks, q: float | None = 0.5, least: float = 1, processes: Sequence[int] = ()
+) -> Ratio:
+    """A quantile of all samples of `over` (or the `MEAN`) by that of `under`, in the rounds that both have; `ValueError` without any.
+
+    Blocks of the same round were taken at about the same time. A figure below `least`, such as the clock's step, counts as that.
+    `processes`: the first round of each.
+    """
+    import numpy as np
+
+    shared = over.keys() & under.keys()
+    one, other = (max(figure_of({number: it[number] for number in shared}, q), least) for it in (over, under))
+    rounds = Rounds(shared, processes)
+    if not rounds.are_enough:
+        return Ratio(one / other, None)
+    drawn = [np.maximum(rounds.figures(it, q), least) for it in (over, under)]
+    return Ratio(one / other, rounds.interval(drawn[0] / drawn[1], one / other))
+
+
+def by_few_rounds(over: Blocks, under: Blocks, q: float | None = 0.5, processes: Sequence[int] = ()) -> Ratio:
+    """The same, of rounds too few to draw from by Student's interval of the ratios of each."""
+    shared = over.keys() & under.keys()
+    return ratio_of(over, under, q, processes=processes if len(shared) >= FEWEST else sorted(shared))
+
+
+def figure_of(blocks: Taken, q: float | None = 0.5) -> float:
+    """A quantile of all samples, linear between neighbours, or their `MEAN`; `ValueError` without any."""
+    import numpy as np
+
+    every = _joined(list(blocks.values()))
+    if not every.size:
+        raise ValueError("no samples")
+    return float(every.mean()) if q is MEAN else quantile(np.sort(every), q)
+
+
+def of_processes(rounds: Collection[int], processes: Sequence[int]) -> list[list[int]]:
+    """The rounds of each process that has some, of which `processes` has the first; empty of one process."""
+    ends = [*processes[1:], math.inf]
+    own = ([it for it in rounds if a <= it < b] for a, b in zip(processes, ends, strict=bool(processes)))
+    return [it for it in own if it]
+
+
+class Rounds:
+    """Rounds that all blocks share, from which resamples are drawn: the same ones for every figure, so that figures stay paired. Of
+    `FEW` `processes` or more, of which this has the first rounds, there are no resamples: figures are those of each process."""
+
+    def __init__(self, shared: Collection[int], processes: Sequence[int] = ()) -> None:
+        ordered = sorted(shared)
+        self._processes = of_processes(ordered, processes)
+        self._count = min(len(ordered), BATCHES)
+        bounds = [round(len(ordered) * it / self._count) for it in range(self._count + 1)] if ordered else []
+        self._batches = [ordered[a:b] for a, b in pairwise(bounds)]
+
+    @property
+    def are_enough(self) -> bool:
+        return self._are_of_processes or self._count >= FEWEST
+
+    @property
+    def _are_of_processes(self) -> bool:
+        return len(self._processes) >= FEW
+
+    def figures(self, blocks: Taken, q: float | None = 0.5) -> Floats:
+        """A quantile of all samples of each resample, or their `MEAN`, shape (`RESAMPLES`,), or (processes,); there must be `are_enough`."""
+        import numpy as np
+
+        if self._are_of_processes:
+            return np.array([figure_of({it: blocks[it] for it in own}, q) for own in self._processes])
+        batches = [_joined([blocks[number] for number in batch]) for batch in self._batches]
+        drawn = _drawn(self._count)
+        # Numbers of samples are whole, so that their sums are exact in any order.
+        sizes = drawn @ np.array([it.size for it in batches], dtype=np.float64)
+        if q is MEAN:
+            means: Floats = drawn @ np.array([math.fsum(it) for it in batches]) / sizes
+            return means
+        batches = [np.sort(it) for it in batches]
+        grid = _grid(batches, q)
+        ranks = np.stack([np.searchsorted(it, grid, side="right") for it in batches], axis=1).astype(np.float64)
+
+        def at(order: Floats) -> Floats:
+            """The sample of each resample that so many lie before: the first value of the grid that more do not lie above."""
+            first, last = np.zeros(RESAMPLES, np.int64), np.full(RESAMPLES, grid.size - 1)
+            for _ in range(int(grid.size - 1).bit_length()):
+                middle = (first + last) // 2
+                is_before = np.einsum("rb,rb->r", drawn, ranks[middle]) <= order
+                first, last = np.where(is_before, middle + 1, first), np.where(is_before, last, middle)
+            found: Floats = grid[np.minimum(first, last)]
+            return found
+
+        place = q * (sizes - 1)
+        below = np.floor(place)
+        low = at(below)
+        return low + (place - below) * (at(np.minimum(below + 1, sizes - 1)) - low)
+
+    def interval(self, figures: Floats, found: float) -> tuple[float, float]:
+        """The 95 % interval by what resamples, or processes, have in place of the figure that was found."""
+        import numpy as np
+
+        if self._are_of_processes:
+            return student(figures, found)
+        spread = math.sqrt(self._count / (self._count - 1)) * t_quantile(self._count - 1)
+        outside = NormalDist().cdf(-spread)
+        low, high = np.quantile(figures, (outside, 1 - outside))
+        return min(float(low), found), max(float(high), found)
+
+
+def by_processes(stats: Stats, blocks: Taken, processes: Sequence[int]) -> Stats:
+    """The same where of several processes the interval of the median is by theirs: in each memory lies elsewhere."""
+    if not processes or not (rounds := Rounds(blocks, processes)).are_enough:
+        return stats
+    low, high = rounds.interval(rounds.figures(blocks), stats.median)
+    return replace(stats, ci95=(round(low), round(high)))
+
+
+def student(of: Floats | Sequence[float], found: float, q: float = 0.975) -> tuple[float, float]:
+    """Student's interval of the mean, 95 % unless told otherwise, of logarithms where all figures have one; where the figure that was
+    found of all samples is not that mean, as far beyond it too."""
+    import numpy as np
+
+    figures = np.asarray(of)
+    times = found > 0 and bool((figures > 0).all())
+    taken, told = (np.log(figures), math.log(found)) if times else (figures, found)
+    reach = t_quantile(taken.size - 1, q) * taken.std(ddof=1) / math.sqrt(taken.size)
+    ends = min(taken.mean(), told) - reach, max(taken.mean(), told) + reach
+    low, high = (float(np.exp(it) if times else it) for it in ends)
+    # Rounding may move an end past what was found.
+    return min(max(low, 0.0) if (figures >= 0).all() else low, found), max(high, found)
+
+
+def _joined(parts: Sequence[Sequence[float] | NDArray[np.int64] | Floats]) -> Floats:
+    import numpy as np
+
+    return np.concatenate([np.asarray(it, dtype=np.float64) for it in parts]) if parts else np.empty(0)
+
+
+@lru_cache(maxsize=8)
+def _drawn(count: int) -> Floats:
+    """How often each of so many batches is drawn in each resample, shape (`RESAMPLES`, count)."""
+    import numpy as np
+
+    chosen = np.random.default_rng(_SEED).integers(0, count, (RESAMPLES, count))
+    return np.stack([(chosen == number).sum(axis=1) for number in range(count)], axis=1).astype(np.float64)
+
+
+def _grid(batches: Sequence[Floats], q: float) -> Floats:
+    """Values between the least quantile of a batch and the greatest, where that of every resample lies, and one beyond either."""
+    import numpy as np
+
+    ends = [quantile(it, q) for it in batches]
+    sorted_values = np.sort(np.concatenate(batches))  # np.unique loads numpy.ma
+    values = sorted_values[np.diff(sorted_values, prepend=-np.inf) != 0]
+    begin = max(int(np.searchsorted(values, min(ends), side="right")) - 2, 0)
+    inside = values[begin : int(np.searchsorted(values, max(ends))) + 2]
+    chosen: Floats = inside[np.linspace(0, inside.size - 1, min(inside.size, _GRID)).round().astype(int)]
+    return chosen

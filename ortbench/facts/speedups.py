@@ -26,8 +26,7 @@ from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.findings.program import again, how_to_write, inside
 from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.residency import is_on_host, needs, takes
-from ortbench.core.resampling import FEW
-from ortbench.core.stats import Value
+from ortbench.core.stats import FEW, Value
 from ortbench.facts.fact import Fact, Quantity, Values, latency, ns, times
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, LATENCY

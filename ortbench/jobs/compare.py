@@ -24,7 +24,7 @@ from ortbench.model.result_file import load
 from ortbench.model.schema import Finding
 from ortbench.plan.compare_options import Compared
 from ortbench.plan.options import RawOptions
-from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import OutputOptions
 from ortbench.report import comparison
 from ortbench.report.model import Block, Report
 from ortbench.report.publication import Part, Publication

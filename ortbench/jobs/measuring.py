@@ -116,7 +116,8 @@ def measure(
     own = None if of_kind is None else of_kind()
     client = open_worker(plans[0])
 
-    from ortbench.model.timeline import Timeline
+    if traced:
+        from ortbench.model.timeline import Timeline
 
     with saving(client, make_folder, quiet, observer) as (folder, observer):
         from ortbench.measure.driver import Driver

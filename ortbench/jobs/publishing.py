@@ -17,7 +17,7 @@ from ortbench.core.safe_text import complain
 if TYPE_CHECKING:
     from ortbench.jobs.measuring import Measured
     from ortbench.model.result import Result
-    from ortbench.plan.output_options import OutputOptions
+    from ortbench.plan.plan import OutputOptions
     from ortbench.report.model import Report
     from ortbench.report.publication import Publication
 

@@ -11,11 +11,10 @@ from ortbench.core import features
 from ortbench.core.files import write_or_note
 from ortbench.jobs.measuring import Measured, folder_maker, measure
 from ortbench.jobs.publishing import publish_results
-from ortbench.plan.configurations import differ_by_ep, name_configurations
 from ortbench.plan.option_types import parse_share
 from ortbench.plan.options import RawOptions
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import SAME, Observer, Plan
+from ortbench.plan.plan import SAME, Observer, OutputOptions, Plan
+from ortbench.plan.plan_builder import differ_by_ep, name_configurations
 from ortbench.plan.target import refuse_unclaimed
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from functools import partial
 
 from ortbench.core import features
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
-from ortbench.core.resampling import FEW
+from ortbench.core.stats import FEW
 from ortbench.measure.configuration import Configuration, warmup_again_ns
 from ortbench.measure.describe import describe_gpus, describe_sync
 from ortbench.measure.environment import environment

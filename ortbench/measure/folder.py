@@ -7,13 +7,13 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from ortbench.core import interpreters
 from ortbench.core.errors import BadInput
 from ortbench.core.files import discard_ignored, make_ignored
+from ortbench.core.paths import environment_name
 from ortbench.core.safe_text import plain_name
 from ortbench.model.kinds import kind_of
-from ortbench.plan.configurations import ep_names, eps_of
 from ortbench.plan.plan import Plan
+from ortbench.plan.plan_builder import ep_names, eps_of
 
 
 def run_name(plans: Sequence[Plan], what: str = "") -> str:
@@ -21,7 +21,7 @@ def run_name(plans: Sequence[Plan], what: str = "") -> str:
     if plans[0].name is not None:
         return plain_name(plans[0].name).lstrip(".") or "unnamed"
     eps = dict.fromkeys(eps_of(plans[0]) if kind_of(plans[0].work.kind).of_stages else ep_names(plans))
-    others = dict.fromkeys(interpreters.name(it.target.python) for it in plans if it.target.python is not None)
+    others = dict.fromkeys(environment_name(it.target.python) for it in plans if it.target.python is not None)
     return with_time(*filter(None, [what]), Path(plans[0].model).stem, *eps, *others)
 
 

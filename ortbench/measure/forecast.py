@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
-from ortbench.core.resampling import FEW
+from ortbench.core.stats import FEW
 from ortbench.measure.estimates import Estimates, Row
 from ortbench.measure.stopping import PART_NS
 from ortbench.plan.plan import PROCESSES, Loop, Observer

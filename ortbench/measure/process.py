@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.core import features, printed, signals
 from ortbench.core.errors import CANNOT_ANSWER, BadInput, BenchmarkFailed, Unsupported, from_data, one_line
-from ortbench.core.interpreters import program, surroundings
-from ortbench.core.processes import startable
+from ortbench.core.paths import interpreter_in, surroundings
+from ortbench.core.processes import SCRIPT, WorkerProcess, early, startable
 from ortbench.core.profiler import is_profiled
-from ortbench.core.worker_process import SCRIPT, WorkerProcess, early
 
 if TYPE_CHECKING:
     from ortbench.plan.plan import Plan
@@ -326,7 +325,9 @@ def _start_worker(python: str | None) -> WorkerProcess:
     if python is None:
         return WorkerProcess()
     try:
-        worker = WorkerProcess([program(python), SCRIPT, program(python)], surroundings(), f"the worker of {python}")
+        worker = WorkerProcess(
+            [interpreter_in(python), SCRIPT, interpreter_in(python)], surroundings(), f"the worker of {python}"
+        )
     except BenchmarkFailed as error:
         cause = error.__cause__
         if python in _programs or not isinstance(cause, OSError) or cause.errno not in _NO_PROGRAM:

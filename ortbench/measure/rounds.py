@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ortbench.core.resampling import FEW
+from ortbench.core.stats import FEW
 from ortbench.measure.passes import IN_WORKERS, wanted_passes
 from ortbench.measure.schedule import (
     MAX_SAMPLES,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ortbench.analysis.comparing.pairs import by_round
-from ortbench.core.resampling import FEW, figure_of, of_processes
+from ortbench.core.stats import FEW, figure_of, of_processes
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import Case
 from ortbench.model.schema import Stopped

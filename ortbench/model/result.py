@@ -25,8 +25,7 @@ from ortbench.core.features import part_of
 from ortbench.core.parts import INLINE, SOMETIMES
 from ortbench.core.stats import Metric, Stats, Value
 from ortbench.model import schema
-from ortbench.model.modes import BYTES_D2H, BYTES_H2D, LATENCY, READBACK, WHOLES, stage_in
-from ortbench.model.unit_of_work import INFERENCE, Work
+from ortbench.model.modes import BYTES_D2H, BYTES_H2D, INFERENCE, LATENCY, READBACK, WHOLES, Work, stage_in
 
 SCHEMA_VERSION = 2
 
@@ -53,7 +52,7 @@ class Case:
             Of a loop ``latency``, which stands under ``loop`` too, is a whole loop, and ``step`` all steps of all loops; of a
             chain it is a whole chain, as ``chain``, beside ``stage.NAME``. What is derived is found anew with each block.
         speedup: how many times as fast as mode ``cpu-tensors``: the ratio of the medians of ``latency``; its interval is over the
-            rounds of both (`ortbench.core.resampling`).
+            rounds of both (`ortbench.core.stats`).
         noisy: whether the machine was too busy to say for certain which of the two is faster.
         samples: raw samples by metric, in the order taken; of a chain all stages of all chains under ``stage``.
         blocks: by metric, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's

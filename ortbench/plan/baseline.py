@@ -9,7 +9,7 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.features import candidates
-from ortbench.core.interpreters import is_interpreter
+from ortbench.core.paths import is_interpreter
 from ortbench.plan.compare_options import FORCE
 from ortbench.plan.option_types import MODEL, PATH, OptionType, or_default
 from ortbench.plan.options import (
@@ -20,11 +20,11 @@ from ortbench.plan.options import (
     declared,
     new_option,
     options_of,
+    owners_in_features,
 )
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
 from ortbench.plan.plan_builder import check_depth, library_apart
-from ortbench.plan.registry import owners_in_features
 from ortbench.plan.target import Inputs, Target
 
 _EARLIER = PATH._replace(example='"folder of an earlier suite"', python="Result | StoredResult | Place")

@@ -15,11 +15,10 @@ from ortbench.core.expressions import named_dims, names_in
 from ortbench.core.features import record_of
 from ortbench.model.schema import Tensor
 from ortbench.model.settings import OF_SESSION
-from ortbench.plan.configurations import MAX_CONFIGURATIONS
 from ortbench.plan.list_syntax import split_lists
 from ortbench.plan.option_types import finite
-from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option, exclusions
-from ortbench.plan.registry import options_for
+from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option, exclusions, options_for
+from ortbench.plan.plan_builder import MAX_CONFIGURATIONS
 
 _PROGRAM = "ortbench"
 _RECORDED = {"ep", "ep-library", *(it.option for it in OF_SESSION)}  # what a result has of its session

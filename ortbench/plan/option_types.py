@@ -49,7 +49,7 @@ class OptionType(NamedTuple):
     # which texts are paths, that a suite writes relative to its file
     is_path: Callable[[str], bool] | None = None
     of_options: bool = False  # its value is of other options, by their names: as if each of these had been given
-    python: str = "str"  # the type of what a call from Python gives, in the names of `ortbench.api.values`
+    python: str = "str"  # the type of what a call from Python gives, in the names of `ortbench.api.running`
 
     def with_paths(self, value: Any, to: Callable[[str], str]) -> Any:
         """A value with something else in place of its paths; other values as they are."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
+from functools import cache
+from importlib import import_module
 from keyword import iskeyword
 from typing import Any, NamedTuple, TypeVar, cast
 
 from ortbench.core import features
 from ortbench.core.errors import BadInput
+from ortbench.core.features import part_of
 from ortbench.core.paths import check_readable
 from ortbench.model.settings import OF_SESSION, Setting
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, split_lists
@@ -347,3 +350,73 @@ def exists(value: str, option: str) -> None:
 
 def _number(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# The options of each command, and the plans of the kinds of features
+
+
+# What declares the options of the core, in the order in which help shows them, and the commands that it is for; none: all.
+_OF_CORE: dict[str, tuple[str, ...]] = {
+    "plan.compare_options:COMPARED": ("compare",),
+    "plan.plan:PLAN": (),
+    "plan.plan:OutputOptions": (),
+}
+
+
+@cache
+def options_for(command: str) -> list[Option]:
+    """The options that a command takes, as they are declared; `Option.for_command` has them as that command does."""
+    of_core = [_named(*name.split(":")) for name, commands in _OF_CORE.items() if command in commands or not commands]
+    found: dict[str, Option] = {}
+    for owner in (*owners_in_features(command), *of_core):
+        for it in options_of(owner):
+            if it.is_taken_by(command):
+                found.setdefault(it.flag, it)
+    return list(found.values())
+
+
+@cache
+def owners_in_features(command: str = "") -> list[Owner]:
+    """What declares the options of features that a command takes; without one those of all."""
+    return [
+        _of_plan(name, owner)
+        for name, record in features.features().items()
+        for owner, commands in record.options.items()
+        if not command or not names_of(command).isdisjoint(commands)
+    ]
+
+
+@cache
+def plans_of_features() -> dict[str, Callable[..., Any]]:
+    """By kind, the functions that make a plan from a model, options, the typed command and the modes that are needed."""
+    return {
+        kind: _of_plan(name, function)
+        for name, record in features.features().items()
+        for kind, function in record.plans.items()
+    }
+
+
+@cache
+def limits_of_kinds() -> dict[str, tuple[str, Option]]:
+    """The options of a gate that are limits of a feature's kind, with the kind."""
+    tables = (
+        (kind, part_of(name, "plan", "LIMITS", ())) for name, it in features.features().items() for kind in it.plans
+    )
+    return {it.flag: (kind, it) for kind, limits in tables for it in limits}
+
+
+def flags_of_kinds() -> dict[str, set[str]]:
+    """The options that only one kind of a feature has."""
+    return {
+        kind: {it.flag for owner in record.options for it in options_of(_of_plan(name, owner))}
+        for name, record in features.features().items()
+        for kind in record.plans
+    }
+
+
+def _of_plan(feature: str, name: str) -> Any:
+    return _named(f"features.{feature}.plan", name)
+
+
+def _named(module: str, name: str) -> Any:
+    return getattr(import_module(f"ortbench.{module}"), name)

@@ -14,14 +14,16 @@ from ortbench.core.files import model_files
 from ortbench.core.paths import check_readable, is_folder, is_same_file
 from ortbench.core.safe_text import LONGEST_NAME
 from ortbench.model import modes as io_modes
-from ortbench.model.unit_of_work import Part, Work
+from ortbench.model.modes import Part, Work
 from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.option_types import (
     CLOCK,
     FLAG,
     ITEMS,
     MODE_NAMES,
+    PLACE,
     PRECISION,
+    TEXT,
     TEXTS,
     TIME,
     WHOLE,
@@ -34,6 +36,7 @@ from ortbench.plan.options import (
     MEASURED,
     MODE,
     OFTEN,
+    PYTHON,
     SINGLE,
     WRITTEN,
     at_least,
@@ -44,8 +47,7 @@ from ortbench.plan.options import (
     not_negative,
     option,
 )
-from ortbench.plan.stream_plan import Stream
-from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Target
+from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Stream, Target
 
 # Entries of the session's configuration by which threads sleep at once where they wait for work.
 NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
@@ -92,7 +94,7 @@ _FIRST = f"the first {len(io_modes.USUAL_MODES)}"
 
 
 def _processes(value: int, option: str) -> None:
-    from ortbench.core.resampling import FEW  # which help does not need
+    from ortbench.core.stats import FEW  # which help does not need
 
     if value != 1 and value < FEW:
         raise BadInput(f"{option} {value}: it takes 1, or {FEW} or more that tell how far they differ", option)
@@ -258,7 +260,7 @@ class Plan:
 
 
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
-# All that says what is measured, and how; what features declare besides is in `ortbench.plan.registry`.
+# All that says what is measured, and how; what features declare besides is in `ortbench.plan.options`.
 PLAN = (Target, WHICH_MODES, Inputs, Stream, Loop, Plan)
 
 
@@ -341,3 +343,66 @@ class Observer:
 
     def left(self, seconds: float) -> None:
         """How long it will still take, about; called from the beginning on, between blocks, and each second of a longer one."""
+
+
+REPORTS = Path("reports")
+
+_MEASURES = ("run", "measures")
+_OUT_IN_PYTHON = "The folder in which a folder of its own is made for what is measured; by default nothing is written."
+_written = partial(option, panel=WRITTEN, kind=TEXT, is_in_suites=False, is_in_python=False)
+_FILES = tuple(
+    new_option(
+        flag,
+        "PATH",
+        it.help,
+        WRITTEN,
+        commands=it.commands,
+        common=it.common,
+        by_command=it.by_command,
+        is_in_suites=False,
+        is_in_python=False,
+    )
+    for flag, it in features.writers().items()
+)
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What is to be written and shown; a path of ``-`` is standard output, None is not wanted."""
+
+    out: Path = _written(
+        "out", "DIR", "Write the result's folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,
+        is_in_python=True, is_live_only=True, common=OFTEN, by_command={PYTHON: {"help": _OUT_IN_PYTHON, "default": None}},
+    )  # fmt: skip
+    json: str | None = _written(
+        "json", "PATH", "Write the result as JSON; '-' is standard output.",
+        commands=(*_MEASURES, "compare"), common=OFTEN,
+    )  # fmt: skip
+    files: Mapping[str, str] = field(default_factory=dict, metadata={"options": _FILES})  # by the options of features
+    markdown: str | None = _written(
+        "markdown", "PATH", "Write the report as Markdown; '-' is standard output.", commands=("compare",)
+    )
+    quiet: bool = _written(
+        "quiet", "", "Print only errors; files are still written.", kind=FLAG, default=False, short="q",
+        commands=_MEASURES,
+    )  # fmt: skip
+    verbose: bool = _written(
+        "verbose", "", "Print the whole report, not one screen.", kind=FLAG, default=False, short="v",
+        commands=(*_MEASURES, "compare"), common=OFTEN,
+    )  # fmt: skip
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """All files that are written, by their options."""
+        own = {"json": self.json, "markdown": self.markdown}
+        return {flag: path for flag, path in own.items() if path is not None} | dict(self.files)
+
+    @property
+    def on_stdout(self) -> list[str]:
+        """The options whose files are standard output, where nothing else may go."""
+        return [flag for flag, path in self.paths.items() if path == "-"]
+
+    @property
+    def of_timelines(self) -> bool:
+        """Whether timelines have to be recorded."""
+        return any(features.writers()[flag].of_timelines for flag in self.files)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
 
 from ortbench.core import features
 from ortbench.core.errors import BadInput
-from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, MODES, named_modes
-from ortbench.model.unit_of_work import Part
-from ortbench.plan.configurations import split_configurations
-from ortbench.plan.list_syntax import split_lists
+from ortbench.core.paths import environment_name
+from ortbench.core.safe_text import plain_name
+from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, MODES, Part, named_modes
+from ortbench.plan.list_syntax import Several, split_lists
 from ortbench.plan.option_types import is_library
-from ortbench.plan.options import RawOptions, build, options_of
+from ortbench.plan.options import Option, RawOptions, build, declared, options_for, options_of
 from ortbench.plan.plan import PLAN, Loop, Plan
-from ortbench.plan.stream_plan import Shape, Stream
-from ortbench.plan.target import Inputs, Target
+from ortbench.plan.target import PARALLEL, Inputs, Shape, Stream, Target
 
 # The options of which each entry of a list would be a shape of its own, and what says how inputs look besides.
 OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.rules.is_of_shapes or it.flag == "range")
@@ -140,3 +144,150 @@ def list_in(given: RawOptions) -> str | None:
     """The first option (its flag) that has a list, of which each entry would be a shape of its own; None where there is none."""
     several = (it.flag for it in OF_SHAPES if len(split_lists(given.get(it.flag))) > 1)
     return next(several, None)
+
+
+MAX_CONFIGURATIONS = 16  # each is a process with a session of its own, and gets its turn in every round
+
+
+def split_configurations(
+    given: RawOptions, options: Iterable[Option], most: int = MAX_CONFIGURATIONS, called: str = "configurations"
+) -> list[RawOptions]:
+    """What was given for each side, at least one: every combination of the values of all lists, the first list's slowest, in the order
+    of `options`. `BadInput`: more than `most`, which are `called` something."""
+    several = [(it, split_lists(given[it.flag])) for it in options if it.flag in given]
+    count = prod(len(values) for _, values in several)
+    if count > most:
+        made = " × ".join(f"{len(values)} of {it.name}" for it, values in several if len(values) > 1)
+        raise BadInput(f"{made}: one run takes at most {most} {called}, and {count} were asked for")
+    flags = [it.flag for it, _ in several]
+    return [
+        {**given, **dict(zip(flags, values, strict=True))} for values in product(*(values for _, values in several))
+    ]
+
+
+def plan_configurations(given: RawOptions, command: str, plan_of: Callable[[RawOptions], Plan]) -> list[Plan]:
+    """A plan for each side of a command, as `plan_of` makes it of what was given for the side; `BadInput`: an option that cannot be
+    read, or that is for one EP where there are several."""
+    mixed = "shape-order" in given  # lists of shapes are of one configuration then
+    options = [it.for_command(command) for it in options_for(command) if not (mixed and it.rules.is_of_shapes)]
+    sides = []
+    for side in split_configurations(given, options):
+        if isinstance(given.get("execution-mode"), Several) and side["execution-mode"] != PARALLEL:
+            side = {
+                flag: value for flag, value in side.items() if flag != "inter-op-threads"
+            }  # of the parallel ones alone
+        if side not in sides:
+            sides.append(side)
+    eps = list(dict.fromkeys(side["ep"] for side in sides if "ep" in side))
+    if len(eps) > 1 and ("ep-library" in given or "device" in given):
+        raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
+    if len(sides) > 1 and "optimized-model" in given:
+        raise BadInput(
+            f"--optimized-model: {len(sides)} configurations would write it: measure one", "--optimized-model"
+        )
+    plans = []
+    for side in sides:
+        if "ep-option" in side and len(eps) > 1:
+            side = {**side, "ep-option": _options_for(side["ep"], eps, side["ep-option"])}
+        plan = plan_of(side)
+        plans.append(replace(plan, target=replace(plan.target, several_eps=len(eps) > 1)))
+    return plans
+
+
+def _options_for(ep: str, eps: Sequence[str], ep_option: Mapping[str, str]) -> dict[str, str]:
+    """The EP options of one of several EPs: ``cuda:key=value`` is for that EP alone, ``key=value`` for all."""
+    found = {}
+    for key, value in ep_option.items():
+        owner, colon, rest = key.partition(":")
+        if not colon or owner not in eps:
+            found[key] = value
+        elif owner == ep:
+            found[rest] = value
+    return found
+
+
+def ep_name(target: Target) -> str:
+    """An EP in a word: its name, or that of its library."""
+    return Path(target.library).stem if target.library and target.ep == "auto" else target.ep
+
+
+def eps_of(plan: Plan) -> list[str]:
+    """The EPs of a plan, each in a word: of a chain those of its stages."""
+    return list(dict.fromkeys(map(ep_name, plan.targets)))
+
+
+def ep_names(plans: Sequence[Plan]) -> list[str]:
+    """The EP of each plan in a word; libraries of one name by what tells their paths apart: ``fast/libep``."""
+    names = [ep_name(plan.target) for plan in plans]
+    libraries: dict[str, set[str]] = {}
+    for name, plan in zip(names, plans, strict=True):
+        if plan.target.library and plan.target.ep == "auto":
+            libraries.setdefault(name, set()).add(plan.target.library)
+    others = {plan.target.ep for plan in plans}
+    called: dict[str, str] = {}
+    for name, alike in libraries.items():
+        whole = [Path(os.path.abspath(path)).with_suffix("") for path in alike]
+        called |= zip(alike, path_ends(whole, 2 if name in others else 1) or alike, strict=True)
+    return [
+        called.get(plan.target.library or "", name) if plan.target.ep == "auto" else name
+        for name, plan in zip(names, plans, strict=True)
+    ]
+
+
+def path_ends(paths: Sequence[Path], least: int = 1) -> list[str] | None:
+    """The ends of some paths, at least so many parts of each, as long as tells all of them apart; None where nothing does."""
+    for length in range(least, max(len(path.parts) for path in paths) + 1):
+        found = ["/".join(path.parts[-length:]) for path in paths]
+        if len(set(found)) == len(found):
+            return found
+    return None
+
+
+def differ_by_ep(plans: Sequence[Plan]) -> bool:
+    return len({(plan.target.ep, plan.target.library) for plan in plans}) == len(plans)
+
+
+def name_configurations(plans: Sequence[Plan]) -> list[str]:
+    """What to call the sides of a run: that in which they differ, such as ``batch=8`` or ``cuda intra-op-threads=2``.
+
+    As names of folders (`ortbench.core.safe_text.plain_name`) they are different too.
+    """
+    eps = ep_names(plans)
+    settings = [dict(_settings(plan, ep, len(set(eps)) > 1)) for plan, ep in zip(plans, eps, strict=True)]
+    known = dict.fromkeys(key for one in settings for key in one)
+    differing = [key for key in known if any(one.get(key) != settings[0].get(key) for one in settings)]
+    names: list[str] = []
+    for plan, one in zip(plans, settings, strict=True):
+        name = plan.beside or " ".join(_format_setting(key, one.get(key)) for key in differing) or one["ep"]
+        again = sum(plain_name(other) == plain_name(name) for other in names)
+        names.append(name if not again else f"{name}-{again + 1}")
+    return names
+
+
+def _settings(plan: Plan, ep: str, several_eps: bool) -> Iterator[tuple[str, Any]]:
+    """Every setting of a plan by what people call it, the EP first; entries of tables each by themselves.
+
+    Where there are several EPs, what is for one of them alone goes without saying.
+    """
+    yield "ep", ep
+    for values in (plan.target, plan.inputs, plan.part, plan.loop, plan):
+        for field, it in declared(type(values)).items():
+            value = getattr(values, field)
+            if it.flag in ("ep", "ep-library") or (several_eps and it.rules.is_of_one_ep):
+                continue
+            if isinstance(value, Mapping):
+                yield from value.items()
+            else:
+                yield it.flag, value
+
+
+def _format_setting(key: str, value: Any) -> str:
+    if key == "ep":
+        return str(value)
+    if key == "python":
+        return "ortbench's own" if value is None else environment_name(value)
+    if isinstance(value, bool):
+        return key if value else f"no {key}"
+    if isinstance(value, tuple):
+        return f"{key}={'x'.join(map(str, value))}"
+    return f"{key}={'default' if value is None else value}"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import random
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ortbench.core.ep_names import SHORT_NAMES
 from ortbench.core.errors import BadInput
-from ortbench.core.interpreters import is_interpreter
 from ortbench.core.parts import made
-from ortbench.core.paths import Kind, check_readable, is_folder, kind_of
+from ortbench.core.paths import Kind, check_readable, is_folder, is_interpreter, kind_of
 from ortbench.core.safe_text import listed
 from ortbench.model.modes import IN_BURSTS
 from ortbench.plan import option_types as types
@@ -34,6 +35,9 @@ from ortbench.plan.options import (
     not_negative,
     option,
 )
+
+if TYPE_CHECKING:
+    from ortbench.model.schema import Order
 
 # What --ep can be in place of an EP, and ORT's name of it in OrtExecutionProviderDevicePolicy.
 POLICIES = {
@@ -340,3 +344,39 @@ def refuse_unclaimed(options: Iterable[str], eps: Collection[str]) -> None:
         if has_prefix(key) and not key.lower().startswith(begins):
             reason = f"is an option of none of the EPs that run here: {listed(list(dict.fromkeys(eps)))}"
             raise BadInput(f"{_OPTION} {key}: {reason}", _OPTION)
+
+
+RANDOM: Final = "random"
+CYCLE: Final = "cycle"
+ORDERS: tuple[Order, ...] = RANDOM, CYCLE
+_APART = 257  # places of an order between clients
+
+
+class Shape(NamedTuple):
+    name: str
+    inputs: Inputs
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Inferences that have `shapes` in an `order`; a load also has each shape apart."""
+
+    order: Order = option(
+        "shape-order", "ORDER", f"Run the shapes in this order: {' or '.join(ORDERS)}.", INPUT, default=RANDOM,
+        choices=ORDERS, commands=(), is_in_suites=False,
+    )  # fmt: skip
+    shapes: tuple[Shape, ...] = ()
+
+    def numbers(self, seed: int) -> Iterator[int]:
+        """Shapes by their numbers, as they come, without an end."""
+        count = len(self.shapes)
+        if self.order == CYCLE:
+            return cycle(range(count))
+        chance = random.Random(seed)
+        return iter(lambda: chance.randrange(count), None)
+
+
+def begun_by(client: int, order: Sequence[int]) -> Sequence[int]:
+    """The order in which one of several clients goes through shapes, again and again: all have the same, and begin elsewhere."""
+    at = _APART * client % len(order)
+    return [*order[at:], *order[:at]]

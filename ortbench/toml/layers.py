@@ -29,10 +29,11 @@ from ortbench.plan.options import (
     exclusions,
     not_negative,
     option,
+    options_for,
     options_of,
+    owners_in_features,
 )
 from ortbench.plan.plan import PLAN, Plan
-from ortbench.plan.registry import options_for, owners_in_features
 
 Where = tuple[str | int, ...]  # keys and indices from the top of the file
 

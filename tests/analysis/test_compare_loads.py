@@ -18,7 +18,7 @@ from ortbench.jobs.compare import compare
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result_file import save
 from ortbench.plan.compare_options import Compared
-from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import OutputOptions
 from ortbench.report import comparison
 from tests.expect import there
 from tests.results import (

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from ortbench.analysis.comparing.ratio import BETWEEN_RUNS
 from ortbench.analysis.comparing.verdict import SAME, verdict_of
-from ortbench.core.resampling import FEW, Ratio, Rounds, figure_of, ratio_of
-from ortbench.core.stats import sign_test_interval
+from ortbench.core.stats import FEW, Ratio, Rounds, figure_of, ratio_of, sign_test_interval
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.measure.schedule import MIN_ROUNDS, is_precise
 from ortbench.measure.stopping import AGREEMENT, agree
@@ -255,7 +254,7 @@ def drawn_apart(trace: Trace, kind: Kind, number: int, start_s: float, apart_s: 
 
 _ABOUT = """# How often the interval of a ratio holds the truth
 
-The ratio of two medians and its 95 % interval (`ortbench/core/resampling.py`) in {runs} simulated runs of each kind, which is
+The ratio of two medians and its 95 % interval (`ortbench/core/stats.py`) in {runs} simulated runs of each kind, which is
 ±{beside:.1f} % of what is shown. Blocks have {samples} samples. "Until known" is a run that ends as the schedule ends one: when the interval of both
 medians is within ±{precision:.0%}, looked at from the ninth round on, or after {most} rounds. *Plain percentiles* are the bootstrap's without the
 correction for few rounds; the *sign test of pairs* is of the median of paired ratios, which is what ortbench printed before and another

@@ -35,7 +35,7 @@ from ortbench.measure.environment import usable_cores
 from ortbench.model.metrics import figure
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result_file import load
-from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import OutputOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 _KEY = Key(CPU, (), figure(LATENCY))

@@ -162,7 +162,7 @@ def test_eps_are_found_by_the_names_of_files(tmp_path: Path) -> None:
 
 
 def test_no_tab_waits_for_onnxruntime_or_for_commands_that_were_not_typed() -> None:
-    heavy = {"onnxruntime", "onnx", "pandas", "numpy", "rich.table", "ortbench.cli.judge", "ortbench.cli.folders"}
+    heavy = {"onnxruntime", "onnx", "pandas", "numpy", "rich.table", "ortbench.features.suite.cli"}
     asked = (
         "import os, sys\nos.environ.update(_ORTBENCH_COMPLETE='complete_bash', COMP_WORDS='ortbench\\nrun\\n--ep\\n', "
         "COMP_CWORD='3')\nfrom ortbench.cli.program import main\ntry:\n    main([])\nexcept SystemExit:\n    pass"

@@ -72,11 +72,9 @@ from ortbench.plan.options import (
     options_of,
     settings,
 )
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN, Loop, Plan
+from ortbench.plan.plan import PLAN, Loop, OutputOptions, Plan
 from ortbench.plan.plan_builder import plan_of
-from ortbench.plan.stream_plan import Stream
-from ortbench.plan.target import Inputs, Target
+from ortbench.plan.target import Inputs, Stream, Target
 from tests.conftest import MODELS, ROOT, mostly_wide, ortbench, ortbench_here
 from tests.reference import document
 from tests.results import result_of

@@ -16,7 +16,7 @@ from ortbench.features.gate.gates.stored import check_stored
 from ortbench.features.gate.plan import Limits
 from ortbench.features.loop.model import LoopWork
 from ortbench.model.metric_names import parse_metric
-from ortbench.model.unit_of_work import Work
+from ortbench.model.modes import Work
 from tests.expect import refusal
 from tests.results import MS, STAYING, chain, level, loop_result, measured, result_of, stage, steady
 

@@ -14,7 +14,7 @@ import pytest
 
 from ortbench.analysis.point_blocks import latency_of
 from ortbench.core.profiler import DOMAIN
-from ortbench.core.resampling import of_processes
+from ortbench.core.stats import of_processes
 from ortbench.core.units import duration
 from ortbench.facts.sentences import sentence
 from ortbench.features.load.analysis.points import load_cases, load_point_of

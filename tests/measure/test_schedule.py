@@ -10,7 +10,7 @@ import pytest
 
 from ortbench.analysis.comparing.ratio import compare_series
 from ortbench.analysis.comparing.sequential import median_ratio
-from ortbench.core.resampling import ratio_of
+from ortbench.core.stats import ratio_of
 from ortbench.features.gate.gates.ratio_tests import ALPHA
 from ortbench.measure.schedule import (
     MAX_BLOCK,

@@ -7,8 +7,7 @@ import pytest
 from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import RUN, Kind, axes, kind_of, kinds
 from ortbench.model.metrics import GATED, METRICS, Figure
-from ortbench.plan.options import declared
-from ortbench.plan.registry import limits_of_kinds
+from ortbench.plan.options import declared, limits_of_kinds
 
 EVERY = pytest.mark.parametrize("kind", kinds().values(), ids=kinds())
 

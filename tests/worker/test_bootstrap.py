@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ortbench
-from ortbench.core.worker_process import SCRIPT
+from ortbench.core.processes import SCRIPT
 
 pytestmark = pytest.mark.process
 

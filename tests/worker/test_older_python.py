@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.core.worker_process import SCRIPT
+from ortbench.core.processes import SCRIPT
 from tests.conftest import ROOT
 from tests.versions import environment
 

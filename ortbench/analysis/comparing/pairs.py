@@ -9,9 +9,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ortbench.core.resampling import Blocks, Ratio, of_processes
-from ortbench.core.resampling import ratio_of as ratio_of_blocks
-from ortbench.core.stats import Value
+from ortbench.core.stats import Blocks, Ratio, Value, of_processes
+from ortbench.core.stats import ratio_of as ratio_of_blocks
 from ortbench.model.modes import COSTS, LATENCY, STAGE, mode_of, stage_in
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def are_apart(short: Sequence[float], long: Sequence[float], times: float) -> bo
 def ratio_of_medians(over: tuple[Case, str], under: tuple[Case, str]) -> Ratio | None:
     """How many times as great the median of a phase of a case is as another, as both are printed; None without a common round.
 
-    The interval is by the rounds that both have, or by the processes (`ortbench.core.resampling`). Where one of them went on in
+    The interval is by the rounds that both have, or by the processes (`ortbench.core.stats`). Where one of them went on in
     processes without the other, it reaches as far around either ratio: of the rounds that both have, and of the medians as printed.
     """
     these, those = by_round(*over), by_round(*under)

@@ -2,7 +2,7 @@
 by side and tune call it. Pure.
 
 A ratio is always that of the two figures beside it. Its interval, of two results of one run, is over the rounds that they have in
-common (`ortbench.core.resampling`). Results of different runs have none, and machines drift by more from run to run than resamples of
+common (`ortbench.core.stats`). Results of different runs have none, and machines drift by more from run to run than resamples of
 either run show. So their interval is by the spread between several runs of one configuration where there are some. Of one run each it
 is by the spread of consecutive parts of either, in any of which a short run could have lain, by what waits for a CPU made longer, and by
 `BETWEEN_RUNS`, which no run sees in itself. `reports/coverage.md` says how often that holds the truth.
@@ -22,8 +22,7 @@ from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, Interval, 
 from ortbench.analysis.comparing.verdict import SAME as AS_GREAT
 from ortbench.analysis.noise import is_beyond_noise, join_noise, supports_better
 from ortbench.analysis.point_blocks import is_full, paired_reach
-from ortbench.core.resampling import ratio_of
-from ortbench.core.stats import t_quantile
+from ortbench.core.stats import ratio_of, t_quantile
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import LATENCY, SIZE, Group
 from ortbench.model.result import Result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from ortbench.core.resampling import Ratio
+from ortbench.core.stats import Ratio
 
 Verdict = Literal["above", "below", "same", "open"]
 ABOVE: Verdict = "above"

@@ -20,8 +20,7 @@ from ortbench.analysis.comparing.pairs import blocks, ratio_of_medians
 from ortbench.analysis.link import Curve, tensor_sizes
 from ortbench.core import units
 from ortbench.core.errors import BadInput
-from ortbench.core.resampling import Ratio
-from ortbench.core.stats import summarise
+from ortbench.core.stats import Ratio, summarise
 from ortbench.features.bandwidth.model import FILE_NAME, KIND
 from ortbench.model.modes import COPY, D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, MEMORIES, ORDINARY
 from ortbench.model.result import FAILED, Case, Result

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.api.commands import read_call, until_interrupted, whole
 from ortbench.api.results import Saved, markdown_of, tables_of
-from ortbench.api.running import measuring
+from ortbench.api.running import Tell, measuring
 from ortbench.api.signatures import takes
-from ortbench.api.values import Tell
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.features import view

@@ -3,7 +3,7 @@ from __future__ import annotations
 from ortbench.cli.options import command_line
 from ortbench.features.bandwidth.plan import CopyPlan, check
 from ortbench.plan.options import RawOptions, build
-from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import OutputOptions
 from ortbench.plan.plan_builder import target_of
 
 

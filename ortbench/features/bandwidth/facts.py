@@ -8,8 +8,7 @@ from ortbench.analysis.comparing.pairs import ratio_of_medians
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, Verdict, verdict_of
 from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.findings.program import again
-from ortbench.core.resampling import Ratio
-from ortbench.core.stats import Value
+from ortbench.core.stats import Ratio, Value
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, times
 from ortbench.facts.sentences import Sentence
 from ortbench.features.bandwidth.analysis import (

@@ -13,8 +13,7 @@ from ortbench.core.safe_text import complain
 from ortbench.features.bandwidth.model import FILE_NAME
 from ortbench.jobs.measuring import Measured, result_saver, saving
 from ortbench.jobs.publishing import publish
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import Observer
+from ortbench.plan.plan import Observer, OutputOptions
 
 if TYPE_CHECKING:
     from ortbench.features.bandwidth.plan import CopyPlan
@@ -44,7 +43,7 @@ def measure_curve(plan: CopyPlan, out: Path | None, quiet: bool, observer: Obser
     client = open_copies(plan)
 
     from ortbench.measure.folder import new_folder, with_time
-    from ortbench.plan.configurations import ep_name
+    from ortbench.plan.plan_builder import ep_name
 
     make_folder = None if out is None else lambda: new_folder(out, with_time("bandwidth", ep_name(plan.target)))
     with saving(client, make_folder, quiet, observer) as (folder, told):

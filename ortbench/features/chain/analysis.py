@@ -7,9 +7,8 @@ from typing import Any
 
 from ortbench.analysis.comparing.comparable import Traits, device_identity
 from ortbench.analysis.comparing.pairs import by_round
-from ortbench.core.resampling import by_processes
 from ortbench.core.safe_text import first_of
-from ortbench.core.stats import summarise
+from ortbench.core.stats import by_processes, summarise
 from ortbench.features.chain.model import Chain, ChainLink, ChainStage
 from ortbench.model.modes import LATENCY, STAGE, WHOLE_CHAIN, stage_phase
 from ortbench.model.result import Case, Result

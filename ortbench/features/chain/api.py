@@ -8,8 +8,8 @@ from typing import Any
 
 from ortbench.api.commands import measure_plan, read_call
 from ortbench.api.results import Result
+from ortbench.api.running import Place, Tell
 from ortbench.api.signatures import takes
-from ortbench.api.values import Place, Tell
 from ortbench.features.chain.toml import plan_of
 
 

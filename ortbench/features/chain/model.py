@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from ortbench.model import modes, schema
 from ortbench.model.kinds import ANYWHERE, COSTS, RUN, SPEEDUP, Kind, View, figures, tails
 from ortbench.model.metrics import NAME
+from ortbench.model.modes import Work, WorkOfParts
 from ortbench.model.protocol import Finished, Opened
-from ortbench.model.unit_of_work import Work, WorkOfParts
 
 if TYPE_CHECKING:
     from ortbench.model.result import Result

@@ -11,8 +11,7 @@ from ortbench.core.parts import made
 from ortbench.features.chain.model import MODES as CHAIN_MODES
 from ortbench.features.chain.model import ChainWork
 from ortbench.features.loop.plan import Steps
-from ortbench.model.modes import MODES
-from ortbench.model.unit_of_work import Part, Work
+from ortbench.model.modes import MODES, Part, Work
 from ortbench.plan.option_types import PATH
 from ortbench.plan.options import BASELINE, RUNS, new_option
 from ortbench.plan.target import Inputs, Target

@@ -20,11 +20,9 @@ from ortbench.features.loop.plan import Steps
 from ortbench.model.modes import ALL_MODES, named_modes
 from ortbench.plan.baseline import BASELINE_PYTHON, STORED_BASELINE, baseline_python, live_options
 from ortbench.plan.option_types import is_library, whole_of
-from ortbench.plan.options import LIMIT, RawOptions, build, options_of
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN, Loop, Plan, check
+from ortbench.plan.options import LIMIT, RawOptions, build, options_for, options_of
+from ortbench.plan.plan import PLAN, Loop, OutputOptions, Plan, check
 from ortbench.plan.plan_builder import target_of
-from ortbench.plan.registry import options_for
 from ortbench.plan.target import Inputs, Target
 from ortbench.toml.layers import Layer, SuiteFile, Tables, Value, Where, dotted, merged, places_of
 

@@ -4,8 +4,9 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from ortbench.core import interpreters, printed, signals
+from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
+from ortbench.core.paths import with_pip_of
 from ortbench.jobs.measuring import observer_for
 from ortbench.jobs.publishing import write_json
 
@@ -46,5 +47,5 @@ def of_environment(section: Section, python: str | None) -> Section:
     """A section whose commands mend the environment that it is about: its own pip, not the one on the path."""
     if python is None:
         return section
-    findings = [it._replace(command=interpreters.with_pip_of(it.command, python)) for it in section.findings]
+    findings = [it._replace(command=with_pip_of(it.command, python)) for it in section.findings]
     return section._replace(findings=findings)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.api.commands import read_call, until_interrupted
 from ortbench.api.results import Result, markdown_of, read, tables_of
-from ortbench.api.running import Interrupted, measuring, saved
+from ortbench.api.running import Interrupted, Place, Tell, measuring, saved
 from ortbench.api.signatures import takes
-from ortbench.api.values import Place, Tell
 from ortbench.core.safe_text import visible
 from ortbench.facts.checks import PASSED
 from ortbench.features.gate.gates import verdict as stored_verdict

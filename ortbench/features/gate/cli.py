@@ -7,7 +7,7 @@ import typer
 
 from ortbench.cli.options import command_line
 from ortbench.plan.options import RawOptions, build
-from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import OutputOptions
 
 
 def gate(

@@ -39,16 +39,13 @@ from ortbench.jobs.measuring import ForecastLine, MakeFolder, folder_maker, meas
 from ortbench.jobs.publishing import check_wanted, publish
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import USUAL
-from ortbench.model.modes import LATENCY
+from ortbench.model.modes import INFERENCE, LATENCY
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.model.unit_of_work import INFERENCE
 from ortbench.plan.baseline import baseline_of, has_live_baseline
-from ortbench.plan.options import RawOptions, declared
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import Observer, Plan, check
+from ortbench.plan.options import RawOptions, declared, flags_of_kinds, limits_of_kinds, options_for, plans_of_features
+from ortbench.plan.plan import Observer, OutputOptions, Plan, check
 from ortbench.plan.plan_builder import modes_to_compare, with_memory
-from ortbench.plan.registry import flags_of_kinds, limits_of_kinds, options_for, plans_of_features
 from ortbench.plan.target import Inputs
 from ortbench.report.markdown import markdown
 from ortbench.report.publication import Part, Publication

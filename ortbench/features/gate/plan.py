@@ -24,13 +24,14 @@ from ortbench.plan.options import (
     RawOptions,
     build,
     check_values,
+    limits_of_kinds,
     new_option,
     not_negative,
     option,
+    plans_of_features,
 )
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan_builder import planner_of
-from ortbench.plan.registry import limits_of_kinds, plans_of_features
 
 _MEMORY = ("device_memory", "host_memory")
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from ortbench.api.commands import read_call, until_interrupted
+from ortbench.api.running import Model
 from ortbench.api.signatures import takes
-from ortbench.api.values import Model
 from ortbench.features.inspect.job import inspect_model
 from ortbench.features.inspect.plan import plan_inspection
 from ortbench.model.protocol import Inspected

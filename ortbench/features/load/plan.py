@@ -15,9 +15,8 @@ from ortbench.core.ep_names import CPU_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import Kind, check_readable, kind_of
 from ortbench.features.load.model import OWN, PROCESS, SHARED
-from ortbench.model.modes import CPU, LOAD_MODES
+from ortbench.model.modes import CPU, LOAD_MODES, Part
 from ortbench.model.slo import parse_slo
-from ortbench.model.unit_of_work import Part
 from ortbench.plan.option_types import FLAG, TEXT, TIME, WHOLE, check_seconds, finite
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, build, new_option, option
 from ortbench.plan.plan import Plan
@@ -25,7 +24,7 @@ from ortbench.plan.plan_builder import list_in, plan_of, plan_stream
 
 if TYPE_CHECKING:
     from ortbench.features.load.model import LoadSetup
-    from ortbench.plan.stream_plan import Stream
+    from ortbench.plan.target import Stream
 
 SESSIONS = (SHARED, OWN, PROCESS)
 POISSON, UNIFORM, FILE = "poisson", "uniform", "file"

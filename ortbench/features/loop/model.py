@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final, NotRequired, TypedDict
 
 from ortbench.model.kinds import ANYWHERE, COSTS, RUN, SPEEDUP, Kind, View, figures, tails
-from ortbench.model.modes import LOOP_PHASES, STEP, TOKEN_PHASES, WHOLE_LOOP
+from ortbench.model.modes import LOOP_PHASES, STEP, TOKEN_PHASES, WHOLE_LOOP, WorkOfParts
 from ortbench.model.protocol import Finished, Opened
 from ortbench.model.settings import Setting
-from ortbench.model.unit_of_work import WorkOfParts
 
 _TOKENS = ("time_to_first_token", "inter_token_latency", "prefill_tokens_per_s", "decode_tokens_per_s")
 KIND = Kind(

@@ -15,8 +15,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.expressions import INDEX, names_in
 from ortbench.core.parts import made
 from ortbench.core.paths import check_readable, is_folder
-from ortbench.model.modes import LOOP_MODES, MODES, SHARED, Mode
-from ortbench.model.unit_of_work import Part, Work
+from ortbench.model.modes import LOOP_MODES, MODES, SHARED, Mode, Part, Work
 from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, PATH, TEXTS, WHOLE
 from ortbench.plan.options import LOOP, RawOptions, at_least, build, declared, exists, option

@@ -14,7 +14,7 @@ from typing import Any
 from ortbench.analysis.memory import KEY
 from ortbench.core.errors import OrtbenchError
 from ortbench.core.features import part_of
-from ortbench.core.resampling import FEW, student
+from ortbench.core.stats import FEW, student
 from ortbench.features.memory.analysis import device_total
 from ortbench.features.memory.model import Arena, CaseMemory, NodeMemory, Weighed, WeighedArenas, lacking
 from ortbench.measure.configuration import Configuration

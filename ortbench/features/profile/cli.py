@@ -10,8 +10,7 @@ import typer
 from ortbench.cli.options import command_line
 from ortbench.core.features import is_there
 from ortbench.plan.options import MEASURED, RawOptions, build
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import check
+from ortbench.plan.plan import OutputOptions, check
 from ortbench.plan.plan_builder import planner_of
 
 _MODEL = f"The model, an .onnx or .ort file{', or a chain, a TOML file' * is_there('chain')}."

@@ -7,15 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.core import files, printed, safe_stdio, signals
+from ortbench.core import files, printed, signals
 from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
 from ortbench.core.profiler import find_nsys, nsys_version
 from ortbench.core.safe_text import complain
 from ortbench.features.profile import measure as nsys
 from ortbench.jobs.measuring import folder_maker, measure
 from ortbench.jobs.publishing import publish, say_failures
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import Plan
+from ortbench.plan.plan import OutputOptions, Plan
 
 if TYPE_CHECKING:
     from ortbench.features.profile.analysis import Profile, Recording
@@ -152,4 +151,4 @@ def _attached() -> int:
 
 if __name__ == "__main__":
     signals.install()
-    safe_stdio.to_the_end(_attached)
+    printed.to_the_end(_attached)

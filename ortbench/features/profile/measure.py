@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 from ortbench.core import signals
 from ortbench.core.errors import BAD_INPUT, BadInput, BenchmarkFailed, one_line
 from ortbench.core.files import write_or_note
-from ortbench.core.processes import checked_output, start_process
+from ortbench.core.processes import checked_output, nameless_file, start_process
 from ortbench.core.profiler import CAPTURE, DOMAIN
-from ortbench.core.worker_process import nameless_file
 from ortbench.features.profile.analysis import Copies, Range, Recording
 
 WHERE_TO_GET_IT = "https://developer.nvidia.com/nsight-systems"

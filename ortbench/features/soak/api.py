@@ -6,8 +6,8 @@ from typing import Any
 
 from ortbench.api.commands import measure_model
 from ortbench.api.results import Result
+from ortbench.api.running import Model, Tell
 from ortbench.api.signatures import takes
-from ortbench.api.values import Model, Tell
 from ortbench.features.soak.plan import soak_of
 
 

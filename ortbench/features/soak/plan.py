@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from ortbench.core.ep_names import CUDA_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.features.soak import FEATURE
-from ortbench.model.modes import CPU, LATENCY
-from ortbench.model.unit_of_work import Part
+from ortbench.model.modes import CPU, LATENCY, Part
 from ortbench.plan.option_types import FLAG, SIZE, WHOLE
 from ortbench.plan.options import LIMIT, MEASURED, RawOptions, at_least, build, new_option, option
 from ortbench.plan.plan import Plan

@@ -21,10 +21,9 @@ from ortbench.analysis.engines import CACHES, cache_options
 from ortbench.core import printed, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder
-from ortbench.core.interpreters import NO_TELEMETRY, given_variables, program, surroundings
-from ortbench.core.processes import start_process
+from ortbench.core.paths import NO_TELEMETRY, given_variables, interpreter_in, surroundings
+from ortbench.core.processes import nameless_file, start_process
 from ortbench.core.units import share
-from ortbench.core.worker_process import nameless_file
 from ortbench.features.start.model import KIND, SETTINGS
 from ortbench.features.start.model import Start as StartPart
 from ortbench.measure.configuration import Configuration
@@ -112,7 +111,7 @@ def run_program(folder: Path, python: str | None, timeout_s: float, outputs: Pat
     """Start the program in a folder once; it leaves its outputs in another folder where one is named; `BenchmarkFailed`: it failed,
     or took too long."""
     line = [
-        sys.executable if python is None else program(python),
+        sys.executable if python is None else interpreter_in(python),
         str(folder / PROGRAM),
         *map(str, filter(None, [outputs])),
     ]

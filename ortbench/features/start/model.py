@@ -6,8 +6,8 @@ from typing import Any, TypedDict
 
 from ortbench.model import modes
 from ortbench.model.kinds import RUN, Kind, View, figures, tails
+from ortbench.model.modes import WorkOfParts
 from ortbench.model.settings import Setting
-from ortbench.model.unit_of_work import WorkOfParts
 
 KIND = Kind(
     "start", "starts", "start",

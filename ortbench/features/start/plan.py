@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from ortbench.features.start import FEATURE
 from ortbench.features.start.model import StartWork
-from ortbench.model.modes import CPU, MODES
-from ortbench.model.unit_of_work import Part, Work
+from ortbench.model.modes import CPU, MODES, Part, Work
 from ortbench.plan.list_syntax import CHOICES
 from ortbench.plan.option_types import FLAG
 from ortbench.plan.options import MEASURED, RawOptions, build, new_option, option

@@ -10,7 +10,7 @@ from ortbench.cli.options import command_line
 from ortbench.core.features import hooks
 from ortbench.core.safe_text import plain_name, visible
 from ortbench.plan.options import WRITTEN, RawOptions, build
-from ortbench.plan.output_options import REPORTS, OutputOptions
+from ortbench.plan.plan import REPORTS, OutputOptions
 
 
 def suite(

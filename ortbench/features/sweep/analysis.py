@@ -16,8 +16,7 @@ from ortbench.analysis.latency_bounds import LEAST, QUANTILES, keeps_to, latency
 from ortbench.analysis.noise import is_busy, join_noise, supports_better
 from ortbench.analysis.outputs import joined_outputs
 from ortbench.analysis.shapes import cases_of, differing_dims
-from ortbench.core.resampling import MEAN, Blocks, Rounds, by_few_rounds
-from ortbench.core.stats import Value
+from ortbench.core.stats import MEAN, Blocks, Rounds, Value, by_few_rounds
 from ortbench.features.sweep.model import KIND, Best, BestShape, SwitchedShape, Switching
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate, mode_of
 from ortbench.model.result import FAILED, Case, Point, Result

@@ -7,9 +7,8 @@ from typing import Any
 
 from ortbench.api.commands import read_call, until_interrupted, whole
 from ortbench.api.results import Result
-from ortbench.api.running import measuring
+from ortbench.api.running import Model, Tell, measuring
 from ortbench.api.signatures import takes
-from ortbench.api.values import Model, Tell
 from ortbench.features.sweep.plan import SweepOptions, check_shapes, shapes_of
 from ortbench.plan.options import build
 

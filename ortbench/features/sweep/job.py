@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.jobs.measuring import MakeFolder, Measured, folder_maker, result_saver, saving
 from ortbench.jobs.publishing import check_wanted, publish_results
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import Observer
+from ortbench.plan.plan import Observer, OutputOptions
 from ortbench.plan.target import refuse_unclaimed
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
 from ortbench.features.sweep import FEATURE
 from ortbench.model.slo import FIELDS, Slo, parse_limits
-from ortbench.plan.configurations import name_configurations, path_ends, split_configurations
 from ortbench.plan.option_types import ARRAY_SETS, FLAG, OptionType, text_of
 from ortbench.plan.options import (
     INPUT,
@@ -21,10 +20,10 @@ from ortbench.plan.options import (
     declared,
     new_option,
     option,
+    options_for,
 )
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import OF_SHAPES, plan_of
-from ortbench.plan.registry import options_for
+from ortbench.plan.plan_builder import OF_SHAPES, name_configurations, path_ends, plan_of, split_configurations
 
 MAX_SHAPES = 64  # each has buffers of its own in every mode
 SWEPT = "sweep"

@@ -22,11 +22,10 @@ from typing import Any
 from ortbench.analysis.noise import wait_predicate
 from ortbench.core import units
 from ortbench.core.safe_text import complain, encoded, visible_lines
-from ortbench.model.modes import LATENCY, mode_of
+from ortbench.model.modes import LATENCY, Work, mode_of
 from ortbench.model.result import Case, Result, work_of
 from ortbench.model.schema import MachineNoise
 from ortbench.model.timeline import LoadBlock, Span, TimedBlock, Timeline
-from ortbench.model.unit_of_work import Work
 from ortbench.report.publication import Publication
 
 MAX_SAMPLES = 100_000  # slices of samples in a trace: some 15 MB of text, which viewers still open in seconds

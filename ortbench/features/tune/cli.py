@@ -3,7 +3,7 @@ from __future__ import annotations
 from ortbench.cli.options import Model, command_line
 from ortbench.features.tune.plan import TuneOptions
 from ortbench.plan.options import RawOptions, build
-from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import OutputOptions
 
 
 def tune(given: RawOptions, model: Model) -> None:

@@ -22,8 +22,8 @@ from ortbench.core import printed
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import ModelFiles, write_or_note
 from ortbench.core.parts import text
-from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import complain
+from ortbench.core.stats import FEW
 from ortbench.core.units import at_most, count
 from ortbench.core.version import __version__
 from ortbench.features.tune.analysis import ALPHA, FINALISTS, GOALS, TOGETHER, Search
@@ -38,8 +38,7 @@ from ortbench.measure.process import open_worker
 from ortbench.model.result import OK
 from ortbench.model.schema import Finding as FindingRecord
 from ortbench.plan.options import RawOptions, options_of
-from ortbench.plan.output_options import OutputOptions
-from ortbench.plan.plan import PLAN, PROCESSES, Observer, Plan, check
+from ortbench.plan.plan import PLAN, PROCESSES, Observer, OutputOptions, Plan, check
 
 if TYPE_CHECKING:
     from ortbench.facts.fact import Fact

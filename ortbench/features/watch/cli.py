@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ortbench.plan.options import MEASURED, RawOptions, build
-from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import OutputOptions
 
 
 def watch(

@@ -32,9 +32,16 @@ from ortbench.model.kinds import kind_of, kinds
 from ortbench.model.metrics import metric
 from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES
 from ortbench.model.result import OK, Case, Result, work_of
-from ortbench.plan.options import LOOP, RawOptions, baseline_option, options_of
+from ortbench.plan.options import (
+    LOOP,
+    RawOptions,
+    baseline_option,
+    flags_of_kinds,
+    limits_of_kinds,
+    options_for,
+    options_of,
+)
 from ortbench.plan.plan import PLAN
-from ortbench.plan.registry import flags_of_kinds, limits_of_kinds, options_for
 
 NODES = "cpu nodes"  # the check of those that fall back to the CPU
 _METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))

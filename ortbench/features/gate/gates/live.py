@@ -18,9 +18,8 @@ from ortbench.features.gate.gates.ratio_tests import RatioTest, SequentialTests,
 from ortbench.features.gate.gates.stored import check_lost, check_values
 from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import kind_of
-from ortbench.model.modes import ENQUEUE
+from ortbench.model.modes import ENQUEUE, INFERENCE, Work
 from ortbench.model.result import FAILED, UNSUPPORTED, Result
-from ortbench.model.unit_of_work import INFERENCE, Work
 
 
 class Gate:

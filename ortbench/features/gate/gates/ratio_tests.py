@@ -21,7 +21,7 @@ from ortbench.analysis.comparing.sequential import Interval, fewest, median_rati
 from ortbench.analysis.comparing.series import PERCENTILES, STATISTICS, Key, Point, point_text
 from ortbench.core import units
 from ortbench.core.errors import BadInput
-from ortbench.core.resampling import figure_of
+from ortbench.core.stats import figure_of
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Quantity, Values
 from ortbench.facts.sentences import phrase
@@ -29,9 +29,8 @@ from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import kind_of
 from ortbench.model.metric_names import MetricName
 from ortbench.model.metrics import USUAL, Figure, known_or_plain
-from ortbench.model.modes import CPU, LATENCY, MODES
+from ortbench.model.modes import CPU, INFERENCE, LATENCY, MODES, Work
 from ortbench.model.result import OK, Case
-from ortbench.model.unit_of_work import INFERENCE, Work
 
 # What a block of a few runs has: a percentile of four samples would be only another name for the slowest one.
 BLOCK_STATISTICS = ("median", "mean", "min")

@@ -21,8 +21,7 @@ from ortbench.analysis.point_blocks import (
     rate_of,
 )
 from ortbench.core import units
-from ortbench.core.resampling import Ratio, of_processes
-from ortbench.core.stats import Value
+from ortbench.core.stats import Ratio, Value, of_processes
 from ortbench.core.units import rate_asked
 from ortbench.features.load.model import Knee, LoadSetup, MetSlo, SloRate
 from ortbench.model.modes import LATENCY, THROUGHPUT, mode_of

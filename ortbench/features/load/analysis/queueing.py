@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortbench.analysis.latency_bounds import BATCHES, QUANTILES, are_correlated, mean_interval
-from ortbench.core.resampling import FEW, MEAN, figure_of, student
-from ortbench.core.stats import DOUBT, t_quantile
+from ortbench.core.stats import DOUBT, FEW, MEAN, figure_of, student, t_quantile
 from ortbench.model.schema import LatencyBounds
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.analysis.latency_bounds import latency_bounds
 from ortbench.analysis.point_blocks import by_name, interval_of, is_full, latency_of, paired_reach
-from ortbench.core.resampling import FEW, by_processes, of_processes, student
-from ortbench.core.stats import Stats, quantile, summarise
+from ortbench.core.stats import FEW, Stats, by_processes, of_processes, quantile, student, summarise
 from ortbench.features.load.analysis.blocks import (
     LATE_NS,
     Block,

@@ -10,8 +10,8 @@ from ortbench.analysis.findings.program import again
 from ortbench.analysis.latency_bounds import LEAST
 from ortbench.analysis.noise import is_busy, quiet_options
 from ortbench.analysis.point_blocks import block_figures, by_name, is_full, latency_of
-from ortbench.core.resampling import FEW
 from ortbench.core.safe_text import listed
+from ortbench.core.stats import FEW
 from ortbench.core.units import rate_asked
 from ortbench.facts.fact import Fact, Quantity, Values, ns
 from ortbench.facts.shared import condition

@@ -20,7 +20,7 @@ from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.streams import shape_requests
 from ortbench.model.protocol import pack, unpack
-from ortbench.plan.stream_plan import begun_by
+from ortbench.plan.target import begun_by
 
 if TYPE_CHECKING:
     from ortbench.features.load.analysis.queueing import Moments

@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
-from ortbench.core.resampling import FEW
+from ortbench.core.stats import FEW
 from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, meets, meets_by_figures, times_longer
 from ortbench.features.load.analysis.rate_search import TRIES, Search
 from ortbench.features.load.analysis.samples import LoadSamples, case_of, slo_rate

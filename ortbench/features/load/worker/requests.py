@@ -28,8 +28,7 @@ from ortbench.core.errors import one_line
 from ortbench.features.load.model import LoadClients, LoadRuns, LoadServed
 from ortbench.features.load.worker.clients import Clients, Seat, waiting_place
 from ortbench.model.protocol import pack, unpack
-from ortbench.plan.stream_plan import begun_by
-from ortbench.plan.target import inputs_from
+from ortbench.plan.target import begun_by, inputs_from
 from ortbench.worker.inputs import model_file
 from ortbench.worker.stream import sized
 from ortbench.worker.timing import cpu_ns, no_garbage_collection

@@ -12,8 +12,7 @@ from ortbench.analysis.comparing.comparable import Traits
 from ortbench.analysis.comparing.pairs import by_process, by_round, taken_blocks
 from ortbench.analysis.findings.program import command, inspection, pairs_of
 from ortbench.analysis.items import put_rates
-from ortbench.core.resampling import FEW, by_processes
-from ortbench.core.stats import Value, summarise, t_quantile
+from ortbench.core.stats import FEW, Value, by_processes, summarise, t_quantile
 from ortbench.features.loop.analysis.change_points import Shift, certain_steps, shift
 from ortbench.features.loop.model import COPIED_BY_STEPS, SETTINGS, Generation, Loop
 from ortbench.model.modes import (

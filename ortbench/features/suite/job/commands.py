@@ -18,7 +18,7 @@ from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import CONCLUDED, MISSING, SKIPPED, Record, exit_code
 from ortbench.features.suite.report import build, verdicts_report
 from ortbench.jobs.publishing import check_wanted, json_text, publish
-from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import OutputOptions
 from ortbench.report.publication import Failure, Part, Publication
 
 Runner = Callable[..., tuple[list[Record], bool]]  # as `case_runs.run_cases` is called

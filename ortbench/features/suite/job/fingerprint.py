@@ -15,7 +15,7 @@ from typing import Any
 from ortbench.analysis.variables import recorded_variables
 from ortbench.core.ep_packages import key
 from ortbench.core.files import files_named_in, sha256
-from ortbench.core.interpreters import packages
+from ortbench.core.paths import packages_of
 from ortbench.core.version import __version__
 from ortbench.features.suite.job.jobs import Job
 from ortbench.plan.option_types import LIBRARIES
@@ -43,7 +43,7 @@ def _installed(job: Job) -> dict[str, Any]:
     named = {key(name) for target in targets for name in (target.ep, *target.custom_ops)}
     return {
         "packages": [it for it in _packages() if it.startswith("onnxruntime") or key(it.split(" ")[0]) in named],
-        "elsewhere": [packages(plan.target.python) for plan in job.plans if plan.target.python is not None],
+        "elsewhere": [packages_of(plan.target.python) for plan in job.plans if plan.target.python is not None],
     }
 
 

@@ -23,7 +23,7 @@ from ortbench.measure.folder import writable
 from ortbench.model import door
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.plan.output_options import REPORTS
+from ortbench.plan.plan import REPORTS
 from ortbench.report.markdown import markdown
 
 CASE_FILE, SUITE_FILE = "case.json", "suite.json"

@@ -15,16 +15,13 @@ from ortbench.features.gate.gates.ratio_tests import own_ratio_tests, regression
 from ortbench.features.gate.plan import SLO, Limits, candidate_of, limits_of, live
 from ortbench.features.suite.job.cases import Suite, SuiteCase
 from ortbench.model.kinds import kind_of
-from ortbench.model.modes import IN_FLIGHT
+from ortbench.model.modes import IN_FLIGHT, INFERENCE
 from ortbench.model.slo import Slo
-from ortbench.model.unit_of_work import INFERENCE
 from ortbench.plan.baseline import baseline_of, has_live_baseline, live_baselines
-from ortbench.plan.configurations import eps_of
 from ortbench.plan.option_types import is_library
-from ortbench.plan.options import BASELINE_SET, build, declared, options_of
+from ortbench.plan.options import BASELINE_SET, build, declared, flags_of_kinds, limits_of_kinds, options_of
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import list_in, modes_to_compare, modes_to_measure, with_memory
-from ortbench.plan.registry import flags_of_kinds, limits_of_kinds
+from ortbench.plan.plan_builder import eps_of, list_in, modes_to_compare, modes_to_measure, with_memory
 from ortbench.toml.layers import OPTIONS, Demand, Where, demand_of, places_of
 
 if TYPE_CHECKING:

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core import signals
 from ortbench.core.errors import BadInput
 from ortbench.core.files import temporary_folder, write_or_note
-from ortbench.core.interpreters import given_variables
 from ortbench.core.parts import text
+from ortbench.core.paths import given_variables
 from ortbench.core.safe_text import complain
 from ortbench.core.version import __version__
 from ortbench.features.watch import shim
 from ortbench.jobs.publishing import check_wanted, publish
 from ortbench.measure.environment import control_groups, core_limit, read_text, usable_cores
 from ortbench.measure.folder import new_folder, with_time
-from ortbench.plan.output_options import OutputOptions
+from ortbench.plan.plan import OutputOptions
 
 if TYPE_CHECKING:
     from ortbench.features.watch.analysis import WatchedSession

@@ -10,8 +10,7 @@ from statistics import fmean
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, verdict_of
 from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
 from ortbench.analysis.nodes.node_times import COMPILED, faster
-from ortbench.core.resampling import MEAN, Rounds
-from ortbench.core.stats import FEWEST
+from ortbench.core.stats import FEWEST, MEAN, Rounds
 from ortbench.features.why.analysis.matching import Traits, align
 from ortbench.model.schema import Nodes, ProfiledNode
 
