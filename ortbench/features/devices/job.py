@@ -6,30 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from ortbench.core import printed
 from ortbench.core.ep_names import NO_DEVICE
-from ortbench.core.errors import (
-    BENCHMARK_FAILED,
-    DONE,
-    BenchmarkFailed,
-    OrtbenchError,
-    Unsupported,
-)
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder
 from ortbench.jobs.publishing import write_json
 from ortbench.measure.process import Client, ask_once
 from ortbench.model.modes import MODES, Mode
-from ortbench.model.protocol import (
-    FAILED,
-    NOT_OFFERED,
-    PASSED,
-    Check,
-    Listed,
-    ListedEp,
-)
+from ortbench.model.protocol import FAILED, NOT_OFFERED, PASSED, Check, Listed, ListedEp
 from ortbench.plan.target import Inputs, Target
 
 _LIST_S = 120.0  # the longest wait for the list
@@ -55,25 +41,18 @@ def check_library(library: str, listed: Listed, python: str | None) -> Listed:
     own = [ep for ep in listed["eps"] if ep["library"] == library]
     if not any(ep["devices"] for ep in own):
         raise BenchmarkFailed(f"{library} {NO_DEVICE}")
-    with temporary_folder() as folder:
-        models = _write_models(Path(folder))
-        checks, first = [], 0
-        for ep in own:
-            for number in range(len(ep["devices"])):
-                checks.append(list(_check_device(library, ep, number, first + number, models, python)))
-            first += len(ep["devices"])
-    return {**listed, "eps": own, "checks": checks}
-
-
-def _write_models(folder: Path) -> dict[str, str]:
     import onnx
 
-    found = {}
-    for name, graph in _MODELS.items():
-        path = folder / f"{name}.onnx"
-        onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {graph}'), path)
-        found[name] = str(path)
-    return found
+    with temporary_folder() as folder:
+        models = {name: f"{folder}/{name}.onnx" for name in _MODELS}
+        for name, path in models.items():
+            onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {_MODELS[name]}'), path)
+        devices = [(ep, number) for ep in own for number in range(len(ep["devices"]))]
+        checks = [
+            [*_check_device(library, ep, number, among_all, models, python)]
+            for among_all, (ep, number) in enumerate(devices)
+        ]
+    return {**listed, "eps": own, "checks": checks}
 
 
 def _check_device(
@@ -135,20 +114,14 @@ def _check_mode(session: Callable[[], _Session], mode: Mode) -> Iterator[Check]:
         verdict = NOT_OFFERED if isinstance(error, Unsupported) else FAILED
         yield Check(part="bind", what=what, verdict=verdict, how=str(error))
         return
-    zero_copy = found["zero_copy"]
-    how = (
-        ""
-        if zero_copy is None
-        else f"zero-copy is {'' if zero_copy['verified'] else 'not '}verified: {zero_copy['how']}"
-    )
+    how = ""
+    if (zero_copy := found["zero_copy"]) is not None:
+        how = f"zero-copy is {'' if zero_copy['verified'] else 'not '}verified: {zero_copy['how']}"
     yield Check(part="bind", what=what, verdict=PASSED, how=how)
     if mode.times_copies and not mode.pinned:
-        kind = found["sync"]["kind"]
-        verdict = PASSED if kind in _WAITS else FAILED
-        how = _WAITS.get(kind, _RETURNS)
-        yield Check(
-            part="sync", what="session.run or synchronize_outputs() waits for the device", verdict=verdict, how=how
-        )
+        waits = _WAITS.get(found["sync"]["kind"])
+        what = "session.run or synchronize_outputs() waits for the device"
+        yield Check(part="sync", what=what, verdict=PASSED if waits else FAILED, how=waits or _RETURNS)
 
 
 def _check_runs(session: Callable[[], _Session], part: str, what: str, request: Mapping[str, Any] | None) -> Check:

@@ -43,7 +43,7 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import EpDevice, Listed, ListedEp, Streams
+    from ortbench.model.protocol import EpDevice, Listed, ListedEp
 
 _NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.
@@ -51,36 +51,40 @@ _NOT_LOCAL = {"AzureExecutionProvider"}
 
 
 def devices(state: State, library: str | None = None) -> Listed:
+    """EPs of a library, of those installed and of a plugin EP's `library`; several libraries can bring EPs of one name."""
     set_up_onnxruntime()
-    eps = list_devices(library)
     return {
-        "eps": eps,
+        "eps": _list_eps(library),
         "runtime": libraries.versions(),
         "abilities": libraries.abilities(),
         "warnings": [*distributions.warnings(), *name_warnings()],
     }
 
 
-def list_devices(library: str | None = None) -> list[ListedEp]:
-    """One entry an EP of a library, of those installed and of a plugin EP's `library`: ``name``, ``library``, ``version``,
-    ``package``, ``problem`` (why it does not load, or None) and ``devices`` with ``hardware``, ``memory``, ``streams`` and
-    ``modes`` (mode → None, or why it cannot be done). Several libraries can bring EPs of one name."""
+def _list_eps(library: str | None) -> list[ListedEp]:
     built_in = [name for name in built_in_eps() if name not in _NOT_LOCAL]
-    entries = [_entry(CPU_EP, None, ort.__version__, own_package(), None)]
+    entries = [_entry(CPU_EP, None, ort.__version__, own_package())]
     if library is not None:
-        entries += [_entry(name, library, None, None, None) for name in register_library(library)]
+        entries += [_entry(name, library) for name in register_library(library)]
     for plugin in ask_packages(ep_packages.everywhere()):
         for name in _names(plugin):
             if not _is_listed(entries, name, plugin.library):
                 entries.append(_plugin_entry(name, plugin))
-    entries += [_built_in_entry(name) for name in built_in if name != CPU_EP]
+    for name in built_in:
+        if name != CPU_EP:
+            bundled = bundled_library(name)
+            problem = None if bundled is None else _problem(name, bundled)
+            entry = _entry(name, bundled, ort.__version__, own_package(), problem)
+            if bundled is None and not entry["devices"]:  # ORT knows it by its name alone
+                provider = Provider(name, is_on_cpu_by_option=is_on_cpu_by_option(name, {}))
+                entry["devices"] = [_device(provider, None)]
+            entries.append(entry)
     for device in all_ep_devices():
-        place = library_of(device)
-        if not _is_listed(entries, device.ep_name, place):
+        name, place = device.ep_name, library_of(device)
+        if not _is_listed(entries, name, place):
             # One that nobody has named, as OpenVINO's package brings one called …AUTO, too.
             package = None if place is None else find_plugin(place)
-            name = device.ep_name
-            entries.append(_entry(name, place, None, None, None) if package is None else _plugin_entry(name, package))
+            entries.append(_entry(name, place) if package is None else _plugin_entry(name, package))
     return entries
 
 
@@ -106,15 +110,6 @@ def _plugin_entry(name: str, plugin: Plugin) -> ListedEp:
     return _entry(name, plugin.library or None, plugin.version, plugin.distribution, problem)
 
 
-def _built_in_entry(name: str) -> ListedEp:
-    library = bundled_library(name)
-    problem = None if library is None else _problem(name, library)
-    entry = _entry(name, library, ort.__version__, own_package(), problem)
-    if library is None and not entry["devices"]:  # ORT knows it by its name alone
-        entry["devices"] = [_device(Provider(name, is_on_cpu_by_option=is_on_cpu_by_option(name, {})), None)]
-    return entry
-
-
 def _problem(name: str, library: str, registered_as: str | None = None) -> NotLoaded | None:
     try:
         register(name, library, registered_as)
@@ -124,14 +119,17 @@ def _problem(name: str, library: str, registered_as: str | None = None) -> NotLo
 
 
 def _entry(
-    name: str, library: str | None, version: str | None, package: str | None, problem: NotLoaded | str | None
+    name: str,
+    library: str | None,
+    version: str | None = None,
+    package: str | None = None,
+    problem: NotLoaded | str | None = None,
 ) -> ListedEp:
     found = devices_of(name, library)
-    version = next((device.ep_metadata["version"] for device in found if "version" in device.ep_metadata), version)
     return {
         "name": name,
         "library": library,
-        "version": version,
+        "version": next((it.ep_metadata["version"] for it in found if "version" in it.ep_metadata), version),
         "package": package,
         "problem": problem.reason if isinstance(problem, NotLoaded) else problem,
         "missing": problem.missing if isinstance(problem, NotLoaded) else None,
@@ -141,19 +139,15 @@ def _entry(
 
 def _device(provider: Provider, device: Any) -> EpDevice:
     """One of an EP's devices; None stands for what an EP uses that has no EP device."""
-    return {
-        "hardware": provider_device(provider) if device is None else describe_hardware(device.device),
-        "memory": describe_memory(provider),
-        "streams": _streams(provider),
-        "modes": unsupported_modes(provider),
-    }
-
-
-def _streams(provider: Provider) -> Streams:
     why = streams.stream_problem(provider)
     if why is not None and _NO_COPIES in why:
         why = "they are for copies to a device's DEFAULT memory"
-    return {"offered": why is None, "why": why}
+    return {
+        "hardware": provider_device(provider) if device is None else describe_hardware(device.device),
+        "memory": describe_memory(provider),
+        "streams": {"offered": why is None, "why": why},
+        "modes": unsupported_modes(provider),
+    }
 
 
 _TYPES = ("float", "float16", "double", "int8", "uint8", "int32", "int64", "bool")
@@ -233,23 +227,16 @@ def _allocate_many(memory: EpDeviceMemory) -> None:
 
 
 def _copy_rounds(memory: EpDeviceMemory) -> None:
-    problems: dict[str, list[str]] = {}
-    for element in _TYPES:
-        try:
-            _round(memory, element)
-        except Exception as error:
-            problems.setdefault(ort_text(error), []).append(element)
-    if problems:
-        raise BenchmarkFailed("; ".join(f"{', '.join(elements)}: {problem}" for problem, elements in problems.items()))
-
-
-def _round(memory: EpDeviceMemory, element: str) -> None:
-    for count in _SIZES:
+    for element, count in itertools.product(_TYPES, _SIZES):
         spec = TensorSpec("value", f"tensor({element})", (count,))
         sent: Array = (np.arange(count) % 100).astype(spec.dtype)
-        value = memory.allocate(spec, (count,))
-        if not _does_arrive(memory, spec, sent, value, value):
-            raise BenchmarkFailed("a copy in and out gives other bytes")
+        try:
+            value = memory.allocate(spec, (count,))
+            is_right = _does_arrive(memory, spec, sent, value, value)
+        except Exception as error:
+            raise BenchmarkFailed(f"{element}: {ort_text(error)}") from None
+        if not is_right:
+            raise BenchmarkFailed(f"{element}: a copy in and out gives other bytes")
 
 
 def _does_arrive(memory: EpDeviceMemory, spec: TensorSpec, sent: Array, first: Any, last: Any) -> bool:

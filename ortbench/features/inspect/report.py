@@ -30,7 +30,7 @@ def print_model(found: Inspected, verbose: bool = True) -> None:
     widths = [min(_WIDEST, max((len(tensor[key]) for tensor in tensors), default=0)) for key in ("name", "type")]
     for kind in ("inputs", "outputs"):
         for number, tensor in enumerate(found[kind][:most]):
-            screen.text(_tensor(tensor, widths, verbose), label=f"  {kind[:-1] if number == 0 else '':8}")
+            screen.text(_tensor(tensor, widths), label=f"  {kind[:-1] if number == 0 else '':8}")
         if (left := len(found[kind]) - most) > 0:
             screen.text(f"{units.count(left, f'more {kind[:-1]}')}: -v", label=" " * 10)
     sizes = ["unknown" if size is None else units.size(size) for size in (found["bytes_in"], found["bytes_out"])]
@@ -95,30 +95,17 @@ def _print_placement(screen: Screen, found: Inspected, verbose: bool) -> None:
         screen.text(sentence)
 
 
-def _tensor(tensor: Tensor, widths: Sequence[int], verbose: bool) -> str:
+def _tensor(tensor: Tensor, widths: Sequence[int]) -> str:
     dims = [str(dim) for dim in dims_of(tensor)]
     fixed = all(isinstance(dim, int) for dim in tensor["model_shape"])
     model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"
     shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
     with_sizes = f" as {shape}" if shape is not None and shape != model else ""
-    kinds = _kinds_of(tensor["model_shape"]) if verbose else ""
-    said = "; ".join(filter(None, (kinds, _UNSHAPED.get(tensor.get("unshaped", "")))))
-    told = f" ({said})" if said else ""
+    note = f" ({_UNSHAPED[why]})" if (why := tensor.get("unshaped")) in _UNSHAPED else ""
     if tensor["type"].startswith(("seq(", "optional(seq(")):
         with_sizes = " each" + (f", {sequence(tensor['tensors'])}" if "tensors" in tensor else "")
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
-    return f"{padded(visible(shortened(tensor['name'])), widths[0])}  {padded(tensor['type'], widths[1])}  {model}{with_sizes}{size}{told}"
-
-
-def _kinds_of(shape: Sequence[int | str | None]) -> str:
-    """Which dimensions of a tensor a model fixes and which are symbolic, in words; "" of a scalar."""
-    kinds = ["fixed" if isinstance(dim, int) else "symbolic" for dim in shape]
-    if len(set(kinds)) < 2:
-        return f"all {kinds[0]}" if len(kinds) > 1 else "".join(kinds)
-    groups = ((kind, [axis for axis, it in enumerate(kinds) if it == kind]) for kind in dict.fromkeys(kinds))
-    return "; ".join(
-        f"{'axis' if len(axes) == 1 else 'axes'} {', '.join(map(str, axes))} {kind}" for kind, axes in groups
-    )
+    return f"{padded(visible(shortened(tensor['name'])), widths[0])}  {padded(tensor['type'], widths[1])}  {model}{with_sizes}{size}{note}"
 
 
 _UNSHAPED = {

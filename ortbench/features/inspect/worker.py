@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.nodes.node_times import Timed
@@ -43,7 +44,11 @@ def inspect(
         where = placement.describe_placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
         found, arrays = _describe(model, recorder.model, request, needs_run=several)
-        timed = _time_nodes(recorder, arrays) if several and arrays is not None else []
+        timed: list[Timed] = []
+        if several and arrays is not None:
+            with suppress(OrtbenchError):  # what the placement says is said without the nodes of a run
+                recorder.run(arrays, 1)
+                timed = recorder.times()
     copies = nodes.outline(model, asked, recorder.model, content, timed) if where["nodes"] is not None else None
     if copies is not None and (copies["problem"] is None or timed):
         where["memcpy_nodes"] = len(copies["memcpy"])
@@ -53,15 +58,6 @@ def inspect(
         **found, "ep": provider.name, "device": device, "memory": memory.describe_memory(provider),
         "modes": unsupported_modes(provider), "placement": where, "copies": copies, "warnings": warnings,
     }  # fmt: skip
-
-
-def _time_nodes(recorder: nodes.Recorder, arrays: dict[str, Array]) -> list[Timed]:
-    """The nodes of a run; none where they cannot be profiled: what the placement says is said without them."""
-    try:
-        recorder.run(arrays, 1)
-        return recorder.times()
-    except OrtbenchError:
-        return []
 
 
 def _describe(
@@ -77,13 +73,10 @@ def _describe(
             why = str(error)
     if data is not None:
         guessed = [name for name, size in data.guessed_dims.items() if size == 1]  # others follow from the outputs
-    inputs = [
-        _tensor(
-            spec,
-            _synthetic_form(spec, shapes[spec.name], request) if data is None else get_form(data.arrays[spec.name]),
-        )
-        for spec in model.inputs
-    ]
+    inputs = []
+    for spec in model.inputs:
+        made_up = _synthetic_form(spec, shapes[spec.name], request)
+        inputs.append(_tensor(spec, made_up if data is None else get_form(data.arrays[spec.name])))
     outputs = [_output(spec, index, data) for index, spec in enumerate(model.outputs)]
     file = read_model(path)
     content = None if file is None else model_graph.model_content(file)
@@ -115,16 +108,12 @@ def _synthetic_form(spec: TensorSpec, shape: tuple[int, ...], request: Inputs) -
     return None if length is None else [list(shape)] * length
 
 
-def _input_form(spec: TensorSpec, index: int, data: first_run.Data | None) -> Form:
-    """The form of an output: that of a run, or else what the model states."""
-    if data is not None:
-        return get_form(data.reference[index])
-    return [*spec.shape] if _is_static(spec) else None
-
-
 def _output(spec: TensorSpec, index: int, data: first_run.Data | None) -> Tensor:
-    found = _tensor(spec, _input_form(spec, index, data))
-    why = None if data is None else data.unshaped.get(spec.name)
+    """An output with the form that it has in a run, or else what the model states."""
+    if data is None:
+        return _tensor(spec, [*spec.shape] if _is_static(spec) else None)
+    found = _tensor(spec, get_form(data.reference[index]))
+    why = data.unshaped.get(spec.name)
     return found if why is None else {**found, "unshaped": why}
 
 
