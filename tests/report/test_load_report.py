@@ -243,7 +243,7 @@ def test_the_marks_of_the_pictures() -> None:
     assert "cpu-tensors: the knee, 4 clients" in text
     assert "device-tensors: the knee, 2 clients" in text
     assert ">saturated<" in text
-    assert "device-tensors: p99 12.0 ms at 10 to 1.90 s at 90" in text
+    assert "device-tensors: p99 12.0 ms at 10 requests/s to 1.90 s at 90 requests/s" in text
     found = {"device-tensors": slo_rate(70.0, 74.0)}
     assert "device-tensors: p99 ≤ 20 ms up to 70 requests/s" in build_page([paced(found=found)], ["m"])
     assert ">saturated<" not in build_page([serving()], ["m"])

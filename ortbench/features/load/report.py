@@ -107,10 +107,9 @@ def _slo_cell(result: Result, case: Case) -> str:
 
 
 def _delay_cell(result: Result, case: Case) -> str:
-    delay = case.stats(QUEUE_DELAY)
-    return (
-        model.NOTHING if delay is None else _doubted(result, SATURATED) if is_full(case) else units.duration(delay.mean)
-    )
+    if (delay := case.stats(QUEUE_DELAY)) is None:
+        return model.NOTHING
+    return _doubted(result, SATURATED) if is_full(case) else units.duration(delay.mean)
 
 
 def _doubted(result: Result, cell: str) -> str:
@@ -134,46 +133,27 @@ def shape_table(result: Result) -> model.Table:
     """A row for each load point and shape, the slowest where there are many, and for all shapes: in the mix and apart; none where there
     is one shape. Of a search for a rate the one that was found."""
     names = result.part.get("shapes", ())
-    cases = (
-        [it for kind in (CONCURRENCY, RATE) for it in measured_cases(result, kind) if _is_shown(result, it)]
-        if names
-        else []
-    )
-    modes = {it.mode for it in cases}
+    points = [it for kind in (CONCURRENCY, RATE) for it in measured_cases(result, kind) if _is_shown(result, it)]
+    cases = points if names else []
     most = {name: max((it.p99 for case in cases if (it := case.stats(f"{MIXED}.{name}"))), default=0) for name in names}
     slowest = sorted(names, key=lambda name: -most[name])[:_MOST_SHAPES]
-    rows = [
-        (
-            case.mode if len(modes) > 1 else model.NOTHING,
-            load_point_of(case).text,
-            name,
-            mixed,
-            case.stats(f"{APART}.{name}"),
-            case.metrics.get(f"{MIXING}.{name}"),
-        )
-        for case in cases
-        for name in (*(it for it in names if it in slowest), ALL_SHAPES)
-        if (mixed := case.stats(LATENCY if name == ALL_SHAPES else f"{MIXED}.{name}"))
-    ]
-    both = [it for *_, mixed, apart, _ in rows for it in (mixed, apart) if it is not None]
-    unit, show = TIME.column(ns for it in both for ns in (it.median, it.p99))
-    cells = (
-        (
-            mode,
-            place,
-            name,
-            str(mixed.n),
-            *(cell for it in (mixed, apart) for cell in _typical_and_tail(it, show)),
-            *(
-                (change(ratio.value), model.between(ratio.ci95, change))
-                if isinstance(ratio, Value)
-                else (model.NOTHING, model.NOTHING)
-            ),
-        )
-        for mode, place, name, mixed, apart, ratio in rows
-    )
+    shown = [*(it for it in names if it in slowest), ALL_SHAPES]
+    in_mix = {name: LATENCY if name == ALL_SHAPES else f"{MIXED}.{name}" for name in shown}
+    both = [case.stats(key) for case in cases for name in shown for key in (in_mix[name], f"{APART}.{name}")]
+    unit, show = TIME.column(ns for it in both if it is not None for ns in (it.median, it.p99))
+    has_modes = len({it.mode for it in cases}) > 1
+
+    def row(case: Case, name: str, mixed: Stats) -> tuple[str, ...]:
+        ratio, apart = case.metrics.get(f"{MIXING}.{name}"), case.stats(f"{APART}.{name}")
+        key = (case.mode if has_modes else model.NOTHING, load_point_of(case).text, name, str(mixed.n))
+        times = (cell for it in (mixed, apart) for cell in _typical_and_tail(it, show))
+        if isinstance(ratio, Value):
+            return (*key, *times, change(ratio.value), model.between(ratio.ci95, change))
+        return (*key, *times, model.NOTHING, model.NOTHING)
+
+    rows = tuple(row(case, name, mixed) for case in cases for name in shown if (mixed := case.stats(in_mix[name])))
     title = "By shape" if len(slowest) == len(names) else f"By shape, the {len(slowest)} slowest of {len(names)}"
-    return model.filled(model.Table(_SHAPE_COLUMNS, tuple(cells), unit, title=title))
+    return model.filled(model.Table(_SHAPE_COLUMNS, rows, unit, title=title))
 
 
 def _is_shown(result: Result, case: Case) -> bool:
@@ -182,14 +162,9 @@ def _is_shown(result: Result, case: Case) -> bool:
 
 
 def _typical_and_tail(stats: Stats | None, show: Callable[[float], str]) -> tuple[str, str]:
-    return (
-        (model.NOTHING, model.NOTHING)
-        if stats is None
-        else (show(stats.median), model.maybe(percentile(stats, "p99"), show))
-    )
-
-
-# All of it
+    if stats is None:
+        return model.NOTHING, model.NOTHING
+    return show(stats.median), model.maybe(percentile(stats, "p99"), show)
 
 
 def build(result: Result, folder: str | None = None) -> model.Report:
@@ -199,19 +174,15 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     return measured_report("ortbench load", result, parts, level_failures(result), further, folder)
 
 
-def _sign(case: Case) -> tuple[str, str]:
-    return ("?", model.UNCLEAR) if case.status == NOT_MEASURED else ("✗", model.BAD)
-
-
 def level_failures(result: Result) -> list[model.Note]:
     """Why modes and load points have no figures, or none that count."""
     modes = {case.mode for case in result.at_point() if case.status != OK}
     found = not_measured(replace(result, cases=result.at_point()))
-    found += [
-        model.Note(f"{it.mode} {load_point_of(it).phrase} {it.status.replace('_', ' ')}: {it.reason}", *_sign(it))
-        for it in failed_cases(result)
-        if it.mode not in modes
-    ]
+    for it in failed_cases(result):
+        if it.mode not in modes:
+            sign = ("?", model.UNCLEAR) if it.status == NOT_MEASURED else ("✗", model.BAD)
+            text = f"{it.mode} {load_point_of(it).phrase} {it.status.replace('_', ' ')}: {it.reason}"
+            found.append(model.Note(text, *sign))
     return found
 
 
@@ -266,7 +237,7 @@ def case_words(case: Case) -> tuple[str, str]:
 
 
 def overview_table(results: Sequence[Result], names: Sequence[str]) -> model.Table:
-    """A row for each load: the most runs/s, with which mode and how many clients, and the highest rate that keeps the SLO."""
+    """A row for each load: the most inferences/s, with which mode and how many clients, and the highest rate that meets the SLO."""
     headed = (
         model.Column("result", model.Kind.NAME),
         model.Column("EP", model.Kind.WORD),
@@ -274,16 +245,11 @@ def overview_table(results: Sequence[Result], names: Sequence[str]) -> model.Tab
     )
     rows = []
     for name, result in zip(names, results, strict=True):
-        best, rates = best_case(result), slo_rates(result)
-        most = (
-            (model.NOTHING,) * 3
-            if best is None
-            else (units.rate(rate_of(best)), best.mode, f"{load_point_of(best).value:g}")
-        )
-        rate = max((it["rate"] for it in rates.values()), default=None)
-        rows.append(
-            (name, short(result.target["ep"]), *most, model.NOTHING if rate is None else f"{units.rate(rate)}/s")
-        )
+        most, rates = [model.NOTHING] * 3, [it["rate"] for it in slo_rates(result).values()]
+        if (best := best_case(result)) is not None:
+            most = [units.rate(rate_of(best)), best.mode, load_point_of(best).label]
+        rate = f"{units.rate(max(rates))}/s" if rates else model.NOTHING
+        rows.append((name, short(result.target["ep"]), *most, rate))
     return model.filled(model.Table(headed, tuple(rows)))
 
 

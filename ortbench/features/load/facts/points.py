@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations, takewhile
 from operator import itemgetter
-from typing import NamedTuple
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, may_be_faster
 from ortbench.analysis.comparing.verdict import ABOVE, at_most, verdict_of
@@ -51,7 +50,7 @@ from ortbench.model.modes import (
     UTILISATION,
     mode_of,
 )
-from ortbench.model.result import OK, Case, Result
+from ortbench.model.result import Case, Result
 
 _GIL_MATTERS = 0.03  # share of the clients' time, above which it is told that they wait for it
 _UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
@@ -275,14 +274,37 @@ def _saturated(result: Result, mode: str) -> Iterator[Fact]:
 
 
 def _spinning(result: Result) -> Iterator[Fact]:
-    """That threads spin between requests."""
-    if (found := spins_between_requests(result)) is not None:
+    """That threads spin between requests: at the rate where they keep cores busy most beyond what requests can take themselves."""
+    target, nodes = result.target, result.placement["nodes"] or {}
+    config = target.get("session_config") or {}
+    if config.get(STILL[1].partition("=")[0]) == "0" or target.get("intra_op_threads") == 1 or CPU_EP not in nodes:
+        return
+    found: list[tuple[float, float, Value, Case]] = []
+    for case in measured_cases(result, RATE):
+        cores, most = case.metrics.get(CPU_CORES), _most_cores(result, case)
+        if isinstance(cores, Value) and cores.ci95 is not None and verdict_of(cores.ci95, most, most) == ABOVE:
+            found.append((cores.ci95[0] / most, most, cores, case))
+    if found:
+        _, most, cores, case = max(found, key=itemgetter(0))
         values: Values = {
-            "cores": Quantity(found.cores.value, "1", found.cores.ci95), "utilisation": share(found.utilisation), "where": load_point_of(found.case).phrase,
-            "most": Quantity(found.most, "1"),
+            "cores": Quantity(cores.value, "1", cores.ci95), "utilisation": share(case.value(UTILISATION) or 0.0), "where": load_point_of(case).phrase,
+            "most": Quantity(most, "1"),
         }  # fmt: skip
         after = "" if any(STILL[1] in word for word in result.command) else again(result, *STILL)
-        yield Fact("idle-spinning", "burns", found.case.mode, values, after, found.case.point)
+        yield Fact("idle-spinning", "burns", case.mode, values, after, case.point)
+
+
+_WAKING_S = 200e-6  # of CPU time that a request takes at most besides: ortbench wakes up and looks at the clock
+
+
+def _most_cores(result: Result, case: Case) -> float:
+    """How many CPU cores a load can keep busy whose threads sleep between requests: all of them while a worker is busy, and what waking
+    up takes."""
+    cpu, service, rate = result.environment["cpu"], case.stats(SERVICE_TIME), load_point_of(case).value
+    cores = cpu.get("usable_cores") or cpu.get("cores")
+    if service is None or cores is None:
+        return math.inf
+    return min(1.0, rate * service.mean / 1e9) * cores + rate * _WAKING_S
 
 
 def _late(result: Result) -> Iterator[Fact]:
@@ -296,43 +318,3 @@ def _late(result: Result) -> Iterator[Fact]:
             "where": load_point_of(case).phrase,
         }
         yield Fact("generator", "late", case.mode, values, "", case.point)
-
-
-_WAKING_S = 200e-6  # of CPU time that a request takes at most besides: ortbench wakes up and looks at the clock
-
-
-class Idle(NamedTuple):
-    """Cores that a load keeps busy between its requests."""
-
-    case: Case
-    cores: Value
-    utilisation: float
-    most: float  # that its requests can take themselves
-
-
-def spins_between_requests(result: Result) -> Idle | None:
-    """The rate at which threads spin between the requests of a load most beyond what requests can take themselves; None where they do
-    not, or are told not to."""
-    target, nodes = result.target, result.placement["nodes"] or {}
-    config = target.get("session_config") or {}
-    if config.get(STILL[1].partition("=")[0]) == "0" or target.get("intra_op_threads") == 1 or CPU_EP not in nodes:
-        return None
-    found: list[Idle] = []
-    for case in result.cases:
-        cores, busy, rate = case.metrics.get(CPU_CORES), case.value(UTILISATION), case.point.get(RATE)
-        if not isinstance(cores, Value) or cores.ci95 is None or busy is None or not isinstance(rate, (int, float)):
-            continue
-        most = _most_cores(result, case, rate)
-        if case.status == OK and verdict_of(cores.ci95, most, most) == ABOVE:
-            found.append(Idle(case, cores, busy, most))
-    return max(found, key=lambda it: (it.cores.ci95 or (0,))[0] / it.most, default=None)
-
-
-def _most_cores(result: Result, case: Case, rate: float) -> float:
-    """How many CPU cores a load can keep busy whose threads sleep between requests: all of them while a worker is busy, and what waking
-    up takes."""
-    cpu, service = result.environment["cpu"], case.stats(SERVICE_TIME)
-    cores = cpu.get("usable_cores") or cpu.get("cores")
-    if service is None or cores is None:
-        return math.inf
-    return min(1.0, rate * service.mean / 1e9) * cores + rate * _WAKING_S
