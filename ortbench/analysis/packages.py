@@ -12,7 +12,7 @@ from ortbench.core.safe_text import listed
 if TYPE_CHECKING:  # a worker loads this, and none of what else is known of a machine
     from ortbench.model.protocol import Distribution, ListedEp
 
-OVERWRITTEN, SHARED, MISNAMED = "packages-overwritten", "ep-name-shared", "ep-misnamed"  # codes of warnings
+OVERWRITTEN, SHARED = "packages-overwritten", "ep-name-shared"  # codes of warnings
 
 
 class Overwritten(NamedTuple):
@@ -65,11 +65,6 @@ def shared_name(ep: str, packages: Sequence[str]) -> str:
     others = " or ".join(f"--ep {package}" for package in packages[1:])
     what = "the other" if len(packages) == 2 else "another"
     return f"{ep} is in {listed(packages)}: by that name --ep takes the one of {packages[0]}, and {others} {what}"
-
-
-def wrong_name(package: str, said: Sequence[str], true: Sequence[str]) -> str:
-    """That a package says that its EPs have other names than ONNX Runtime has."""
-    return f"the package {package} calls its EP {listed(said)}; once registered it is called {listed(true)}"
 
 
 NO_GPU = "this machine has no NVIDIA GPU"

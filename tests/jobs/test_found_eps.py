@@ -202,16 +202,11 @@ def test_a_package_that_lies_gets_a_line(lie: str, library: Path, tmp_path: Path
     assert ran.error_line == f"the package accelerator-of-vendor does not load: {why}"
 
 
-MISNAMED = (
-    f"the package accelerator-of-vendor calls its EP OtherExecutionProvider; once registered it is called {EP_NAME}"
-)
-
-
 @pytest.mark.parametrize("name", ["vendor", "other", "RefDevice"])
 def test_a_package_that_gives_its_ep_another_name(name: str, library: Path, tmp_path: Path) -> None:
     vendor(library, tmp_path / "site", PATH + NAME.replace("RefDevice", "Other"))
     result = result_of(run(name, tmp_path / "site", tmp_path / "out"))
-    assert (result["target"]["ep"], told(result, "ep-misnamed")) == (EP_NAME, [MISNAMED])
+    assert result["target"]["ep"] == EP_NAME
 
 
 def test_what_a_package_prints_is_nobodys_output(library: Path, tmp_path: Path) -> None:
@@ -268,11 +263,9 @@ def test_devices_and_doctor_list_what_run_takes(library: Path, tmp_path: Path) -
         "broken": ("broken", 0, "import broken raises SystemExit: imported"),
     }
     assert ours["accelerator-of-vendor"]["library"] == str(site / "vendor" / "libvendor.so")
-    assert told(found, "ep-misnamed") == [MISNAMED]
     lines = ortbench("doctor", "--no-noise", COLUMNS="300", **having(site)).out.splitlines()
     assert f"good {EP_NAME} 1.0.0 loads and runs on GPU ortbench" in lines
     assert any(line.startswith("bad  broken 1.5 does not load: import broken raises") for line in lines), lines
-    assert f"note {MISNAMED}" in lines
 
 
 @pytest.mark.parametrize("text", [PATH, PATH.replace("return ", "return str(").replace(".so'", ".so')"), ""])

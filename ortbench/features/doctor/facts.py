@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ortbench.analysis.noise import WHO, used_by_others
-from ortbench.analysis.packages import MISNAMED, NO_GPU, SHARED, in_folder, lacks_gpu, mending, overwritten, problem_of
+from ortbench.analysis.packages import NO_GPU, SHARED, in_folder, lacks_gpu, mending, overwritten, problem_of
 from ortbench.core import units
 from ortbench.core.ep_names import CUDA_PACKAGE, SHORT_NAMES, is_nvidia, origin
 from ortbench.core.safe_text import listed
@@ -142,7 +142,7 @@ def providers(facts: Facts) -> Iterator[Finding]:
         package = f" of {ep['package']}" if names.count(ep["name"]) > 1 and ep["package"] else ""
         yield _provider(ep, f"{ep['name']}{version}{package}", facts["nvidia"]["present"])
     for warning in installed.get("warnings", ()):
-        if warning["code"] in (SHARED, MISNAMED):
+        if warning["code"] == SHARED:
             yield _finding("ep-names", message=warning["message"])
 
 

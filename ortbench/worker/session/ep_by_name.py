@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import onnxruntime as ort
 
-from ortbench.analysis.packages import MISNAMED, SHARED, shared_name, wrong_name
+from ortbench.analysis.packages import SHARED, shared_name
 from ortbench.core import ep_packages
 from ortbench.core.ep_names import CPU_EP, NO_DEVICE, SHORT_NAMES
 from ortbench.core.ep_packages import EpPackage, key
@@ -71,10 +71,8 @@ def shared_name_note(ep: str) -> str | None:
 def name_warnings() -> list[Warned]:
     """What is to be said of the names of all EPs of packages that were asked."""
     names = dict.fromkeys(name for plugin in asked_plugins() for name in _known_names(plugin))
-    notes = [(SHARED, shared_name_note(name)) for name in names] + [
-        (MISNAMED, wrong_name_note(plugin)) for plugin in asked_plugins()
-    ]
-    return [{"code": code, "message": sentence} for code, sentence in notes if sentence is not None]
+    notes = [note for name in names if (note := shared_name_note(name)) is not None]
+    return [{"code": SHARED, "message": note} for note in notes]
 
 
 def _known_names(plugin: Plugin) -> Sequence[str]:
@@ -92,15 +90,8 @@ def registered_name(ep: str, plugin: Plugin) -> str:
     """What ONNX Runtime calls an EP of a package, whose library is registered for that."""
     names = register_and_list_eps(plugin)
     spelled = next((name for name in names if name.lower() == ep.lower()), ep)
-    return names[0] if wrong_name_note(plugin) is not None and spelled not in names else spelled
-
-
-def wrong_name_note(plugin: Plugin) -> str | None:
-    """That a package calls its EPs otherwise than ONNX Runtime does, which is known once its library is registered."""
-    names = names_in(plugin.library) if plugin.library else []
-    if not names or not plugin.ep_names or set(names) & set(plugin.ep_names):
-        return None
-    return wrong_name(plugin.distribution, plugin.ep_names, names)
+    is_misnamed = names and plugin.ep_names and not {*names} & {*plugin.ep_names}
+    return names[0] if is_misnamed and spelled not in names else spelled
 
 
 def _ep_of_package(name: str, packages: Iterable[EpPackage]) -> FoundEp | None:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
-from ortbench.analysis.packages import MISNAMED, SHARED
+from ortbench.analysis.packages import SHARED
 from ortbench.core.ep_names import CPU_EP, NO_DEVICE, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.safe_text import listed
 from ortbench.plan.target import POLICIES, Target, own
 from ortbench.worker.messages import with_its_pip
 from ortbench.worker.session import distributions, memory_trial
-from ortbench.worker.session.ep_by_name import find_ep, registered_name, shared_name_note, wrong_name_note
+from ortbench.worker.session.ep_by_name import find_ep, registered_name, shared_name_note
 from ortbench.worker.session.libraries import (
     NotLoaded,
     built_in_eps,
@@ -152,8 +152,6 @@ def _find_by_name(target: Target) -> Provider:
         return _cpu_provider(target)
     if plugin is not None:
         provider = _provider_on_device(registered_name(name, plugin), target.device, plugin.library, plugin.version)
-        wrong = wrong_name_note(plugin)
-        provider.notes += [] if wrong is None else [{"code": MISNAMED, "message": wrong}]
     elif devices_of(name, None):
         provider = _provider_on_device(name, target.device, None, None)
     elif name in built_in_eps():
