@@ -19,6 +19,7 @@ from ortbench.features.loop.worker import data, generation
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.data import LoopData
 from ortbench.features.loop.worker.modes import make_loop
+from ortbench.features.loop.worker.opening import with_ep_of_folder
 from ortbench.model.modes import LATENCY, LOOP_MODES
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.proofs.outputs import check_outputs, find_difference
@@ -291,11 +292,11 @@ def test_eps_that_genai_config_asks_for(tmp_path: Path) -> None:
     )
     steps = asdict(Steps(decoder=decoder))
     assert steps_from(json.loads(json.dumps(steps))).decoder == decoder
-    assert providers.with_ep_of_folder(Target(), steps) == Target(ep="cpu")  # the others are not here
-    assert providers.with_ep_of_folder(Target(ep="webgpu"), steps) == Target(ep="webgpu")
+    assert with_ep_of_folder(Target(), steps) == Target(ep="cpu")  # the others are not here
+    assert with_ep_of_folder(Target(ep="webgpu"), steps) == Target(ep="webgpu")
     _, other = found_in(str(genai_folder(tmp_path / "other", "gpt", providers=asked[:2])))
-    assert providers.with_ep_of_folder(Target(), asdict(Steps(decoder=other))) == Target()
-    assert providers.with_ep_of_folder(Target(), None) == Target()
+    assert with_ep_of_folder(Target(), asdict(Steps(decoder=other))) == Target()
+    assert with_ep_of_folder(Target(), None) == Target()
 
 
 def test_a_folder_loads_no_code(tmp_path: Path) -> None:
@@ -303,7 +304,7 @@ def test_a_folder_loads_no_code(tmp_path: Path) -> None:
     asked = [{str(tmp_path / "evil.so"): {}}, {"numpy": {}}, {"CPU": {"backend_path": "evil.so"}}, {"CPU": {}}]
     _, decoder = found_in(str(genai_folder(tmp_path / "model", "gpt", providers=asked)))
     steps = asdict(Steps(decoder=replace(decoder, providers=decoder.providers[:2])))
-    assert providers.with_ep_of_folder(Target(), steps) == Target()
+    assert with_ep_of_folder(Target(), steps) == Target()
     for key, value in {
         "backend_path": "evil",
         "trt_extra_plugin_lib_paths": "a",
@@ -316,8 +317,8 @@ def test_a_folder_loads_no_code(tmp_path: Path) -> None:
     }.items():
         steps = asdict(Steps(decoder=replace(decoder, providers=(("cpu", {key: value}),))))
         with pytest.raises(BadInput, match=f"sets {key} of EP cpu, .* give it yourself .--ep-option '?{key}="):
-            providers.with_ep_of_folder(Target(), steps)
-        assert providers.with_ep_of_folder(Target(ep="cpu"), steps) == Target(ep="cpu")
+            with_ep_of_folder(Target(), steps)
+        assert with_ep_of_folder(Target(ep="cpu"), steps) == Target(ep="cpu")
 
 
 @pytest.mark.parametrize(("file", "inside"), [("model.onnx", "onnx"), ("decoder_with_past_model.onnx", ".")])

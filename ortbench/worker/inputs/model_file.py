@@ -24,7 +24,14 @@ def index_sizes(model_path: str, inputs: Sequence[TensorSpec]) -> dict[str, int]
 def model_index_sizes(model_path: str, integers: set[str] | None = None) -> dict[str, int]:
     """The same of a file: of the inputs with these names, or of all that are integers."""
     model = read_model(model_path)
-    return {} if model is None else _index_sizes(model, _integer_inputs(model) if integers is None else integers)
+    if model is None:
+        return {}
+    if integers is None:
+        from onnx import helper
+
+        kinds = {it.name: it.type.tensor_type.elem_type for it in model.graph.input if it.type.HasField("tensor_type")}
+        integers = {name for name, kind in kinds.items() if kind and helper.tensor_dtype_to_np_dtype(kind).kind in "iu"}
+    return _index_sizes(model, integers)
 
 
 def read_model(path: str) -> Any:
@@ -43,13 +50,6 @@ def read_model(path: str) -> Any:
 def inner_graphs(node: Any) -> list[tuple[str, Any]]:
     """The branches or the body of a node, with the names that it has for them."""
     return [(it.name, graph) for it in node.attribute for graph in (*([it.g] if it.HasField("g") else ()), *it.graphs)]
-
-
-def _integer_inputs(model: Any) -> set[str]:
-    from onnx import helper
-
-    kinds = {it.name: it.type.tensor_type.elem_type for it in model.graph.input if it.type.HasField("tensor_type")}
-    return {name for name, kind in kinds.items() if kind and helper.tensor_dtype_to_np_dtype(kind).kind in "iu"}
 
 
 _PASS_ON = {

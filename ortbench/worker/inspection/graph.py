@@ -71,12 +71,18 @@ def _name_nodes(graph: Any, prefix: str, taken: set[str]) -> bool:
 
 def model_content(model: Any) -> ModelContent:
     """What an onnx ModelProto has: operators, opsets, weights by type."""
+    from onnx import helper
+
     operators: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
 
     def add(tensor: Any) -> None:
-        name, size = _type_and_size(tensor)
+        try:
+            dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+            name, size = str(dtype), int(dtype.itemsize) * math.prod(tensor.dims)
+        except (KeyError, ValueError):
+            name, size = "other", 0
         counts[name] += 1
         sizes[name] += size
 
@@ -98,16 +104,6 @@ def model_content(model: Any) -> ModelContent:
         "opsets": {entry.domain or "ai.onnx": entry.version for entry in model.opset_import},
         "weights": [{"type": name, "count": counts[name], "bytes": sizes[name]} for name in counts],
     }
-
-
-def _type_and_size(tensor: Any) -> tuple[str, int]:
-    from onnx import helper
-
-    try:
-        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    except (KeyError, ValueError):
-        return "other", 0
-    return str(dtype), int(dtype.itemsize) * math.prod(tensor.dims)
 
 
 def flatten_nodes(model: Any, placed: Placed) -> tuple[list[Node], list[str]]:

@@ -73,12 +73,6 @@ def have_same_form(some: Sequence[Array], others: Sequence[Array]) -> bool:
     return all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(some, others, strict=True))
 
 
-def _in_library(library: str, provider: Provider) -> ExternalInputs:
-    from ortbench.worker.modes.external_inputs import ExternalInputs  # which few runs have
-
-    return ExternalInputs(library, provider)
-
-
 class BoundMode(SingleMode):
     """What all modes with IO binding share: values where the session wants them, bound once, with preallocated outputs."""
 
@@ -87,8 +81,11 @@ class BoundMode(SingleMode):
         super().__init__(model, data)
         sources = [data.arrays[spec.name] for spec in model.inputs]
         library = model.target.input_memory if MODES[self.name].external_inputs else None
-        # The inputs, where they are in another library's memory.
-        self.external = None if library is None else _in_library(library, model.provider)
+        self.external: ExternalInputs | None = None  # the inputs, where they are in another library's memory
+        if library is not None:
+            from ortbench.worker.modes.external_inputs import ExternalInputs  # which few runs have
+
+            self.external = ExternalInputs(library, model.provider)
         self._ins = [self._input_slot(*item) for item in zip(model.inputs, sources, model.places.inputs, strict=True)]
         blank = [np.empty_like(array) for array in data.reference]
         self._outs = [self._output_slot(*item) for item in zip(model.outputs, blank, model.places.outputs, strict=True)]

@@ -58,18 +58,19 @@ def difference(
         return f"output {name} has shape {list(got.shape)} instead of {list(reference.shape)}{as_in}"
     if got.dtype != reference.dtype:
         return f"output {name} is {got.dtype} instead of {reference.dtype}{as_in}"
-    if got.dtype.kind in "Oiub" or got.dtype.name in _SMALL_INTEGERS:
-        wrong, format_pair = _find_unequal(got, reference), _format_as_text
+    is_exact = got.dtype.kind in "Oiub" or got.dtype.name in _SMALL_INTEGERS
+    if is_exact:
+        wrong = _find_unequal(got, reference)
     else:
         limits = TOLERANCES.get(got.dtype.name, FLOAT8)
-        format_pair = _format_different
         wrong = _find_distant(got, reference, limits[0] if rtol is None else rtol, limits[1] if atol is None else atol)
     if wrong is None:
         return None
     count, at = wrong
     index = "[" + ", ".join(str(int(index)) for index in at) + "]"
     from_source = "" if source is None else f" from {source}"
-    got_text, wanted_text = format_pair(got[at], reference[at])
+    pair = got[at], reference[at]
+    got_text, wanted_text = map(str, pair) if is_exact else _format_different(*pair)
     return f"{count} of {got.size} values of output {name} differ{from_source}, first at {index}: {got_text} instead of {wanted_text}"
 
 
@@ -83,10 +84,6 @@ def _format_different(one: float, other: float) -> tuple[str, str]:
     """Two floats that differ, with 4 significant digits or as many as it takes to tell them apart."""
     texts = ((f"{float(one):.{digits}g}", f"{float(other):.{digits}g}") for digits in range(4, 18))
     return next((it for it in texts if it[0] != it[1]), (str(one), str(other)))
-
-
-def _format_as_text(one: Any, other: Any) -> tuple[str, str]:
-    return str(one), str(other)
 
 
 def _find_unequal(got: Array, reference: Array) -> tuple[int, tuple[Any, ...]] | None:

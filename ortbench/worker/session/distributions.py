@@ -54,11 +54,13 @@ def find_distributions(folder: str) -> list[Distribution]:
     """The packages in a folder whose files are the module's; by the lists of files that pip keeps."""
     try:
         with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if _may_have_module(entry.name))
+            names = sorted(it.name for it in entries if it.name.startswith(("onnxruntime", "ort_")))
     except OSError:  # a zip file, or a folder that is not there
         return []
     found: list[Distribution] = []
     for name in names:
+        if not name.endswith(".dist-info") or name.startswith("onnxruntime_ep_"):
+            continue
         try:
             record = Path(folder, name, "RECORD").read_bytes()
         except OSError:
@@ -67,8 +69,3 @@ def find_distributions(folder: str) -> list[Distribution]:
             package, _, version = name.removesuffix(".dist-info").partition("-")
             found.append({"name": package.replace("_", "-"), "version": version, "folder": folder})
     return found
-
-
-def _may_have_module(name: str) -> bool:
-    is_plugin = name.startswith("onnxruntime_ep_")
-    return name.startswith(("onnxruntime", "ort_")) and name.endswith(".dist-info") and not is_plugin

@@ -138,17 +138,12 @@ def find_candidates() -> Iterator[Candidate]:
     if library is not None:
         yield Candidate(CUDA_EP, library, ort.__version__)
     libraries = set()
-    for plugin in chain(ask_packages(ep_packages.by_name()), _all_plugins()):
+    others = (plugin for package in ep_packages.everywhere() for plugin in ask_packages([package]))  # one by one
+    for plugin in chain(ask_packages(ep_packages.by_name()), others):
         if plugin.library and plugin.library not in libraries:
             libraries.add(plugin.library)
             for name in plugin.ep_names or (plugin.registered_as,):
                 yield Candidate(name, plugin.library, plugin.version, plugin.registered_as)
-
-
-def _all_plugins() -> Iterator[Plugin]:
-    """All packages, searched for and imported one by one as they are needed."""
-    for package in ep_packages.everywhere():
-        yield from ask_packages([package])
 
 
 def load_candidate(candidate: Candidate) -> list[Any]:

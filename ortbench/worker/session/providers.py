@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +13,7 @@ import onnxruntime as ort
 
 from ortbench.analysis.packages import SHARED
 from ortbench.core.ep_names import CPU_EP, NO_DEVICE, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
-from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
-from ortbench.core.safe_text import listed
+from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.plan.target import POLICIES, Target, own
 from ortbench.worker.messages import with_its_pip
 from ortbench.worker.session import distributions, memory_trial
@@ -92,58 +89,17 @@ def describe_ep(target: Target, provider: Provider) -> LoadedEp:
 def find(target: Target) -> Provider:
     """The EP and device that a run asks for, loaded. Raises `BadInput`: no such EP, no such device of it, or options that are not its own;
     `BenchmarkFailed`: the EP is not installed, does not load, or finds no device."""
-    provider = _find(target)
+    if target.ep in POLICIES:
+        provider = _find_by_policy(target)
+    elif target.library is not None:
+        provider = _find_in_library(target, target.library)
+    else:
+        provider = _find_accelerator(target) if target.ep == _AUTO else _find_by_name(target)
     options = own(target.options, provider.name, target.several_eps)
     if provider.name == CPU_EP and options:
         raise BadInput(f"--ep-option: {CPU_EP} has no options (ONNX Runtime would ignore them)")
     provider.is_on_cpu_by_option = provider.ep_device is None and is_on_cpu_by_option(provider.name, options)
     return provider
-
-
-def with_ep_of_folder(target: Target, steps: Mapping[str, Any] | None) -> Target:
-    """The target with the first of the EPs that the folder of a loop that generates asks for and that is here, unless another one was
-    asked for; `steps` as a request has them. The folder may be anybody's: it names EPs, no packages or libraries, and `BadInput`: an
-    option of it could load code."""
-    decoder = None if steps is None else steps["decoder"]
-    if decoder is not None and target.ep == _AUTO and target.library is None:
-        for ep, options in decoder["providers"]:
-            if ep not in SHORT_NAMES:
-                continue
-            refused = [key for key in options if key not in target.options and _may_load(key, options[key])]
-            allowed = {key: value for key, value in options.items() if key not in refused}
-            candidate = replace(target, ep=ep, options={**allowed, **target.options})
-            try:
-                find(candidate)
-            except OrtbenchError:
-                continue
-            if refused:
-                arguments = " ".join(f"--ep-option {shlex.quote(f'{key}={options[key]}')}" for key in refused)
-                raise BadInput(
-                    f"{decoder['said_by']} sets {listed(refused)} of EP {ep}, which may load a library or a file: "
-                    f"give it yourself ({arguments}), or name an EP (--ep)"
-                )
-            return candidate
-    return target
-
-
-_LOADING = re.compile(
-    "path|lib|plugin|package|file|dir|config|stream|external|proc|instance|webgpu|dawn", re.IGNORECASE
-)
-
-
-def _may_load(option: str, value: str) -> bool:
-    """Whether an EP's option may name a library, a file or an address: by the option's name, or a path in its value."""
-    return bool(_LOADING.search(option)) or not re.fullmatch(r"[\w.:, -]*", value, re.ASCII)
-
-
-def _find(target: Target) -> Provider:
-    if target.ep in POLICIES:
-        return _find_by_policy(target)
-    if target.library is not None:
-        return _find_in_library(target, target.library)
-    if target.ep == _AUTO:
-        return _find_accelerator(target)
-    return _find_by_name(target)
 
 
 def _find_by_name(target: Target) -> Provider:

@@ -50,7 +50,7 @@ def make_compute_stream(kind: str, provider: Provider) -> ComputeStream:
     """A new stream on the EP's device. Raises `BadInput`: the EP takes no stream, or no such library; `BenchmarkFailed`: it cannot be made."""
     if provider.name not in NVIDIA_EPS:
         raise BadInput(f"--stream: {provider.name} takes no compute stream; {', '.join(sorted(NVIDIA_EPS))} do")
-    return _MAKERS[kind](provider)
+    return make_ort_stream(provider) if kind == "ort" else make_cuda_python_stream(provider)
 
 
 def make_ort_stream(provider: Provider) -> ComputeStream:
@@ -91,12 +91,6 @@ def _check_answer(runtime: Any, answer: tuple[Any, ...]) -> Any:
     if error != runtime.cudaError_t.cudaSuccess:
         raise BenchmarkFailed(f"--stream cuda-python: {error}")
     return rest[0] if rest else None
-
-
-_MAKERS: dict[str, Callable[[Provider], ComputeStream]] = {
-    "ort": make_ort_stream,
-    "cuda-python": make_cuda_python_stream,
-}
 
 
 # Lets others have the core; asleep the host would come back some 70 µs late. Windows yields in sleep(0).

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from ortbench.core.ep_names import SHORT_NAMES
+from ortbench.core.errors import BadInput, OrtbenchError
+from ortbench.core.safe_text import listed
 from ortbench.features.loop.plan import Steps, steps_from
 from ortbench.features.loop.worker import data
 from ortbench.features.loop.worker.modes import make_loop
-from ortbench.plan.target import inputs_from, target_from
+from ortbench.plan.target import Target, inputs_from, target_from
 from ortbench.worker.opened import Opened
 from ortbench.worker.opening import open_as
-from ortbench.worker.session.providers import with_ep_of_folder
+from ortbench.worker.session import providers
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
@@ -84,3 +89,39 @@ def open_without_run(asked: dict[str, Any], known: Sequence[Forms], prefix: str 
 
     target = with_ep_of_folder(target_from(asked["target"]), asked["steps"])
     return open_model(asked, known, prefix, target, partial(LoopInWorker, steps=steps_from(asked["steps"])))
+
+
+def with_ep_of_folder(target: Target, steps: Mapping[str, Any] | None) -> Target:
+    """The target with the first of the EPs that the folder of a loop that generates asks for and that is here, unless another one was
+    asked for; `steps` as a request has them. The folder may be anybody's: it names EPs, no packages or libraries, and `BadInput`: an
+    option of it could load code."""
+    decoder = None if steps is None else steps["decoder"]
+    if decoder is not None and target.ep == "auto" and target.library is None:
+        for ep, options in decoder["providers"]:
+            if ep not in SHORT_NAMES:
+                continue
+            refused = [key for key in options if key not in target.options and _may_load(key, options[key])]
+            allowed = {key: value for key, value in options.items() if key not in refused}
+            candidate = replace(target, ep=ep, options={**allowed, **target.options})
+            try:
+                providers.find(candidate)
+            except OrtbenchError:
+                continue
+            if refused:
+                arguments = " ".join(f"--ep-option {shlex.quote(f'{key}={options[key]}')}" for key in refused)
+                raise BadInput(
+                    f"{decoder['said_by']} sets {listed(refused)} of EP {ep}, which may load a library or a file: "
+                    f"give it yourself ({arguments}), or name an EP (--ep)"
+                )
+            return candidate
+    return target
+
+
+_LOADING = re.compile(
+    "path|lib|plugin|package|file|dir|config|stream|external|proc|instance|webgpu|dawn", re.IGNORECASE
+)
+
+
+def _may_load(option: str, value: str) -> bool:
+    """Whether an EP's option may name a library, a file or an address: by the option's name, or a path in its value."""
+    return bool(_LOADING.search(option)) or not re.fullmatch(r"[\w.:, -]*", value, re.ASCII)
