@@ -73,19 +73,14 @@ def drive(
     return blocks
 
 
-def order(seed: int, rounds: int = 20) -> list[tuple[str, str]]:
-    return [(block.series, block.phase) for block in drive(make(KINDS, ESTIMATES, ENDLESS, seed), noisy, 1, rounds)]
+def test_the_order_differs_between_rounds_and_comes_from_the_seed() -> None:
+    def order(seed: int) -> list[tuple[str, str]]:
+        blocks = drive(make(KINDS, ESTIMATES, ENDLESS, seed), noisy, 1, rounds=20)
+        return [(block.series, block.phase) for block in blocks]
 
-
-def test_the_order_comes_from_the_seed() -> None:
-    assert order(seed=7) == order(seed=7)
-    assert order(seed=7) != order(seed=8)
-
-
-def test_the_order_differs_between_rounds() -> None:
     taken = order(seed=0)
-    rounds = {tuple(taken[start : start + 4]) for start in range(0, len(taken), 4)}
-    assert len(rounds) > 10
+    assert order(seed=0) == taken != order(seed=1)
+    assert len({tuple(taken[start : start + 4]) for start in range(0, len(taken), 4)}) > 10
 
 
 def test_every_round_holds_one_block_of_each_kind() -> None:
@@ -234,28 +229,81 @@ def test_the_last_block_is_cut_and_nothing_follows_it() -> None:
     assert schedule.next_block() is None
 
 
-def test_iterations_end_neither_by_time_nor_by_precision() -> None:
-    schedule = make(KINDS, ESTIMATES, StopRule(duration_ns=1, precision=1.0, iterations=500), 0)
-    blocks = drive(schedule, steady, spent_ns=SECOND)
-    assert max(block.round for block in blocks) == 49
+# When it ends
+
+ONE = {"cpu-tensors": (LATENCY,)}
+TWO = {**ONE, "device-tensors": (LATENCY,)}
+Ends = tuple[str, float]  # the reason and its value
+
+
+def of_one(mode: str) -> Callable[[Block[str]], list[int]]:
+    """Samples of which one mode is noisy."""
+    return lambda block: noisy(block) if block.series == mode else steady(block)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rule", "samples", "spent_ns", "blocks", "ends"),
+    [
+        (KINDS, StopRule(1, 1.0, iterations=500), steady, SECOND, 50 * 4, ("iterations", 500)),  # neither by time nor by precision
+        (KINDS, StopRule(10**18, 0.01), steady, 1, MIN_ROUNDS * 4, ("precision", 0.01)),
+        (KINDS, StopRule(10**18, 0.01), lambda it: noisy(it) if it.phase == H2D else steady(it), 1, MIN_ROUNDS * 4, ("precision", 0.01)),
+        (KINDS, StopRule(100, 0.01), of_one("device-tensors"), 1, 300, ("duration", 1e-07)),  # one noisy mode keeps all going
+        (ONE, StopRule(40, 0.01), lambda it: [1000 + 100 * (it.round % 7)] * it.n, 1, 40, ("duration", 4e-08)),  # which is drift
+        # A duration for each mode, in whole rounds, as many as come nearest; phases spend that of their mode.
+        *((TWO, StopRule(SECOND, 0.01), steady, SECOND * part // 100, 2 * count, ("duration", 1)) for part, count in ((100, 1), (50, 2), (30, 3), (28, 4))),
+        (KINDS, StopRule(4 * SECOND, 0.01), noisy, SECOND, 12, ("duration", 4)),
+        (ONE, StopRule(20, None, rounds=7), steady, 10, 7, ("duration", 2e-08)),  # in the least number of rounds
+        (ONE, ENDLESS._replace(most=1000), noisy, 22_000_000, 100, ("samples", 1000)),
+    ],
+)  # fmt: skip
+def test_when_it_ends(
+    kinds: Mapping[str, Sequence[str]],
+    rule: StopRule,
+    samples: Callable[[Block[str]], list[int]],
+    spent_ns: int,
+    blocks: int,
+    ends: Ends,
+) -> None:
+    schedule = make(kinds, ESTIMATES, rule, 0)
+    assert len(drive(schedule, samples, spent_ns)) == blocks
+    stopped = there(schedule.stopped)
+    assert (stopped["reason"], stopped["value"]) == ends
+
+
+@pytest.mark.parametrize(
+    ("parts", "rule", "samples", "spent_ns", "blocks", "begun", "ends"),
+    [
+        (4, StopRule(120, None), steady, 10, 12, [3, 6, 9], ("duration", 1.2e-07)),  # each has its share of the time
+        (3, StopRule(10**12, 0.01), steady, 1, MIN_ROUNDS, [3, 6], ("precision", 0.01)),
+        (3, StopRule(30, 0.01), lambda it: noisy(it) if it.round < 10 else steady(it), 1, 16, [10, 13], ("duration", 3e-08)),
+        (3, StopRule(1, None, iterations=25), steady, 1, 3, [1, 2], ("iterations", 25)),
+        (3, StopRule(10**12, None, most=90), steady, 22_000_000, 9, [3, 6], ("samples", 90)),
+        (3, StopRule(10**12, None, part_ns=50), steady, 100, MIN_ROUNDS, [3, 6], ("duration", 1000)),  # three rounds, however long they take
+    ],
+)  # fmt: skip
+def test_when_its_parts_end(
+    parts: int,
+    rule: StopRule,
+    samples: Callable[[Block[str]], list[int]],
+    spent_ns: int,
+    blocks: int,
+    begun: list[int],
+    ends: Ends,
+) -> None:
+    """The rounds with which later parts begin."""
+    found: list[int] = []
+    schedule = Schedule(
+        {"cpu-tensors": {LATENCY: 2e6}}, rule, 1, parts=parts, between=lambda _, number: found.append(number)
+    )
+    taken = drive(schedule, samples, spent_ns)
+    assert (len(taken), found) == (blocks, begun)
+    stopped = there(schedule.stopped)
+    assert (stopped["reason"], stopped["value"]) == ends
+    if rule.iterations:
+        assert [it.n for it in taken] == [9, 8, 8]
 
 
 # Precision
-
-
-def test_stops_when_precise_but_not_before_the_least_number_of_rounds() -> None:
-    schedule = make(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
-    blocks = drive(schedule, steady)
-    assert max(block.round for block in blocks) + 1 == MIN_ROUNDS
-    assert len(blocks) == MIN_ROUNDS * len(KEYS)
-    assert schedule.stopped == {"reason": "precision", "value": 0.01}
-
-
-def test_one_noisy_mode_keeps_all_going() -> None:
-    schedule = make(KINDS, ESTIMATES, StopRule(100, 0.01), 0)
-    blocks = drive(schedule, lambda block: noisy(block) if block.series == "device-tensors" else steady(block))
-    assert schedule.stopped == {"reason": "duration", "value": 1e-07, "per": "mode"}
-    assert len(blocks) == 300
 
 
 @pytest.mark.parametrize("noisy_rounds", [5, 10, 20, 40])
@@ -276,18 +324,6 @@ def test_a_mode_that_becomes_precise_stops_the_run_within_a_tenth(noisy_rounds: 
     assert enough > noisy_rounds
     assert enough <= len(sizes) <= max(enough, MIN_ROUNDS) * 1.1 + 1
     assert schedule.stopped == {"reason": "precision", "value": 0.01}
-
-
-def test_phases_need_not_be_precise() -> None:
-    schedule = make(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
-    drive(schedule, lambda block: noisy(block) if block.phase == H2D else steady(block))
-    assert schedule.stopped == {"reason": "precision", "value": 0.01}
-
-
-def test_drift_between_blocks_is_not_mistaken_for_precision() -> None:
-    schedule = make({"cpu-tensors": (LATENCY,)}, {"cpu-tensors": 2e4}, StopRule(40, 0.01), 0)
-    drive(schedule, lambda block: [1000 + 100 * (block.round % 7)] * block.n)
-    assert schedule.stopped == {"reason": "duration", "value": 4e-08, "per": "mode"}
 
 
 @pytest.mark.parametrize(("precision", "precise"), [(0.01, True), (0.0099, False)])
@@ -311,22 +347,6 @@ def test_what_lies_between_short_blocks_is_waited_for_too() -> None:
     assert counts == [100, 50]
 
 
-@pytest.mark.parametrize(
-    ("spent_ns", "rounds"), [(SECOND, 1), (SECOND // 2, 2), (SECOND * 30 // 100, 3), (SECOND * 28 // 100, 4)]
-)
-def test_the_budget_is_a_duration_for_each_mode(spent_ns: int, rounds: int) -> None:
-    kinds = {"cpu-tensors": (LATENCY,), "device-tensors": (LATENCY,)}
-    schedule = make(kinds, ESTIMATES, StopRule(SECOND, 0.01), 0)
-    blocks = drive(schedule, steady, spent_ns)
-    assert len(blocks) == 2 * rounds  # whole rounds, as many as come nearest
-    assert schedule.stopped == {"reason": "duration", "value": 1, "per": "mode"}
-
-
-def test_phases_spend_the_budget_of_their_mode() -> None:
-    schedule = make(KINDS, ESTIMATES, StopRule(4 * SECOND, 0.01), 0)
-    assert len(drive(schedule, noisy, SECOND)) == 12  # 3 modes × 4 s, in blocks of 1 s
-
-
 def test_stops_at_the_most_samples() -> None:
     known = {"fast": 1.0, "slow": 1e9}
     schedule = make({"fast": (LATENCY,), "slow": (LATENCY,)}, known, ENDLESS, 0)
@@ -334,12 +354,6 @@ def test_stops_at_the_most_samples() -> None:
     assert sum(block.n for block in blocks if block.series == "fast") == MAX_SAMPLES
     assert sum(block.n for block in blocks if block.series == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
     assert schedule.stopped == {"reason": "samples", "value": 200000, "per": "mode"}
-
-
-def test_stops_at_fewer_samples_where_each_of_them_is_many() -> None:
-    schedule = make({"loop": (LATENCY,)}, {"loop": 1.0}, ENDLESS._replace(most=1000), 0)
-    assert sum(block.n for block in drive(schedule, noisy)) == 1000
-    assert schedule.stopped == {"reason": "samples", "value": 1000, "per": "mode"}
 
 
 def test_a_soak_run_goes_on_for_as_long_as_it_is_told() -> None:
@@ -367,26 +381,6 @@ def test_a_mode_removed_mid_round_gets_no_more_blocks() -> None:
     assert schedule.stopped == {"reason": "iterations", "value": 30, "per": "mode"}
 
 
-def test_a_mode_that_fails_in_its_own_block() -> None:
-    schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=10), 1)
-    blocks = []
-    while (block := schedule.next_block()) is not None:
-        if block.series == "device-tensors":
-            schedule.remove("device-tensors")
-            continue
-        schedule.add(block, steady(block), 1)
-        blocks.append(block)
-    assert Counter(block.series for block in blocks) == {"cpu-tensors": 1, "device-resident": 1}
-    assert schedule.stopped == {"reason": "iterations", "value": 10, "per": "mode"}
-
-
-def test_a_removed_mode_takes_its_share_of_the_budget_with_it() -> None:
-    kinds = {"cpu-tensors": (LATENCY,), "device-tensors": (LATENCY,)}
-    schedule = make(kinds, ESTIMATES, StopRule(SECOND, 1e-9), 0)
-    schedule.remove("device-tensors")
-    assert len(drive(schedule, noisy, SECOND // 4)) == 4
-
-
 def test_a_removed_mode_no_longer_holds_precision_up() -> None:
     def samples(block: Block[str]) -> list[int]:
         return noisy(block) if block.series == "device-tensors" else steady(block)
@@ -407,13 +401,6 @@ def test_no_mode_is_left() -> None:
     assert schedule.next_block() is None
     assert schedule.stopped == {"reason": "nothing_left", "per": "mode"}
     assert schedule.progress == 1.0
-
-
-def test_removing_a_mode_twice_is_fine() -> None:
-    schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=5), 0)
-    schedule.remove("device-tensors")
-    schedule.remove("device-tensors")
-    assert {block.series for block in drive(schedule)} == {"cpu-tensors", "device-resident"}
 
 
 # Progress
@@ -437,18 +424,14 @@ def test_progress_grows_from_nothing_to_all(rule: StopRule) -> None:
     assert len(set(seen)) > 3
 
 
-def test_progress_counts_what_is_spent() -> None:
-    schedule = make({"cpu-tensors": (LATENCY,), "device-tensors": (LATENCY,)}, ESTIMATES, StopRule(SECOND, 1e-9), 0)
-    block = schedule.next_block()
-    assert block is not None
-    schedule.add(block, steady(block), SECOND // 2)
-    assert schedule.progress == 0.25
-
-
-def test_progress_of_iterations_is_that_of_the_slowest_kind() -> None:
-    schedule = make({"fast": (LATENCY,), "slow": (LATENCY,)}, {"fast": 2e6, "slow": 4e6}, StopRule(1, 1.0, 20), 0)
-    drive(schedule, rounds=1)
-    assert schedule.progress == 0.25
+def test_progress_is_of_what_is_spent_or_of_the_slowest_kind() -> None:
+    for kinds, rule, spent_ns, progress in (
+        (TWO, StopRule(SECOND, 1e-9), SECOND // 4, 0.25),
+        ({"fast": (LATENCY,), "slow": (LATENCY,)}, StopRule(1, 1.0, 20), 1, 0.25),
+    ):
+        schedule = make(kinds, {**ESTIMATES, "fast": 2e6, "slow": 4e6}, rule, 0)
+        drive(schedule, noisy, spent_ns, rounds=1)
+        assert schedule.progress == progress
 
 
 def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
@@ -468,67 +451,24 @@ def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
     assert spent["a"] == 1_000_000_000
 
 
-def parted(rule: StopRule, parts: int) -> tuple[Schedule[str], list[int]]:
-    """A schedule of one mode in so many parts, and the rounds with which later ones begin."""
+@pytest.mark.parametrize(
+    ("rule", "between_ns", "late_ns", "rounds"),
+    [
+        (StopRule(100, None), 20, 20, [2, 4]),  # it is taken from all of them
+        (StopRule(10**12, None, part_ns=50), 0, 990, [5, 10]),  # of processes that are to agree it does not count
+    ],
+)
+def test_what_lies_between_parts(rule: StopRule, between_ns: int, late_ns: int, rounds: list[int]) -> None:
     begun: list[int] = []
     schedule = Schedule(
-        {"cpu-tensors": {LATENCY: 2e6}}, rule, 1, parts=parts, between=lambda _, number: begun.append(number)
-    )
-    return schedule, begun
-
-
-def test_each_part_has_its_share_of_the_time() -> None:
-    schedule, begun = parted(StopRule(duration_ns=120, precision=None), 4)
-    blocks = drive(schedule, spent_ns=10)
-    assert (begun, len(blocks), schedule.stopped) == (
-        [3, 6, 9],
-        12,
-        {"reason": "duration", "value": 1.2e-07, "per": "mode"},
-    )
-
-
-def test_what_lies_between_parts_is_taken_from_all_of_them() -> None:
-    begun: list[int] = []
-    rule = StopRule(duration_ns=100, precision=None)
-    schedule = Schedule(
-        {"cpu-tensors": {LATENCY: 2e6}}, rule, 1, parts=3, between=lambda _, number: begun.append(number), between_ns=20
-    )
+        {"cpu-tensors": {LATENCY: 2e6}}, rule, 1, parts=3, between=lambda _, number: begun.append(number),
+        between_ns=between_ns,
+    )  # fmt: skip
     while (block := schedule.next_block()) is not None:
         is_behind = bool(begun) and block.round == begun[-1]
-        schedule.add(block, [2_000_000] * block.n, 30 if is_behind else 10)
-    assert begun == [2, 4]
+        schedule.add(block, steady(block), 10, 10 + late_ns * is_behind)
+    assert begun == rounds
     assert there(schedule.stopped)["reason"] == "duration"
-
-
-def test_each_part_ends_when_it_is_precise_and_all_have_the_least_number_of_rounds() -> None:
-    schedule, begun = parted(StopRule(duration_ns=10**12, precision=0.01), 3)
-    assert len(drive(schedule)) == MIN_ROUNDS
-    assert (begun, schedule.stopped) == ([3, 6], {"reason": "precision", "value": 0.01})
-
-
-def test_where_one_part_was_not_precise_the_time_has_ended_it() -> None:
-    schedule, begun = parted(StopRule(duration_ns=30, precision=0.01), 3)
-    drive(schedule, lambda block: noisy(block) if block.round < 10 else steady(block))
-    assert begun[0] == 10
-    assert there(schedule.stopped)["reason"] == "duration"
-
-
-def test_iterations_are_exact_in_parts_too() -> None:
-    schedule, begun = parted(StopRule(duration_ns=1, precision=None, iterations=25), 3)
-    assert [(it.round, it.n) for it in drive(schedule)] == [(0, 9), (1, 8), (2, 8)]
-    assert begun == [1, 2]
-
-
-def test_no_duration_ends_it_before_the_least_number_of_rounds() -> None:
-    schedule, _ = parted(StopRule(duration_ns=20, precision=None, rounds=7), 1)
-    assert len(drive(schedule, spent_ns=10)) == 7
-    assert there(schedule.stopped)["reason"] == "duration"
-
-
-def test_the_most_samples_are_those_of_all_parts_together() -> None:
-    schedule, begun = parted(StopRule(duration_ns=10**12, precision=None, most=90), 3)
-    assert [it.n for it in drive(schedule, spent_ns=22_000_000)] == [10] * 9
-    assert (begun, schedule.stopped) == ([3, 6], {"reason": "samples", "value": 90, "per": "mode"})
 
 
 def test_no_part_begins_when_nothing_is_left_to_measure() -> None:
@@ -538,16 +478,6 @@ def test_no_part_begins_when_nothing_is_left_to_measure() -> None:
     schedule = Schedule({"cpu-tensors": {LATENCY: 2e6}}, StopRule(40, None), 1, parts=4, between=give_up)
     assert len(drive(schedule, spent_ns=10)) == 1
     assert there(schedule.stopped)["reason"] == "nothing_left"
-
-
-def test_parts_of_processes_that_are_to_agree_do_not_count_what_lies_between_them() -> None:
-    schedule, begun = parted(StopRule(duration_ns=10**12, precision=None, part_ns=50), 3)
-    while (block := schedule.next_block()) is not None:
-        schedule.add(block, steady(block), 10, 1000 if begun and block.round == begun[-1] else 10)
-    assert begun == [5, 10]
-    schedule, begun = parted(StopRule(duration_ns=10**12, precision=None, part_ns=50), 3)
-    assert len(drive(schedule, spent_ns=100)) == MIN_ROUNDS  # three rounds each, however long they take
-    assert begun == [3, 6]
 
 
 def test_no_part_follows_an_end() -> None:
