@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from ortbench.core import paths
-from ortbench.core.errors import BadInput
-from tests.expect import refusal
 
 
 def environment(folder: Path, inside: str = "bin/python") -> Path:
@@ -63,17 +61,6 @@ def test_an_environment_is_called_by_its_folder(tmp_path: Path) -> None:
     environment(tmp_path / "project" / "venv")
     assert paths.environment_name(str(tmp_path / "other")) == "other"
     assert paths.environment_name(str(tmp_path / "project" / "venv")) == "project"
-
-
-def test_what_cannot_be_an_interpreter_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch(0o644)
-    for name, why in (
-        ("nowhere", "no such interpreter"),
-        ("file", "not an interpreter, it cannot be run"),
-        (".", "no interpreter in that folder, such as bin/python"),
-    ):
-        path = str(tmp_path / name)
-        assert refusal(BadInput, paths.is_interpreter, path, "--python") == f"--python: {why}: {path}"
 
 
 def test_packages_are_those_of_the_environment(tmp_path: Path) -> None:

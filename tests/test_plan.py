@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -148,84 +147,6 @@ def test_a_plan_that_is_fine(model: Path, tmp_path: Path) -> None:
     check(Plan(str(model), target, inputs, ("device-tensors",), loop, 1.0))
 
 
-Change = Callable[[Plan], Plan]
-
-
-def target(**fields: Any) -> Change:
-    return lambda plan: replace(plan, target=replace(plan.target, **fields))
-
-
-def inputs(**fields: Any) -> Change:
-    return lambda plan: replace(plan, inputs=replace(plan.inputs, **fields))
-
-
-def loop(**fields: Any) -> Change:
-    return lambda plan: replace(plan, loop=replace(plan.loop, **fields))
-
-
-def plan(**fields: Any) -> Change:
-    return lambda plan: replace(plan, **fields)
-
-
-def test_a_plan_that_cannot_be_carried_out(model: Path, tmp_path: Path) -> None:
-    for change, message in [
-        (
-            plan(modes=("cpu-tensors", "gpu")),
-            "--mode 'gpu': there is no such mode; choose from cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned, "
-            "device-tensors-pinned, pipelined, device-resident-async",
-        ),
-        (
-            plan(modes=("shared",)),
-            "--mode 'shared': is no mode of single inferences; choose from cpu-tensors, device-tensors, device-resident, host-accessible, "
-            "cpu-tensors-pinned, device-tensors-pinned, pipelined, device-resident-async",
-        ),
-        (
-            inputs(dims={"batch": 0}),
-            "--dim batch=0: a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input",
-        ),
-        (loop(iterations=0), "--iterations 0: at least one iteration must be measured"),
-        (loop(iterations=-5), "--iterations -5: at least one iteration must be measured"),
-        (loop(depth=0), "--depth 0: from 1 (one inference after the other) to 64 in flight"),
-        (loop(depth=65), "--depth 65: from 1 (one inference after the other) to 64 in flight"),
-        (loop(warmup=-1), "--warmup -1: cannot be negative"),
-        (loop(duration_s=0.0), "--duration 0: must be above zero and below 1,000,000 seconds"),
-        (loop(duration_s=-1.0), "--duration -1: must be above zero and below 1,000,000 seconds"),
-        (loop(duration_s=float("nan")), "--duration nan: must be above zero and below 1,000,000 seconds"),
-        (loop(duration_s=1e6), "--duration 1e+06: must be above zero and below 1,000,000 seconds"),
-        (loop(duration_s=float("inf")), "--duration inf: must be above zero and below 1,000,000 seconds"),
-        (plan(timeout_s=float("inf")), "--timeout inf: must be above zero and below 1,000,000 seconds"),
-        (plan(timeout_s=0.0), "--timeout 0: must be above zero and below 1,000,000 seconds"),
-        (plan(timeout_s=float("nan")), "--timeout nan: must be above zero and below 1,000,000 seconds"),
-        (target(opt_level="o3"), "--opt-level 'o3': choose from disable, basic, extended, layout, all"),
-        (target(intra_op_threads=0), "--intra-op-threads 0: must be at least one"),
-        (
-            target(inter_op_threads=2),
-            "--inter-op-threads: operators run one at a time, unless --execution-mode parallel is given too",
-        ),
-        (target(execution_mode="both"), "--execution-mode 'both': choose from sequential, parallel"),
-        (
-            target(optimized_model="nowhere/m.onnx"),
-            "--optimized-model nowhere/m.onnx: name a file in a folder that is there",
-        ),
-        (target(device=-1), "--device -1: cannot be negative"),
-        (target(library="no/such.so"), "no such EP library: no/such.so"),
-        (inputs(seed=-1), "--seed -1: cannot be negative"),
-        (inputs(rtol=-0.5), "--rtol -0.5: cannot be negative"),
-        (inputs(atol=-1.0), "--atol -1: cannot be negative"),
-        (inputs(atol=float("nan")), "--atol nan: cannot be negative"),
-        (inputs(path="no/such.npz"), "--input: no such file or folder: no/such.npz"),
-        (inputs(expect="no/such"), "--expect: no such file or folder: no/such"),
-    ]:
-        assert refusal(BadInput, check, change(Plan(str(model)))) == message
-    missing = tmp_path / "missing.onnx"
-    assert refusal(BadInput, check, Plan(str(missing))) == f"no such file: {missing}"
-    assert refusal(BadInput, check, Plan(str(tmp_path))) == f"{tmp_path} is not a file: name the .onnx file itself"
-    assert (
-        refusal(BadInput, check, Plan(str(model), Target(library=str(tmp_path)))) == f"no such EP library: {tmp_path}"
-    )
-    assert BadInput("").exit_code == 2
-
-
 # To the worker and back
 
 
@@ -251,15 +172,3 @@ def test_the_worker_reads_the_plan_that_was_sent() -> None:
     made = Plan("m.onnx")
     assert (made.loop, made.timeout_s) == (Loop(warmup=None, duration_s=5.0, iterations=None, precision=0.01), 600.0)
     assert (made.target.ep, made.target.no_cpu_fallback, made.inputs.seed) == ("auto", False, 0)
-
-
-def test_no_pass_without_spinning_where_nothing_spins(tmp_path: Path) -> None:
-    model = tmp_path / "m.onnx"
-    model.write_bytes(b"model")
-    still = {"session.intra_op.allow_spinning": "0"}
-    check(Plan(str(model), Target(session_config=still)))
-    check(Plan(str(model), Target(session_config={"session.intra_op.allow_spinning": "1"}), spin=True))
-    said = (
-        "--measure-spin: nothing spins with --session-config session.intra_op.allow_spinning=0: leave one of them out"
-    )
-    assert refusal(BadInput, check, Plan(str(model), Target(session_config=still), spin=True)) == said

@@ -44,28 +44,3 @@ def test_there_are_options_of_both_kinds_and_of_commands_alone() -> None:
     names = {(command, name) for command, name, _, repeatable in OPTIONS if not repeatable}
     assert {("gate", "--model"), ("compare", "--equivalence-margin"), ("suite", "--list"), ("run", "--quiet")} <= names
     assert {("run", "--dim"), ("suite", "--only")}.isdisjoint(names)
-
-
-@pytest.mark.parametrize(
-    ("message", "arguments"),
-    [
-        (
-            "--intra-op-threads: was given twice; give it once",
-            ["run", MULTI, "--intra-op-threads", 1, "--intra-op-threads=2"],
-        ),
-        ("--intra-op-threads: was given 3 times; give it once", ["profile", MULTI, *["--intra-op-threads", 1] * 3]),
-        ("--quiet: was given twice; give it once", ["run", MULTI, "-q", "--quiet"]),
-        ("--dim batch: was given twice; give it once", ["run", MULTI, "--dim", "batch=1", "--dim", "batch=8"]),
-        ("--dim batch: was given twice; give it once", ["run", MULTI, "--dim", "batch=1,2", "--dim", "batch=8"]),
-        ("--dim batch: was given twice; give it once", ["inspect", MULTI, "--dim", "batch=1", "--dim", "batch=8"]),
-        ("--shape x: was given twice; give it once", ["run", MULTI, "--shape", "x:1x64", "--shape", "x:1,64"]),
-        ("--session-config a: was given twice; give it once", ["run", MULTI, *["--session-config", "a=1"] * 2]),
-        (
-            "--baseline-set ep-option a: was given twice; give it once",
-            ["gate", "--model", MULTI, "--baseline-set", "ep-option=a=1", "--baseline-set", "ep-option=a=2"],
-        ),
-    ],
-)
-def test_what_is_said(message: str, arguments: list[object]) -> None:
-    ran = ortbench_here(*arguments)
-    assert (ran.code, ran.out, ran.error_line) == (2, "", message)

@@ -30,34 +30,6 @@ def refused(*arguments: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--concurrency", "0"], "--concurrency 0: from 1 to 256 clients"),
-        (["--concurrency", "1,x"], "--concurrency '1,x': write whole numbers, such as 1,2,4,8"),
-        (["--concurrency", "1,257"], "--concurrency 257: from 1 to 256 clients"),
-        (["--rate", "0"], "--rate 0: must be above zero, and at most 1e+06 requests/s"),
-        (["--rate", "nan"], "--rate nan: must be above zero, and at most 1e+06 requests/s"),
-        (["--rate", "fast"], "--rate 'fast': write requests per second, such as 30 or 10,20,30, or auto"),
-        (["--rate", "auto"], "--rate auto: say what latency may be at most, such as --slo p99=20ms"),
-        (["--rate", "9", "--slo", "20ms"], "--slo '20ms': write it as STAT=TIME, such as p99=20ms"),
-        (["--rate", "9", "--slo", "p98=1s"], "--slo 'p98': there is no such statistic; choose from latency, p50, mean, p95, p99, max"),
-        (["--rate", "9", "--slo", "p99=20"], "--slo p99=20: write a time above zero such as 20ms, 500us or 1s"),
-        (["--rate", "9", "--slo", "p99=0ms"], "--slo p99=0ms: write a time above zero such as 20ms, 500us or 1s"),
-        (["--rate", "9", "--slo", "p99=1s,p99=2s"], "--slo p99: was given twice; give it once"),
-        (["--workers", "2"], "--workers: is for requests at a rate; give --rate too"),
-        (["--arrivals", "uniform"], "--arrivals: is for requests at a rate; give --rate too"),
-        (["--rate", "9", "--workers", "0"], "--workers 0: from 1 to 256 workers"),
-        (["--rate", "9", "--arrivals", "gone.txt"], "--arrivals 'gone.txt': is neither poisson nor uniform, nor a file of timestamps"),
-        (["--sessions", "both"], "--sessions 'both': choose from shared, own, process"),
-        (["--duration", "0"], "--duration 0: must be above zero and below 1,000,000 seconds"),
-        (["--mode", "pipelined"], "--mode pipelined: has several inferences in flight by itself, and a client has one; choose from cpu-tensors, device-tensors, device-resident, host-accessible, cpu-tensors-pinned, device-tensors-pinned"),
-    ],
-)  # fmt: skip
-def test_bad_input_is_one_line(arguments: list[str], message: str) -> None:
-    assert refused(*arguments) == message
-
-
-@pytest.mark.parametrize(
     ("lines", "message"),
     [
         ("0\n1\n0.5\n", "line 3: 0.5 is before the line above it; sort the file"),

@@ -427,34 +427,6 @@ def test_what_the_candidate_writes_is_not_written_twice() -> None:
     assert baseline_of(plan_of("m.onnx", {"optimized-model": "o.onnx"}), {}).target.optimized_model is None
 
 
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("intra-op-threads=0", "intra-op-threads 0: must be at least one"),
-        ("intra-op-threads=x", "intra-op-threads 'x': is not a whole number"),
-        ("opt-level=best", "opt-level 'best': choose from disable, basic, extended, layout, all"),
-        ("cuda-graph=true", "cuda-graph 'true': write on or off"),
-        (
-            "dim=batch=0",
-            "dim batch=0: a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input",
-        ),
-        ("dim=batch", "dim 'batch': write it as key=value"),
-        ("input=no.npz", "input: no such file or folder: no.npz"),
-        ("depth=2", "depth: is for mode pipelined: add --mode pipelined"),
-        ("items=0", "items 0: write a whole number above zero, or the name of a dimension"),
-        ("inter-op-threads=2", None),
-        ("intra-op", "'intra-op': write it as KEY=VALUE, such as intra-op-threads=1"),
-        ("intraop-threads=1", "intraop-threads: there is no such key; did you mean intra-op-threads?"),
-        ("python=p", "python: is given by --baseline-python"),
-        ("duration=1", "duration: is the same for candidate and baseline"),
-    ],
-)
-def test_what_a_baseline_cannot_be(word: str, message: str | None, folder: Path) -> None:
-    ran = ortbench_here("gate", "--model", "m.onnx", "--baseline-set", word, cwd=folder)
-    said = "--inter-op-threads: operators run one at a time, unless --execution-mode parallel is given too"
-    assert (ran.code, ran.error_line) == (2, said if message is None else f"--baseline-set {message}")
-
-
 def test_a_suite_can_give_the_baseline_the_default_again(folder: Path) -> None:
     (folder / "s.toml").write_text(
         """

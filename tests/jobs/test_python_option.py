@@ -278,15 +278,6 @@ def test_a_gates_baseline_is_of_the_candidates_environment_unless_it_has_its_own
     assert f"baseline → candidate: interpreter: {sys.executable} → {bare.python}" in ran.out
 
 
-def test_what_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    ran = ortbench("gate", "--model", TINY, "--baseline-python", tmp_path / "none", "--max-regression", "5%")
-    assert (ran.code, ran.error_line) == (2, f"--baseline-python: no such interpreter: {tmp_path}/none")
-    (tmp_path / "second").symlink_to(sys.executable)
-    ran = ortbench("run", TINY, "--python", tmp_path / "second", "--python", sys.executable, "--json", "-")
-    assert ran.code == 2
-    assert ran.error_line == "--json is for one result: every side has a result.json in a folder of its own"
-
-
 @pytest.mark.wide
 def test_a_suite_has_an_environment_for_each_ep(bare: Environment, tmp_path: Path) -> None:
     (tmp_path / "env").symlink_to(bare.python.parent.parent)

@@ -126,8 +126,6 @@ class Steps(Part):
             ("--dynamic-outputs", target.dynamic_outputs),
             ("--input-memory", target.input_memory is not None),
             ("--cuda-graph", target.cuda_graph),
-            ("--measure-nodes", plan.nodes),
-            ("--measure-copies", plan.measure_copies),
             ("--sequence-tensors", bool(plan.inputs.lengths)),
         ):
             if given:
