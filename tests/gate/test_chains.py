@@ -87,9 +87,3 @@ def test_what_a_live_gate_of_a_chain_has_not(tmp_path: Path) -> None:
         assert (ran.code, ran.out) == (2, "")
         assert ran.error_line.startswith(message)
         assert not (tmp_path / "out").exists()
-    ran = ortbench("gate", "--model", "m.onnx", "--baseline-chain", "c.toml")
-    assert (ran.code, ran.error_line) == (2, "--baseline-chain is for a chain: name the candidate's with --chain")
-    ran = ortbench("gate", "result.json", "--chain", "c.toml", "--max-cpu-nodes", "0")
-    assert (ran.code, ran.error_line) == (
-        2, "a result file and a live gate (--model, --chain, --baseline-set …) exclude each other",
-    )  # fmt: skip

@@ -173,30 +173,6 @@ def test_an_ep_that_computes_in_host_memory_has_nothing_to_copy_over(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("words", "arguments"),
-    [
-        ("--min-size 'small': write a size such as 4kB", ["--min-size", "small"]),
-        ("--min-size is above --max-size", ["--max-size", "1kB"]),
-        ("--duration 0", ["--duration", "0"]),
-        ("--iterations 0", ["--iterations", "0"]),
-        ("--ep 'nonsense': no such execution provider", ["--ep", "nonsense"]),
-        *(
-            (f"--ep {policy}: ONNX Runtime chooses an EP for a model, and a sweep has none", ["--ep", policy])
-            for policy in ("prefer-gpu", "min-overall-power")
-        ),
-        ("no such EP library: nowhere.so", ["--ep-library", "nowhere.so"]),
-        ("--device 3", ["--ep", "cpu", "--device", "3"]),
-        ("No such option", ["--ep-option", "a=b"]),
-    ],
-)
-def test_bad_input(words: str, arguments: list[str], tmp_path: Path) -> None:
-    ran = ortbench("bandwidth", *arguments, "--out", tmp_path / "out")
-    assert (ran.code, ran.out) == (2, "")
-    assert words in ran.error_line
-    assert not list(tmp_path.glob("out/*"))
-
-
-@pytest.mark.parametrize(
     ("limit", "ordinary", "accessible"),
     [("20000", [4e3, 16e3], [4e3, 16e3]), ("20000:host_accessible", [4e3, 16e3, 64e3], [4e3, 16e3])],
 )

@@ -16,7 +16,7 @@ import pytest
 
 from ortbench.model.modes import LOOP_MODES, MODES
 from tests import programs, softcuda
-from tests.conftest import MODELS, ROOT, measure, ortbench
+from tests.conftest import MODELS, measure, ortbench
 from tests.environments import Environment, without_ortbench
 from tests.refdevice import Config
 
@@ -242,34 +242,6 @@ def test_a_notebook_has_the_cells_of_the_program(tmp_path: Path) -> None:
     for cell in cells:
         exec(compile(cell, "cell", "exec"), names)
     assert len(names["times"]) >= 3  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        (["--mode", "cpu-tensors", "--depth", "2"], "--depth: is for mode pipelined: add --mode pipelined"),
-        (["--mode", "cpu-tensors", "--mode", "pipelined"], "--mode: was given twice; give it once"),
-        (["--mode", "all"], "--mode all: a program does one mode: name it"),
-        (["--mode", "fast"], "--mode 'fast': there is no such mode; choose from " + ", ".join(MODES)),
-        (["--mode", "shared"], "--mode 'shared': is no mode of single inferences; choose from " + ", ".join(MODES)),
-        (["--steps", "4"], "--steps is for a loop: say what is fed back with --feedback OUT=IN"),
-        (["--ep", "prefer-gpu"], "--ep prefer-gpu: a program names its EP; 'ortbench run' with it says which EP ONNX "
-                                 "Runtime chooses: name that one"),
-        (["--input", "models"], "--input models: a program with numpy alone reads an .npz, whose keys are the names of "
-                                "the inputs"),
-        (["--out", "nowhere/p.py"], "--out nowhere/p.py: there is no folder nowhere"),
-        (["--notebook", "models"], "--notebook models: name a file"),
-    ],
-)  # fmt: skip
-def test_what_no_program_is_written_for(typed: list[str], message: str) -> None:
-    ran = ortbench("code", "models/tiny.onnx", *typed, cwd=ROOT)
-    assert (ran.code, ran.error_line) == (2, message)
-
-
-def test_a_chain_is_said_to_have_none() -> None:
-    ran = ortbench("code", "models/text_to_image.toml", "--ep", "cpu", cwd=ROOT)
-    reason = "no program is written for a chain; write that of each stage by its model (see ortbench "
-    assert (ran.code, ran.error_line) == (2, f"models/text_to_image.toml: {reason}explain --more chains)")
 
 
 def test_a_mode_that_the_ep_has_not_is_said() -> None:

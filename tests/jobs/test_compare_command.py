@@ -312,20 +312,6 @@ def test_files_that_a_glob_names_beside_results_are_passed_over(tmp_path: Path) 
     assert (alone.code, alone.error_line) == (2, f"{place / 'a' / 'table.md'} is not JSON: it is empty")
 
 
-@pytest.mark.parametrize("command", ["compare", "report"])
-def test_a_folder_without_results_is_one_line(command: str, tmp_path: Path) -> None:
-    (tmp_path / "inner").mkdir()
-    ran = ortbench(command, tmp_path)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.error_line == f"{tmp_path}: there is no result.json in this folder, nor in those in it"
-
-
-def test_a_folder_of_one_result_is_none_to_compare(tmp_path: Path) -> None:
-    ran = ortbench("compare", folders(tmp_path / "r", a=at(1.0)))
-    assert ran.code == 2
-    assert ran.error_line.startswith("compare needs at least two results, and ")
-
-
 # run with several EPs
 
 
@@ -377,16 +363,3 @@ def test_an_ep_with_other_outputs_fails_and_the_others_go_on(library: Path, tmp_
                    *ONCE, "--mode", "cpu-tensors", "--out", tmp_path / "out")  # fmt: skip
     assert ran.code == 1
     assert f"cpu-tensors failed: the outputs of {library.stem} are not those of cpu" in ran.error_line
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--ep", "cpu", "--ep", "cuda", "--device", "0"], "with several --ep"),
-        (["--ep", "cpu", "--ep", "cuda", "--json", "-"], "--json is for one result"),
-    ],
-)
-def test_options_that_are_for_one_ep(options: list[str], message: str) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", *options)
-    assert ran.code == 2
-    assert message in ran.error_line

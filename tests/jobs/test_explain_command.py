@@ -183,21 +183,3 @@ def test_alone_it_lists_the_words_in_groups() -> None:
         "",
         "ortbench explain WORD says what one of them means; ortbench explain --more lists the pages.",
     ]
-
-
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        (["--more", "median"], "explain --more median: no page says more than 'ortbench explain median'"),
-        (["sinc"], "explain 'sinc': there is no such word; the nearest is 'sync'"),
-        (
-            ["sync", "devise-resident"],
-            "explain 'devise-resident': there is no such word; the nearest is 'device-resident'",
-        ),
-        (["qqqqqq"], "explain 'qqqqqq': there is no such word; 'ortbench explain' lists the words"),
-        (["\x1b[31m"], "explain '\\x1b[31m': there is no such word; 'ortbench explain' lists the words"),
-    ],
-)
-def test_a_word_that_there_is_not(typed: list[str], said: str) -> None:
-    ran = ortbench("explain", *typed)
-    assert (ran.code, ran.out, ran.error_line) == (2, "", said)

@@ -391,16 +391,6 @@ def test_models_with_other_outputs_are_compared_with_a_warning(relu: Path, tmp_p
     assert "warning: the outputs of candidate are not those of baseline" in ran.out
 
 
-def test_a_live_gate_needs_a_model_and_something_to_check(relu: Path) -> None:
-    assert "nothing to check" in ortbench("gate", "--model", relu, "--ep", "cpu").error_line
-    assert "name a result file" in ortbench("gate", "--baseline-set", "ep=cpu").error_line
-    percentile = ortbench("gate", "--model", relu, "--baseline-model", relu, "--metric", "p99")
-    assert percentile.code == 2
-    assert "a live gate compares short blocks" in percentile.error_line
-    nowhere = ortbench("gate", "--model", relu, "--baseline-python", "/nowhere/python")
-    assert (nowhere.code, nowhere.error_line) == (2, "--baseline-python: no such interpreter: /nowhere/python")
-
-
 @pytest.mark.usefixtures("clock")
 def test_the_same_on_both_sides_is_said_and_passes(tmp_path: Path) -> None:
     tiny = MODELS / "tiny.onnx"

@@ -17,7 +17,7 @@ from ortbench.features.loop.analysis import jumps
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
-from tests.conftest import MODELS, ONCE, ortbench
+from tests.conftest import ONCE, ortbench
 from tests.decoders import genai_folder
 from tests.expect import there
 from tests.loop_truth import differences
@@ -233,27 +233,6 @@ def test_the_ep_of_the_folder_is_used_where_it_is_here(
         [it.lower() for it in asked],
         "CPU" in asked,
     )
-
-
-@pytest.mark.parametrize(
-    ("prompt", "message"),
-    [
-        (["16"], "--prompt-length 16: the model takes 1 token in a step; type --prompt-length 1 --context 15"),
-        (["1", "--context", "62"], "; --generate 2 ends before that step"),
-    ],
-)
-def test_a_model_of_fixed_lengths_says_what_fits(prompt: list[str], message: str) -> None:
-    done = ortbench("loop", MODELS / "decoder_shared.onnx", "--ep", "cpu", "--generate", 8, "--prompt-length", *prompt)
-    assert done.code == 2
-    assert done.error_line.endswith(message)
-
-
-def test_a_load_takes_no_folder_and_generates_nothing(tmp_path: Path) -> None:
-    folder = genai_folder(tmp_path / "model", "gpt")
-    done = ortbench("load", folder)
-    assert (done.code, done.error_line) == (2, f"{folder} is not a file: name the .onnx file itself")
-    done = ortbench("load", MODELS / "decoder.onnx", "--generate", 4)
-    assert (done.code, done.error_line.startswith("No such option: --generate")) == (2, True), done.err
 
 
 # A folder whose decoder is one of several models: its files, and what runs before the decoder.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -116,36 +115,3 @@ def test_a_suite_has_live_gates_of_loads(tmp_path: Path) -> None:
     assert ran.code in (0, 4), ran.out + ran.err
     (folder,) = (it for it in (tmp_path / "out").iterdir() if it.is_dir())
     are_in_turns(results_of(folder), rounds=9)
-
-
-LIVE: dict[str, Any] = {
-    "model": ("--model", TINY, "--ep", "cpu", "--mode", "cpu-tensors"),
-    "base": ("--baseline-set", "intra-op-threads=1"),
-}
-BAD: list[tuple[list[object], str]] = [
-    (["model", "base", "--rate", "30"], "--rate is of a load: add --load, or name a result of 'ortbench load'"),
-    (["model", "base", "--slo", "p99=1ms"], "--slo is of a load: add --load"),
-    (["model", "--load", "--rate", "30"], "nothing to check"),
-    (["model", "base", "--load", "--rate", "auto", "--slo", "p99=1ms"], "--rate auto: candidate and baseline are compared at the same rates"),
-    (["model", "base", "--load", "--metric", "latency.p99@rate=30"], "--metric latency.p99@rate=30: no such load point is to be measured"),
-    (["model", "base", "--load", "--depth", "2"], "--depth is not for a load"),
-    (["model", "base", "--load", "--baseline-set", "depth=2"], "--baseline-set depth is not for a load"),
-    (["model", "base", "--load", "--max-host-memory", "1GB"], "limits of memory are for single inferences"),
-    (["model", "base", "--load", "--mode", "pipelined"], "--mode pipelined: has several inferences in flight by itself"),
-    (["model", "base", "--load", "--dim", "batch=1,4"], "--dim batch=1,4: '1,4' is not a whole number, and one is taken here"),
-    (["model", "base", "--load", "--reopen", "2"], "--reopen is not for a load"),
-    (["model", "base", "--reopen", "2"], "--reopen is of a soak: add --max-growth SIZE"),
-    (["--chain", "c.toml", "--baseline-chain", "d.toml", "--load"], "--load puts a load on one model"),
-    ([TINY, "--load", "--max-cpu-nodes", "0"], "--load applies to a live gate"),
-    ([TINY, "--concurrency", "2", "--max-cpu-nodes", "0"], "--concurrency applies to a live gate"),
-    ([TINY, "--duration", "2", "--max-cpu-nodes", "0"], "--duration applies to a live gate"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("options", "message"), BAD, ids=[" ".join(map(str, options[-4:])) for options, _ in BAD])
-def test_bad_input_is_one_line(options: list[object], message: str, tmp_path: Path) -> None:
-    line = [word for it in options for word in (LIVE[it] if isinstance(it, str) and it in LIVE else [it])]
-    ran = ortbench("gate", *line, cwd=tmp_path)
-    assert ran.code == 2
-    assert message in ran.error_line
-    assert list(tmp_path.iterdir()) == []

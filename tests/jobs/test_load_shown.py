@@ -143,17 +143,3 @@ def test_a_mix_of_shapes_is_shown_compared_and_gated(tmp_path: Path) -> None:
         "apart.all",
         "mixing.all",
     } <= case.metrics.keys()
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (("--dim", "batch=1,4", "--mode", "device-tensors"), "--dim: several shapes are for mode cpu-tensors"),
-        ((), "--shape-order: there is one shape; --dim NAME=16,64,512 makes several"),
-        (("--dim", f"batch={','.join(map(str, range(1, 66)))}"), "takes at most 64 shapes, and 65 were asked for"),
-    ],
-)
-def test_what_cannot_be_mixed_is_refused(more: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    ran = ortbench("load", MODELS / "multi_output.onnx", "--shape-order", "cycle", *more, "--out", tmp_path / "out")
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err

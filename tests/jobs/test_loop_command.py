@@ -236,23 +236,6 @@ def test_what_was_measured_before_the_memory_was_out_is_kept(library: Path, tmp_
     assert len(case_of(result, "cpu-tensors").samples["latency"]) == 60
 
 
-@pytest.mark.parametrize(
-    ("words", "arguments"),
-    [
-        ("the model has no input of token ids (input_ids), so it is no decoder; say what is fed back with --feedback OUT=IN", []),
-        ("--feedback hidden=hidden: the model has no such output; it has hidden_out …", ["--feedback", "hidden=hidden"]),
-        ("--steps 0: a loop has at least one step", ["--feedback", "hidden_out=hidden", "--steps", "0"]),
-        ("--resident hidden: is a state, and inputs that are none are meant", ["--feedback", "hidden_out=hidden", "--resident", "hidden"]),
-        ("No such option: --depth", ["--feedback", "hidden_out=hidden", "--depth", "2"]),
-    ],
-)  # fmt: skip
-def test_bad_input_is_one_line(words: str, arguments: list[str], tmp_path: Path) -> None:
-    ran = ortbench("loop", MODELS / "recurrent_cell.onnx", "--ep", "cpu", *arguments, "--out", tmp_path / "out")
-    assert (ran.code, ran.out) == (2, "")
-    assert words in ran.error_line
-    assert not list(tmp_path.glob("out/*"))
-
-
 def doubling(folder: Path) -> tuple[Path, Path]:
     """A model whose state doubles in each step, of operators that have no data to gather, and a state to begin with."""
     text = """<ir_version: 8, opset_import: ["" : 17]>

@@ -123,7 +123,6 @@ LOOPS = (*SIDES, "--feedback", "hidden_out=hidden")
 STORED = ("loop.json", "--max-cpu-nodes", "0")
 NOT_STORED = "applies to a live gate (--model), not to a stored result"
 NO_COPIES = "--max-copy-share is of single inferences; of a loop say --min-speedup device-resident=X"
-NO_LOOP = "say what is fed back with --feedback OUT=IN"
 
 
 @pytest.mark.parametrize(
@@ -132,14 +131,8 @@ NO_LOOP = "say what is fed back with --feedback OUT=IN"
         ((*STORED, "--max-copy-share", "10%"), NO_COPIES),
         ((*STORED, "--steps", "4"), f"--steps {NOT_STORED}"),
         ((*STORED, "--feedback", "a=b"), f"--feedback {NOT_STORED}"),
-        ((*LOOPS, "--metric", "h2d"), "--metric h2d.median: a loop has step, loop, cpu_time, page_faults, involuntary_switches only"),
         ((*LOOPS, "--metric", "step.p99"), "--metric step.p99: a live gate compares short blocks, which have median, mean, "
          "min, and p99 of steps from --steps 51 on; use more, or a stored --baseline"),
-        ((*LOOPS, "--max-copy-share", "1%"), NO_COPIES),
-        ((*LOOPS, "--cuda-graph"), "--cuda-graph: is for single inferences, leave it out of a loop"),
-        ((*LIVE, "--baseline-set", "keep=y"), f"--baseline-set keep is for a loop: {NO_LOOP}"),
-        ((*SIDES, "--metric", "step"), f"--metric step.median: single inferences have no steps; {NO_LOOP}"),
-        ((*SIDES, "--fill", "x=1"), f"--fill is for a loop: {NO_LOOP}"),
     ],
 )  # fmt: skip
 def test_what_a_gate_has_not(files: Any, line: tuple[object, ...], message: str, tmp_path: Path) -> None:

@@ -81,12 +81,6 @@ def test_without_the_option_a_fixed_number_of_inferences_is_of_one_process(tmp_p
     assert ["processes" in case for case in result["cases"]] == [False, False]
 
 
-def test_two_are_refused() -> None:
-    ran = ortbench("run", TINY, "--ep", "cpu", "--processes", 2)
-    assert ran.code == 2
-    assert ran.err == "ortbench: --processes 2: it takes 1, or 3 or more that tell how far they differ\n"
-
-
 def refuse_the_second() -> None:
     """ortbench, whose second worker cannot open the model."""
 

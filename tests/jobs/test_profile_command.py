@@ -226,8 +226,3 @@ def test_what_went_wrong_under_nsys_is_said_in_one_line(recorder: Path, tmp_path
     said = "ortbench: --dim nothing: the model has no symbolic dimension; "
     said += "onnx.tools.update_model_dims.update_inputs_outputs_dims makes a copy of the model with free dimensions"
     assert (ran.code, ran.err.splitlines()[-1]) == (2, said)
-
-
-def test_an_option_that_chains_have_not_is_one_line() -> None:
-    ran = ortbench("profile", MODELS / "text_to_image.toml", "--ep", "cpu")
-    assert (ran.code, ran.error_line) == (2, "--ep is not for a chain, whose file says how each stage runs")

@@ -174,16 +174,3 @@ def test_results_that_were_given_names(tmp_path: Path) -> None:
         "• what differs (after → before-the-fix): intra-op threads: # → #",
         "• what differs (after → before-the-fix-2): intra-op threads: # → #",
     ]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (["--ep", "cpu", "--ep", "cpu"], "--ep cpu: was given twice; give it once"),
-        (["--mode", "cpu-tensors,device-tensors"],
-         "--mode 'cpu-tensors,device-tensors': there is no such mode; give each by itself, as in --mode cpu-tensors --mode device-tensors"),
-    ],
-)  # fmt: skip
-def test_what_is_typed_wrongly(line: list[str], message: str) -> None:
-    ran = ortbench("run", TINY, *line)
-    assert (ran.code, ran.out, ran.error_line) == (2, "", message)

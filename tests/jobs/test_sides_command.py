@@ -155,41 +155,6 @@ def test_a_side_that_does_not_open_leaves_the_others(tmp_path: Path) -> None:
     assert "N=5" in ran.err or "synthetic inputs" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("message", "arguments"),
-    [
-        ("2 of --intra-op-threads × 9 of --dim: one run takes at most 16 configurations, and 18 were asked for",
-         ["--intra-op-threads", "1,2", "--dim", "batch=1,2,3,4,5,6,7,8,9"]),
-        ("--json is for one result: every side has a result.json in a folder of its own", ["--intra-op-threads", "1,2", "--json", "-"]),
-        ("--opt-level 'fast': choose from disable, basic, extended, layout, all", ["--opt-level", "all,fast"]),
-        ("with several --ep give a library as an --ep of its own, and no --device",
-         ["--ep", "cpu", "--ep", "cuda", "--device", "0,1"]),
-        ("--items 0: write a whole number above zero, or the name of a dimension", ["--items", "0"]),
-        ("--items 1.5: write a whole number above zero, or the name of a dimension", ["--items", "1.5"]),
-        ("--items '': write a number, or the name of a dimension", ["--items", ""]),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_is_refused_before_anything_starts(message: str, arguments: list[str], tmp_path: Path) -> None:
-    ran = ortbench("run", MULTI, *arguments, "--out", tmp_path / "out")
-    assert (ran.code, ran.out, ran.error_line) == (2, "", message)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("message", "arguments"),
-    [
-        ("--items frames: the model's inputs have no such dimension; they have batch", [MULTI, "--items", "frames"]),
-        ("--items batch: nobody says how large it is: add --dim batch=N", [MULTI, "--items", "batch"]),
-        ("--items batch: the model's inputs have no such dimension; all of them are fixed, so give a number",
-         [MODELS / "tiny.onnx", "--items", "batch"]),
-    ],
-)  # fmt: skip
-def test_items_that_no_dimension_says(message: str, arguments: list[object], tmp_path: Path) -> None:
-    ran = ortbench("run", *arguments, *CPU, *ONCE, "--out", tmp_path)
-    assert (ran.code, ran.out, ran.error_line) == (2, "", message)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_items_of_a_run(tmp_path: Path) -> None:
     def items(name: str, *arguments: object) -> tuple[Any, bool]:
         ran = ortbench("run", *arguments, *CPU, *ONCE, "--out", tmp_path / name, "--json", tmp_path / "r.json")

@@ -20,7 +20,7 @@ from ortbench.measure import driver, gpus
 from ortbench.measure.gpus import Card
 from ortbench.measure.process import Client
 from ortbench.plan.plan import Plan
-from tests.conftest import MODELS, ONCE, ortbench
+from tests.conftest import MODELS, ortbench
 from tests.results import nvidia_result
 from tests.softcuda import Config
 from tests.virtual.machine import VARIABLE
@@ -122,32 +122,6 @@ def test_a_live_gate_soaks_its_model(library: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (
-            ("--baseline-set", "ep=cpu"),
-            "--max-growth measures a soak of one model: name it with --model, without a baseline",
-        ),
-        (("--load",), "--max-growth is not for a load"),
-        (("--feedback", "y=x"), "--feedback is not for a soak; 'ortbench soak --help' lists what is"),
-        (("--rate", 10), "--rate is of a load: add --load"),
-        (
-            ("--max-copy-share", "1%"),
-            "--max-copy-share: a soak is checked for require-mode, max-cpu-nodes, max-growth only",
-        ),
-        (("--mode", "all"), "--mode: a soak has one mode, not"),
-        (("--shape-order", "cycle"), "No such option: --shape-order"),
-        (("--dim", "batch=1,2"), "--dim batch=1,2: "),
-    ],
-)
-def test_what_a_gate_cannot_soak_is_refused(more: tuple[object, ...], said: str, tmp_path: Path) -> None:
-    ran = ortbench("gate", "--model", SHAPED, "--max-growth", "1MB", *more, cwd=tmp_path)
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.error_line
-
-
-@pytest.mark.process
 def test_noise_is_no_matter_of_a_gate_of_growth(library: Path, tmp_path: Path) -> None:
     line = ("gate", "--model", TINY, *device(library, leak_bytes=1000), "--duration", 0.5, "--max-growth", "2MB")
     ran = ortbench(*line, "--out", tmp_path, **{VARIABLE: json.dumps({"others": [1.0]})})
@@ -213,35 +187,6 @@ def test_the_arena_of_a_gpu_is_tried_too(software_cuda: tuple[str, ...], tmp_pat
     assert results["arena-shrinks"]["target"]["run_config"] == {"memory.enable_memory_arena_shrinkage": "cpu:0;gpu:0"}
     options = results["arena-grows-as-requested"]["target"]["ep_options"]
     assert options["arena_extend_strategy"] == "kSameAsRequested"
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (
-            ("--mode", "cpu-tensors", "--mode", "device-tensors"),
-            "--mode: a soak has one mode, not cpu-tensors and device-tensors",
-        ),
-        (("--mode", "device-tensors", "--reopen", 5), "--reopen: is for mode cpu-tensors"),
-        (("--mode", "device-tensors", "--dim", "batch=1,2"), "--dim: several shapes are for mode cpu-tensors"),
-        (("--shape-order", "cycle"), "--shape-order: there is one shape; --dim NAME=16,64,512 makes several"),
-        (("--reopen", 0), "--reopen 0: at least one inference lies between"),
-        (
-            ("--dim", "batch=" + ",".join(map(str, range(1, 1026)))),
-            "takes at most 1024 shapes, and 1025 were asked for",
-        ),
-        (
-            ("--dim", "batch=1,100000000"),
-            "the inputs of all 2 shapes take 25.6 GB, more than 2.00 GB: give fewer or smaller shapes",
-        ),
-    ],
-)
-def test_what_cannot_be_soaked_is_refused(tmp_path: Path, more: tuple[object, ...], said: str) -> None:
-    ran = ortbench("soak", SHAPED, "--ep", "cpu", *ONCE[:2], *more, "--out", tmp_path / "out")
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
-    assert not (tmp_path / "out").exists() or not [*(tmp_path / "out").iterdir()]
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 17, 1000, 1023])

@@ -85,19 +85,3 @@ def test_a_bench_of_a_suite_can_be_of_starts(tmp_path: Path) -> None:
 def test_what_is_no_bench_of_starts_is_refused(lines: tuple[str, ...], said: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=re.escape(said)):
         jobs_in(tmp_path, *lines)
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (("--compile-cache", "cold"), "--compile-cache: CPUExecutionProvider builds no engine"),
-        (("--file-cache", "hot"), "--file-cache 'hot': choose from warm, cold"),
-        (("--mode", "cpu-tensors"), "No such option: --mode"),
-    ],
-)
-def test_what_cannot_be_started_is_refused(tmp_path: Path, more: tuple[str, ...], said: str) -> None:
-    ran = ortbench("start", TINY, "--ep", "cpu", "--iterations", 1, *more, "--out", tmp_path / "out")
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
-    assert not (tmp_path / "out").exists()

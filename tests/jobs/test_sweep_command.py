@@ -236,25 +236,3 @@ def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) ->
     assert [(it.data, it.shape) for it in result.shapes] == shapes
     assert result.axes == [{"name": "data", "unit": "", "values": ["a", "b", "wrong"]}]
     assert [case.point for case in result.cases] == [{"data": "a"}, {"data": "b"}, {"data": "wrong"}]
-
-
-@pytest.mark.parametrize(
-    ("words", "arguments"),
-    [
-        ("a sweep needs several shapes", ["--dim", "batch=1"]),
-        ("--dim nothing: the model has no such symbolic dimension; it has batch, sequence", ["--dim", "nothing=1,2"]),
-        (
-            "--slo 'p98': there is no such statistic; choose from latency, p50, mean, p90, p95, p99, max",
-            ["--dim", "batch=1,2", "--slo", "p98=1ms"],
-        ),
-        (
-            "--measure-nodes: looks into runs of one shape: 'ortbench run' with that",
-            ["--dim", "batch=1,2", "--measure-nodes"],
-        ),
-    ],
-)
-def test_what_is_no_sweep_is_one_line(words: str, arguments: list[str], tmp_path: Path) -> None:
-    ran = ortbench("sweep", IDS, "--ep", "cpu", *arguments, "--out", tmp_path / "out")
-    assert ran.code == 2
-    assert words in ran.error_line
-    assert not list(tmp_path.glob("out/*"))

@@ -104,18 +104,6 @@ def test_an_interrupted_search_goes_on_with_the_races_that_it_has(tmp_path: Path
     assert saved(folder)["best"] == []  # of one configuration
 
 
-@pytest.mark.process
-def test_what_cannot_be_tuned(tmp_path: Path) -> None:
-    for words, said in (
-        (("--opt-level", "all"), "nothing to tune: every setting is given"),
-        (("--resume", tmp_path), f"--resume {tmp_path}: is not the folder of a search: it has no tune.json"),
-        (("--opt-level", "all,basic", "--optimized-model", tmp_path / "it.onnx"), "--optimized-model: every configuration would write it"),
-        (("--mode", "every"), "--mode 'every'"),
-    ):  # fmt: skip
-        ran = ortbench("tune", TINY, *FIXED, *words)
-        assert (ran.code, ran.error_line[: len(said)]) == (2, said)
-
-
 # Which settings there are
 
 

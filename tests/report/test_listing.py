@@ -121,22 +121,6 @@ def test_inspect_places_on_an_ep(software_gpu: tuple[str, ...]) -> None:
     assert placement["memcpy_nodes"] == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "arguments"),
-    [
-        ("no such file", ["nowhere.onnx"]),
-        ("is not a model", [str(MODELS / "README.md")]),
-        ("no such execution provider", [str(MODELS / "tiny.onnx"), "--ep", "nonsense"]),
-        ("give --ep too", [str(MODELS / "tiny.onnx"), "--ep-option", "a=b"]),
-        ("no such input", [str(MODELS / "tiny.onnx"), "--shape", "q:2"]),
-    ],
-)
-def test_inspect_refuses_bad_input(words: str, arguments: list[str]) -> None:
-    ran = ortbench("inspect", *arguments)
-    assert ran.code == 2
-    assert words in ran.error_line
-
-
 def test_a_sequence_input_is_listed_without_bytes(tmp_path: Path) -> None:
     model = tmp_path / "sequence.onnx"
     graph = '<ir_version: 8, opset_import: ["" : 17]> g (seq(float[2]) s) => (int64 t) { t = SequenceLength(s) }'

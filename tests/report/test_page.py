@@ -343,23 +343,6 @@ def test_a_report_of_several_is_made_right_here(saved: Callable[[str, Result], P
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nowhere.json"], "cannot read nowhere.json: No such file or directory"),
-        ([ROOT / "pyproject.toml"], "pyproject.toml is not JSON: line 1, column 2: "),
-        ([REPORTS[0], "--html", "nowhere/page.html"], "--html nowhere/page.html: there is no folder nowhere"),
-        ([REPORTS[0], "--html", ROOT], ": name a file"),
-        ([], "Missing argument"),
-    ],
-)
-def test_bad_input(arguments: list[object], said: str) -> None:
-    ran = ortbench("report", *arguments)
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.error_line
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
     ("command", "code"),
     [
         (["report", "--html", "-"], 0),

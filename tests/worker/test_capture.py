@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ortbench.facts.findings import facts_of
-from tests.conftest import MODELS, ROOT, cases, measure, ortbench
+from tests.conftest import MODELS, ROOT, cases, measure
 from tests.results import measured, result_of, sentences, steady
 
 QUICK = ["--iterations", 2, "--warmup", 1]
@@ -73,26 +73,6 @@ def test_the_result_names_what_was_captured(software_gpu: tuple[str, ...], tmp_p
         found[mode]["checks"]["outputs"]["verdict"] == "passed"
         for mode in ("cpu-tensors", "device-tensors", "device-resident")
     )
-
-
-@pytest.mark.process
-def test_an_ep_without_capture_is_a_line(tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--cuda-graph", "--out", tmp_path)
-    assert ran.code == 2
-    assert ran.error_line.startswith("--cuda-graph: CPUExecutionProvider captures no graphs; CUDAExecutionProvider, ")
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--dynamic-outputs"], "--cuda-graph needs outputs at fixed addresses: leave --dynamic-outputs out"),
-        (["--ep", "prefer-gpu"], "--cuda-graph: with --ep prefer-gpu ONNX Runtime chooses the EP, so leave it out"),
-    ],
-)
-def test_contradictions(arguments: list[str], message: str, tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--cuda-graph", *arguments, "--out", tmp_path)
-    assert (ran.code, ran.error_line) == (2, message)
 
 
 def test_what_is_said() -> None:

@@ -28,26 +28,6 @@ def test_eps_that_take_none(library: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--stream", "torch"], "--stream 'torch': choose from ort, cuda-python"),
-        (
-            ["--stream", "ort", "--ep", "prefer-gpu"],
-            "--stream: with --ep prefer-gpu ONNX Runtime chooses the EP, so leave it out",
-        ),
-        (
-            ["--stream", "ort", "--ep-option", "user_compute_stream=1"],
-            "--stream makes a stream, and --ep-option user_compute_stream names another: leave one out",
-        ),
-    ],
-)
-def test_bad_input(arguments: list[str], message: str, tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", *arguments, "--out", tmp_path)
-    assert (ran.code, ran.error_line) == (2, message)
-
-
-@pytest.mark.process
 def test_a_stream_of_onnx_runtime(real_library: Path) -> None:
     """On the reference device, whose sessions take none, but which makes some."""
     code = """if True:

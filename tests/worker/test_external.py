@@ -103,11 +103,6 @@ def test_cupy_is_for_cuda_alone() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--input-memory", "jax"], "--input-memory 'jax': choose from numpy, torch, cupy"),
-        (
-            ["--input-memory", "numpy", "--mode", "cpu-tensors"],
-            "--input-memory is for the modes device-tensors and device-resident",
-        ),
         (["--input-memory", "cupy"], "--input-memory cupy: it cannot be imported here: No module named 'cupy'"),
     ],
 )

@@ -62,15 +62,6 @@ def test_what_runs_after_the_measurement_chooses_alike(library: Path, tmp_path: 
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("arguments", [["--device", 0], ["--ep-option", "a=b"]])
-def test_contradictions(arguments: list[object], tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", *arguments, "--out", tmp_path)
-    assert ran.code == 2
-    said = f"{arguments[0]}: with --ep prefer-gpu ONNX Runtime chooses the EP, so leave it out"
-    assert ran.error_line == said
-
-
-@pytest.mark.process
 def test_a_library_that_does_not_load_is_an_error(tmp_path: Path) -> None:
     broken = tmp_path / "broken.so"
     broken.write_text("")

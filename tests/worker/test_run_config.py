@@ -97,15 +97,9 @@ def test_the_result_and_compare_say_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("a", "--run-config 'a': write it as key=value"),
         ("a" * 1025 + "=1", "--run-config: Config key is empty or longer than maximum length 1024"),
         (f"{SHRINKS}=tpu:0", f"the model refuses to run with --run-config {SHRINKS}=tpu:0 and synthetic inputs"),
         (f"{SHRINKS}=tpu:0", "Unsupported device specified in the memory arena shrink list: tpu"),
-        ("gpu_graph_id=1", "--run-config gpu_graph_id: --cuda-graph chooses the graph of each run, so leave it out"),
-        (
-            "disable_synchronize_execution_providers=1",
-            "mode device-resident-async measures runs without that wait, so leave it out",
-        ),
     ],
 )
 def test_what_is_refused_is_a_line(entry: str, message: str, tmp_path: Path) -> None:
