@@ -55,7 +55,7 @@ US, MS = 1_000, 1_000_000
 
 def said(findings: Iterable[Finding]) -> list[str]:
     """Findings in lines, as a terminal shows them: the sentence, and what to do next."""
-    return [line for it in findings for line in it.lines]
+    return [line for it in findings for line in (it.text, *([f"Next: {it.next}"] if it.next else []))]
 
 
 def sentences(result: Result) -> list[str]:

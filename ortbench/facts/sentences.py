@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from string import Formatter
@@ -16,6 +17,7 @@ from ortbench.facts.fact import Fact, Quantity
 
 _MOST_FIGURES = 5  # of a page
 _MOST_NAMES = 3  # of a list that a sentence has
+_DURATION = re.compile(r" --duration \S+")
 
 _UNITS: dict[str, Callable[[float], str]] = {
     "ns": units.duration,
@@ -132,11 +134,12 @@ def large_figures(facts: Sequence[Fact]) -> list[LargeFigure]:
 
 
 def in_order(facts: Sequence[Fact]) -> list[Fact]:
-    """The facts that matter most first, else in the order given; each command once."""
-    found, commands = [], set[str]()
+    """The facts that matter most first, else in the order given; each command once, however long it measures."""
+    found, commands = [], {""}
     for fact in sorted(facts, key=lambda it: -sentence_of(it).weight):
-        found.append(fact._replace(next="") if fact.next in commands else fact)
-        commands.add(fact.next)
+        command = _DURATION.sub("", fact.next)
+        found.append(fact._replace(next="") if command in commands else fact)
+        commands.add(command)
     return found
 
 

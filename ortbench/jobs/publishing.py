@@ -41,7 +41,7 @@ def publish(
     if markdown is None:
         from ortbench.report.markdown import markdown as as_markdown
 
-        markdown = "\n".join(as_markdown(report, wanted.verbose) for report in reports)
+        markdown = "\n".join(as_markdown(report) for report in reports)
     for feature, record in features.features().items():
         for variable, module in record.report_takers.items():
             if os.environ.get(variable):
@@ -60,7 +60,7 @@ def publish(
         for number, report in enumerate(reports):
             if number:
                 print()
-            print_report(report, wanted.verbose)
+            print_report(report)
     write_files(whole, wanted, after_screen=True)
     if (warning := printed.warning(where_shown=True)) and not wanted.quiet:
         complain(warning)

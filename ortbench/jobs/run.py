@@ -41,7 +41,7 @@ def publish_sides(
     if len(plans) == 1:
         return publish_results(found, model, wanted, before=before, json=json)
     by_ep = differ_by_ep(plans)
-    reports, text = _side_by_side(found, by_ep, wanted.verbose, only)
+    reports, text = _side_by_side(found, by_ep, only)
     told_apart = by_ep and len({result.target["ep"] for result in found.results}) == len(found.results)
     labels = [] if told_apart else found.names  # an EP is in every label already
     return publish_results(found, model, wanted, reports, text, labels, json, before)
@@ -76,7 +76,7 @@ def measured(
     return measure(plans, make_folder, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
 
-def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str]) -> tuple[list[Report], str]:
+def _side_by_side(found: Measured, each: bool, only: Sequence[str]) -> tuple[list[Report], str]:
     """Several configurations in one table, behind `each` by itself, which settings of one EP do not need; and the Markdown
     of all, in which the table comes first."""
     from ortbench.analysis.comparing.series import Selection
@@ -89,10 +89,10 @@ def _side_by_side(found: Measured, each: bool, verbose: bool, only: Sequence[str
     parent = found.folders[0].parent
     reports = [run.build(result, str(folder)) for result, folder in zip(results, found.folders, strict=True)]
     if len(results) == 1:
-        return reports, "\n".join(["", *(markdown(report, verbose) for report in reports)])
+        return reports, "\n".join(["", *(markdown(report) for report in reports)])
     same = parse_share(SAME, "--equivalence-margin")
     chosen = Selection(metrics=tuple(map(parse_metric, only)))
     compared = comparison.build_sides(results, found.names, same, None if each else str(parent), chosen)
-    texts = [markdown(report, verbose) for report in (compared, *reports)]
+    texts = [markdown(report) for report in (compared, *reports)]
     write_or_note(parent / "comparison.md", texts[0])
     return [*(reports if each else ()), compared], "\n".join(texts)

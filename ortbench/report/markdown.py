@@ -45,14 +45,13 @@ def _code(text: str) -> str:
     return f"{fence}{space}{text}{space}{fence}"
 
 
-def markdown(report: model.Report, verbose: bool = False) -> str:
-    """A report as Markdown: every block is followed by an empty line, so that nothing runs into the next one; `verbose`: with all
-    findings."""
+def markdown(report: model.Report) -> str:
+    """A report as Markdown: every block is followed by an empty line, so that nothing runs into the next one."""
     shown = [block for part in report.parts for block in part if model.Medium.MARKDOWN in block.media]
-    return "\n".join(line for block in (model.Title(report.title, 1), *shown) for line in (*_lines(block, verbose), ""))
+    return "\n".join(line for block in (model.Title(report.title, 1), *shown) for line in (*_lines(block), ""))
 
 
-def _lines(block: model.Block, verbose: bool) -> list[str]:
+def _lines(block: model.Block) -> list[str]:
     match block:
         case model.Title():
             return [f"{'#' * block.level} {escaped(block.text)}"]
@@ -70,9 +69,7 @@ def _lines(block: model.Block, verbose: bool) -> list[str]:
         case model.Notes():
             return [f"- {escaped(note.text)}" for note in block.notes]
         case model.Findings():
-            found, left = block.shown(verbose)
-            lines = [line for it in found for line in (f"- {escaped(it.text)}", *_next(it))]
-            return [*lines, *([f"- {escaped(left)}"] if left else [])]
+            return [line for it in block.findings for line in (f"- {escaped(it.text)}", *_next(it))]
         case model.Command():
             return [_code(" ".join(block.words))] if block.words else []
     raise TypeError(block)

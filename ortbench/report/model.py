@@ -9,7 +9,7 @@ from enum import Enum, auto
 from itertools import compress
 from typing import NamedTuple, TypeVar
 
-from ortbench.analysis.findings.finding import Finding, first_lines
+from ortbench.analysis.findings.finding import Finding
 from ortbench.core.units import ends
 
 Known = TypeVar("Known")
@@ -46,7 +46,6 @@ class Kind(Enum):
 
 
 WIDE = 60  # characters of a long name, where there is room
-MOST_LINES = 7  # of findings, where not all are shown
 KEY = 0  # the group of the columns that stand at the head of every part of a table that is shown in parts
 
 
@@ -195,17 +194,9 @@ class Notes(Block):
 
 @dataclass(frozen=True)
 class Findings(Block):
-    """What figures mean and what to do, most important first: a page shows all, others the first lines unless all are asked for."""
+    """What figures mean and what to do, most important first."""
 
     findings: Sequence[Finding]
-    more: str = ""  # what shows all of them
-    most: int = MOST_LINES  # lines where not all are shown
-
-    def shown(self, everything: bool) -> tuple[list[Finding], str]:
-        """Those to show, and a line on those that are left out."""
-        found = list(self.findings) if everything else first_lines(self.findings, self.most)
-        left = len(self.findings) - len(found)
-        return found, f"{left} more finding{'s' if left > 1 else ''}: {self.more}" if left else ""
 
 
 @dataclass(frozen=True)

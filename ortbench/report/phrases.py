@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.items import dims_of, is_batch
 from ortbench.analysis.variables import variables_line
 from ortbench.core import units
@@ -26,7 +26,6 @@ from ortbench.model.schema import (
 from ortbench.model.settings import OF_SESSION, typed
 from ortbench.report.model import (
     BAD,
-    MOST_LINES,
     NOTHING,
     UNCLEAR,
     Block,
@@ -53,10 +52,9 @@ def heading(result: Result) -> list[str]:
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
     if line := own_line(result):
         lines.insert(1, line)
-    if target["sync"] is not None:
-        cost = SYNC_COST.get(target["sync"]["kind"], ", which takes {} by itself")
-        cost = cost.format(units.duration(target["sync"]["cost_ns"])) if target["sync"]["cost_ns"] else ""
-        lines.append(f"synchronization: {SYNC.get(target['sync']['kind'], target['sync']['kind'])} (verified){cost}")
+    if (sync := target["sync"]) is not None:
+        cost = f", {units.duration(sync['cost_ns'])}" if sync["cost_ns"] else ""
+        lines.append(f"synchronization (verified): {SYNC.get(sync['kind'], sync['kind'])}{cost}")
     lines[-1] += f"; {memory_said(target)}"
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
@@ -96,34 +94,27 @@ def own_line(result: Result) -> str:
 
 # What each reason for an end comes to.
 _ENDS = {
-    "precision": "{each}every median known to ±{percent:g} %",
-    "agreement": "they agree within ±{percent:g} %",
-    "processes": "they do not agree within ±{percent:g} %",
-    "duration": "time is up ({value:g} s)",
-    "iterations": "{value:g} iteration{s}{per}",
-    "samples": "{value:g} samples of one {what}, the most that are kept",
+    "interrupted": "interrupted",
+    "precision": "every median known to ±{percent:g} %",
+    "agreement": "processes agree within ±{percent:g} %",
+    "processes": "processes do not agree within ±{percent:g} %",
+    "duration": "time is up ({value:g} s{per})",
+    "iterations": "iterations done ({value:g}{per})",
+    "samples": "as many samples as are kept ({value:g}{per})",
     "verdict": "every check is decided",
-    "completed": "every {what} was measured",
+    "completed": "everything was measured",
+    "nothing_left": "nothing left to measure",
 }
 
 
 def ended(stopped: Stopped, took_ns: int | None, processes: int = 0) -> str:
-    """How a measurement ended, and after so many ns, if that is known: ``done after 0.15 s: every median known to ±1 %``."""
-    reason, value, what = stopped["reason"], stopped.get("value", 0.0), stopped.get("per", "")
+    """How a measurement ended, and after so many ns, if that is known: ``ended after 0.15 s: every median known to ±1 %``."""
     after = "" if took_ns is None else f" after {units.seconds(took_ns)}"
     after += f" in {processes} processes" if processes else ""
-    if reason == "interrupted" or (reason == "completed" and not what):
-        return f"{'interrupted' if reason == 'interrupted' else 'done'}{after}"
-    if reason == "duration" and what:
-        return f"done{after} (budget: about {value:g} s per {what}{', starts not counted' * bool(processes)})"
-    if reason in _ENDS:
-        per, s = f" per {what}" if what else "", "" if value == 1 else "s"
-        each = "in each process " if processes else ""
-        said = _ENDS[reason].format(value=value, percent=value * 100, what=what, per=per, s=s, each=each)
-        return f"done{after}: {said}"
-    return (
-        f"ended{after}: {f'no {what} left to measure' if reason == 'nothing_left' else stopped.get('message', reason)}"
-    )
+    value, per = stopped.get("value", 0.0), f" per {stopped['per']}" if "per" in stopped else ""
+    template = _ENDS.get(stopped["reason"])
+    said = template and template.format(value=value, percent=value * 100, per=per)
+    return f"ended{after}: {said or stopped.get('message', stopped['reason'])}"
 
 
 def said_once(pairs: Iterable[tuple[Known, str]]) -> dict[Known, list[str]]:
@@ -132,11 +123,6 @@ def said_once(pairs: Iterable[tuple[Known, str]]) -> dict[Known, list[str]]:
     for said, of in pairs:
         found.setdefault(said, []).append(of)
     return found
-
-
-def advice(found: Sequence[Finding], most: int = MOST_LINES) -> Findings:
-    """Findings in so many lines, and what shows those for which there is no room."""
-    return Findings(found, "--verbose prints them, ortbench report shows them on a page", most)
 
 
 def measured_report(
@@ -151,9 +137,9 @@ def measured_report(
     the command, for files, and where it was saved."""
     found = findings(result)
     doubts = [it for it in found if it.weight is Weight.DOUBT]
-    rest = advice([it for it in found if it not in doubts], MOST_LINES - sum(len(it.lines) for it in doubts))
+    rest = [it for it in found if it not in doubts]
     said: list[Block] = [Notes(failures)] if failures else []
-    said += [rest] if rest.findings else []
+    said += [Findings(rest)] if rest else []
     warned = warnings(result, superseded(result))
     said += [Notes(warned)] if warned else []
     title = f"{what}: {result_name(result) or result.model['path']}"
@@ -184,22 +170,18 @@ def shape_text(tensor: Tensor, of_sweep: bool = False) -> str:
     return "x".join(map(str, tensor["shape"])) or "scalar"
 
 
-def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
+def sequence(shapes: Sequence[Sequence[int]]) -> str:
     """How many tensors a sequence has, and their shapes, as long as they are few."""
-    different = list(dict.fromkeys(times.join(map(str, shape)) or "scalar" for shape in shapes))
+    different = list(dict.fromkeys("x".join(map(str, shape)) or "scalar" for shape in shapes))
     of = f" of {' and '.join(different)}" if 0 < len(different) <= 2 else " of several shapes" if different else ""
     return f"{units.count(len(shapes), 'tensor')}{of}"
 
 
 SYNC = {
-    "run": "session.run returns when the device has finished",
-    "synchronize_outputs": "synchronize_outputs() after each inference",
-    "readback": "where outputs stay on the device, a value of them is read back, in the time of the inference",
+    "run": "session.run waits",
+    "synchronize_outputs": "synchronize_outputs() waits",
+    "readback": "a read-back waits",
 }
-
-
-# What one takes, where that is not what it adds to an inference; of others it is said as in `heading`.
-SYNC_COST = {"readback": "; on an idle device that takes {}, behind an inference it can take less"}
 
 
 def ep_line(result: Result) -> str:

@@ -14,7 +14,7 @@ from ortbench.core.units import duration, size
 from ortbench.model.metrics import SHARE
 from ortbench.model.modes import CPU
 from ortbench.model.result import OK, Result
-from ortbench.model.schema import Gpu, InnerCopies, Island, Load, MemcpyNode, Nodes, Tensor
+from ortbench.model.schema import Gpu, InnerCopies, Island, MemcpyNode, Nodes, Tensor
 from ortbench.report.model import (
     KEY,
     MARKDOWN,
@@ -28,9 +28,10 @@ from ortbench.report.model import (
     Table,
     Title,
     columns,
+    filled,
     maybe,
 )
-from ortbench.report.phrases import SYNC, device_name, eps, sequence
+from ortbench.report.phrases import SYNC, device_name, eps
 
 _FIGURES = columns(Kind.NUMBER, "nodes", "time", "share of inference")
 _OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *_FIGURES)
@@ -55,22 +56,12 @@ def nodes_heading(result: Result) -> str:
     assert nodes is not None
     cpu = result.case(CPU)
     measured = None if cpu is None else cpu.median("latency")
-    beside = "" if measured is None else f"; the median without the profiler is {duration(measured)}"
-    whole = duration(nodes["run_ns"])
-    of_which = "means of the faster half of them" if nodes["runs"] > 1 else "of that one"
-    text = (
-        f"Nodes: {units.count(nodes['runs'], 'inference')} under ONNX Runtime's profiler. Times are {of_which}, {whole} an "
-        f"inference with the profiler's own time, which is in nodes and outside of them{beside}. Shares are of these {whole}, and can differ without it."
-    )
+    beside = "" if measured is None else f", {duration(measured)} without"
+    said = f"Nodes: {units.count(nodes['runs'], 'inference')} under ONNX Runtime's profiler, {duration(nodes['run_ns'])} each with its own time{beside}."
     if nodes["outside_ns"] < 0:
-        text += " Nodes ran at the same time, so that their shares add up to more than 100%."
-    if result.target["memory"]["kind"] == "host":
-        return text
-    return (
-        f"{text} Where {short(result.target['ep'])} works asynchronously, a node's time is that of its launch, and a copy "
-        "to the host also waits for what was launched before. Outside of nodes are the copies of inputs and outputs and "
-        "the wait at the end."
-    )
+        return f"{said} Nodes ran at the same time: their shares add up to more than 100%."
+    is_on_host = result.target["memory"]["kind"] == "host"
+    return said if is_on_host else f"{said} Where the EP is asynchronous, a node's time is that of its launch."
 
 
 def node_tables(nodes: Nodes) -> list[Table]:
@@ -114,14 +105,14 @@ def _memcpy(copies: Sequence[MemcpyNode]) -> Table:
         (
             row["tensor"] or row["name"] or NOT_KNOWN,
             row["direction"],
-            _maybe(row["bytes"], size),
-            _maybe(row["ns"], duration),
-            forced_by(row["forced_by"]),
+            maybe(row["bytes"], size),
+            maybe(row["ns"], duration),
+            forced_by(row["forced_by"]) or NOTHING,
             NOTHING if row["island"] is None else str(row["island"] + 1),
         )
         for row in copies[:MOST]
     ]
-    return _known(_MEMCPY, rows, "Memcpy nodes", _rest([row["bytes"] for row in copies], size))
+    return filled(Table(_MEMCPY, tuple(rows), title="Memcpy nodes", rest=_rest([row["bytes"] for row in copies], size)))
 
 
 def _islands(islands: Sequence[Island]) -> Table:
@@ -131,14 +122,15 @@ def _islands(islands: Sequence[Island]) -> Table:
             operators_of(row),
             str(len(row["nodes"])),
             str(row["to_host"] + row["from_host"]),
-            _maybe(row["bytes"], size),
-            _maybe(row["node_ns"], duration),
-            _maybe(row["memcpy_ns"], duration),
-            _maybe(row["share"], SHARE.text),
+            maybe(row["bytes"], size),
+            maybe(row["node_ns"], duration),
+            maybe(row["memcpy_ns"], duration),
+            maybe(row["share"], SHARE.text),
         )
         for number, row in enumerate(islands[:MOST], 1)
     ]
-    return _known(_ISLANDS, rows, "CPU fallback", _rest([row["share"] for row in islands], _of_a_run))
+    rest = _rest([row["share"] for row in islands], _of_a_run)
+    return filled(Table(_ISLANDS, tuple(rows), title="CPU fallback", rest=rest))
 
 
 def _rest(values: Sequence[float | None], text: Callable[[float], str]) -> str:
@@ -152,17 +144,6 @@ def _rest(values: Sequence[float | None], text: Callable[[float], str]) -> str:
 
 def _of_a_run(share: float) -> str:
     return f"{SHARE.text(share)} of an inference"
-
-
-def _known(every: Sequence[Column], rows: Sequence[tuple[str, ...]], title: str, rest: str) -> Table:
-    """A table without the columns of which nothing is known."""
-    kept = [at for at in range(len(every)) if any(row[at] for row in rows)]
-    cells = tuple(tuple(row[at] or NOTHING for at in kept) for row in rows)
-    return Table(tuple(every[at] for at in kept), cells, title=title, rest=rest)
-
-
-def _maybe(value: Any, form: Callable[[Any], str]) -> str:
-    return "" if value is None else form(value)
 
 
 _COLUMNS = (
@@ -182,12 +163,10 @@ def placement_parts(result: Result) -> list[Sequence[Block]]:
     """All of it, with what `--measure-nodes` found."""
     parts: list[Sequence[Block]] = [_placement(result)]
     if (places := places_table(result)).rows:
-        said = "Where each mode bound each input and output, and why."
-        parts.append([Paragraph(said, media=PAGE), places])
+        parts.append([places])
     if result.nodes is not None:
-        about = nodes_heading(result)
         first, *others = node_tables(result.nodes)
-        parts += [[Paragraph(about, media=PRINTED)], [Paragraph(about, media=PAGE), *titled(first)]]
+        parts.append([Paragraph(nodes_heading(result)), *titled(first)])
         parts += [titled(it) for it in others]
     return [*parts, [_environment(result)]]
 
@@ -271,13 +250,10 @@ def _environment(result: Result) -> Table:
         "custom operators": ", ".join(target.get("custom_ops", ())) or None,
         "graph optimization": target.get("opt_level"),
         "sync": sync and f"{SYNC.get(sync['kind'], sync['kind'])}: {sync.get('how') or ''}".removesuffix(": "),
-        "inputs": _tensors(result.model["inputs"]),
-        "outputs": _tensors(result.model["outputs"]),
         "session creation": setup.get("session_ns") and units.duration(setup["session_ns"]),
         "first inference": setup.get("first_inference_ns") and units.duration(setup["first_inference_ns"]),
         "CPU": f"{cpu['model']}, {cpu.get('usable_cores')} of {cpu.get('cores')} cores usable",
         "GPUs": "; ".join(map(_gpu, environment["gpus"])),
-        "load average": _load(environment.get("load_average")),
         "system": environment.get("os"),
         "packages": ", ".join(f"{name} {version}" for name, version in (environment.get("packages") or {}).items()),
         "interpreter": target.get("python"),
@@ -295,23 +271,6 @@ def _pairs(pairs: dict[str, Any] | None) -> str:
     return ", ".join(f"{key}={value}" for key, value in (pairs or {}).items())
 
 
-def _tensors(tensors: Sequence[Tensor]) -> str:
-    found = []
-    for tensor in tensors:
-        dims, count = tensor.get("shape"), tensor.get("bytes")
-        shape = "" if dims is None else " " + ("×".join(map(str, dims)) or "scalar")
-        shape = f" {sequence(tensor['tensors'], '×')}" if "tensors" in tensor else shape
-        bytes_ = f", {units.size(count)}" if count else ""
-        found.append(f"{tensor['name']}: {tensor.get('type', '')}{shape}{bytes_}")
-    return "; ".join(found)
-
-
 def _gpu(gpu: Gpu) -> str:
     driver = f", driver {gpu['driver']}" if "driver" in gpu else ""
     return f"{gpu.get('name') or gpu.get('error')}{driver}"
-
-
-def _load(averages: Load | None) -> str:
-    """Of the last minute, at the start and at the end of the run."""
-    ends = {} if averages is None else {"start": averages.get("start"), "end": averages.get("end")}
-    return ", ".join(f"{it[0]:g} at the {end}" for end, it in ends.items() if it)

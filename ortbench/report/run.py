@@ -128,7 +128,7 @@ def further_tables(result: Result) -> list[Table]:
 
 def write_run(result: Result, path: Path) -> None:
     """Write the tables of a finished result into its folder, or note that they could not be written."""
-    write_or_note(path / "table.md", markdown(build(result), verbose=True))
+    write_or_note(path / "table.md", markdown(build(result)))
     write_or_note(path / "table.csv", records_csv(result))
     for name, made in part_of(result.kind, "report", "FILES", {}).items():
         write_or_note(path / name, made(result))

@@ -61,7 +61,7 @@ def test_a_duration_that_is_long_enough() -> None:
     (both,) = lacks(sides, "ab", rows(sides))
     assert both.next == "ortbench run m.onnx --duration 5s"
     sides[1].cases[0] = measured("cpu-tensors", latency=steady([MS] * 3))
-    assert [it.lines for it in lacks(sides, "ab", rows(sides))] == [
+    assert [said([it]) for it in lacks(sides, "ab", rows(sides))] == [
         ["Too few blocks to compare a: 4 of 8.", f"Next: {both.next}"],  # which is one for both
         ["Too few blocks to compare b: 3 of 8."],
     ]

@@ -85,7 +85,7 @@ def test_the_result_has_the_contracts_keys(tmp_path: Path) -> None:
     starts = [start for case in result["cases"] for blocks in case["blocks"].values() for _, _, start in blocks]
     assert result["took_ns"] > max(starts) - min(starts) > 0
     table = next(tmp_path.glob("**/table.md")).read_text()
-    assert re.search(r"; done after [\d.]+ m?s: 30 iterations per mode  $", table, re.MULTILINE), table
+    assert re.search(r"; ended after [\d.]+ m?s: iterations done \(30 per mode\)  $", table, re.MULTILINE), table
     assert len(result["model"]["sha256"]) == 64
     environment = result["environment"]
     assert environment["cpu"]["model"]

@@ -60,8 +60,8 @@ def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
     assert seen("run", *line, "--mode", "cpu-tensors", "--mode", "device-tensors", *SHORT, cwd=tmp_path) == [
         "image.onnx (image: 1x3x64x64)",
         "RefDeviceExecutionProvider …",
-        "synchronization: session.run returns when the device has finished (verified); memory of the EP: RefDevice (DEFAULT) and "
-        "RefDeviceHostAccessible (HOST_ACCESSIBLE); done after #: # iterations per mode",
+        "synchronization (verified): session.run waits; memory of the EP: RefDevice (DEFAULT) and "
+        "RefDeviceHostAccessible (HOST_ACCESSIBLE); ended after #: iterations done (# per mode)",
         "mode breakdown latency speedup samples H2D inference copies inf/s copied/inf copy rate",
         "cpu-tensors # # # – – – # # –",
         "device-tensors # # # # # # # # #",
@@ -82,8 +82,7 @@ def test_one_mode_on_the_host(tmp_path: Path) -> None:
     assert seen("run", TINY, *CPU, *SHORT, "--out", tmp_path) == [
         "models/tiny.onnx (x: #)",
         "CPUExecutionProvider …",
-        "synchronization: session.run returns when the device has finished (verified); memory: host memory; done after #: # "
-        "iterations per mode",
+        "synchronization (verified): session.run waits; memory: host memory; ended after #: iterations done (# per mode)",
         "mode latency samples inf/s",
         "cpu-tensors # # #",
         "• An inference takes # with cpu-tensors.",

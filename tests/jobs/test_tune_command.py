@@ -177,7 +177,7 @@ def test_what_there_was_no_time_for_is_said_with_a_command_that_has_it(monkeypat
             case.processes = processes
         done = Measured([nvidia_result(case) for case in cases], [], False, ["default", "other"])
         found = shown(tune._not_done(now, done))
-        return "".join(line + "\n" for it in found for line in it.lines)
+        return "".join(f"{it.text}\n" + f"Next: {it.next}\n" * bool(it.next) for it in found)
 
     now, _ = searching(monkeypatch, 9)
     text = lacking(now, None)

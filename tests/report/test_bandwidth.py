@@ -300,7 +300,7 @@ def test_the_heading_names_syncs_once_where_they_are_the_same() -> None:
     assert report_bandwidth.heading(result) == [
         "copies of 4.00 kB to 16.0 MB between host and device",
         "SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0",
-        "synchronization: a copy returns when it is complete (verified); memory of the EP: Mem (DEFAULT); done: time is up (20 s)",
+        "synchronization: a copy returns when it is complete (verified); memory of the EP: Mem (DEFAULT); ended: time is up (20 s)",
     ]
     sync_of(result)[HOST_ACCESSIBLE] = {"h2d": {"kind": "readback", "cost_ns": 12_300, "how": ""}}
     assert report_bandwidth.heading(result)[2].startswith(

@@ -23,8 +23,8 @@ TERMINAL = """\
 m.onnx (x: 1x3, s: scalar)
 loop of 8 steps: present → past; the state grows
 SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-synchronization: synchronize_outputs() after each inference (verified), which takes 2.30 µs by itself; memory of the EP:
-Some and SomeShared; done: every median known to ±1 %
+synchronization (verified): synchronize_outputs() waits, 2.30 µs; memory of the EP: Some and SomeShared; ended: every
+median known to ±1 %
 
 mode             loop   p95  speedup     95% CI   step  step p95  step p99  first step  last step  growth per step
                    ms    ms                         ms        ms        ms          ms         ms

@@ -114,15 +114,13 @@ def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
 def test_the_heading_says_what_the_times_are() -> None:
     text = placement.nodes_heading(with_nodes())
     assert text.startswith(
-        "Nodes: 20 inferences under ONNX Runtime's profiler. Times are means of the faster half of them, 1.00 ms an inference with the "
-        "profiler's own time, which is in nodes and outside of them; the median without the profiler is 900 µs. Shares are of these 1.00 ms, and can differ without it. Where Some works asynchronously"
+        "Nodes: 20 inferences under ONNX Runtime's profiler, 1.00 ms each with its own time, 900 µs without. Where the EP is asynchronous"
     )
     on_host = with_nodes()
     on_host.target["memory"]["kind"] = "host"
     on_host.cases = []
     assert placement.nodes_heading(on_host) == (
-        "Nodes: 20 inferences under ONNX Runtime's profiler. Times are means of the faster half of them, 1.00 ms an inference with the "
-        "profiler's own time, which is in nodes and outside of them. Shares are of these 1.00 ms, and can differ without it."
+        "Nodes: 20 inferences under ONNX Runtime's profiler, 1.00 ms each with its own time."
     )
 
 

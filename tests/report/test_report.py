@@ -103,8 +103,8 @@ def test_markdown_of_four_modes() -> None:
         "\n"
         "m.onnx (x: 1x3, s: scalar)  \n"
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0  \n"
-        "synchronization: synchronize_outputs() after each inference (verified), which takes 2.30 µs by itself; "
-        "memory of the EP: Some and SomeShared; done: every median known to ±1 %  \n"
+        "synchronization (verified): synchronize_outputs() waits, 2.30 µs; "
+        "memory of the EP: Some and SomeShared; ended: every median known to ±1 %  \n"
         "\n"
         "| mode | latency (ms) | p95 (ms) | p99 (ms) | speedup | 95% CI | samples | H2D (ms) | inference (ms) | D2H (ms) "
         "| copies (ms) | inf/s | copied/inf | copy rate |\n"
@@ -275,8 +275,7 @@ def test_heading_on_host_memory() -> None:
     assert heading(on_host()) == [
         "m.onnx (x: 1x3, s: scalar)",
         "CPUExecutionProvider on Some CPU, ONNX Runtime 1.28.0",
-        "synchronization: session.run returns when the device has finished (verified); memory: host memory; "
-        "done: every median known to ±1 %",
+        "synchronization (verified): session.run waits; memory: host memory; ended: every median known to ±1 %",
     ]
 
 
@@ -489,7 +488,7 @@ def test_without_cpu_nothing_is_compared() -> None:
 # Headings
 
 
-WAITS = "synchronization: synchronize_outputs() after each inference (verified), which takes 2.30 µs by itself; "
+WAITS = "synchronization (verified): synchronize_outputs() waits, 2.30 µs; "
 NVIDIA = {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}
 IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
 
@@ -497,18 +496,18 @@ IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
 @pytest.mark.parametrize(
     ("target", "line", "text"),
     [
-        ({"sync": {"kind": "run", "cost_ns": 0}}, 2, "synchronization: session.run returns when the device has finished (verified); memory"),
-        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "synchronization: where outputs stay on the device, a value of them is read back, in the time of the inference (verified); on an idle device that takes 8.00 µs, behind an inference it can take less; memory"),
-        ({"sync": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "synchronization: synchronize_outputs() after each inference (verified), which takes 450 ns by itself; m"),
+        ({"sync": {"kind": "run", "cost_ns": 0}}, 2, "synchronization (verified): session.run waits; memory"),
+        ({"sync": {"kind": "readback", "cost_ns": 8_000}}, 2, "synchronization (verified): a read-back waits, 8.00 µs; memory"),
+        ({"sync": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "synchronization (verified): synchronize_outputs() waits, 450 ns; m"),
         ({"device": NVIDIA}, 1, "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0"),
         ({"device": {"type": "NPU", "vendor": "Intel", "vendor_id": 0x8086, "device_id": 0x7D1D}}, 1,
          "SomeExecutionProvider 0.4 on NPU Intel 8086:7d1d, O"),
         ({"device": {"type": "GPU", "vendor": "", "vendor_id": 0x1, "device_id": 0x2}}, 1,
          "SomeExecutionProvider 0.4 on GPU 0001:0002, O"),
         ({"device": {"type": "GPU", "name": "cuda", "index": 1}}, 1, "SomeExecutionProvider 0.4 on GPU cuda:1, O"),
-        ({"memory": {"kind": "ep-device", **IN_MEMORY}}, 2, f"{WAITS}memory of the EP: Some; done"),
+        ({"memory": {"kind": "ep-device", **IN_MEMORY}}, 2, f"{WAITS}memory of the EP: Some; ended"),
         ({"memory": {"kind": "named-device", **IN_MEMORY, "default": "cuda:0"}}, 2, f"{WAITS}memory: device by name cuda:0;"),
-        ({"memory": {"kind": "none", **IN_MEMORY, "default": None}}, 2, f"{WAITS}memory: no device memory; done: every"),
+        ({"memory": {"kind": "none", **IN_MEMORY, "default": None}}, 2, f"{WAITS}memory: no device memory; ended: every"),
     ],
 )  # fmt: skip
 def test_heading_of_a_target(target: dict[str, Any], line: int, text: str) -> None:
@@ -518,26 +517,34 @@ def test_heading_of_a_target(target: dict[str, Any], line: int, text: str) -> No
 @pytest.mark.parametrize(
     ("stopped", "took_ns", "text"),
     [
-        ({"reason": "precision", "value": 0.01}, 150_000_000, "done after 0.15 s: every median known to ±1 %"),
-        ({"reason": "precision", "value": 0.01}, None, "done: every median known to ±1 %"),
+        ({"reason": "precision", "value": 0.01}, 150_000_000, "ended after 0.15 s: every median known to ±1 %"),
+        ({"reason": "precision", "value": 0.01}, None, "ended: every median known to ±1 %"),
         (
             {"reason": "duration", "value": 10, "per": "mode"},
             20_300_000_000,
-            "done after 20.3 s (budget: about 10 s per mode)",
+            "ended after 20.3 s: time is up (10 s per mode)",
         ),
-        ({"reason": "duration", "value": 20}, 20_000_000_000, "done after 20.0 s: time is up (20 s)"),
-        ({"reason": "iterations", "value": 30, "per": "mode"}, 2_120_000, "done after 2.12 ms: 30 iterations per mode"),
-        ({"reason": "iterations", "value": 5, "per": "copy"}, 10**9, "done after 1.00 s: 5 iterations per copy"),
+        ({"reason": "duration", "value": 20}, 20_000_000_000, "ended after 20.0 s: time is up (20 s)"),
+        (
+            {"reason": "iterations", "value": 30, "per": "mode"},
+            2_120_000,
+            "ended after 2.12 ms: iterations done (30 per mode)",
+        ),
+        (
+            {"reason": "iterations", "value": 5, "per": "copy"},
+            10**9,
+            "ended after 1.00 s: iterations done (5 per copy)",
+        ),
         (
             {"reason": "samples", "value": 200_000, "per": "mode"},
             10**10,
-            "done after 10.0 s: 200000 samples of one mode, the most that are kept",
+            "ended after 10.0 s: as many samples as are kept (200000 per mode)",
         ),
-        ({"reason": "verdict"}, 10**10, "done after 10.0 s: every check is decided"),
-        ({"reason": "completed"}, 10**9, "done after 1.00 s"),
-        ({"reason": "interrupted"}, 3 * 10**9, "interrupted after 3.00 s"),
-        ({"reason": "interrupted"}, None, "interrupted"),
-        ({"reason": "nothing_left", "per": "mode"}, None, "ended: no mode left to measure"),
+        ({"reason": "verdict"}, 10**10, "ended after 10.0 s: every check is decided"),
+        ({"reason": "completed"}, 10**9, "ended after 1.00 s: everything was measured"),
+        ({"reason": "interrupted"}, 3 * 10**9, "ended after 3.00 s: interrupted"),
+        ({"reason": "interrupted"}, None, "ended: interrupted"),
+        ({"reason": "nothing_left", "per": "mode"}, None, "ended: nothing left to measure"),
         (
             {"reason": "error", "message": "an error: the worker is gone"},
             10**9,
@@ -556,11 +563,7 @@ def test_how_a_measurement_in_several_processes_ended() -> None:
     made = nvidia_result(measured("cpu-tensors", latency=steady([MS] * 9)))
     made.cases[0].processes = [0, 3, 6]
     made.stopped, made.took_ns = {"reason": "precision", "value": 0.01}, 10**9
-    assert heading(made)[2].endswith("; done after 1.00 s in 3 processes: in each process every median known to ±1 %")
-    made.stopped = {"reason": "duration", "value": 5, "per": "mode"}
-    assert heading(made)[2].endswith(
-        "; done after 1.00 s in 3 processes (budget: about 5 s per mode, starts not counted)"
-    )
+    assert heading(made)[2].endswith("; ended after 1.00 s in 3 processes: every median known to ±1 %")
 
 
 def test_one_of_several_gpus_is_not_guessed() -> None:

@@ -34,8 +34,8 @@ TERMINAL = """\
 m.onnx (x: [batch, 1000])
 sweep of 3 shapes in one session: batch=1, batch=2, batch=4
 SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-synchronization: synchronize_outputs() after each inference (verified), which takes 2.30 µs by itself; memory of the EP:
-Some and SomeShared; done: every median known to ±1 %
+synchronization (verified): synchronize_outputs() waits, 2.30 µs; memory of the EP: Some and SomeShared; ended: every
+median known to ±1 %
 
 mode             shape    latency    p95    p99  speedup     95% CI  time per item  items/s  best
                                ms     ms     ms                                 ms

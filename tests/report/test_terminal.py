@@ -535,7 +535,7 @@ def test_any_screen_in_any_encoding(name: str, encoding: str) -> None:
 
 
 def test_a_run_in_ascii() -> None:
-    assert shown(run.build, published(), "reports/some", width=80, encoding="ascii")[6:12] == [
+    assert shown(run.build, published(), "reports/some", width=80, encoding="ascii")[5:11] == [
         "mode             breakdown             latency   p95   p99  speedup       95% CI",
         "                                            ms    ms    ms",
         "cpu-tensors      ~~~~~~~~~~~#######       7.20  7.92  8.64    1.00x            -",

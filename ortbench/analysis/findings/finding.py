@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -39,20 +38,3 @@ class Finding(NamedTuple):
     def is_command(self) -> bool:
         """Whether what to do next is a command."""
         return isinstance(self.next, Command)
-
-    @property
-    def lines(self) -> list[str]:
-        """The finding in lines: the sentence, and what to do next."""
-        return [self.text, *([f"Next: {self.next}"] if self.next else [])]
-
-
-def first_lines(findings: Sequence[Finding], most: int) -> list[Finding]:
-    """The first findings that fit so many lines; where some do not, a line is left to say so."""
-    if sum(len(it.lines) for it in findings) <= most:
-        return list(findings)
-    shown, room = [], most - 1
-    for it in findings:
-        if (room := room - len(it.lines)) < 0:
-            break
-        shown.append(it)
-    return shown

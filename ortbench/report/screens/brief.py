@@ -130,12 +130,12 @@ def _arranged(title: str, content: Content, chosen: _Chosen) -> Report:
     first = [*(it.row for it in chosen.findings if it.row), *((mode,) for mode in content.modes)]
     left = len([it for it in content.notes if it.tone in (BAD, UNCLEAR) and it not in chosen.notes])
     more = [Note(f"{units.count(left, 'more note')}: -v", "!", UNCLEAR)] if left else []
-    said: list[Block] = [Findings(findings, most=HEIGHT)] if findings else []
+    said: list[Block] = [Findings(findings)] if findings else []
     if notes := [*chosen.notes, *more]:
         said.append(Notes(notes))
     parts: list[Sequence[Block]] = [
         [] if content.head is None else [_with_rows(content.head, chosen.rows)],
-        [Findings(doubts, most=HEIGHT)] if doubts else [],
+        [Findings(doubts)] if doubts else [],
         *[[fitted(it, chosen.rows, first)] for it in content.tables],
         said,
         content.last,

@@ -33,18 +33,13 @@ from ortbench.report.model import (
     SavedIn,
     Table,
 )
-from ortbench.report.phrases import device_name, eps, processes_in, result_name
+from ortbench.report.phrases import SYNC, device_name, eps, processes_in, result_name
 from ortbench.report.run import mode_table
 from ortbench.report.screens.brief import HEIGHT, Content, fit
 from ortbench.report.screens.narrow import narrowed
 
 _PLACES = 1  # of a per cent, of what an interval reaches
 _NAMES = 3  # of inputs, stages and shapes that a heading has
-_SYNC = {
-    "run": "session.run waits",
-    "synchronize_outputs": "synchronize_outputs() waits",
-    "readback": "a read-back waits",
-}
 
 
 def screen(result: Result, folder: str | None, height: int = HEIGHT) -> Report:
@@ -109,7 +104,7 @@ def _checked(result: Result) -> str:
     timed = [it for it in result.cases if it.status == OK and it.median(LATENCY) is not None]
     said = []
     if (sync := result.target["sync"]) is not None:
-        said.append(_SYNC.get(sync["kind"], f"{sync['kind']} waits"))
+        said.append(SYNC.get(sync["kind"], f"{sync['kind']} waits"))
     equal = {it.mode for it in timed if _passed(it, "outputs")}
     if len(equal) > 1:
         compared = {it.mode for it in result.cases if "outputs" in it.checks}

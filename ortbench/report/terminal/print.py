@@ -180,8 +180,8 @@ def _cell(cell: str) -> Text:
 _FIGURES = 2  # the last of the groups of columns beside which names must have room
 
 
-def print_report(report: model.Report, verbose: bool = False) -> None:
-    """Print a report to standard output, with an empty line between its parts; `verbose`: with all findings."""
+def print_report(report: model.Report) -> None:
+    """Print a report to standard output, with an empty line between its parts."""
     screen, begun = Screen(), False
     for part in report.parts:
         blocks = [block for block in part if model.Medium.TERMINAL in block.media and not _is_empty(block)]
@@ -190,7 +190,7 @@ def print_report(report: model.Report, verbose: bool = False) -> None:
         for number, block in enumerate(blocks):
             if number and isinstance(block, model.Title):
                 screen.blank()
-            _print(screen, block, verbose)
+            _print(screen, block)
         begun = begun or bool(blocks)
 
 
@@ -207,7 +207,7 @@ def _is_empty(block: model.Block) -> bool:
     return False
 
 
-def _print(screen: Screen, block: model.Block, verbose: bool) -> None:
+def _print(screen: Screen, block: model.Block) -> None:
     match block:
         case model.Title():
             screen.text(block.text, style="heading")
@@ -229,7 +229,7 @@ def _print(screen: Screen, block: model.Block, verbose: bool) -> None:
                 if note.command:
                     screen.command(note.command, label=f"{'':{len(note.sign)}} try: ")
         case model.Findings():
-            _print_findings(screen, block, verbose)
+            _print_findings(screen, block)
         case model.Conclusion():
             style = block.tone or "heading"
             screen.text(block.text, label=block.label, style=style, label_style=style)
@@ -237,16 +237,13 @@ def _print(screen: Screen, block: model.Block, verbose: bool) -> None:
             screen.text(f"Saved in {block.folder}")
 
 
-def _print_findings(screen: Screen, block: model.Findings, verbose: bool) -> None:
+def _print_findings(screen: Screen, block: model.Findings) -> None:
     """Print findings, what to do next below each; a command stands on a line of its own, to be copied."""
-    found, left = block.shown(verbose)
-    for it in found:
+    for it in block.findings:
         screen.text(it.text, label="! " if it.tone == model.UNCLEAR else "• ", label_style=it.tone)
         if it.next:
             show = screen.command if it.is_command else screen.text
             show(it.next, label="  Next: ", label_style="heading")
-    if left:
-        screen.text(left, label="  ")
 
 
 def _print_side_by_side(screen: Screen, block: model.SideBySide) -> None:
