@@ -218,7 +218,6 @@ def tell_a_slower_device(ran: Ran, out: Path, compute_us: int, code: int, modes:
     assert (folder / "again" / "candidate" / "result.json").is_file() == bool(code)
     compared = ortbench("compare", folder / "baseline", folder / "candidate")
     assert compared.code == 0
-    assert "the rounds of one run" in compared.out
 
 
 AGAINST_3000 = ("--baseline-set", "ep-option=compute_us=3000", "--max-regression", "15%")

@@ -29,7 +29,6 @@ def test_a_run_is_measured_in_several_processes(tmp_path: Path) -> None:
     )
     assert (ran.code, ran.err) == (0, "")
     assert "in 3 processes: 10 iterations per mode" in ran.out
-    assert "95% CI: by the figures of 3 processes; ratios of runs at another time can lie outside." in ran.out
     (file,) = tmp_path.glob("*/result.json")
     for case in load(file).cases:
         assert case.processes == [0, 1, 2]  # a block holds all of a part

@@ -54,14 +54,14 @@ def _action(fact: Fact) -> str:
 def heading(program: Watched) -> list[str]:
     count = len([it for it in program.processes if it["sessions"]])
     versions = sorted({it["onnxruntime"] for it in program.processes if it["sessions"]})
-    lines = [f"{' '.join(program.command)} · exit code {program.exit_code}"]
+    lines = [f"{' '.join(program.command)}, exit code {program.exit_code}"]
     if program.sessions:
         quota = "" if program.quota is None else f", quota of {program.quota:g}"
         if program.throttled_ns:
             quota += f" (throttled for {units.seconds(program.throttled_ns)})"
         lines.append(
-            f"{units.seconds(program.wall_ns)}, inside run {units.share(program.busy_ns / program.wall_ns)} · ONNX Runtime {', '.join(versions)} · "
-            f"{units.count(count, 'process')} · {units.count(program.cores, 'core')}{quota}"
+            f"{units.seconds(program.wall_ns)}, inside run {units.share(program.busy_ns / program.wall_ns)}, ONNX Runtime {', '.join(versions)}, "
+            f"{units.count(count, 'process')}, {units.count(program.cores, 'core')}{quota}"
         )
     return lines
 
