@@ -38,7 +38,7 @@ from ortbench.features.bandwidth.facts import curve_facts
 from ortbench.features.bandwidth.measure import copy_driver
 from ortbench.features.bandwidth.model import CopyEp
 from ortbench.features.bandwidth.page import bandwidth_curve
-from ortbench.features.bandwidth.plan import CopyPlan, parse_size, sizes
+from ortbench.features.bandwidth.plan import CopyPlan, sizes
 from ortbench.features.page.report.chart_data.copies import copies_of
 from ortbench.features.page.report.chart_svg.draw import svg_file
 from ortbench.measure.driver import Driver
@@ -102,28 +102,6 @@ def usual() -> Result:
 )
 def test_sizes_are_both_ends_and_steps_of_four_between(low: int, high: int, expected: tuple[float, ...]) -> None:
     assert sizes(low, high) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("4096", 4096),
-        ("4kB", 4000),
-        ("4 KB", 4000),
-        ("1.5MB", 1_500_000),
-        ("64KiB", 65536),
-        ("2g", 2e9),
-        ("1GiB", 2**30),
-    ],
-)
-def test_sizes_as_people_write_them(text: str, size: int) -> None:
-    assert parse_size(text, "--min-size") == size
-
-
-@pytest.mark.parametrize("text", ["", "0", "-4kB", "4 bananas", "0.5", "1.0001kB", "kB", "1e3", "9999999GB", "4kk"])
-def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(BadInput, match=r"^--max-size '.*': write a size such as 4kB"):
-        parse_size(text, "--max-size")
 
 
 # The maths

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import check_readable
-from ortbench.plan.option_types import PLACE, TEXT, TIME, WHOLE, check_seconds
+from ortbench.plan.option_types import PLACE, SIZE, TIME, WHOLE, check_seconds
 from ortbench.plan.options import MEASURED, PYTHON, RawOptions, at_least, check_values, new_option, not_negative, option
 from ortbench.plan.plan import require_quiet, timeout, wait_quiet
 from ortbench.plan.target import MOST_SEED, POLICIES, Target
@@ -19,7 +18,6 @@ from ortbench.plan.target import MOST_SEED, POLICIES, Target
 if TYPE_CHECKING:
     from ortbench.model.result import Result
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _STEPS = (1, 4, 16, 64, 256)  # of each decimal unit: factors of four, so that sizes read as they are typed
 
 
@@ -29,35 +27,18 @@ def sizes(low: int, high: int) -> tuple[int, ...]:
     return tuple(sorted({low, high} | {size for size in steps if low < size < high}))
 
 
-def parse_size(text: str, option: str) -> int:
-    """A size such as ``64kB`` (1000 bytes each), ``64KiB`` (1024 bytes each) or ``4096`` in bytes; `BadInput`: not a size, or not a
-    whole number of bytes above zero."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?)?b?", text.strip(), re.ASCII | re.IGNORECASE)
-    size = float(found[1]) * _UNITS[(found[2] or "").lower()] if found else 0.0
-    if not 1 <= size <= 2**50 or size != int(size):
-        raise BadInput(f"{option} {text!r}: write a size such as 4kB, 1.5MB, 64KiB or 4096", option)
-    return int(size)
-
-
 def _curve(path: str, option: str) -> Path:
     check_readable(path, option, "file or folder", folders=True)
     return Path(path)
 
 
-_SIZE = TEXT._replace(parse=parse_size)
 OF_RUNS = (
     new_option(
-        "bandwidth",
-        "PATH",
-        "Compare the copies with this result of 'ortbench bandwidth'.",
-        MEASURED,
-        PLACE._replace(parse=_curve, is_path=bool),
-        commands=("run",),
-        is_in_suites=False,
-        shown="the newest in --out that fits",
+        "bandwidth", "PATH", "Compare the copies with this result of 'ortbench bandwidth'.", MEASURED,
+        PLACE._replace(parse=_curve, is_path=bool), commands=("run",), is_in_suites=False, shown="the newest in --out that fits",
         by_command={PYTHON: {"shown": "the newest in --out that fits; none without --out"}},
     ),
-)
+)  # fmt: skip
 _swept = partial(option, panel=MEASURED, commands=("bandwidth",), is_in_suites=False)
 
 
@@ -67,13 +48,14 @@ class CopyPlan:
 
     target: Target = field(default_factory=Target)
     min_bytes: int = _swept(
-        "min-size", "SIZE", "Begin with this size: 4kB, 64KiB, 4096.", kind=_SIZE, default=4_000, shown="4kB"
-    )
+        "min-size", "SIZE", "Begin with this size: 4kB, 64KiB, 4096.", kind=SIZE, default=4_000, shown="4kB",
+        check=at_least(1, "a copy has at least one byte"),
+    )  # fmt: skip
     max_bytes: int = _swept(
         "max-size",
         "SIZE",
         "End with this size, as far as memory allows.",
-        kind=_SIZE,
+        kind=SIZE,
         default=256_000_000,
         shown="256MB",
     )
