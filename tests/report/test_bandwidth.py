@@ -22,6 +22,7 @@ from ortbench.features.bandwidth.analysis import (
     KEPT_SAMPLES,
     advantage,
     attach,
+    copies,
     curve,
     fail,
     failures,
@@ -30,6 +31,7 @@ from ortbench.features.bandwidth.analysis import (
     memory_of,
     misfits,
     peak,
+    put_samples,
     size_of,
     sync_of,
 )
@@ -170,6 +172,14 @@ def test_the_advantage_of_host_accessible_memory_is_taken_pair_by_pair_at_the_la
     assert found[1].ratio == pytest.approx(2)
     assert found[1].ci95 == pytest.approx((2, 2))
     assert advantage(curve_of(*line(H2D, ORDINARY, 1, 1, MB)), H2D) is None
+
+
+def test_of_many_samples_the_medians_of_blocks_are_kept() -> None:
+    case = copies(ORDINARY, MB)
+    put_samples(case, H2D, [5] * KEPT_SAMPLES, [[0, KEPT_SAMPLES, 0]])
+    assert (len(case.samples[H2D]), case.block_medians) == (KEPT_SAMPLES, None)
+    put_samples(case, H2D, [5] * KEPT_SAMPLES + [7], [[0, KEPT_SAMPLES, 0], [1, 1, 0]])
+    assert (case.samples, case.block_medians, case.value("h2d_rate")) == ({}, {H2D: [5, 7]}, MB * 10**9 / 5)
 
 
 # The file
@@ -509,18 +519,6 @@ def test_a_sweep_of_large_copies_says_nothing_about_small_ones_unless_they_are_a
     assert misfits(large, result)[0] == "its H2D copies are of 1.00 MB to 16.0 MB, the largest here is of 400 B"
 
 
-def test_a_named_sweep_is_a_file_or_its_folder_and_must_fit_one_of_the_runs(tmp_path: Path) -> None:
-    folder = put(tmp_path / "sweep", usual())
-    for path in (folder, folder / "bandwidth.json"):
-        mine, theirs = run_of(), run_of()
-        theirs.target["ep"] = "OtherExecutionProvider"
-        attach([theirs, mine], tmp_path / "elsewhere", path)
-        assert mine.link is not None
-        assert theirs.link is None
-    with pytest.raises(BadInput, match=r"--bandwidth: no such file: .*bandwidth\.json"):
-        attach([run_of()], tmp_path, tmp_path)
-
-
 # The measurement
 
 
@@ -634,30 +632,6 @@ def test_a_sweep_keeps_what_failed_apart_and_leaves_out_what_has_no_memory() -> 
     assert sync_of(sweep)[ORDINARY]["h2d"]["kind"] == "run"
     assert worker.closed
     assert kept[-1] == result_json(sweep)
-
-
-@pytest.mark.process
-def test_raw_samples_are_kept_of_points_with_few() -> None:
-    (found,) = bench(ScriptedWorker(), iterations=KEPT_SAMPLES).run()
-    assert {len(it.samples[H2D]) for it in copies_measured(found, H2D)} == {KEPT_SAMPLES}
-    assert {it.block_medians for it in found.cases} == {None}
-    (found,) = bench(ScriptedWorker(), iterations=KEPT_SAMPLES + 1).run()
-    for case in copies_measured(found, H2D):
-        assert H2D not in case.samples
-        assert sum(n for _, n, _ in case.blocks[H2D]) == KEPT_SAMPLES + 1
-        assert case.block_medians is not None
-        assert case.block_medians[H2D] == [case.median(H2D)] * len(case.blocks[H2D])
-
-
-@pytest.mark.process
-def test_blocks_of_all_copies_alternate_in_an_order_that_the_seed_fixes() -> None:
-    orders = []
-    for seed in (1, 1, 2):
-        worker = ScriptedWorker()
-        bench(worker, seed=seed, iterations=2000).run()
-        assert len(set(worker.asked[:12])) == 12  # 14 less the two that differ, one block each
-        orders.append(worker.asked)
-    assert orders[0] == orders[1] != orders[2]
 
 
 @pytest.mark.process
