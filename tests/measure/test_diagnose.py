@@ -31,7 +31,6 @@ def file_system(root: Path, files: Mapping[str, str]) -> Path:
     ("files", "limit"),
     [
         ({}, None),
-        ({"proc/self/cgroup": "0::/", f"{GROUPS}/cpu.max": "max 100000"}, None),
         ({"proc/self/cgroup": "0::/", f"{GROUPS}/cpu.max": "150000 100000"}, 1.5),
         (  # the tightest of a group and those around it
             {"proc/self/cgroup": "0::/a/b", f"{GROUPS}/a/cpu.max": "50000 100000", f"{GROUPS}/a/b/cpu.max": "max 100000"},
@@ -45,14 +44,6 @@ def file_system(root: Path, files: Mapping[str, str]) -> Path:
                 f"{GROUPS}/cpu,cpuacct/docker/1/cpu.cfs_period_us": "100000",
             },
             2.0,
-        ),
-        (
-            {
-                "proc/self/cgroup": "1:cpu:/",
-                f"{GROUPS}/cpu/cpu.cfs_quota_us": "-1",
-                f"{GROUPS}/cpu/cpu.cfs_period_us": "100000",
-            },
-            None,
         ),
     ],
 )  # fmt: skip

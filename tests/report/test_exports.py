@@ -209,36 +209,15 @@ def test_jenkins_sees_one_package() -> None:
     ]
 
 
-ALIKE = [Outcome(group, name, PASSED, "", 0.0) for group in ("a.b", "a_b") for name in ("c d", "c\n d", "c\0", "c\1")]
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "shown"),
-    [
-        (
-            [
-                outcome(name=name)
-                for name in ("device-tensors", "device-tensors", "cpu-tensors", "device-tensors (2)", "device-tensors")
-            ],
-            ["device-tensors", "device-tensors (2)", "cpu-tensors", "device-tensors (2) (2)", "device-tensors (3)"],
-        ),
-        (
-            ALIKE,
-            [
-                f"c{end}{number}"
-                for numbers in (("", " (2)"), (" (3)", " (4)"))
-                for end in (" d", "\ufffd")
-                for number in numbers
-            ],
-        ),
-        ([Outcome(group, "cpu-tensors", PASSED, "", 0.0) for group in ("a", "b")], ["cpu-tensors", "cpu-tensors"]),
-    ],
-    ids=["twice", "alike in XML", "in two groups"],
-)
-def test_names_that_are_the_same_get_a_number(outcomes: list[Outcome], shown: list[str]) -> None:
-    suite = parsed(junit_xml("ortbench run", outcomes))
-    assert [case.get("name") for case in suite] == shown
-    assert len({case.get("classname") for case in suite}) == len({it.group.replace(".", "_") for it in outcomes})
+def test_names_that_are_the_same_get_a_number() -> None:
+    """Also those that XML makes the same; each class counts by itself."""
+    twice = [outcome(name=name) for name in ("a", "a", "b", "a (2)", "a", "c\0", "c\1")]
+    suite = parsed(junit_xml("ortbench run", twice))
+    assert [case.get("name") for case in suite] == ["a", "a (2)", "b", "a (2) (2)", "a (3)", "c\ufffd", "c\ufffd (2)"]
+    suite = parsed(junit_xml("ortbench run", [Outcome(group, "a", PASSED, "", 0.0) for group in ("x.y", "x_y", "z")]))
+    assert [(case.get("classname"), case.get("name")) for case in suite] == [
+        ("ortbench run.x_y", "a"), ("ortbench run.x_y", "a (2)"), ("ortbench run.z", "a"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -383,10 +362,6 @@ def test_names_are_the_same_in_the_next_run() -> None:
             [{"model__path": "a/m.onnx"}, {"model__path": "b/m.onnx"}, {"model__path": "b/n.onnx"}],
             ["a/m.onnx on Some", "b/m.onnx on Some", "n.onnx on Some"],
         ),
-        (
-            [{"model__path": "a/m.onnx", "target__ep": "A"}, {"model__path": "a/m.onnx", "target__ep": "B"}],
-            ["m.onnx on A", "m.onnx on B"],
-        ),
         ([{"model__path": "C:\\models\\m.onnx"}], ["m.onnx on Some"]),
         ([{"model__path": "a|`b`\n\udcff.onnx"}], ["a__b_ \ufffd.onnx on Some"]),
     ],
@@ -408,11 +383,9 @@ def test_a_number_stays_with_its_result_when_a_mode_fails() -> None:
 @pytest.mark.parametrize(
     ("samples", "value", "spread"),
     [
-        ([450] * 3, 0.00045, "± 0"),
         ([1] * 3, 0.000001, "± 0"),
         ([90 * 10**9] * 3, 90000.0, "± 0"),  # the unit does not follow the size
         ([1 * MS, 2 * MS, 9 * MS], 2.0, "± 7"),  # the range reaches the farther end
-        ([10, 90, 100], 0.00009, "± 0.00008"),
     ],
 )
 def test_values_and_ranges(samples: list[int], value: float, spread: str) -> None:
@@ -439,19 +412,13 @@ def test_p95_needs_samples_as_in_the_table(n: int, text: str) -> None:
     assert entry["extra"].splitlines()[0] == f"median of {n} samples, p95 {text}"
 
 
-@pytest.mark.parametrize(
-    ("version", "command", "extra"),
-    [
-        (None, [], ["SomeExecutionProvider"]),
-        ("1", ["ortbench", "my model.onnx", "--dim", "batch=8", "\udcff\0"],
-         ["SomeExecutionProvider 1", "ortbench 'my model.onnx' --dim batch=8 '\ufffd\ufffd'"]),
-    ],
-)  # fmt: skip
-def test_what_is_known_besides_can_be_pasted(version: str | None, command: list[str], extra: list[str]) -> None:
-    made = on_host(measured("cpu-tensors", latency=steady([MS])), target__ep_version=version)
-    made.command = command
+def test_what_is_known_besides_can_be_pasted() -> None:
+    made = on_host(measured("cpu-tensors", latency=steady([MS])), target__ep_version="1")
+    made.command = ["ortbench", "my model.onnx", "--dim", "batch=8", "\udcff\0"]
     (entry,) = entries(made)
-    assert entry["extra"].splitlines()[1:] == [f"ortbench 0, ONNX Runtime 1.28.0, {extra[0]}", *extra[1:]]
+    versions, command = entry["extra"].splitlines()[1:]
+    assert versions == "ortbench 0, ONNX Runtime 1.28.0, SomeExecutionProvider 1"
+    assert command == "ortbench 'my model.onnx' --dim batch=8 '\ufffd\ufffd'"
     action_json([made]).encode()
 
 
@@ -462,11 +429,9 @@ def summary(markdown: str, path: Path | str) -> bool:
     return step_summary(markdown, {"GITHUB_STEP_SUMMARY": str(path)})
 
 
-@pytest.mark.parametrize("environ", [{}, {"GITHUB_STEP_SUMMARY": ""}, {"OTHER": "x"}])
-def test_no_summary_outside_of_github(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_summary_outside_of_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "not this one"))
-    monkeypatch.chdir(tmp_path)
-    assert step_summary("# report\n", environ) is False
+    assert [step_summary("# report\n", environ) for environ in ({}, {"GITHUB_STEP_SUMMARY": ""})] == [False, False]
     assert list(tmp_path.iterdir()) == []
 
 

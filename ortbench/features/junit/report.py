@@ -12,7 +12,7 @@ What those who read it do with it decides much here:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -51,9 +51,17 @@ def outcomes_of_run(result: Result, label: str = "") -> list[Outcome]:
     The time of what was measured is the median of its whole inferences.
     """
     group = _group(result) + (f", {label}" if label else "")
-    usual = _outcomes_of_shapes if kind_of(result.kind).many_shapes else _outcomes_of_modes
-    words = part_of(result.kind, "report", "case_words")
-    return _outcomes_of_points(group, result, words) if words else usual(group, result)
+    if (words := part_of(result.kind, "report", "case_words")) is not None:
+        known = {case.mode for case in result.cases if case.point}
+        missing = [_outcome_of_case(group, case) for case in result.at_point() if case.mode not in known]
+        return [*missing, *(_outcome_of_point(group, case, *words(case)) for case in result.cases if case.point)]
+    if not kind_of(result.kind).many_shapes:
+        return [_outcome_of_case(group, case) for case in result.cases]
+    return [
+        replace(_outcome_of_case(group, case), name=f"{shape.name}: {case.mode}")
+        for shape in result.shapes
+        for case in result.at_point(shape.point)
+    ]
 
 
 def outcomes_of_checks(result: Result, checks: Sequence[Check]) -> list[Outcome]:
@@ -90,25 +98,6 @@ def _costs(case: Case) -> list[str]:
     found += [] if spent is None else [f"CPU time {duration(spent)}"]
     found += [f"{side} memory {size(held)}" for side in modes.MEMORY_SIDES if (held := figure(case, side)) is not None]
     return found if joules is None else [*found, f"energy per inference {energy(joules)}"]
-
-
-def _outcomes_of_modes(group: str, result: Result) -> list[Outcome]:
-    return [_outcome_of_case(group, case) for case in result.cases]
-
-
-def _outcomes_of_shapes(group: str, result: Result) -> list[Outcome]:
-    return [
-        replace(_outcome_of_case(group, case), name=f"{shape.name}: {case.mode}")
-        for shape in result.shapes
-        for case in result.at_point(shape.point)
-    ]
-
-
-def _outcomes_of_points(group: str, result: Result, words: Callable[[Case], tuple[str, str]]) -> list[Outcome]:
-    """One outcome a load point; of a mode that came to none, one for it."""
-    known = {case.mode for case in result.cases if case.point}
-    missing = [_outcome_of_case(group, case) for case in result.at_point() if case.mode not in known]
-    return [*missing, *(_outcome_of_point(group, case, *words(case)) for case in result.cases if case.point)]
 
 
 def _outcome_of_point(group: str, case: Case, name: str, text: str) -> Outcome:
@@ -167,18 +156,15 @@ def junit_xml(name: str, outcomes: Sequence[Outcome]) -> str:
     names = number_repeated(
         [(group, plain_line(outcome.name)) for group, outcome in zip(classes, outcomes, strict=True)]
     )
-    counts = {tag: str(sum(_TAGS.get(outcome.verdict) == tag for outcome in outcomes)) for tag in _COUNTED}
-    failures, errors, skipped = ({count: counts[tag]} for tag, count in _COUNTED.items())
-    first, time = (
-        {"name": plain_line(name), "tests": str(len(outcomes))},
-        _seconds_text(sum(it.seconds for it in outcomes)),
-    )
+    tags = [_TAGS.get(outcome.verdict) for outcome in outcomes]
+    failures, errors, skipped = ({count: str(tags.count(tag))} for tag, count in _COUNTED.items())
+    first = {"name": plain_line(name), "tests": str(len(outcomes))}
+    time = _seconds_text(sum(it.seconds for it in outcomes))
     report = Element("testsuites", first | failures | errors | time)
     suite = SubElement(report, "testsuite", first | errors | failures | skipped | time)
-    for group, label, outcome in zip(classes, names, outcomes, strict=True):
+    for group, label, outcome, tag in zip(classes, names, outcomes, tags, strict=True):
         case = SubElement(suite, "testcase", {"name": label, "classname": group} | _seconds_text(outcome.seconds))
         text = visible_lines(outcome.text).strip() or outcome.verdict
-        tag = _TAGS.get(outcome.verdict)
         about = {} if tag is None else {"message": one_line(text), "type": outcome.verdict}
         SubElement(case, tag or "system-out", about).text = text
     indent(report)
