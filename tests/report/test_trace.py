@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.core.profiler import DOMAIN
 from ortbench.features.trace.report import chrome_trace, trace_json
 from ortbench.measure import extra_inferences
 from ortbench.measure.configuration import Configuration
@@ -31,7 +30,6 @@ from ortbench.plan.plan import Plan
 from ortbench.worker.measuring import step_times
 from ortbench.worker.modes.base import Step
 from ortbench.worker.proofs.sync import Sync
-from ortbench.worker.timing import Ranges, time_block
 from tests import traceformat
 from tests.conftest import MODELS, ROOT, command, lacking, ortbench
 from tests.refdevice import EP_NAME, Config
@@ -39,7 +37,7 @@ from tests.refdevice import Trace as DeviceTrace
 from tests.results import measured, result_of, with_bytes
 from tests.traceformat import Slice, Trace
 from tests.truth import relu_model
-from tests.worker.test_timing import Script, ScriptedDomain, ScriptedMode, use
+from tests.worker.test_timing import Script, ScriptedMode
 
 NOISE = "noise of the machine"
 ORIGIN = 5_000_000_000
@@ -251,16 +249,6 @@ def test_what_a_node_carries() -> None:
 # What the worker gives
 
 
-def test_starts_are_the_readings_that_samples_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    script, starts = Script(), list[int]()
-    use(monkeypatch, ScriptedDomain(script, DOMAIN))
-    mode = ScriptedMode(script)
-    samples = time_block(mode, Ranges(mode), "h2d", 2, 1, script.clock, starts)
-    assert samples == [101, 102]
-    # The dropped one (100), two ranges pushed (7 each); the first sample, a range popped and one pushed.
-    assert starts == [114, 114 + 101 + 14]
-
-
 class Steps(ScriptedMode):
     """A mode with a sync, whose steps take a known time."""
 
@@ -272,11 +260,13 @@ class Steps(ScriptedMode):
 
 def test_a_close_up_times_every_step() -> None:
     script = Script()
-    found = step_times(Steps(script), most=2, clock=script.clock)
+    mode: Any = Steps(script)
+    found = step_times(mode, most=2, clock=script.clock)
     assert found == [[("run", 1010, 11), ("f", 1021, 1001)], [("run", 2022, 12), ("f", 2034, 1002)]]
     assert script.log.count("run") == 3  # the first inference is not timed
     script = Script()  # a slow mode is looked at once
-    assert len(step_times(Steps(script), most=5, budget_ns=0, clock=script.clock)) == 1
+    mode = Steps(script)
+    assert len(step_times(mode, most=5, budget_ns=0, clock=script.clock)) == 1
 
 
 # Real runs

@@ -406,6 +406,19 @@ def test_a_device_that_now_and_then_keeps_up_with_the_host_leaves_work_in_most_t
     held_up = [2 * MS, 0, 0, 0, 2 * MS]  # a host behind a sync that waits
     assert not Readings(idle, [launched, [MS + it + 20 * US for it in held_up]]).is_usually_unfinished()
 
+    class Fitful(Simulator):
+        def launch(self) -> None:
+            self.work = 300 * US if self.reads % 9 < 6 else 0
+            super().launch()
+
+    assert prove(Fitful().to_prove()._replace(candidates=[(RUN, None)], token=None)).kind == READBACK
+
+
+def test_noise_makes_no_order_of_what_leaves_more_than_a_quarter() -> None:
+    noisy = [[0] * 3, [10, 500, 500]]
+    assert not Readings(noisy, [[50] * 3, [60] * 3, [110] * 3]).is_ordered(1)
+    assert Readings(noisy, [[50] * 3, [80] * 3, [110] * 3]).is_ordered(1)
+
 
 @pytest.mark.parametrize("work", [5 * US, 50 * US, MS, 30 * MS, 2_000 * MS])
 @pytest.mark.parametrize(("known", "waits"), [(RUN, SYNCHRONIZE), (RUN, READBACK), (SYNCHRONIZE, READBACK)])

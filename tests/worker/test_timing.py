@@ -6,26 +6,21 @@ What a tool gets of these ranges is in test_nvtx.py.
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 from ortbench.core.profiler import DOMAIN
-from ortbench.model.modes import LATENCY, PHASE_NAMES, RUN
+from ortbench.model.modes import LATENCY, PHASE_NAMES, STEP
 from ortbench.worker import timing
-from ortbench.worker.modes.base import SingleMode, Step
-from ortbench.worker.proofs.sync import Sync
-from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import BoundTensor
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array
 from ortbench.worker.timing import COLORS, HostTime, Ranges, SplitCall, TimedCall, time_block
 
-INFERENCE_NS, RANGE_NS = 10_000, 7
+INFERENCE_NS, RANGE_NS, MS = 10_000, 7, 1_000_000
 TIMES_NS = {"latency": INFERENCE_NS, "h2d": 100, "inference": INFERENCE_NS, "d2h": 1_000}
 BINDING, OPTIONS = object(), object()
 
@@ -53,27 +48,20 @@ class Script:
         self._calls[what] = self._calls.get(what, 0) + 1
 
 
-class ScriptedMode(SingleMode):
+class ScriptedMode:
     """A mode whose calls take a known time."""
 
-    name = "device-tensors"
-    sync = Sync(RUN, None, 0, "")
-    h2d_sync: Sync | None = None
-    bytes_in = bytes_out = 0
+    name, call_name, per_call = "device-tensors", LATENCY, 1
+    part_names: tuple[str, ...] = (STEP,)
+    bytes_in: int | None = 0
+    bytes_out: int | None = 0
 
     def __init__(self, script: Script) -> None:
         self._script = script
         self.arguments: list[tuple[Any, Any]] = []
 
-    @classmethod
-    def make(cls, model: Model, data: Data, depth: int = 1) -> Self:
-        raise AssertionError("not asked for")
-
     def phases(self) -> dict[str, TimedCall]:
         return {phase: (self._call(phase, ns), BINDING, OPTIONS) for phase, ns in TIMES_NS.items()}
-
-    def steps(self) -> list[Step]:
-        raise AssertionError("not asked for")
 
     def _call(self, phase: str, ns: int) -> Callable[[Any, Any], object]:
         def call(binding: Any, options: Any) -> None:
@@ -81,15 +69,6 @@ class ScriptedMode(SingleMode):
             self._script.work(phase, ns)
 
         return call
-
-    def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
-        raise AssertionError("not asked for")
-
-    def poison(self) -> None:
-        raise AssertionError("not asked for")
-
-    def outputs(self) -> list[Array]:
-        raise AssertionError("not asked for")
 
 
 class ScriptedDomain:
@@ -260,10 +239,10 @@ def test_an_error_before_the_block_has_no_range(script: Script) -> None:
     assert script.log == []
 
 
-@pytest.mark.parametrize(("phase", "moved"), [("h2d", 1000), ("inference", 0), ("d2h", 20), (LATENCY, 1020)])
+@pytest.mark.parametrize(("phase", "moved"), [("h2d", 1000), ("inference", 0), ("d2h", 20), (LATENCY, 3 * 1020)])
 def test_what_ranges_say(script: Script, domain: ScriptedDomain, phase: str, moved: int) -> None:
     mode = ScriptedMode(script)
-    mode.bytes_in, mode.bytes_out = 1000, 20
+    mode.bytes_in, mode.bytes_out, mode.per_call = 1000, 20, 3
     ranges = Ranges(mode)
     for _ in range(2):  # a second block numbers its samples from 0 too
         time_block(mode, ranges, phase, 3, 1, script.clock)
@@ -271,6 +250,35 @@ def test_what_ranges_say(script: Script, domain: ScriptedDomain, phase: str, mov
     outer = {"message": "device-tensors", "payload": moved, **look}
     inner = [{"message": f"device-tensors/{phase}", "payload": number, **look} for number in range(3)]
     assert [vars(attributes) for attributes in domain.pushed] == [outer, *inner] * 2
+
+
+def test_starts_are_when_the_calls_begin(script: Script) -> None:
+    mode, starts = ScriptedMode(script), list[int]()
+    time_block(mode, Ranges(mode), "d2h", 2, 1, script.clock, starts=starts)
+    first = 1_000 + 2 * RANGE_NS
+    assert starts == [first, first + 1_001 + 2 * RANGE_NS]
+
+
+@pytest.mark.parametrize(
+    ("count", "budget_ns", "earlier", "runs", "estimate"),
+    [
+        (4, 0, (), 4, 4 * MS),  # of the later half the median
+        (0, 0, (), 0, None),
+        (None, 0, (), 4, 4 * MS),  # until 10 ms tell how long one takes
+        (None, 30 * MS, (), 8, 7 * MS),
+        (None, 0, (9 * MS,), 1, 1 * MS),
+        (None, 0, (20 * MS, 20 * MS), 0, 20 * MS),
+    ],
+)
+def test_a_warm_up_fills_its_budget_and_estimates_a_run(
+    count: int | None, budget_ns: int, earlier: tuple[int, ...], runs: int, estimate: float | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Of calls that take 1 ms, 2 ms and so on."""
+    durations = itertools.count(MS, MS)
+    monkeypatch.setattr(timing, "time_call", lambda *_: next(durations))
+    assert timing.warm_up((lambda _a, _b: None, None, None), count, budget_ns, earlier) == estimate
+    assert next(durations) == (runs + 1) * MS
 
 
 def test_phases_have_colours_of_their_own() -> None:
@@ -291,7 +299,10 @@ def test_samples_are_the_same_without_ranges(script: Script, why: str, monkeypat
         use(monkeypatch, ScriptedDomain(script, DOMAIN), enabled=False)
     else:
         monkeypatch.setitem(sys.modules, "nvtx", None)
-    assert not Ranges(ScriptedMode(script)).listening
+    ranges = Ranges(ScriptedMode(script))
+    assert not ranges.listening
+    with ranges.block(LATENCY), ranges.part(0):
+        assert not ranges.is_in_block
     assert block(script, LATENCY, n=2, drop=1) == [10_001, 10_002]
     assert script.log == ["latency", "clock", "latency", "clock", "clock", "latency", "clock"]
 
@@ -344,12 +355,14 @@ def test_the_cpu_time_of_a_block_is_that_of_what_it_records(script: Script, monk
     """All threads count, and neither what is dropped nor what comes behind."""
     monkeypatch.setattr(timing, "cpu_ns", lambda: (3 * script.now, script.now // 2))
     monkeypatch.setattr(timing, "perf_counter_ns", lambda: script.now)
+    monkeypatch.setattr(timing, "system_counts", lambda: {"page_faults": script.now})
     mode, host = ScriptedMode(script), HostTime()
     samples = time_block(mode, Ranges(mode), LATENCY, 2, 2, script.clock, host=host)
     wall = sum(samples) + 4 * RANGE_NS  # the ranges around the samples are time too, and so are they CPU time
     before = 10_000 + 10_001 + RANGE_NS
     system = (before + wall) // 2 - before // 2
     assert host.cpu == {"user_ns": 3 * wall, "system_ns": system, "wall_ns": wall}
+    assert host.counts == {"page_faults": wall}
 
 
 def test_the_cpu_time_of_this_process_grows_as_it_works() -> None:
