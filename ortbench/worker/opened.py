@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.session import first_run, placement
+from ortbench.worker.session import first_run
 from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.session import node_placements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +66,7 @@ class Opened:
             [spec.name for spec, place in zip(specs, places, strict=True) if place.is_host_only]
             for specs, places in sides
         )
-        return graph.host_reasons(self.path, placement.node_placements(model), inputs, outputs)
+        return graph.host_reasons(self.path, node_placements(model), inputs, outputs)
 
 
 @dataclass

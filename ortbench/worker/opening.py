@@ -13,10 +13,10 @@ from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_
 from ortbench.worker.inputs import files, model_file
 from ortbench.worker.opened import Opened
 from ortbench.worker.proofs.outputs import compare_outputs
-from ortbench.worker.session import memory, placement, providers, session
+from ortbench.worker.session import memory, providers, session
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.libraries import set_up_onnxruntime, versions
-from ortbench.worker.session.session import Model
+from ortbench.worker.session.session import Model, describe_device, describe_placement, session_eps
 from ortbench.worker.session.tensors import Array, TensorSpec, Value, describe_tensor, get_form, nbytes
 from ortbench.worker.state import Stages, State
 
@@ -43,7 +43,7 @@ def open_as(
     wanted, made, cache = open_session(path, wanted, stages)
     opened = kind(path, wanted, request, made)
     state.opened = opened  # also where the first run fails: the session then ends with the process
-    where = placement.describe_placement(opened.model)
+    where = describe_placement(opened.model)
     unsupported = None
     try:
         opened.run_first()
@@ -83,9 +83,9 @@ def describe_opened(
     return {
         **described,
         "ep_options": dict(opened.target.options),
-        "device": placement.describe_device(model),
+        "device": describe_device(model),
         "memory": memory.describe_memory(model.provider),
-        "eps": placement.session_eps(model, counted["nodes"] or {}) if eps is None else eps,
+        "eps": session_eps(model, counted["nodes"] or {}) if eps is None else eps,
         "placement": counted,
         "unsupported": unsupported,
         "inputs": [describe_input(spec, data.arrays.get(spec.name), data) for spec in model.inputs],

@@ -13,7 +13,7 @@ from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Items
 from ortbench.report.screens.screen import heading
-from ortbench.worker.session.placement import loaded_libraries, software_renderer
+from ortbench.worker.session.session import loaded_libraries, software_renderer
 from tests.conftest import ROOT
 from tests.results import (
     MS,

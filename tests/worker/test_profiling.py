@@ -11,7 +11,7 @@ import pytest
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.inspection import nodes, profile
+from ortbench.worker.inspection import nodes
 from ortbench.worker.session import first_run, providers, session
 from tests.conftest import MODELS
 
@@ -42,16 +42,16 @@ RECORDED = [
 
 
 def test_a_profile_is_the_kernels_of_its_runs() -> None:
-    first, second, third = profile.read_runs(RECORDED)
+    first, second, third = nodes.read_runs(RECORDED)
     assert [(run.start_us, run.took_us) for run in (first, second, third)] == [(10, 5), (20, 6), (30, 9)]
     ((kernel, *rest),) = second.nodes
     assert (kernel.name, kernel.op, kernel.ep, kernel.number, rest) == ("a", "Relu", "P", 0, [21, 4, 7, 0])
     assert second.args == [{"op_name": "Relu", "provider": "P", "node_index": "0"}]
-    assert [third.nodes[at].kernel.name for at in profile.sort_nodes(third.nodes)] == ["outer", "inner"]
+    assert [third.nodes[at].kernel.name for at in nodes.sort_nodes(third.nodes)] == ["outer", "inner"]
 
 
 def test_runs_that_a_profile_lost_are_not_in_it() -> None:
-    assert len(list(profile.read_runs(RECORDED[:-2]))) == 2
+    assert len(list(nodes.read_runs(RECORDED[:-2]))) == 2
 
 
 def test_a_profiles_file_is_read_piece_by_piece(tmp_path: Path) -> None:
@@ -62,19 +62,19 @@ def test_a_profiles_file_is_read_piece_by_piece(tmp_path: Path) -> None:
     path.write_text(
         f"[\n{(',' + chr(10)).join(json.dumps(it, ensure_ascii=False) for it in told)}\n]\n", encoding="utf-8"
     )
-    assert list(profile.read_events(str(path))) == told
+    assert list(nodes.read_events(str(path))) == told
     path.write_text("[]")
-    assert list(profile.read_events(str(path))) == []
+    assert list(nodes.read_events(str(path))) == []
     path.write_text('[{"a": 1},\n{"b": ')
     with pytest.raises(ValueError, match="ends inside an event"):
-        list(profile.read_events(str(path)))
+        list(nodes.read_events(str(path)))
 
 
 Timed = list[tuple[int, int]]
 
 
 @pytest.fixture(scope="module")
-def recorded() -> tuple[list[profile.Run], int, Timed]:
+def recorded() -> tuple[list[nodes.Run], int, Timed]:
     """Five runs as recorded, and as timed from outside."""
     provider = providers.find(TARGET)
     model = session.open_model(PATH, TARGET, provider)
@@ -98,7 +98,7 @@ def recorded() -> tuple[list[profile.Run], int, Timed]:
 
 
 @pytest.mark.timing
-def test_the_profile_is_on_the_clock_of_the_samples(recorded: tuple[list[profile.Run], int, Timed]) -> None:
+def test_the_profile_is_on_the_clock_of_the_samples(recorded: tuple[list[nodes.Run], int, Timed]) -> None:
     """The runs of a profile lie in the runs as timed from outside: a clock that is off by a run would show."""
     runs, start_ns, timed = recorded
     within = 100_000  # ONNX Runtime cuts its times to microseconds; two clocks are read one after the other
@@ -107,9 +107,9 @@ def test_the_profile_is_on_the_clock_of_the_samples(recorded: tuple[list[profile
         assert before - within <= start <= start + duration <= after + within
 
 
-def test_every_node_of_every_run_lies_in_its_run(recorded: tuple[list[profile.Run], int, Timed]) -> None:
+def test_every_node_of_every_run_lies_in_its_run(recorded: tuple[list[nodes.Run], int, Timed]) -> None:
     runs, _, _ = recorded
-    names = [[run.nodes[at].kernel.name for at in profile.sort_nodes(run.nodes)] for run in runs]
+    names = [[run.nodes[at].kernel.name for at in nodes.sort_nodes(run.nodes)] for run in runs]
     assert names == [names[0]] * 5
     assert "Softmax_15" in names[0]
     for run in runs:
@@ -145,8 +145,8 @@ def test_a_nodes_time_is_without_that_of_the_nodes_inside_it() -> None:
         in_a_run("loop", 30, 5, "Loop"),
         run_event(30, 6),
     ]
-    sums = profile.NodeSums()
-    for run in profile.read_runs(recorded):
+    sums = nodes.NodeSums()
+    for run in nodes.read_runs(recorded):
         sums.add(run)
     assert sums.run_ns == [14_000, 6_000]
     before, loop, body, other = sums.timed()

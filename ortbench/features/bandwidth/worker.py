@@ -13,7 +13,7 @@ from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, LATENCY, ORDINARY, RUN
 from ortbench.plan.target import Target, target_from
 from ortbench.worker.proofs.sync import Sync, Work, prove
-from ortbench.worker.session import placement, providers
+from ortbench.worker.session import providers
 from ortbench.worker.session.libraries import set_up_onnxruntime, versions
 from ortbench.worker.session.memory import (
     Copy,
@@ -27,6 +27,7 @@ from ortbench.worker.session.memory import (
     is_only_host_accessible,
     missing_device_memory,
 )
+from ortbench.worker.session.session import provider_device
 from ortbench.worker.session.tensors import TensorSpec, host_view
 from ortbench.worker.state import State
 from ortbench.worker.timing import Ranges, TimedCall, time_block, warm_up
@@ -189,7 +190,7 @@ def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> CopyEp:
     provider = copies.provider
     return {
         **providers.describe_ep(wanted, provider),
-        "device": placement.provider_device(provider),
+        "device": provider_device(provider),
         "memory": describe_memory(provider),
         "kinds": copies.kinds,
         "runtime": versions(),

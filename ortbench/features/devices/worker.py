@@ -36,9 +36,9 @@ from ortbench.worker.session.libraries import (
     set_up_onnxruntime,
 )
 from ortbench.worker.session.memory import EpDeviceMemory, copy_tensors, describe_memory, ep_device_memories
-from ortbench.worker.session.placement import describe_hardware, provider_device
 from ortbench.worker.session.plugins import Plugin, ask_packages, find_plugin
 from ortbench.worker.session.providers import Provider, is_on_cpu_by_option
+from ortbench.worker.session.session import describe_hardware, provider_device
 from ortbench.worker.session.tensors import Array, TensorSpec
 from ortbench.worker.state import State
 

@@ -14,8 +14,9 @@ from ortbench.worker.inputs.model_file import read_model
 from ortbench.worker.inspection import graph as model_graph
 from ortbench.worker.inspection import nodes
 from ortbench.worker.modes.make import unsupported_modes
-from ortbench.worker.session import config_keys, first_run, memory, placement, providers, session
+from ortbench.worker.session import config_keys, first_run, memory, providers, session
 from ortbench.worker.session.libraries import set_up_onnxruntime
+from ortbench.worker.session.session import describe_device, describe_placement
 from ortbench.worker.session.tensors import Array, Form, TensorSpec, describe_tensor, get_form
 from ortbench.worker.state import State
 
@@ -41,7 +42,7 @@ def inspect(
     asked = with_own(asked, provider.name)
     content = model_graph.name_nodes(model)
     with nodes.open_recorder(model, asked, provider, content) as recorder:
-        where = placement.describe_placement(recorder.model)
+        where = describe_placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
         found, arrays = _describe(model, recorder.model, request, needs_run=several)
         timed: list[Timed] = []
@@ -52,7 +53,7 @@ def inspect(
     copies = nodes.outline(model, asked, recorder.model, content, timed) if where["nodes"] is not None else None
     if copies is not None and (copies["problem"] is None or timed):
         where["memcpy_nodes"] = len(copies["memcpy"])
-    device = placement.describe_device(recorder.model)
+    device = describe_device(recorder.model)
     warnings = config_keys.warnings(asked, provider)
     return {
         **found, "ep": provider.name, "device": device, "memory": memory.describe_memory(provider),

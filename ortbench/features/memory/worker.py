@@ -25,7 +25,7 @@ from ortbench.features.memory.analysis import READ, Event
 from ortbench.features.memory.model import Weighed, WeighedArenas
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
-from ortbench.worker.inspection.profile import KERNEL_TIME, NO_RUN, read_events
+from ortbench.worker.inspection.nodes import KERNEL_TIME, NO_RUN, read_events
 from ortbench.worker.modes.base import Mode
 from ortbench.worker.opened import Opened as OpenedModel
 from ortbench.worker.session import first_run, providers, session

@@ -12,8 +12,9 @@ from ortbench.plan.target import inputs_from, target_from
 from ortbench.worker.opened import Opened, Shared
 from ortbench.worker.opening import count_copies, describe_loaded_ep, describe_opened, open_session
 from ortbench.worker.proofs.sync import Syncs
-from ortbench.worker.session import first_run, placement
+from ortbench.worker.session import first_run
 from ortbench.worker.session.libraries import set_up_onnxruntime
+from ortbench.worker.session.session import describe_placement
 from ortbench.worker.state import Stages, State
 from ortbench.worker.timing import time_block
 
@@ -30,7 +31,7 @@ def open_sweep(state: State, model: str, target: dict[str, Any]) -> OpenedSweep:
     set_up_onnxruntime()
     wanted, opened, cache = open_session(model, target_from(target), stages)
     described = describe_loaded_ep(wanted, opened.provider, stages)
-    state.shared = Shared(model, wanted, opened, described, cache, placement.describe_placement(opened))
+    state.shared = Shared(model, wanted, opened, described, cache, describe_placement(opened))
     return {"stages": stages.spans}
 
 

@@ -1,5 +1,5 @@
-"""A model opened on an EP: the session and its options, what to do about an EP's error that does not say it itself, and the folder in
-which an EP keeps the engines of one model with one set of options."""
+"""A model opened on an EP: the session and its options, what to do about an EP's error that does not say it itself, the hardware that it
+runs on, where its nodes were placed, and the folder in which an EP keeps the engines of one model with one set of options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import ctypes
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import onnxruntime as ort
 
 from ortbench.analysis.engines import File, cache_options, is_warm
-from ortbench.core.ep_names import CPU_EP, CUDA_EP
+from ortbench.core.ep_names import CPU_EP, CUDA_EP, NAMED_DEVICES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import digest
 from ortbench.plan.target import Target
@@ -25,13 +26,13 @@ from ortbench.worker import messages
 from ortbench.worker.proofs.sync import Syncs
 from ortbench.worker.session import streams
 from ortbench.worker.session.libraries import bundled_library, load_problem
-from ortbench.worker.session.memory import Places, find_places
+from ortbench.worker.session.memory import Places, describe_memory, find_places
 from ortbench.worker.session.plugins import custom_ops_hint, register_custom_ops
-from ortbench.worker.session.providers import Provider, take_choice_of_policy
+from ortbench.worker.session.providers import Provider, find_in_session, take_choice_of_policy
 from ortbench.worker.session.tensors import TensorSpec, Value, make_specs
 
 if TYPE_CHECKING:
-    from ortbench.model.schema import EngineCache
+    from ortbench.model.schema import Device, EngineCache, EpOfSession, Placement
 
 
 # QNN computes by a library of its own, which its plugin finds by itself only for an NPU that is there.
@@ -319,3 +320,111 @@ def _engine_folder(model: str, target: Target) -> Path:
         follows_from.append(target.library)
     found.update(json.dumps(follows_from, sort_keys=True).encode())
     return Path(target.engine_cache or "") / f"{path.stem}-{found.hexdigest()[:12]}"
+
+
+def describe_device(model: Model) -> Device:
+    """The hardware the session runs on, as the session itself names it (vendor and vendor id are read, not assumed)."""
+    device = None
+    try:
+        devices = [found for found in model.session.get_input_epdevices() if found is not None]
+        if model.provider.ep_device is not None:  # another EP of the session may read the first input
+            devices = [found for found in devices if found.ep_name == model.provider.name]
+        device = devices[0].device if devices else None
+    except Exception:  # a session without inputs or an older ORT
+        device = None
+    if device is None or (device.type.name == "CPU" and model.provider.ep_device is not None):
+        # All inputs may be read on the CPU; the EP's device stays what it was given.
+        found = provider_device(model.provider)
+    else:
+        found = describe_hardware(device)
+    if found["type"] == "GPU" and (software := software_renderer(loaded_libraries())) is not None:
+        found["software"] = software
+    return found
+
+
+# Parts of names of libraries: drivers that compute on the CPU, with what they are called, and drivers of GPUs.
+_SOFTWARE = {"vk_swiftshader": "SwiftShader", "vulkan_lvp": "lavapipe", "swrast": "llvmpipe"}
+_OF_GPUS = ("libvulkan_", "nvidia", "libcuda.", "amdvlk")
+
+
+def software_renderer(libraries: Collection[str]) -> str | None:
+    """The software renderer of a process that has loaded these libraries; None where there is none, or a GPU's driver too."""
+    software = {name for it in libraries for part, name in _SOFTWARE.items() if part in it}
+    drivers = [it for it in libraries if any(part in it for part in _OF_GPUS) and "lvp" not in it]
+    return software.pop() if len(software) == 1 and not drivers else None
+
+
+def loaded_libraries() -> set[str]:
+    """The names of the files that this process has mapped; none where the system does not tell."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return set()
+    return {line.rpartition("/")[2] for line in lines if "/" in line}
+
+
+def provider_device(provider: Provider) -> Device:
+    """The hardware of an EP, by its EP device or by the name that ORT has for it."""
+    if provider.ep_device is not None:
+        return describe_hardware(provider.ep_device.device)
+    name = NAMED_DEVICES.get(provider.name)
+    return {"type": "CPU" if name is None else "GPU", "name": name or "cpu", "index": provider.device_index}
+
+
+def session_eps(model: Model, nodes: Mapping[str, int]) -> list[EpOfSession]:
+    """Every EP that has nodes, where several beside the CPU EP have; else none."""
+    if len(nodes.keys() - {CPU_EP}) < 2:
+        return []
+    own, found = model.provider, []
+    for name in sorted(nodes, key=lambda name: -nodes[name]):
+        provider = own if name == own.name else find_in_session(name, model.session)
+        found.append(session_ep(provider, provider_device(provider), nodes))
+    return found
+
+
+def session_ep(provider: Provider, device: Device, nodes: Mapping[str, int]) -> EpOfSession:
+    """One of several EPs, with its part of the nodes."""
+    count = nodes.get(provider.name, 0)
+    return {
+        "ep": provider.name,
+        "ep_version": provider.version,
+        "device": device,
+        "memory": describe_memory(provider),
+        "nodes": count,
+        "share": round(count / max(sum(nodes.values()), 1), 4),
+    }
+
+
+def describe_hardware(device: Any) -> Device:
+    return {
+        "type": device.type.name,
+        "vendor": device.vendor,
+        "vendor_id": device.vendor_id,
+        "device_id": device.device_id,
+        "metadata": dict(device.metadata),
+    }
+
+
+def node_placements(model: Model) -> list[tuple[str, str, str]] | None:
+    """EP, name and operator of every node as the EPs were asked for them (of compiled subgraphs the nodes taken, not the fused ones); None
+    where ORT does not say."""
+    try:
+        subgraphs = model.session.get_provider_graph_assignment_info()
+    except Exception:  # an ORT without it
+        return None
+    placements = [
+        (subgraph.ep_name, node.name, node.op_type) for subgraph in subgraphs for node in subgraph.get_nodes()
+    ]
+    return placements or None  # a model in ORT format has nodes, and nothing is said of them
+
+
+def describe_placement(model: Model) -> Placement:
+    """Where the nodes were placed: ``nodes`` per EP, and ``cpu_operators`` (name → count) where another EP was asked for. ``memcpy_nodes``
+    is 0 where nothing can need any, else None until a profile has counted them."""
+    placements = node_placements(model)
+    if placements is None:
+        return {"nodes": None, "memcpy_nodes": None, "cpu_operators": {}}
+    nodes = Counter(ep for ep, _, _ in placements)
+    operators = Counter(op for ep, _, op in placements if ep == CPU_EP != model.provider.name)
+    memcpy = 0 if len(nodes) < 2 else None  # with one EP there is nothing to copy between
+    return {"nodes": dict(nodes), "memcpy_nodes": memcpy, "cpu_operators": dict(operators.most_common())}

@@ -25,8 +25,9 @@ from ortbench.features.chain.worker.stages import (
 from ortbench.plan.target import inputs_from
 from ortbench.worker.opened import Opened
 from ortbench.worker.opening import count_copies, describe_input, describe_loaded_ep, describe_opened, describe_output
-from ortbench.worker.session import memory, placement
+from ortbench.worker.session import memory
 from ortbench.worker.session.libraries import set_up_onnxruntime
+from ortbench.worker.session.session import describe_device, describe_placement, session_ep
 from ortbench.worker.session.tensors import nbytes
 from ortbench.worker.state import Stages, State
 
@@ -126,7 +127,7 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> O
 def _placement(stage: OpenStage, has_run: bool) -> schema.Placement:
     """Where the nodes of a stage are. Raises `BenchmarkFailed`: nodes stay on the CPU where none may."""
     asked, model = stage.asked, stage.model
-    found = placement.describe_placement(model)
+    found = describe_placement(model)
     operators = found["cpu_operators"]
     if operators and asked.target.no_cpu_fallback:
         with blaming(asked):
@@ -150,9 +151,7 @@ def _eps(stages: Sequence[OpenStage], placed: Sequence[schema.Placement]) -> lis
     """Every EP that stages are on, with its part of the nodes, where there are several; else none."""
     nodes = sum((Counter(it["nodes"] or {}) for it in placed), Counter[str]())
     found = {
-        stage.model.provider.name: placement.session_ep(
-            stage.model.provider, placement.describe_device(stage.model), nodes
-        )
+        stage.model.provider.name: session_ep(stage.model.provider, describe_device(stage.model), nodes)
         for stage in stages
     }
     return list(found.values()) if len(found) > 1 else []
@@ -168,7 +167,7 @@ def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> Cha
         "sha256": "",
         "ep": described["ep"],
         "ep_version": described["version"],
-        "device": placement.describe_device(stage.model),
+        "device": describe_device(stage.model),
         "memory": memory.describe_memory(stage.model.provider),
         "repeat": steps.count,
         "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in pairs],
