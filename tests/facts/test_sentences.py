@@ -125,15 +125,3 @@ def test_stored_results_fit_a_screen(path: Path) -> None:
 def test_several_processes_are_processes() -> None:
     values: Values = {"gpu_processes": 2}
     assert sentence(Fact("busy-machine", "gpu", "", values)) == "Busy machine: 2 other processes computed on the GPU."
-
-
-def test_the_list_of_old_findings_names_facts_that_there_are() -> None:
-    rows = [
-        line
-        for line in (ROOT / "reports" / "facts.md").read_text(encoding="utf-8").splitlines()
-        if line.startswith("| ")
-    ]
-    found = [pair for row in rows for pair in re.findall(r"`([a-z-]+)`/((?:`[a-z-]+`(?!/)(?:, )?)+)", row)]
-    keys = {(code, verdict) for code, verdicts in found for verdict in re.findall(r"`([a-z-]+)`", verdicts)}
-    assert len(keys) > 50
-    assert keys <= {*sentences().keys()}, keys - sentences().keys()

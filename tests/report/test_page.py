@@ -19,11 +19,11 @@ from ortbench.core.stats import Value
 from ortbench.features.page.report.chart_svg.sheet import PALETTE, WIDTH
 from ortbench.features.page.report.page import build_page
 from ortbench.model.result import Result
-from ortbench.model.result_file import load, save
+from ortbench.model.result_file import save
 from ortbench.report.model import Report
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, without_samples
-from tests.results import measured, profiled, result_of, steady
+from tests.results import measured, result_of, steady
 
 VOID = {"meta", "br"}
 REPORTS = [
@@ -159,15 +159,6 @@ def test_the_verdict_comes_first() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_headlines() -> None:
-    assert Page(page_of("nothing")).text("h1") == ["Nothing was measured"]
-    assert (
-        Page(page_of("on-host")).text("h1")[0].startswith("An inference takes ")
-        or Page(page_of("on-host")).text("h1")[0]
-    )
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_what_went_wrong_is_said_in_a_word_not_by_colour_alone() -> None:
     result = ODD["failed"]()
     result.stopped = {"reason": "interrupted"}
@@ -242,17 +233,6 @@ def test_results_that_may_be_compared_are() -> None:
     assert "Side by side" in found.text("h2")
     assert [it for it in found.all("th") if it.get("class") == "left"] == [{"scope": "col", "class": "left"}] * 3
     assert "old → new: ONNX Runtime: 1.28.0 → 1.29.0" in found.text("li")
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_of_two_eps_the_headline_says_which_is_faster() -> None:
-    slow, fast = (result_of(measured("cpu-tensors", latency=steady([ms * 10**6] * 12))) for ms in (3, 2))
-    slow.target["ep"] = "OtherExecutionProvider"
-    found = page(slow, fast, names=["slow", "fast"])
-    said = "m.onnx: Some with cpu-tensors is 1.50× (1.46–1.54) as fast as Other with cpu-tensors"
-    assert found.text("h1") == [said]
-    assert f"{said}." in found.text("li")
-    assert found.text("th")[1] == "EP"
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -431,30 +411,6 @@ def test_a_pipe_gets_the_page_and_stays_a_pipe(saved: Callable[[str, Result], Pa
     assert ortbench("report", saved("one", ODD["nothing"]()), "--html", pipe).code == 0
     assert reader.communicate(timeout=600)[0].startswith("<!DOCTYPE html>")
     assert pipe.is_fifo()
-
-
-@pytest.mark.parametrize("folder", REPORTS, ids=lambda folder: folder.name)
-def test_the_pages_in_reports_say_what_the_present_code_does(folder: Path) -> None:
-    there, now = Page((folder / "report.html").read_text()), page(load(folder / "result.json"))
-    assert there.texts == now.texts
-
-
-def test_what_nodes_take_and_copy_has_tables_of_its_own() -> None:
-    made = result_of(measured("cpu-tensors", latency=steady([900_000])))
-    made.nodes = profiled(
-        operators=[{"op": f"Op{n}", "ep": None, "nodes": 1, "ns": 9, "share": 0.1} for n in range(12)]
-    )
-    texts = [text.replace("\N{NO-BREAK SPACE}", " ") for _, text in Page(build_page([made], ["a"])).texts]
-    for expected in (
-        "Nodes by operator",
-        "Nodes by execution provider",
-        "Memcpy nodes",
-        "CPU fallback",
-        "matrices",
-        "and 2 more: 20.0% of an inference",
-    ):
-        assert expected in texts
-    assert sum(text.startswith("Nodes: 20 inferences under ONNX Runtime's profiler") for text in texts) == 1
 
 
 def test_a_placement_that_is_not_known_is_said() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests import browser
 from tests.browser import Browser
-from tests.conftest import ROOT, lacking
+from tests.conftest import lacking
 from tests.odd import PAGES, page_of
 
 pytestmark = pytest.mark.process
@@ -115,11 +115,3 @@ class TestOnePage:
         )
         assert seen == [820] * 3
         assert chromium.run("getComputedStyle(document.querySelector('svg .fill-h2d')).fill") == "rgb(0, 114, 178)"
-
-
-@pytest.mark.parametrize("name", ["copy_bound-cpu", "copy_bound-webgpu-swiftshader", "copy_bound-refdevice"])
-def test_the_pages_in_reports_can_be_read(chromium: Browser, name: str) -> None:
-    chromium.open(ROOT / "reports" / name / "report.html")
-    for width in (PHONE, DESK):
-        chromium.look(width)
-        assert chromium.run(PROBLEMS) == NO_PROBLEM

@@ -39,12 +39,6 @@ def with_nothing_on_the_ep() -> Result:
     return made
 
 
-def test_a_terminal_says_what_is_elsewhere() -> None:
-    lines = shown(run.build, with_a_copy_inside(), width=80)
-    at = lines.index("• 1 Memcpy node inside the graph: 25.0 MB copied in each inference.")
-    assert lines[at + 1] == "  Next: ortbench run m.onnx --measure-nodes"
-
-
 def test_markdown_says_it_of_every_tensor() -> None:
     lines = markdown(run.build(with_a_copy_inside())).splitlines()
     start = lines.index("| tensor | bytes | in modes | memory | why |")
@@ -62,19 +56,6 @@ def test_markdown_says_it_of_every_tensor() -> None:
         == 1
     )
     assert not any("warning" in line for line in lines)
-
-
-def test_a_page_says_it_of_every_tensor() -> None:
-    found = Page(build_page([with_a_copy_inside()], ["a"]))
-    assert found.text("h1") == ["1 Memcpy node inside the graph: 25.0 MB copied in each inference"]
-    assert "Tensor memory" in found.text("h2")
-    cells = found.text("td")
-    at = cells.index("passed") - 3
-    assert cells[at : at + 8] == [
-        "25.0 MB", "cpu-tensors", "host memory", "passed",
-        "25.0 MB", "device-tensors, device-resident", "Mem (DEFAULT)", "the session's memory info",
-    ]  # fmt: skip
-    assert not any("stay on the CPU" in text for text in found.text("li"))
 
 
 def test_that_nothing_ran_on_the_ep_comes_before_any_figure() -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv as csv_module
 import io
-import json
-import re
-from pathlib import Path
 
 import pytest
 
@@ -18,12 +15,10 @@ from ortbench.features.page.report.page import build_page
 from ortbench.features.suite import report as suite
 from ortbench.features.suite.job.record import MISSING, Record, figures
 from ortbench.model.result import Result
-from ortbench.model.result_file import save
 from ortbench.report import comparison
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Note, Notes
 from ortbench.report.run import build, mode_table
-from tests.conftest import ortbench
 from tests.results import MS, US, broken, measured, result_of, steady, tensor
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -74,12 +69,6 @@ def test_a_batch_whose_items_take_less_than_a_nanosecond() -> None:
     assert row[-2:] == ("4.10G", "0 ns")
 
 
-def test_the_page_of_a_run() -> None:
-    page = build_page([batch(8, 2 * MS)], ["a"])
-    assert re.search(r"<th[^>]*>items/s</th>\s*<th[^>]*>time per item <small>\(ms\)</small></th>", page)
-    assert "<td>4.00k</td><td>0.250</td>" in page
-
-
 # Several together
 
 
@@ -107,14 +96,6 @@ def test_other_metrics_of_two_results_have_none() -> None:
     assert [row[1] for row in table.rows] == ["latency", "item throughput", "H2D"]
 
 
-def test_a_comparison_says_which_is_best() -> None:
-    results = [batch(1, 500 * US), batch(8, 2 * MS, resident=MS), batch(32, 16 * MS)]
-    report = comparison.build(results, ["x", "y", "z"], 0.02, in_order=False)
-    best = "y has the most items/s with device-resident: 8.00k items/s."
-    assert best in markdown(report)
-    assert f"{best}</li>" in build_page(results, ["x", "y", "z"]).replace("\xa0", " ")
-
-
 def test_sides_of_a_run_warn_once_of_what_all_of_them_have() -> None:
     results = [batch(8, MS), batch(32, 2 * MS)]
     for made in results:
@@ -130,19 +111,6 @@ def test_sides_of_a_run_warn_once_of_what_all_of_them_have() -> None:
     assert comparison.build_sides(results, ["a", "b"], 0.02) == comparison.build(
         results, ["a", "b"], 0.02, in_order=False
     )
-
-
-@pytest.mark.process
-def test_compare_prints_and_writes_them(tmp_path: Path) -> None:
-    for name, made in (("one", batch(1, 500 * US)), ("eight", batch(8, 2 * MS))):
-        save(made, tmp_path / f"{name}.json")
-    files = (tmp_path / "one.json", tmp_path / "eight.json")
-    ran = ortbench("compare", *files, COLUMNS="140")
-    assert ran.code == 0
-    assert re.search(r"^cpu-tensors +item throughput +2.00k items/s +4.00k items/s +0.500 ", ran.out, re.MULTILINE)
-    assert "has the most items/s with cpu-tensors: 4.00k items/s." in " ".join(ran.out.split())
-    records = json.loads(ortbench("compare", *files, "--json", "-").out)["records"]
-    assert [it["value"] for it in records if it["metric"] == "item_throughput"] == [2000.0, 4000.0]
 
 
 # A suite

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.features.page.report.page import build_page
 from ortbench.features.suite import report as suite
 from ortbench.features.suite.job.record import Record, figures
 from ortbench.model.result import Result
 from ortbench.model.result_file import parse, result_json
 from ortbench.report import comparison, run
-from ortbench.report.costs import TITLE, cost_parts
 from ortbench.report.markdown import markdown
-from tests.report.test_page import Page
 from tests.results import measured, result_of, steady, weighed
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -54,12 +51,6 @@ def test_the_section_of_a_run() -> None:
     assert SECTION in markdown(run.build(result()))
 
 
-def test_without_figures_there_is_no_section() -> None:
-    plain = result_of(measured("cpu-tensors", latency=steady([2000] * 20)))
-    assert cost_parts(plain) == []
-    assert TITLE not in markdown(run.build(plain))
-
-
 def test_ways_that_differ_name_their_modes() -> None:
     found = result()
     other = found.cases[1].own["memory"]
@@ -67,14 +58,6 @@ def test_ways_that_differ_name_their_modes() -> None:
     other["device"] = "otherwise"
     text = markdown(run.build(found))
     assert "- device: as it was scripted (cpu-tensors)\n- device: otherwise (device-resident)\n" in text
-
-
-def test_a_page_has_it() -> None:
-    page = Page(build_page([result()], ["m"]))
-    titles = page.text("h3") + page.text("h2")
-    assert "Resource usage: memory" in titles
-    assert "Nodes that hold most, with cpu-tensors" in titles
-    assert any("memory of device-tensors could not be measured" in text for text in page.text("p"))
 
 
 def test_a_comparison_has_a_table_of_it() -> None:
