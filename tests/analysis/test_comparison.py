@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import exp, hypot, log, log1p
 from statistics import stdev
 from typing import NamedTuple
@@ -40,11 +41,17 @@ from tests.expect import there
 from tests.gate.test_metrics import limits
 from tests.results import (
     STAYING,
+    US,
     chain,
+    closed,
+    latency,
     level,
+    level_blocks,
+    load_result,
     loop_case,
     loop_result,
     measured,
+    noise_of,
     paced,
     result_of,
     series_of,
@@ -276,3 +283,38 @@ def test_rates_are_compared_by_the_latency_that_they_follow_from() -> None:
         assert (found.base, found.value) == pytest.approx((4e6, 8e6 / 3))
         assert found.paired is (run_id is not None)
         assert (found.ratio, found.low, found.high) == pytest.approx((1.5, 1.5 / wider, 1.5 * wider))
+
+
+def test_runs_of_one_configuration_tell_how_far_runs_differ() -> None:
+    """By logarithms, of three runs at 1000 ± 1 % and three of another at 2000 ± 1 %: 2 × 2 degrees of freedom."""
+    runs = [of([round(median * times)] * 8) for median in (1000, 2000) for times in (0.99, 1, 1.01)]
+    results = [replace(it, created=f"2026-01-0{number}") for number, it in enumerate(runs, 1)]
+    for result in results[3:]:
+        result.target["opt_level"] = "basic"
+    (row,) = rows(results, Selection(metrics=(parse_metric(LATENCY),)))
+    spread, found = there(row.spread), there(row.since_first[4])
+    assert (spread.freedom, spread.runs) == (4, 6)
+    times = exp(2.776 * 2**0.5 * spread.deviation)  # Student's t of four
+    assert spread.deviation == pytest.approx(0.01, rel=0.01)
+    assert found.ends == pytest.approx((found.ratio / times, found.ratio * times), rel=1e-3)
+
+
+def test_load_points_of_one_run_lie_where_their_pairs_spread() -> None:
+    one, other = (
+        load_result(closed(CPU, 1, 100, 10, blocks=level_blocks(100, latency(10), 8, noise)), run_id="r")
+        for noise in ((1, 1.1), (1, 1))
+    )
+    found = there(change(one, other))
+    assert there(found.low) < 0.98 < found.ratio == 1 < 1.02 < there(found.high)
+
+
+def test_quiet_rounds_of_a_busy_machine_tell_of_latencies_alone() -> None:
+    """No block says anything of a part by itself, which others' use of memory may have made longer."""
+    results = []
+    for us in (100, 112):
+        phases = {it: steady([us * US] * 40) for it in ("latency", "h2d")}
+        results.append(result_of(measured("device-tensors", **phases), run_id="one"))
+        results[-1].noise = noise_of(2, 1.2, [0.0] * 20 + [0.5] * 20, threads=2)
+    one, other = results
+    assert word(there(change(one, other)), 0.02) == SLOWER
+    assert word(there(change(one, other, "h2d")), 0.02) == CANNOT_TELL

@@ -149,32 +149,6 @@ def test_ratio_tests_share_the_error_rate() -> None:
             assert checks(sequential)[0].verdict == verdict
 
 
-def test_juries_that_have_heard_little() -> None:
-    sequential = SequentialTests([ratio_test(1.1)])
-    assert checks(sequential) == [
-        Check(
-            "cpu-tensors ratio_test",
-            UNCLEAR,
-            "cpu-tensors, candidate to baseline: was not measured",
-            limit=1.1,
-            mode="cpu-tensors",
-        )
-    ]
-    assert open_modes(sequential) == {"cpu-tensors"}
-    sequential = SequentialTests([])
-    hear(sequential, 1, 1, range(3))
-    assert checks(sequential) == []
-    assert open_modes(sequential) == set()
-    sequential = SequentialTests([ratio_test(1.1)])
-    hear(sequential, 1200, 1000, [0])
-    [check] = checks(sequential)
-    assert check.verdict == UNCLEAR
-    assert (check.ratio, check.low, check.high, check.rounds) == pytest.approx((1.2, None, None, 1))
-    sequential = SequentialTests([ratio_test(1.1)])
-    hear(sequential, 4, 0, [0])
-    assert checks(sequential)[0].ratio == pytest.approx(4)
-
-
 def test_blocks_without_partner_or_test_are_ignored() -> None:
     sequential = SequentialTests([ratio_test(1.1)])
     hear(sequential, 1200, 1000, range(ENOUGH))

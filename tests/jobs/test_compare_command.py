@@ -44,19 +44,6 @@ def verdicts(out: str) -> list[str]:
     return re.findall(r"^(?!mode).*?  (faster|slower|same|cannot tell)(?=  |$)", out, re.MULTILINE)
 
 
-def test_two_results(files: Any) -> None:
-    ran = ortbench("compare", *files(old=at(1.0), new=at(1.2)))
-    assert (ran.code, ran.err) == (0, "")
-    rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu-tensors ", "device-tensors "))]
-    assert [row[:2] for row in rows] == [
-        ["cpu-tensors", "latency"],
-        ["device-tensors", "latency"],
-        ["device-tensors", "H2D"],
-    ]
-    assert rows[0][2:5] == ["1.00", "1.20", "1.20"]
-    assert verdicts(ran.out) == ["slower"] * 3
-
-
 def test_the_words(files: Any) -> None:
     results = files(a=at(1.0), same=at(1.0), slower=at(1.5), faster=at(0.5), near=at(1.015))
     found = [
@@ -64,13 +51,6 @@ def test_the_words(files: Any) -> None:
         for other in results[1:]
     ]
     assert found == [["same"], ["slower"], ["faster"], ["cannot tell"]]
-
-
-def test_a_trend(files: Any) -> None:
-    ran = ortbench("compare", *files(may=at(1.0), june=at(1.1), july=at(1.3)), "--mode", "cpu-tensors")
-    lines = [line for line in ran.out.splitlines() if re.search(r"(may|june|july) +1\.\d\d", line)]
-    assert [line.split()[-2:] for line in lines] == [["–", "–"], ["1.10", "slower"], ["1.18", "slower"]]
-    assert "1.30" in lines[2]
 
 
 def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path) -> None:
@@ -164,12 +144,6 @@ def test_what_is_not_comparable_is_refused_unless_forced(files: Any) -> None:
     assert "; EP: SomeExecutionProvider and OtherExecutionProvider" in forced.out
 
 
-def test_versions_that_differ_are_said(files: Any) -> None:
-    ran = ortbench("compare", *files(a=at(1.0), b=at(1.0, environment__onnxruntime="1.31.0")))
-    assert ran.code == 0
-    assert "what differs (onnxruntime 1.28.0 → onnxruntime 1.31.0): ONNX Runtime: 1.28.0 → 1.31.0" in ran.out
-
-
 def test_folders_are_taken_and_tell_results_apart() -> None:
     folder = ROOT / "reports" / "copy_bound-refdevice"
     ran = ortbench("compare", folder, folder / "result.json", "--mode", "cpu-tensors")
@@ -237,11 +211,6 @@ def test_a_folder_of_results_is_compared_by_what_differs(tmp_path: Path) -> None
     assert columns(ran.out) == ["intra-op-threads=1", "intra-op-threads=4"]
     assert re.search(r"^mode +metric +intra-op-threads=1 +intra-op-threads=4 +ratio", ran.out, re.MULTILINE)
     assert "• what differs (intra-op-threads=1 → intra-op-threads=4): intra-op threads: 1 → 4\n" in ran.out
-
-
-def test_numbers_in_names_of_folders_are_numbers(tmp_path: Path) -> None:
-    place = folders(tmp_path / "r", **{f"batch_{size}": at(1.0) for size in (10, 9, 100)})
-    assert columns(ortbench("compare", place).out) == ["batch-9", "batch-10", "batch-100"]
 
 
 def test_names_that_were_given_are_the_columns(tmp_path: Path) -> None:
