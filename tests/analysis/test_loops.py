@@ -5,10 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from scipy.stats import mannwhitneyu
 
 from ortbench.analysis.derive import derive
 from ortbench.core.stats import summarise
-from ortbench.features.loop.analysis import is_first_apart, put_figures, slope_ns
+from ortbench.features.loop.analysis import Shift, is_first_apart, put_figures, shift, slope_ns
 from ortbench.features.loop.model import Loop
 from ortbench.model.modes import CPU, LATENCY, RESIDENT, STEP, WHOLE_LOOP
 from ortbench.model.result import Case, Result
@@ -105,3 +106,32 @@ def test_a_first_step_of_a_shape_of_its_own_is_apart() -> None:
     assert is_first_apart(result(first={"sequence": 5}))
     assert not is_first_apart(result())
     assert not is_first_apart(result_of())
+
+
+# Jumps
+
+
+@pytest.mark.parametrize(("n", "m"), [(4, 4), (10, 12), (16, 16)])
+def test_the_interval_of_a_shift_holds_the_ratios_that_the_test_does_not_refuse(n: int, m: int) -> None:
+    draw = Random(2)
+    before, after = ([draw.lognormvariate(0, 0.1) for _ in range(size)] for size in (n, m))
+    found = shift(before, after)
+    assert found.ci95 is not None
+    low, high = found.ci95
+    assert low < found.ratio < high
+    for ratio, is_inside in ((low * 1.0001, True), (high / 1.0001, True), (low * 0.95, False), (high * 1.05, False)):
+        p = mannwhitneyu([it * ratio for it in before], after).pvalue
+        assert (p > 0.04) == is_inside
+
+
+def test_what_is_a_jump() -> None:
+    for size, is_jump in [
+        (Shift(1.1, (1.05, 1.15)), True),
+        (Shift(0.9, (0.85, 0.95)), True),
+        (Shift(1.1, (0.99, 1.2)), False),
+        (Shift(1.1, None), False),
+        (Shift(1.045, (1.03, 1.06)), False),
+        (Shift(0.96, (0.95, 0.97)), False),
+    ]:
+        assert size.is_jump is is_jump
+    assert shift([1.0] * 3, [2.0] * 3) == Shift(2.0, None)

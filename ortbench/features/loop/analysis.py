@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from statistics import fmean, median, stdev
+from statistics import NormalDist, fmean, median, stdev
 from typing import Any, NamedTuple
 
 from ortbench.analysis.comparing.comparable import Traits
@@ -13,7 +14,6 @@ from ortbench.analysis.comparing.pairs import by_process, by_round, taken_blocks
 from ortbench.analysis.findings.program import command, inspection, pairs_of
 from ortbench.analysis.items import put_rates
 from ortbench.core.stats import FEW, Value, by_processes, summarise, t_quantile
-from ortbench.features.loop.analysis.change_points import Shift, certain_steps, shift
 from ortbench.features.loop.model import COPIED_BY_STEPS, SETTINGS, Generation, Loop
 from ortbench.model.modes import (
     ENERGY,
@@ -26,8 +26,11 @@ from ortbench.model.settings import changed
 
 _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
 # Of jumps over depth: the share of a step's time that is one, how many steps it takes to look for them, how many loops, the share
-# of these that must show one, how many steps on either side say its size, and among how many parts at most it is looked for.
-_JUMP, _FEWEST_STEPS, _FEWEST_LOOPS, _MOST_LOOPS, _AROUND, _MOST_PARTS = 0.05, 12, 2, 0.75, 16, 128
+# of these that must show one, and how many steps on either side say its size.
+_JUMP, _FEWEST_STEPS, _FEWEST_LOOPS, _MOST_LOOPS, _AROUND = 0.05, 12, 2, 0.75, 16
+_FEWEST = 3  # steps on either side of a place where steps jump
+_CERTAIN = 3.8  # standard deviations: the greatest of all places of some hundred steps without a jump is less in 99.5 % of cases
+_OUTSIDE = NormalDist().inv_cdf(0.975)
 _BESIDE = 4  # steps on either side that differ as they were taken
 
 
@@ -129,6 +132,27 @@ def growth_ns(case: Case) -> float | None:
     return each if each is not None and medians and each * len(medians) > _TELLING * medians[-1] else None
 
 
+class Shift(NamedTuple):
+    """How many times as great figures are, and the 95 % interval of it; None where there are too few for one."""
+
+    ratio: float
+    ci95: tuple[float, float] | None
+
+    @property
+    def is_jump(self) -> bool:
+        """Whether there is a difference for certain, and a great one."""
+        is_certain = self.ci95 is not None and (self.ci95[0] > 1 or self.ci95[1] < 1)
+        return is_certain and max(self.ratio, 1 / self.ratio) > 1 + _JUMP
+
+
+def shift(before: Sequence[float], after: Sequence[float]) -> Shift:
+    """From one group of positive figures to another: Hodges' and Lehmann's estimate, and the interval of Mann and Whitney's test
+    (Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd ed., 4.2 and 4.3)."""
+    ratios, n, m = sorted(y / x for x in before for y in after), len(before), len(after)
+    left_out = math.floor(n * m / 2 - _OUTSIDE * math.sqrt(n * m * (n + m + 1) / 12)) - 1
+    return Shift(median(ratios), None if left_out < 0 else (ratios[left_out], ratios[-1 - left_out]))
+
+
 class Jump(NamedTuple):
     """Where the steps of a loop take longer or shorter at once.
 
@@ -170,19 +194,42 @@ def rounds_that_jump(case: Case, first: bool, jump: Jump) -> dict[int, bool]:
 
 @lru_cache(maxsize=64)
 def _jumps(medians: tuple[int, ...]) -> list[Jump]:
-    n = len(medians)
-    each = _slope(medians, max(1, n // 8))
-    level = _level(medians, (n - 1) / 2, each)
-    width = -(-n // _MOST_PARTS)  # the search takes the square of the time
-    parts = [median(level[at : at + width]) for at in range(0, n, width)]
-    places = [_exact(level, place * width, width) for place in certain_steps(parts, _JUMP)]
-    bounds = zip([0, *places], places, [*places[1:], n], strict=False)
-    found = [
-        _jump(medians[max(begin, at - _AROUND) : at], medians[at : min(end, at + _AROUND)], at)
-        for begin, at, end in bounds
-    ]
+    n, places = len(medians), list[int]()
+    level = _level(medians, (n - 1) / 2, _slope(medians, max(1, n // 8)))
+    stretches = [(0, n)]
+    while stretches:
+        begin, end = stretches.pop()
+        if (at := _split(level[begin:end])) is not None:
+            stretches += [(begin, begin + at), (begin + at, end)]
+            if _jump(medians, begin, begin + at, end).size.is_jump:
+                places.append(begin + at)
+    places.sort()
+    found = [_jump(medians, *it) for it in zip([0, *places], places, [*places[1:], n], strict=False)]
     # What bends is no jump, nor is what the slope of a few steps makes one.
-    return [it for it in found if it.size.is_beyond(_JUMP) and _is_seen(medians, it)]
+    return [it for it in found if it.size.is_jump and _is_seen(medians, it)]
+
+
+def _split(values: Sequence[float]) -> int | None:
+    """The place where what is before differs most from what follows, by Mann's and Whitney's statistic; None where nothing does."""
+    n, order = len(values), sorted(values)
+    most = math.sqrt(0.75 * n * n / (n + 1))  # where all of the one half are greater than all of the other
+    greatest, place, ranks = min(_CERTAIN, 0.95 * most), None, 0.0
+    for at, value in enumerate(values, 1):
+        ranks += (bisect_left(order, value) + bisect_right(order, value) + 1) / 2
+        if _FEWEST <= at <= n - _FEWEST:
+            deviation = abs(ranks - at * (n + 1) / 2) / math.sqrt(at * (n - at) * (n + 1) / 12)
+            if deviation > greatest:
+                greatest, place = deviation, at
+    return None if place is None else _exact(values, place)
+
+
+def _exact(values: Sequence[float], place: int) -> int:
+    """The place near by that leaves most figures on the side whose level they are nearer to."""
+    before, after = median(values[max(0, place - _AROUND) : place]), median(values[place : place + _AROUND])
+    begin = place - _FEWEST
+    is_new = [abs(it - after) < abs(it - before) for it in values[begin : place + _FEWEST]]
+    exact = begin + max(range(len(is_new) + 1), key=lambda it: is_new[it:].count(True) + is_new[:it].count(False))
+    return min(max(exact, _FEWEST), len(values) - _FEWEST)
 
 
 def _is_seen(medians: tuple[int, ...], jump: Jump) -> bool:
@@ -196,8 +243,9 @@ def _is_seen(medians: tuple[int, ...], jump: Jump) -> bool:
     )
 
 
-def _jump(before: Sequence[int], after: Sequence[int], at: int) -> Jump:
+def _jump(medians: Sequence[int], begin: int, at: int, end: int) -> Jump:
     """What is between the steps on either side of a place, by the slope that they have."""
+    before, after = medians[max(begin, at - _AROUND) : at], medians[at : min(end, at + _AROUND)]
     each = sum(_slope(side, max(1, len(side) // 2)) for side in (before, after)) / 2
     old, new = _level(before, len(before), each), _level(after, 0, each)
     return Jump(at, median(old), median(new), shift(old, new), each)
@@ -211,16 +259,6 @@ def _slope(values: Sequence[float], apart: int) -> float:
 def _level(values: Sequence[float], at: float, each: float) -> list[float]:
     """What steps would take at a place."""
     return [max(value - each * (number - at), 1.0) for number, value in enumerate(values)]
-
-
-def _exact(level: Sequence[float], at: int, width: int) -> int:
-    """The step at which a level changes near `at`, where parts of so many steps begin."""
-    if width == 1:
-        return at
-    begin, end = at - width, min(len(level) - 1, at + width)
-    before, after = median(level[max(0, begin - _AROUND) : begin]), median(level[end : end + _AROUND])
-    is_new = [abs(value - after) < abs(value - before) for value in level[begin:end]]
-    return begin + max(range(len(is_new) + 1), key=lambda it: is_new[it:].count(True) + is_new[:it].count(False))
 
 
 def _is_alike(loop: Sequence[float], jump: Jump) -> bool:
