@@ -41,13 +41,7 @@ def program(state: State, mode: str) -> protocol.Program:
             )
         if not spec.is_native and opened.loops:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy has not, and no loop is written for that")
-    unshaped = made.unshaped if isinstance(made, BoundMode) else set()
-    is_left_to_ort = False
-    if opened.loops:
-        from ortbench.features.loop.worker.bound import BoundLoop
-
-        if isinstance(made, BoundLoop):
-            unshaped, is_left_to_ort = made.unshaped, made.is_left_to_ort
+    unshaped: set[str] = getattr(made, "unshaped", set())  # of those that bind
     arrays = [data.arrays[spec.name] for spec in model.inputs]
     found: protocol.Program = {
         "session": _session(opened),
@@ -72,52 +66,52 @@ def program(state: State, mode: str) -> protocol.Program:
             "given": []
             if opened.request.path is None
             else [*files.load_some_arrays(Path(opened.request.path), model.inputs)],
-            "left_to_ort": is_left_to_ort,
+            "left_to_ort": getattr(made, "is_left_to_ort", False),
         }
     return found
 
 
 def _session(opened: Opened) -> protocol.ProgramSession:
     provider, target = opened.model.provider, opened.target
-    library = provider.library
-    found: protocol.ProgramSession = {
+    library, device, named, ep_device = provider.library, provider.device_index, None, provider.ep_device
+    module = bundled_name = path = None
+    if ep_device is None:
+        named = None if provider.computes_on_host else NAMED_DEVICES.get(provider.name)
+    else:
+        devices = devices_of(provider.name, library)
+        first = next((number for number, it in enumerate(devices) if is_accelerator(it)), 0)
+        device = first if target.device is None else target.device
+        if library is not None:
+            plugin, bundled = find_plugin(real_path(library)), bundled_library(provider.name)
+            if target.library is not None:
+                path = target.library
+            elif plugin is not None and plugin.module:
+                module = plugin.module
+            elif bundled is not None and real_path(bundled) == real_path(library):
+                bundled_name = Path(bundled).name
+            else:
+                path = library
+    return {
         "ep": provider.name,
-        "module": None,
-        "bundled": None,
-        "path": None,
+        "module": module,
+        "bundled": bundled_name,
+        "path": path,
         "preload": provider.name in NVIDIA_EPS,
-        "device": None,
-        "named": None,
-        "by_name": provider.ep_device is None,
+        "device": device,
+        "named": named,
+        "by_name": ep_device is None,
         "options": _options(opened),
         "stream": target.stream,
         "cuda_device": 0 if target.stream is None else streams.cuda_index(provider),
         "engines": session.engine_folder(opened.path, target),
         "captures": target.cuda_graph,
-        "device_type": None if provider.ep_device is None else provider.ep_device.device.type.name.lower(),
+        "device_type": None if ep_device is None else ep_device.device.type.name.lower(),
         "by_vendor": not libraries.SHARED_VALUES.is_there,
         "custom_ops": [
             {"module": it.module, "path": it.path} for it in map(plugins.find_custom_ops, target.custom_ops)
         ],
         "onnxruntime": ort.__version__,
     }
-    if provider.ep_device is None:
-        found["named"] = None if provider.computes_on_host else NAMED_DEVICES.get(provider.name)
-        found["device"] = provider.device_index
-        return found
-    devices = devices_of(provider.name, library)
-    first = next((number for number, device in enumerate(devices) if is_accelerator(device)), 0)
-    found["device"] = first if target.device is None else target.device
-    if library is None:
-        return found
-    plugin, bundled = find_plugin(real_path(library)), bundled_library(provider.name)
-    if target.library is None and plugin is not None and plugin.module:
-        found["module"] = plugin.module
-    elif target.library is None and bundled is not None and real_path(bundled) == real_path(library):
-        found["bundled"] = Path(bundled).name
-    else:
-        found["path"] = target.library or library
-    return found
 
 
 def _options(opened: Opened) -> dict[str, str]:

@@ -34,30 +34,19 @@ RUN = "run"  # the sync that is the run itself
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of a program: its name, for a reader of this code, and its text."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True)
 class WrittenProgram:
     title: str  # what it does, in a line
     about: str  # the same in some lines
-    parts: list[Part]  # its text
+    parts: list[str]  # its text
 
     @property
     def source(self) -> str:
-        doc = f'"""{_in_docstring(self.title)}\n\n{_in_docstring(self.about)}\n"""\n'
-        texts = [doc, *(part.text for part in self.parts)]
-        gaps = ["\n\n" if is_definition(*pair) else "\n" for pair in pairwise(texts)]
+        title, about = (it.replace("\\", "\\\\").replace('"""', '\\"\\"\\"') for it in (self.title, self.about))
+        texts = [f'"""{title}\n\n{about}\n"""\n', *self.parts]
+        # There are two empty lines around a definition.
+        apart = [one.splitlines()[-1].startswith(" ") or other.startswith("def ") for one, other in pairwise(texts)]
+        gaps = ["\n\n" if it else "\n" for it in apart]
         return "".join(text + gap for text, gap in zip(texts, [*gaps, ""], strict=True))
-
-
-def is_definition(text: str, next_text: str) -> bool:
-    """Whether one of two texts ends or begins with a definition, around which there are two empty lines."""
-    return text.splitlines()[-1].startswith(" ") or next_text.startswith("def ")
 
 
 def write_program(
@@ -75,12 +64,11 @@ def write_program(
         keep_trailing_newline=True,
     )
     environment.filters |= {"literal": literals.literal, "listed": literals.list_literal, "dtype": literals.dtype}
-    parts = []
-    for name in ("imports", "session", *_templates(plan.work.whole, mode)):
-        text = environment.get_template(f"{name}.py.j2").render(context)
-        parts.append(Part(name, text.strip("\n") + "\n"))
+    names = ("imports", "session", *_templates(plan.work.whole, mode))
+    texts = [environment.get_template(f"{name}.py.j2").render(context) for name in names]
     title = f"{visible(plan.model)} on {found['session']['ep']}, mode {mode}."
-    return WrittenProgram(title, _about(plan, opened, found, command), parts)
+    about = _about(plan, opened, found, context["packages"], command)
+    return WrittenProgram(title, about, [text.strip("\n") + "\n" for text in texts])
 
 
 def _templates(whole: str, mode: str) -> list[str]:
@@ -90,27 +78,22 @@ def _templates(whole: str, mode: str) -> list[str]:
     if whole == modes.WHOLE_LOOP:
         return ["loop_inputs", "loop_cpu" if mode == modes.CPU else "loop_bound", "loop_measure"]
     known = modes.mode_of(mode)
-    return [
-        "inputs",
-        "cpu" if known.of_cpu_tensors else "pipeline" if known.figure == modes.PER_ITEM else "bound",
-        "measure",
-    ]
+    kind = "cpu" if known.of_cpu_tensors else "pipeline" if known.figure == modes.PER_ITEM else "bound"
+    return ["inputs", kind, "measure"]
 
 
-_DO = {modes.WHOLE_LOOP: modes.LOOPS_DO}
-
-
-def _about(plan: Plan, opened: Opened, found: Program, command: Sequence[str]) -> str:
+def _about(plan: Plan, opened: Opened, found: Program, packages: Sequence[str], command: Sequence[str]) -> str:
     (mode,) = plan.modes
-    cuda = ["cuda-python"] * (found["session"]["stream"] == "cuda-python")
-    needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]]), *_packages(found), *cuda]
+    session = found["session"]
+    cuda = ["cuda-python"] * (session["stream"] == "cuda-python")
+    needs = ["onnxruntime", "numpy", *filter(None, [session["module"]]), *packages, *cuda]
     without = [] if modes.mode_of(mode).of_cpu_tensors else reasons(opened["outputs"])
     said = [
-        _DO.get(plan.work.whole, modes.MODES_DO)[mode],
+        (modes.LOOPS_DO if plan.work.whole == modes.WHOLE_LOOP else modes.MODES_DO)[mode],
         f"Assumes {_assumption(plan, mode)}.",
         *([f"Bound without a shape: {visible('; '.join(without))}."] if without else []),
-        f"Needs {', '.join(needs)}; the synchronization was verified with onnxruntime "
-        f"{found['session']['onnxruntime']}: verify it again with another version or device, as ortbench run does.",
+        f"Needs {', '.join(needs)}; the synchronization was verified with onnxruntime {session['onnxruntime']}: verify it again "
+        "with another version or device, as ortbench run does.",
     ]
     paragraphs = [textwrap.fill(text, _WIDTH, break_long_words=False) for text in said]
     by = f"Written by ortbench {__version__}: {visible(' '.join(command))}"
@@ -136,18 +119,19 @@ def _assumption(plan: Plan, mode: str) -> str:
     )
 
 
-def _in_docstring(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-
-
 def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> dict[str, Any]:
     (mode,) = plan.modes
-    moved = _memory_kind(found, mode)
-    unshaped = [it["name"] for it in found["outputs"] if it["unshaped"]]
-    known = modes.mode_of(mode)
+    known, tensors, external = modes.mode_of(mode), _tensors(found), found["external"]
+    unshaped = [it for it in found["outputs"] if it["unshaped"]]
     copying = known.times_copies and not known.is_rate
     waits = [found["wait_download"] if copying else found["wait"]]
-    pinned, captures = known.pinned, found["session"]["captures"]
+    captures = found["session"]["captures"]
+    foreign = [it for it in tensors if it["number"] is not None]
+    ml_dtypes = [it for it in foreign if it["dtype"] not in literals.FOUR_BITS]
+    packages = {it["module"] for it in found["session"]["custom_ops"]} - {None}
+    packages |= {literals.ML_DTYPES} if ml_dtypes else set()
+    packages |= {external["library"]} - {"numpy"} if external is not None else set()
+    tolerances = [it["tolerance"] for it in found["outputs"] if it["tolerance"] is not None]
     context: dict[str, Any] = {
         **found,
         "mode": mode,
@@ -161,31 +145,37 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
             {**it, "made": _input_expression(it, info["range"])}
             for it, info in zip(found["inputs"], opened["inputs"], strict=True)
         ],
-        "kind": moved,
-        "unshaped": unshaped,
-        "unshaped_moved": any(it["unshaped"] and it["memory"] != "stays" for it in found["outputs"]),
+        "kind": _memory_kind(found, mode),
+        "unshaped": [it["name"] for it in unshaped],
+        "unshaped_moved": any(it["memory"] != "stays" for it in unshaped),
         "shaped": len(unshaped) < len(found["outputs"]),
         "dynamic": bool(unshaped),
         "bound_anew": "OUTPUTS" if len(unshaped) == len(found["outputs"]) else "UNSHAPED",
-        "on_host": [it["name"] for it in _tensors(found) if it["memory"] == "stays"],
+        "on_host": [it["name"] for it in tensors if it["memory"] == "stays"],
         "moved_in": any(it["memory"] != "stays" for it in found["inputs"]),
         "moved_out": any(it["memory"] != "stays" for it in found["outputs"]),
         "needs_word": any(it is not None and it["kind"] == "readback" and it["by_token"] for it in waits),
-        "pinned": pinned,
+        "pinned": known.pinned,
         "in_place": mode == modes.HOST_ACCESSIBLE,
         "copies_each_run": copying,
         "waits": found["wait"]["kind"] != RUN,
         "with_options": ", run_options" if plan.target.run_config or known.in_bursts or captures else "",
         # A plain run is never captured.
         "plainly": ", plain_options" if found["captured"] else ", run_options" if captures else "",
-        "natively": found["external"] is not None and _is_handed_over_natively(found),
-        "packages": _packages(found),
-        **_foreign(found),
+        # Inputs are handed over by a call that is not public, which alone takes bools, and older versions alone have.
+        "natively": external is not None
+        and (not found["dlpack"] or any(it["dtype"] == "bool" for it in found["inputs"])),
+        "packages": sorted(packages),
+        # The inputs and outputs of types that numpy has not.
+        "foreign": foreign,
+        "numbers": {it["name"]: it["number"] for it in foreign},
+        "packed": [it for it in foreign if it not in ml_dtypes],
+        "ml_dtypes": ml_dtypes,
         "one_buffer": mode == modes.SHARED.name,
         "burst": prepared["inferences_per_sample"] if known.in_bursts else None,
         "depth": plan.loop.depth,
         "rolls": prepared["pipeline"] is not None and prepared["pipeline"]["distinct"] == prepared["pipeline"]["items"],
-        "tolerance": _tolerance(found["outputs"]),
+        "tolerance": tuple(map(max, zip(*tolerances, strict=True))) or None,  # the widest of all outputs
         "exact": [it["name"] for it in found["outputs"] if it["tolerance"] is None],
         "nested": any(it["nested"] for it in found["outputs"]),
         "os_imported": known.figure == modes.PER_ITEM,
@@ -208,29 +198,6 @@ def _tensors(found: Program) -> list[ProgramTensor]:
     return [*found["inputs"], *found["outputs"]]
 
 
-def _foreign(found: Program) -> dict[str, Any]:
-    """The inputs and outputs of types that numpy has not."""
-    foreign = [it for it in _tensors(found) if it["number"] is not None]
-    return {
-        "foreign": foreign,
-        "numbers": {it["name"]: it["number"] for it in foreign},
-        "packed": [it for it in foreign if it["dtype"] in literals.FOUR_BITS],
-        "ml_dtypes": [it for it in foreign if it["dtype"] not in literals.FOUR_BITS],
-    }
-
-
-def _packages(found: Program) -> list[str]:
-    external = found["external"]
-    used = {literals.ML_DTYPES} if _foreign(found)["ml_dtypes"] else set()
-    used |= {it["module"] for it in found["session"]["custom_ops"] if it["module"] is not None}
-    return sorted(used | ({external["library"]} - {"numpy"} if external is not None else set()))
-
-
-def _is_handed_over_natively(found: Program) -> bool:
-    """Whether inputs are handed over by a call that is not public, which alone takes bools, and older versions alone have."""
-    return not found["dlpack"] or any(it["dtype"] == "bool" for it in found["inputs"])
-
-
 def _memory_kind(found: Program, mode: str) -> str:
     """The one kind of memory that all is in that is not in ordinary host memory because the session wants it there; refused are several."""
     kinds = {it["memory"] for it in _tensors(found)} - {"stays"}
@@ -240,12 +207,6 @@ def _memory_kind(found: Program, mode: str) -> str:
             "program is written"
         )
     return next(iter(kinds), "array")
-
-
-def _tolerance(outputs: Sequence[ProgramTensor]) -> tuple[float, float] | None:
-    """The widest of all outputs; None where all must be the same."""
-    found = [it["tolerance"] for it in outputs if it["tolerance"] is not None]
-    return (max(rtol for rtol, _ in found), max(atol for _, atol in found)) if found else None
 
 
 def _refuse(mode: str, context: dict[str, Any], found: Program) -> None:
@@ -275,9 +236,13 @@ def _refuse(mode: str, context: dict[str, Any], found: Program) -> None:
         )
 
 
-def notebook(title: str, parts: Sequence[Part]) -> str:
+def notebook(title: str, parts: Sequence[str]) -> str:
     """The notebook (https://nbformat.readthedocs.io/en/latest/format_description.html) of a program's parts; `title` is Markdown."""
-    cells = [_cell(0, "markdown", title), *(_cell(number, "code", part.text) for number, part in enumerate(parts, 1))]
+    cells: list[dict[str, Any]] = [{"cell_type": "markdown", "source": title}]
+    cells += [{"cell_type": "code", "source": part, "execution_count": None, "outputs": []} for part in parts]
+    for number, cell in enumerate(cells):
+        cell |= {"id": f"part-{number}", "metadata": {}}
+        cell["source"] = cell["source"].strip("\n").splitlines(keepends=True)
     made = {
         "cells": cells,
         "metadata": {
@@ -288,13 +253,6 @@ def notebook(title: str, parts: Sequence[Part]) -> str:
         "nbformat_minor": 5,
     }
     return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-
-
-def _cell(number: int, kind: str, text: str) -> dict[str, Any]:
-    cell: dict[str, Any] = {"cell_type": kind, "id": f"part-{number}", "metadata": {}}
-    if kind == "code":
-        cell |= {"execution_count": None, "outputs": []}
-    return {**cell, "source": text.strip("\n").splitlines(keepends=True)}
 
 
 # Loops
