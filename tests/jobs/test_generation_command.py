@@ -177,26 +177,6 @@ def test_a_live_gate_compares_tokens(library: Path, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.wide
-def test_a_gate_of_two_folders_and_of_stored_results(tmp_path: Path) -> None:
-    one, other = (genai_folder(tmp_path / name, "gpt") for name in ("one", "other"))
-    live = ortbench(
-        "gate", "--model", one, "--baseline-model", other, *GATED, "--max-regression", "900%", "--metric",
-        "inter_token_latency", "--out", tmp_path / "live",
-    )  # fmt: skip
-    assert live.code in (0, 4), live.err  # a busy machine may leave too few rounds
-    assert "cpu-tensors inter_token_latency median, candidate to baseline" in " ".join(live.out.split())
-    found: list[Path] = []
-    for name in ("a", "b"):
-        done = ortbench("loop", one, *GATED[:6], "--iterations", 5, "--warmup", 1, "--out", tmp_path / name)
-        assert done.code == 0, done.err
-        found += (tmp_path / name).glob("*/result.json")
-    stored = ("--baseline", found[1], "--metric", "decode_tokens_per_s", "--max-regression", "99%")
-    done = ortbench("gate", found[0], *stored)
-    assert done.code in (0, 4), done.err
-    assert "decode_tokens_per_s" in done.out
-
-
 def test_a_profile_of_a_generation_and_no_program(tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "gpt")
     done = ortbench("profile", folder, "--attach-only", *GATED[:6], "--iterations", 3, "--out", tmp_path / "out")

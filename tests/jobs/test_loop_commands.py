@@ -12,7 +12,7 @@ from tests.conftest import MODELS, Ran, ortbench
 from tests.jobs.test_bandwidth_command import with_knobs
 from tests.jobs.test_profile_command import Nsys
 from tests.refdevice import Config
-from tests.results import level, loop_of, loop_result, measured, result_of, steady
+from tests.results import level, loop_result, measured, result_of, steady
 
 pytestmark = pytest.mark.process
 
@@ -58,27 +58,6 @@ def test_a_loop_is_not_held_against_a_run_or_another_loop(files: Any) -> None:
             assert (ran.code, ran.out) == (5, "")
             assert ran.error_line.endswith(f" are not comparable: {kind} (--force compares them anyway)")
         assert ortbench(*gate, "--max-regression", "900%", "--force").code in (0, 3)
-
-
-def test_two_loops_side_by_side(files: Any) -> None:
-    one = files("one", loop_result(level("cpu-tensors"), level("device-resident")))
-    fed = loop_of(resident=["x"])
-    other = files("other", loop_result(level("cpu-tensors"), level("device-resident", 0.5), loop=fed))
-    ran = ortbench("compare", one, other)
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.count("loop of 4 steps: hidden_out → hidden") == 1  # what both have in common is said once
-    rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu-tensors ", "device-resident "))]
-    assert [row[:5] for row in rows] == [
-        ["cpu-tensors", "loop", "4.00", "4.00", "1.000"],
-        ["cpu-tensors", "step", "1.00", "1.00", "1.000"],
-        ["device-resident", "loop", "4.00", "2.00", "0.500"],
-        ["device-resident", "step", "1.00", "0.500", "0.500"],
-    ]
-    assert "copied once: none → x" in ran.out
-    only = ortbench("compare", one, other, "--metric", "step", "--mode", "device-resident", "--json", "-")
-    assert [(it["mode"], it["metric"], it["value"]) for it in json.loads(only.out)["records"]] == [
-        ("device-resident", "step", 1_000_250), ("device-resident", "step", 500_125)
-    ]  # fmt: skip
 
 
 def live(library: Path, out: Path, *options: object, **knobs: Any) -> Ran:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shlex
 from pathlib import Path
 
 import pytest
 
-from ortbench.facts.findings import headline
-from ortbench.model.result_file import load
 from tests.conftest import MODELS, ortbench
-from tests.report.test_page import Page
-from tests.results import fact
 
 pytestmark = pytest.mark.process
 
@@ -78,31 +73,3 @@ def test_a_cache_that_begins_empty_is_no_guess(tmp_path: Path) -> None:
         assert told == (
             ["symbolic dimensions set to 1: sequence, batch; give others with --dim or --shape"] * (name == "decoder")
         )
-
-
-def test_a_loop_leaves_its_page_its_steps_and_what_ci_reads(tmp_path: Path) -> None:
-    files = {name: tmp_path / name for name in ("page.html", "junit.xml", "action.json")}
-    ran = ortbench(
-        "loop", MODELS / "recurrent_cell.onnx", "--ep", "cpu", "--feedback", "hidden_out=hidden", "--steps", 5,
-        "--iterations", 4, "--warmup", 1, "--out", tmp_path / "reports", "--html", files["page.html"],
-        "--junit", files["junit.xml"], "--action-json", files["action.json"],
-    )  # fmt: skip
-    assert ran.code == 0, ran.err
-    assert "loop of 5 steps: hidden_out → hidden" in ran.out
-    (folder,) = (path for path in (tmp_path / "reports").iterdir() if path.is_dir())
-    steps = list(csv.reader((folder / "steps.csv").read_text().splitlines()))
-    assert steps[0] == ["step", "cpu-tensors", "device-resident", "host-accessible"]
-    assert [row[0] for row in steps[1:]] == ["0", "1", "2", "3", "4"]
-    assert all(int(cell) > 0 for row in steps[1:] for cell in row[1:])
-    found = Page(files["page.html"].read_text(encoding="utf-8"))
-    assert "Time of each step" in found.text("h2")
-    result = load(folder / "result.json")
-    assert found.text("h1") == [headline(result)]
-    assert fact(result, "steps").verdict == "known"
-    assert '<testsuite name="ortbench loop" tests="3"' in files["junit.xml"].read_text()
-    names = [it["name"] for it in json.loads(files["action.json"].read_text())]
-    assert [name.partition(": ")[2] for name in names] == [
-        f"{mode} {metric}"
-        for mode in ("cpu-tensors", "device-resident", "host-accessible")
-        for metric in ("loop", "step", "cpu_time")
-    ]

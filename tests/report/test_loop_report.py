@@ -180,15 +180,6 @@ def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
     assert "loop of 8 steps, the first with sequence=5: present → past; the state grows" in " ".join(found.text("p"))
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_a_page_explains_the_words_of_a_loop() -> None:
-    text = build_page([decoding()], ["m"]).partition("<h2>Words</h2>")[2].partition("</section>")[0]
-    words = Page(text).text("th")
-    assert {"growth per step", "by step", "state/step", "loop", "step", "state", "feedback"} <= set(words)
-    assert len(words) == len(set(words))
-    assert "latency" not in words
-
-
 def test_the_lines_of_a_picture_are_a_mode_each_and_the_first_step_is_apart() -> None:
     text = page_of("loop")
     assert "cpu-tensors, first step: 2.00 ms" in text
@@ -196,12 +187,6 @@ def test_the_lines_of_a_picture_are_a_mode_each_and_the_first_step_is_apart() ->
     apart = build_page([decoding()], ["m"])
     assert "first step:" not in apart
     assert "cpu-tensors: 1.00 ms to 1.07 ms" in apart
-
-
-def test_times_that_are_far_apart_are_on_a_logarithmic_axis() -> None:
-    far = loop_result(loop_case("cpu-tensors", [10 * MS] * 4), loop_case("device-resident", [100 * US] * 4))
-    ticks = build_page([far], ["m"]).partition("Time of each step")[2].partition("</svg>")[0]
-    assert all(f">{tick}<" in ticks for tick in ("100 µs", "1 ms", "10 ms"))
 
 
 @pytest.mark.usefixtures("undrawn")

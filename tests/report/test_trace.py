@@ -393,17 +393,6 @@ def test_without_a_trace_the_worker_sends_no_starts(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_run_on_webgpu_shows_where_the_time_is_waited_for(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    short = ("--mode", "device-tensors", "--iterations", 6, "--warmup", 1)
-    model = MODELS / "cpu_island.onnx"
-    trace, result, _ = traced(tmp_path, model, "--ep", "webgpu", *short, prefix=software_gpu)
-    check_against(trace, result)
-    assert steps(trace, "device-tensors")[-3:] == ["run", "sync (readback)", "d2h"]
-    assert {"nodes on WebGpu", "nodes on CPU"} <= set(trace.order[trace.process])
-    assert trace.process == "WebGpuExecutionProvider · cpu_island.onnx"
-
-
-@pytest.mark.process
 def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library: Path, tmp_path: Path) -> None:
     """What the device witnessed lies inside the slices that are about it: they are on one clock."""
     config = Config(honesty="async-old-api", compute_us=20_000, upload_gbps=1, trace=tmp_path / "device")
@@ -578,40 +567,3 @@ def test_ctrl_c_leaves_a_trace_of_what_there_was(tmp_path: Path) -> None:
     taken = [it for case in result.cases for phase, its in case.samples.items() if phase not in COSTS for it in its]
     assert len(samples) == len(taken)
     assert not [name for name in trace.order[trace.process] if name.startswith("close-up")]
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [("nowhere/t.json", "there is no folder nowhere"), (".", "name a file"), ("-", "name a file")],
-)
-def test_a_trace_that_cannot_be_written_is_refused_before_anything_is_measured(
-    path: str, words: str, tmp_path: Path
-) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--out", "out", "--trace", path, cwd=tmp_path)
-    assert ran.code == 2
-    assert ran.error_line == f"--trace {path}: {words}"
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.process
-def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
-    """As root, a device such as /dev/null would otherwise be replaced by a file."""
-    if not hasattr(os, "mkfifo"):
-        lacking("this system has no named pipes")
-    pipes = [tmp_path / "t.json", tmp_path / "r.json"]
-    for pipe in pipes:
-        os.mkfifo(pipe)
-    readers = [subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) for pipe in pipes]
-    try:
-        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--iterations", 2, "--warmup", 1,
-                       "--out", tmp_path / "out", "--trace", pipes[0], "--json", pipes[1], "--quiet")  # fmt: skip
-        assert ran.code == 0, ran.err
-        assert all(pipe.is_fifo() for pipe in pipes)
-        trace, result = (reader.communicate(timeout=600)[0] for reader in readers)
-    finally:
-        for reader in readers:
-            reader.kill()
-            reader.wait()
-    assert traceformat.read(trace).order
-    assert json.loads(result)["schema_version"] == 2
