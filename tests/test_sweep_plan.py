@@ -112,18 +112,11 @@ def test_what_a_sweep_has_of_its_own() -> None:
 # Limits
 
 
-def test_a_limit_is_a_statistic_and_a_time() -> None:
-    for text, slo in [
-        ("p99=20ms", Slo("p99", 20_000_000)),
-        ("latency=1.5s", Slo("latency", 1_500_000_000)),
-        ("mean=10us", Slo("mean", 10_000)),
-        ("p95=3 µs", Slo("p95", 3_000)),
-    ]:
-        assert parse_slo(text, "--slo") == slo
-    for text in ["20ms", "p98=20ms", "p99=20", "p99=-1ms", "p99=0ms", "p99=", "=1ms"]:
+def test_a_limit_is_one_statistic_and_a_time() -> None:
+    assert parse_slo("latency=1.5s", "--slo") == Slo("latency", 1_500_000_000)
+    for text in ["20ms", "p98=20ms", "p99=0ms", "p99=1ms,max=2ms"]:
         with pytest.raises(BadInput, match="--slo"):
             parse_slo(text, "--slo")
-    assert str(Slo("p99", 12 * MS)) == "p99 ≤ 12.0 ms"
 
 
 @pytest.mark.parametrize(

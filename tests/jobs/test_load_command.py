@@ -15,7 +15,6 @@ import pytest
 from ortbench.analysis.point_blocks import latency_of
 from ortbench.core.profiler import DOMAIN
 from ortbench.core.stats import of_processes
-from ortbench.core.units import duration
 from ortbench.facts.sentences import sentence
 from ortbench.features.load.analysis.points import load_cases, load_point_of
 from ortbench.model.result import Case, Result
@@ -249,14 +248,6 @@ def test_clients_that_are_processes_begin_anew_with_each(real_library: Path, tmp
     assert len({run["pid"] for run in Trace.read(tmp_path / "trace").of("run")}) == 6
 
 
-@pytest.mark.wide
-def test_processes_make_up_for_an_ep_that_is_not_safe_for_threads(real_library: Path, tmp_path: Path) -> None:
-    line = ("--mode", "device-resident", "--concurrency", "2", "--duration", 0.3, "--sessions", "process")
-    ran, result = on_device(real_library, tmp_path, *line, compute_us=2000, crowd=1)
-    assert (ran.code, ran.err) == (0, "")
-    is_whole(load_cases(result)[0])
-
-
 def forecast_ns(ran: Ran) -> float:
     """How long the line at the start said that it would take."""
     ((number, unit),) = re.findall(r"about (\d+) (s|min)", ran.forecast)
@@ -287,9 +278,6 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     assert (found["requests"], found["latency"]) == (latency_of(level).n, {"p99": latency_of(level).p99})
     assert there(there(level.latency_bounds)["p99"]["high"]) <= 20_000_000
     assert all(it.checks["slo"]["verdict"] != "passed" for rate, it in levels.items() if rate > found["rate"])
-    violated = {rate for rate, it in levels.items() if it.checks["slo"]["verdict"] == "failed"}
-    only_violated = (rate for rate in violated if {it for it in levels if it >= rate} <= violated)
-    assert found["violated_from"] == min(only_violated, default=None)
     told = fact(result, "slo-rate")
     assert (told.mode, told.values["slo"], values(told)["requests"]) == (
         "device-resident",
@@ -301,8 +289,6 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     )
     assert (values(told)["rate"], values(told)["latency"]) == (found["rate"], latency_of(level).p99)
     assert values(told).get("violated_from") == found["violated_from"]
-    said = f"device-resident (if tensors never cross the link between inferences) meets p99 ≤ 20 ms up to {found['rate']:g} requests/s"
-    assert re.search(rf"{re.escape(said)}[:.,a-z ]* p99 {duration(latency_of(level).p99)}\.", " ".join(ran.out.split()))
     assert there(result.took_ns) <= forecast_ns(ran)
 
 
@@ -311,11 +297,9 @@ def test_a_search_with_too_little_time_claims_no_rate(library: Path, tmp_path: P
     ran, result = on_device(library, tmp_path, *line, compute_us=5000)
     assert ran.code == 0, ran.err
     assert result.own["slo"]["found"] == {"device-resident": None}
-    said = " ".join(ran.out.split())
     assert keys(result)[0] == ("slo-rate", "open", "device-resident")
     assert str(fact(result, "slo-rate").values["why"]).startswith("too few requests")
-    assert "Cannot tell whether device-resident meets p99 ≤ 20 ms at any rate: too few requests" in said
-    assert re.search(r"Next: ortbench load .* --duration \d+s", said)
+    assert re.search(r"Next: ortbench load .* --duration \d+s", " ".join(ran.out.split()))
 
 
 def test_arrivals_of_a_file_are_replayed_and_each_is_a_range(

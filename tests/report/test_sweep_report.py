@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.items import put_throughput
-from ortbench.facts.checks import Check
-from ortbench.features.junit.report import outcomes_of_checks, outcomes_of_run
+from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.page.report.chart_data.model import Chart, LineChart, Panel
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json, bmf
@@ -22,13 +21,12 @@ from ortbench.model.result import Result
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import Axis
 from ortbench.model.slo import Slo
-from ortbench.report import comparison
 from ortbench.report.markdown import markdown
 from ortbench.report.run import build
 from tests.expect import there
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
-from tests.results import US, USUAL, drawing, hosted, noise_of, published, sweep_result, without
+from tests.results import US, drawing, hosted, noise_of, published, sweep_result
 
 TERMINAL = """\
 m.onnx (x: [batch, 1000])
@@ -66,16 +64,6 @@ device-resident      1.00×  1.00–1.00    1.30 ms           +0 ns  –
 LIMIT = Slo("p99", 1_300 * US)
 
 
-def test_a_heading_says_what_is_alike_in_all_shapes_and_processes() -> None:
-    result = sweep_result()
-    for it in result.shapes:
-        it.shape["sequence"] = 1
-    result.cases[0].processes = [0, 30, 60]
-    assert "sweep of 3 shapes in one session in each process: batch=1, batch=2, batch=4; sequence=1 in all" in markdown(
-        build(result)
-    )
-
-
 def test_a_terminal_shows_the_whole_of_it() -> None:
     lines = shown(build, sweep_result(slo=LIMIT, failed={2: "the first run failed: out of memory"}), width=120)
     assert "\n".join([*lines, ""])[: len(TERMINAL)] == TERMINAL
@@ -84,31 +72,10 @@ def test_a_terminal_shows_the_whole_of_it() -> None:
     assert sum(line.startswith("mode  ") for line in narrow) == 5
 
 
-def test_markdown_says_which_mode_a_table_is_of() -> None:
-    text = markdown(build(sweep_result()))
-    assert (
-        "\n| mode | shape | latency (ms) | p95 (ms) | p99 (ms) | speedup | 95% CI | time per item (ms) | items/s | best |"
-        in text
-    )
-    assert "\n| cpu-tensors | batch=4 | 1.60 | 1.60 | 1.60 | 1.00× | – | 0.400 | 2.50k | best |" in text
-    assert "\n## Shapes\n\n| shape | items | inputs | outputs | first inference | first vs later |" in text
-    assert "\n`ortbench sweep m.onnx --dim batch=1,2,4`\n" in text
-
-
 def test_the_file_has_all_of_it_and_is_read_again(tmp_path: Path) -> None:
     made = sweep_result(slo=LIMIT, failed={2: "no"})
     save(made, tmp_path / "result.json")
     assert load(tmp_path / "result.json") == made
-    data = json.loads(result_json(made))
-    assert (data["kind"], data["sweep"]) == ("sweep", {"slo": {"p99": 1_300_000}})
-    assert data["axes"] == [{"name": "batch", "unit": "elements", "values": [1, 2, 4]}]
-    assert [(it["mode"], it["point"], it["status"]) for it in data["cases"]] == [
-        (mode, {"batch": batch}, "failed" if batch == 2 else "ok") for batch in (1, 2, 4) for mode in USUAL
-    ]
-    assert [(it["name"], it["point"]) for it in data["shapes"]] == [(f"batch={n}", {"batch": n}) for n in (1, 2, 4)]
-    keys = ["name", "point", "shape", "data", "inputs", "outputs", "items", "first_inference_ns"]
-    assert all(list(it) == keys for it in data["shapes"])
-    assert "steps_ns" not in data["cases"][0]
     assert {"sweep", "shapes", "switching", "best"}.isdisjoint(json.loads(result_json(published())))
 
 
@@ -150,14 +117,6 @@ def test_each_shape_has_its_modes_in_junit_and_its_medians_in_the_forms_of_actio
     assert [name.partition("(")[2].partition(")")[0] for name in entries] == ["batch=1"] * 2 + ["batch=4"] * 2
     assert [*entries.values()] == [1.0, 0.5, 1.6, 1.5]
     assert {it["latency"]["value"] for it in json.loads(bmf([made])).values()} == {1e6, 5e5, 1.6e6, 1.5e6}
-
-
-def test_the_time_of_a_check_of_a_shape_is_that_of_the_shape() -> None:
-    checks = [
-        Check("a", "passed", "fine", metric="latency.median", mode="cpu-tensors", point={"batch": 4}),
-        Check("SLO of cpu-tensors", "passed", "kept"),
-    ]
-    assert [it.seconds for it in outcomes_of_checks(sweep_result(), checks)] == [0.0016, 0.0]
 
 
 # Pictures and pages
@@ -278,29 +237,3 @@ def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
     assert "switching cost" in words
     assert build_page([sweep_result()], ["m"]) == build_page([sweep_result()], ["m"])
     assert "by shape" not in build_page([published()], ["m"])
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_two_sweeps_are_shown_side_by_side_shape_by_shape() -> None:
-    other = without(sweep_result({**USUAL, "cpu-tensors": {1: 1000, 2: 1800, 4: 1600}}), 4)
-    other.setup = {**other.setup, "run_id": "1" * 32}
-    out = "\n".join([*shown(comparison.build, [sweep_result(), other], ["a", "b"], 0.02, True, width=120), ""])
-    assert (
-        """
-mode             point        a      b  ratio       95% CI  verdict      a p95  b p95  a p99  b p99
-                             ms     ms                                      ms     ms     ms     ms
-cpu-tensors      batch=1   1.00   1.00  1.000  0.971–1.030  cannot tell   1.00   1.00   1.00   1.00
-cpu-tensors      batch=2   1.20   1.80   1.50    1.46–1.54  slower        1.20   1.80   1.20   1.80
-cpu-tensors      batch=4   1.60      –      –            –  –             1.60      –   1.60      –
-device-resident  batch=1  0.500  0.500  1.000  0.971–1.030  cannot tell  0.500  0.500  0.500  0.500
-device-resident  batch=2  0.600  0.600  1.000  0.971–1.030  cannot tell  0.600  0.600  0.600  0.600
-device-resident  batch=4   1.50      –      –            –  –             1.50      –   1.50      –
-"""
-        in out
-    )
-    records = comparison.records([sweep_result(), other], ["a", "b"], 0.02)
-    assert {(it["batch"], it["mode"]) for it in records if it["metric"] == "latency"} == {
-        (batch, mode) for batch in (1, 2, 4) for mode in ("cpu-tensors", "device-resident")
-    }
-    text = build_page([sweep_result(), other], ["a", "b"])
-    assert [it for it in Page(text).text("h2") if "Side" in it or "side" in it]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from statistics import median
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol
 
 from ortbench.analysis.comparing.comparable import Traits
 from ortbench.analysis.comparing.pairs import are_apart, by_round
@@ -196,30 +196,22 @@ def summarise_switching(found: Switching) -> Switching:
         for way in took:
             took[way] += ns[way]
             drawn[way] = drawn[way] + figures.get(way, 0.0)
-        shapes.append({**it, "alone_ns": ns["alone"], "turns_ns": ns["turns"], **_times(rounds, figures, ns)})
+        ratio, ci95 = _times(rounds, figures, ns)
+        shapes.append({**it, "alone_ns": ns["alone"], "turns_ns": ns["turns"], "ratio": ratio, "ci95": ci95})
     cost, within = (took["turns"] - took["alone"]) / len(shapes), None
     if rounds.are_enough:
         within = [round(end) for end in rounds.interval((drawn["turns"] - drawn["alone"]) / len(shapes), cost)]
+    ratio, ci95 = _times(rounds, drawn, took)
     return {
-        **found,
-        "rounds": count,
-        **_times(rounds, drawn, took),
-        "cost_ns": round(cost),
-        "cost_ci95_ns": within,
-        "shapes": shapes,
-    }
+        **found, "rounds": count, "ratio": ratio, "ci95": ci95, "cost_ns": round(cost), "cost_ci95_ns": within, "shapes": shapes,
+    }  # fmt: skip
 
 
-class _Times(TypedDict):
-    ratio: float
-    ci95: list[float] | None
-
-
-def _times(rounds: Rounds, drawn: Mapping[str, Any], took: Mapping[str, int]) -> _Times:
-    """How many times as long calls take in turns, by what they take and by what each resample has instead."""
+def _times(rounds: Rounds, drawn: Mapping[str, Any], took: Mapping[str, int]) -> tuple[float, list[float] | None]:
+    """How many times as long calls take in turns, by what they take, and its interval, by what each resample has instead."""
     ratio = max(took["turns"], 1) / max(took["alone"], 1)
     inside = rounds.interval(drawn["turns"] / drawn["alone"], ratio) if rounds.are_enough else None
-    return {"ratio": round(ratio, 4), "ci95": None if inside is None else [round(end, 4) for end in inside]}
+    return round(ratio, 4), None if inside is None else [round(end, 4) for end in inside]
 
 
 def _by_round(samples: Sequence[int], calls: int) -> Blocks:

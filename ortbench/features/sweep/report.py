@@ -29,7 +29,7 @@ from ortbench.report import model
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, figure_table
 from ortbench.report.costs import CPU_COLUMN, TITLE
 from ortbench.report.outputs import own_outputs
-from ortbench.report.phrases import PAIRS, measured_report, processes_in, said_once
+from ortbench.report.phrases import measured_report, said_once
 from ortbench.report.placement import on_page, placement_parts, titled
 
 _NAMES = 3  # of shapes that a heading has
@@ -70,18 +70,12 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Ta
         first = CANNOT_TELL if unknown else TIE if alike else BEST
         return first if shape in (of["shape"], *alike, *unknown) else WORSE
 
-    def name(case: Case) -> str:
-        return names[id(case)]
+    def slo_cell(case: Case) -> str:
+        return model.NOTHING if slo is None or is_rate(case.mode, LATENCY) else _MET[meets_slo(case, slo)]
 
-    own = {
-        **(own or {}),
-        "best": Own(mark, model.Kind.WORD),
-        "SLO": Own(
-            lambda case: model.NOTHING if slo is None or is_rate(case.mode, LATENCY) else _MET[meets_slo(case, slo)],
-            model.Kind.WORD,
-        ),
-    }
-    return case_table(result, [case for case, _ in found], [MODE, (_SHAPE, name)], own)
+    own = {**(own or {}), "best": Own(mark, model.Kind.WORD), "SLO": Own(slo_cell, model.Kind.WORD)}
+    shape_of: KeyColumn = (_SHAPE, lambda case: names[id(case)])
+    return case_table(result, [case for case, _ in found], [MODE, shape_of], own)
 
 
 def shape_table(result: Result) -> model.Table:
@@ -104,9 +98,8 @@ def _shape_row(shape: Point, cpu: Case | None) -> tuple[str, ...]:
 
 def switching_table(result: Result) -> model.Table:
     """What it costs that each call has another shape, by mode."""
-    return model.filled(
-        model.Table(_SWITCHING, tuple(map(_switched, result.own.get("switching") or [])), title="Switching shapes")
-    )
+    rows = tuple(map(_switched, result.own.get("switching") or []))
+    return model.filled(model.Table(_SWITCHING, rows, title="Switching shapes"))
 
 
 def _switched(found: Switching) -> tuple[str, ...]:
@@ -128,7 +121,7 @@ _COSTS = ((CPU_TIME, SPIN_SHARE, _CPU_STILL), (DEVICE_MEMORY, HOST_MEMORY), (ENE
 
 def _cost_blocks(result: Result) -> list[model.Block]:
     """What shapes cost besides time: the table with what it says and what is not known; nothing where it was not asked for."""
-    asked = [(shape, case) for shape, case in mode_by_mode(result) if _is_asked(case)]
+    asked = [(shape, case) for shape, case in mode_by_mode(result) if case.own or _CPU_STILL in case.metrics]
     if not asked:
         return []
     found: list[model.Block] = []
@@ -141,10 +134,6 @@ def _cost_blocks(result: Result) -> list[model.Block]:
     if notes := _lacking(asked):
         found.append(model.Notes(notes))
     return found
-
-
-def _is_asked(case: Case) -> bool:
-    return bool(case.own) or _CPU_STILL in case.metrics
 
 
 def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[model.Note]:
@@ -170,27 +159,16 @@ def not_measured(result: Result) -> list[model.Note]:
 
 
 def build(result: Result, folder: str | None = None) -> model.Report:
-    table, shapes = mode_table(result), shape_table(result)
-    parts: list[Sequence[model.Block]] = []
-    if table.rows:
-        parts.append([table])
-    if shapes.rows:
-        parts.append(titled(shapes))
-    if (switching := switching_table(result)).rows:
-        parts.append(titled(switching))
+    table, *others = mode_table(result), shape_table(result), switching_table(result)
+    parts: list[Sequence[model.Block]] = [[table]] if table.rows else []
+    parts += [titled(it) for it in others if it.rows]
     costs = [[model.Title(f"{TITLE}: by shape"), *blocks]] if (blocks := _cost_blocks(result)) else []
     further = [*own_outputs(result), *costs, *on_page(placement_parts(result))]
     return measured_report("ortbench", result, parts, not_measured(result), further, folder)
 
 
 def own_line(result: Result) -> str:
-    """A sweep: how many shapes, which, and the dimensions that have one size in all of them."""
-    names = [it.name for it in result.shapes]
-    shown = names if len(names) <= 2 * PAIRS else [*names[:PAIRS], "…", names[-1]]
-    sizes = [{*it.shape.items()} for it in result.shapes if it.shape and it.data is None]
-    alike = ", ".join(f"{name}={size}" for name, size in sorted(set.intersection(*sizes))) if sizes else ""
-    said = f"sweep of {units.count(len(names), 'shape')} in one session{' in each process' * bool(processes_in(result))}: {', '.join(shown)}"
-    return f"{said}; {alike} in all" if alike else said
+    return f"sweep of {units.count(len(result.shapes), 'shape')} in one session: {heading(result)}"
 
 
 def heading(result: Result) -> str:
