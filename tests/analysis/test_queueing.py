@@ -10,6 +10,7 @@ from ortbench.analysis.latency_bounds import LEAST, QUANTILES, latency_bounds, m
 from ortbench.core.stats import DOUBT, binomial_tails, t_quantile
 from ortbench.features.load.analysis import queueing
 from ortbench.features.load.analysis.queueing import FEWEST_CYCLES, cycle_interval, fairness, rate_interval
+from ortbench.features.load.model import own_rate
 from tests.expect import there
 from tests.queues import MS, disagreements, hidden, lindley, md1_wait, served, steady
 
@@ -18,7 +19,7 @@ def test_uniform_and_replayed_arrivals() -> None:
     assert list(queueing.uniform_arrivals(4, 1)) == [0, 250 * MS, 500 * MS, 750 * MS]
     assert list(queueing.uniform_arrivals(0.1, 1)) == [0]
     seconds = [0.0, 0.5, 0.5, 2.0]
-    assert queueing.own_rate(seconds) == 1.5
+    assert own_rate(seconds) == 1.5
     assert list(queueing.replayed_arrivals(seconds, None, 10)) == [0, 500 * MS, 500 * MS, 2000 * MS]
     assert list(queueing.replayed_arrivals(seconds, 3.0, 10)) == [0, 250 * MS, 250 * MS, 1000 * MS]
     assert list(queueing.replayed_arrivals(seconds, None, 1)) == [0, 500 * MS, 500 * MS]

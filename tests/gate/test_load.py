@@ -20,7 +20,6 @@ from ortbench.features.load.analysis.points import (
     LoadPoint,
     load_cases,
     load_point_of,
-    measured_points,
 )
 from ortbench.features.load.gates import LiveLoadGate, check_live
 from ortbench.features.load.plan import LoadPlan
@@ -258,7 +257,7 @@ def tell(live: LiveLoadGate, side: int, place: LoadPoint, block: LoadBlock, mode
 
 def heard(candidate: Result, baseline: Result, asked: Limits) -> tuple[LiveLoadGate, list[Check]]:
     """A live gate that was told all blocks of both sides, round by round, and its checks."""
-    live = LiveLoadGate(asked, measured_points(candidate))
+    live = LiveLoadGate(asked, [(it.mode, load_point_of(it)) for it in load_cases(candidate)])
     for side, result in enumerate((candidate, baseline)):
         for level in load_cases(result):
             for block in level.load_blocks or []:

@@ -40,10 +40,9 @@ from ortbench.features.load.analysis.points import (
     slo_cases,
     slo_in,
 )
-from ortbench.features.load.analysis.queueing import own_rate
-from ortbench.features.load.facts.slo import search_fact
+from ortbench.features.load.facts.points import search_fact
 from ortbench.features.load.model import KIND, SloRate
-from ortbench.features.load.plan import AUTO, UNDER_LOAD, LoadPlan, load_in, load_of, read_timestamps
+from ortbench.features.load.plan import AUTO, UNDER_LOAD, LoadPlan, load_in, load_of
 from ortbench.model.kinds import CONCURRENCY, RATE
 from ortbench.model.metrics import Figure
 from ortbench.model.modes import CPU, LATENCY, SLO_RATE, THROUGHPUT
@@ -267,10 +266,10 @@ def live_gate(limits: Limits, plans: Sequence[Plan]) -> LiveLoadGate:
 def planned_points(plan: Plan) -> list[tuple[str, LoadPoint]]:
     """The modes and load points that a load has, as far as they are known before: a search comes upon its rates."""
     load = load_in(plan)
-    rates = load.rate if isinstance(load.rate, tuple) else ()
-    if load.rate is None and load.file is not None:
-        rates = (own_rate(read_timestamps(load.file)),)
-    points = [*(LoadPoint(CONCURRENCY.name, it) for it in load.closed), *(LoadPoint(RATE.name, it) for it in rates)]
+    points = [
+        *(LoadPoint(CONCURRENCY.name, it) for it in load.closed),
+        *(LoadPoint(RATE.name, it) for it in load.rates),
+    ]
     return [(mode, it) for mode in plan.modes for it in points]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from ortbench.model import modes
@@ -45,6 +45,11 @@ KIND = Kind(
 )  # fmt: skip
 # What the clients of a load have: one session together, one each, or one each in a process of its own.
 SHARED, OWN, PROCESS = "shared", "own", "process"
+
+
+def own_rate(seconds: Sequence[float]) -> float:
+    """The mean requests per second of a file of timestamps: its distances by its length."""
+    return (len(seconds) - 1) / seconds[-1]
 
 
 class LoadSetup(TypedDict):
@@ -96,8 +101,8 @@ class LoadClients(TypedDict):
     lock: list[int] | None
 
 
-class AnsweredBlock(TypedDict):
-    """What clients did from ``at_ns`` on: when the runs of each started and ended, packed (`pack`); what ended a
+class LoadRuns(TypedDict):
+    """``load_closed``: what clients did from ``at_ns`` on: when the runs of each started and ended, packed (`pack`); what ended a
     client early and what is wrong with the outputs of one, in words; CPU time of the worker and time by the clock."""
 
     at_ns: int
@@ -109,11 +114,7 @@ class AnsweredBlock(TypedDict):
     wall_ns: int
 
 
-class LoadRuns(AnsweredBlock):
-    """``load_closed``."""
-
-
-class LoadServed(AnsweredBlock):
+class LoadServed(LoadRuns):
     """``load_open``: also which requests each client served, and from when on it was free for each, packed; and for each mark when the
     worker got to it and what CPU time it had taken by then, ns."""
 

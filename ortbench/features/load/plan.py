@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ortbench.core.ep_names import CPU_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.paths import Kind, check_readable, kind_of
-from ortbench.features.load.model import OWN, PROCESS, SHARED
+from ortbench.features.load.model import OWN, PROCESS, SHARED, own_rate
 from ortbench.model.modes import CPU, LOAD_MODES, Part
 from ortbench.model.slo import parse_slo
 from ortbench.plan.option_types import FLAG, TEXT, TIME, WHOLE, check_seconds, finite
@@ -45,14 +45,17 @@ def usual_concurrency(cores: int) -> tuple[int, ...]:
 
 def parse_concurrency(text: str, option: str) -> tuple[int, ...]:
     """``1,2,4`` as whole numbers, each once, ascending; `BadInput`: no whole number, or one that no load point can have."""
-    found = set()
-    for part in text.split(","):
-        if not re.fullmatch(r"\d{1,6}", part.strip(), re.ASCII):
-            raise BadInput(f"{option} {text!r}: write whole numbers, such as 1,2,4,8", option)
-        if not 1 <= int(part) <= MOST_CLIENTS:
-            raise BadInput(f"{option} {part.strip()}: from 1 to {MOST_CLIENTS} clients", option)
-        found.add(int(part))
-    return tuple(sorted(found))
+    parts = [it.strip() for it in text.split(",")]
+    if not all(re.fullmatch(r"\d{1,6}", it, re.ASCII) for it in parts):
+        raise BadInput(f"{option} {text!r}: write whole numbers, such as 1,2,4,8", option)
+    for it in parts:
+        _check_count(int(it), option, "clients")
+    return tuple(sorted({*map(int, parts)}))
+
+
+def _check_count(count: int, option: str, of: str = "workers") -> None:
+    if not 1 <= count <= MOST_CLIENTS:
+        raise BadInput(f"{option} {count}: from 1 to {MOST_CLIENTS} {of}", option)
 
 
 def parse_rate(text: str, option: str) -> tuple[float, ...] | str:
@@ -60,25 +63,15 @@ def parse_rate(text: str, option: str) -> tuple[float, ...] | str:
     have."""
     if text.strip() == AUTO:
         return AUTO
-    found = set()
-    for part in text.split(","):
-        try:
-            rate = float(part)
-        except ValueError:
-            raise BadInput(
-                f"{option} {text!r}: write requests per second, such as 30 or 10,20,30, or auto", option
-            ) from None
+    try:
+        rates = {float(it) for it in text.split(",")}
+    except ValueError:
+        said = "write requests per second, such as 30 or 10,20,30, or auto"
+        raise BadInput(f"{option} {text!r}: {said}", option) from None
+    for rate in rates:
         if not 0 < rate <= _MOST_RATE:
-            raise BadInput(
-                f"{option} {part.strip()}: must be above zero, and at most {_MOST_RATE:g} requests/s", option
-            )
-        found.add(rate)
-    return tuple(sorted(found))
-
-
-def _workers(value: int, option: str) -> None:
-    if not 1 <= value <= MOST_CLIENTS:
-        raise BadInput(f"{option} {value}: from 1 to {MOST_CLIENTS} workers", option)
+            raise BadInput(f"{option} {rate:g}: must be above zero, and at most {_MOST_RATE:g} requests/s", option)
+    return tuple(sorted(rates))
 
 
 def _arrivals(value: str, option: str) -> None:
@@ -137,7 +130,7 @@ class LoadPlan(Part):
         kind=TEXT._replace(parse=parse_slo), commands=("load",), common=("load",),
     )  # fmt: skip
     workers: int = _put(
-        "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_workers
+        "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_check_count
     )
     duration_s: float | None = option(
         "duration", "TIME", "Measure each load point for TIME.", MEASURED, kind=TIME, commands=("load",), is_in_suites=False, check=check_seconds,
@@ -160,6 +153,13 @@ class LoadPlan(Part):
                 len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
             )
         return self.concurrency or ()
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Those that are known before: a search comes upon its rates, and a file has one of its own."""
+        if isinstance(self.rate, tuple):
+            return self.rate
+        return () if self.rate == AUTO or self.file is None else (own_rate(read_timestamps(self.file)),)
 
     def with_files(self, to: Callable[[str], str]) -> Self:
         return self if self.file is None else replace(self, arrivals=to(self.file))

@@ -166,19 +166,13 @@ def _longer(case: Case, stat: str, most_ns: int) -> float:
 
 
 def put_scaling(result: Result) -> None:
-    """Put into the closed load points of a load how many times the throughput of one client they bring."""
-    for case in measured_cases(result, CONCURRENCY):
-        found = _scaling(case, measured_cases(result, CONCURRENCY, case.mode))
-        if found is not None:
+    """Put into the closed load points of a load how many times the throughput of one client they bring, where that was measured."""
+    cases = measured_cases(result, CONCURRENCY)
+    of_one = {it.mode: it for it in cases if load_point_of(it).value == 1}
+    for case in cases:
+        if (one := of_one.get(case.mode)) is not None:
+            found = Ratio(1.0, None) if case is one else throughput_ratio(case, one)
             case.put("scaling", found.ratio, found.ci95, derived=True)
-
-
-def _scaling(case: Case, cases: Sequence[Case]) -> Ratio | None:
-    """How many times the throughput of one client a closed load point brings; None where one client was not measured."""
-    one = next((it for it in cases if load_point_of(it) == LoadPoint(CONCURRENCY, 1)), None)
-    if one is None:
-        return None
-    return Ratio(1.0, None) if case is one else throughput_ratio(case, one)
 
 
 def throughput_ratio(case: Case, one: Case) -> Ratio:
@@ -295,11 +289,6 @@ def failed_cases(result: Result) -> list[Case]:
 
 def has_rates(result: Result) -> bool:
     return any(RATE in case.point for case in load_cases(result))
-
-
-def measured_points(result: Result) -> list[tuple[str, LoadPoint]]:
-    """The modes and load points of all that was measured, closed loops before open ones."""
-    return [(case.mode, load_point_of(case)) for kind in (CONCURRENCY, RATE) for case in measured_cases(result, kind)]
 
 
 def slo_text(asked: Mapping[str, int]) -> str:

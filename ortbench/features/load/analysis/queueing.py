@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.analysis.latency_bounds import BATCHES, QUANTILES, are_correlated, mean_interval
 from ortbench.core.stats import DOUBT, FEW, MEAN, figure_of, student, t_quantile
+from ortbench.features.load.model import own_rate
 from ortbench.model.schema import LatencyBounds
 
 if TYPE_CHECKING:
@@ -139,8 +140,3 @@ def replayed_arrivals(seconds: Sequence[float], rate: float | None, duration_s: 
 
     moments = np.asarray(seconds, dtype=np.float64) * (1.0 if rate is None else own_rate(seconds) / rate)
     return np.round(moments[moments <= duration_s][:MOST_REQUESTS] * 1e9).astype(np.int64)
-
-
-def own_rate(seconds: Sequence[float]) -> float:
-    """The mean requests per second of a file: its distances by its length."""
-    return (len(seconds) - 1) / seconds[-1]

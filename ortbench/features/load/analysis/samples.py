@@ -70,6 +70,7 @@ class LoadSamples:
     slo: Mapping[str, int] | None = None  # what was asked for, ns by statistic
     apart: Mapping[str, LoadSamples] = field(default_factory=dict)  # of each of several shapes alone, by its name
     processes: Sequence[int] = ()
+    every: int = 1  # of how many blocks of a closed loop one is kept
 
     def of(self, shape: int | None) -> LoadSamples:
         """What is taken of one shape alone; without one of all together."""

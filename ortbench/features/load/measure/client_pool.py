@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.core.files import temporary_folder
 from ortbench.features.load.analysis.blocks import ClosedLoopBlock, OpenLoopBlock, cpu_marks, cpu_parts
-from ortbench.features.load.model import OWN, PROCESS, AnsweredBlock, LoadClients, LoadRuns, LoadServed
+from ortbench.features.load.model import OWN, PROCESS, LoadClients, LoadRuns, LoadServed
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.streams import shape_requests
@@ -196,7 +196,7 @@ class ClientPool:
         return answers
 
 
-def _block(answers: Sequence[AnsweredBlock], watch: LockWatch | None, last_ns: int, round: int) -> dict[str, Any]:
+def _block(answers: Sequence[LoadRuns], watch: LockWatch | None, last_ns: int, round: int) -> dict[str, Any]:
     """What both loops have of a block, whose last run ended then."""
     begin = answers[0]["at_ns"]
     return {
@@ -208,7 +208,7 @@ def _block(answers: Sequence[AnsweredBlock], watch: LockWatch | None, last_ns: i
     }
 
 
-def _raise_errors(answers: Sequence[AnsweredBlock]) -> None:
+def _raise_errors(answers: Sequence[LoadRuns]) -> None:
     """Raise what clients died of, or what is wrong with their outputs."""
     for answer in answers:
         if answer["error"] is not None:

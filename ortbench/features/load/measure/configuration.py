@@ -55,17 +55,6 @@ class ArrivalSchedule:
         """How long a load point is meant to be, s."""
         return self._load.point_s(None if self._stamps is None else self._stamps[-1])
 
-    @property
-    def rates(self) -> tuple[float, ...]:
-        rate = self._load.rate
-        if isinstance(rate, tuple):
-            return rate
-        return () if rate == AUTO or self._stamps is None else (queueing.own_rate(self._stamps),)
-
-    def longest_s(self, rate: float) -> float | None:
-        """How long a file of arrivals goes on at a rate, s; None where arrivals are made up."""
-        return None if self._stamps is None else (len(self._stamps) - 1) / rate
-
     def tested_block_s(self, point: LoadPoint, least: int, run_s: float) -> float:
         """How long a block of a load point is that a test looks at: so that there are `_ROUNDS`, or as long as the `least` runs take."""
         fair_s = self.point_s / _ROUNDS
@@ -73,8 +62,7 @@ class ArrivalSchedule:
             needed_s = max(SHORTEST_BLOCK_NS / 1e9, FEWEST_CYCLES * run_s * point.value, least * run_s)
             return max(needed_s, min(fair_s, _LONGEST_TESTED_S))
         block_s = max(fair_s, (least + SKIPPED) / point.value)
-        longest_s = self.longest_s(point.value)
-        return block_s if longest_s is None else min(block_s, longest_s)
+        return block_s if self._stamps is None else min(block_s, (len(self._stamps) - 1) / point.value)
 
     def moments(self, rate: float, duration_s: float, repeat: int) -> queueing.Moments:
         """When requests are due, ns from the beginning on, shape (n,); the same for the same `repeat`."""
@@ -125,7 +113,6 @@ class LoadConfiguration(StreamConfiguration):
         self.clients = ClientPool(self, load.sessions, self._seed)
         self._ready: dict[str, int] = {}  # clients by mode
         self._worker: Client | None = None  # that has them
-        self._every: dict[int, int] = {}
         self._card: int | None = None
         self._alone_clocks: dict[str, list[int]] = {}
         self._rows: dict[int, tuple[object, Case]] = {}
@@ -152,7 +139,7 @@ class LoadConfiguration(StreamConfiguration):
         for mode in self.modes:
             for count in self._load.closed:
                 self.add(mode, LoadPoint(CONCURRENCY, count))
-            for rate in self.due.rates:
+            for rate in self._load.rates:
                 self.add(mode, LoadPoint(RATE, rate))
         self._prepare_clients()
 
@@ -301,14 +288,12 @@ class LoadConfiguration(StreamConfiguration):
 
     def _thin_out(self, taken: LoadSamples) -> None:
         """Keep one block in several where there are more runs than a result holds."""
-        every = self._every.setdefault(id(taken), 1)
-        taken.blocks = [it for it in taken.blocks if it.round % every == 0]
+        taken.blocks = [it for it in taken.blocks if it.round % taken.every == 0]
         while len(taken.blocks) > 1 and sum(it.inferences for it in taken.blocks) > _MOST_RUNS:
-            every *= 2
-            taken.blocks = [it for it in taken.blocks if it.round % every == 0]
+            taken.every *= 2
+            taken.blocks = [it for it in taken.blocks if it.round % taken.every == 0]
             note = "more inferences were timed than a result holds: some load points keep one block in several, and all figures are of these"
             self.result.warn("load-downsampled", note)
-        self._every[id(taken)] = every
 
     # The result
 

@@ -96,6 +96,7 @@ def forecast_of(plans: Sequence[Plan], test: SequentialTest | None = None) -> Fo
     rounds = max(_MOST_ROUNDS, math.ceil(level_s)) + 2 if load.closed else 0  # as each process has whole ones
     may_be_several = load.file is None and (test is None or isinstance(test, Undecided))
     given = plans[0].loop.processes if may_be_several else 1
+    rates = load.rates
 
     def point_s(point: LoadPoint, run_s: float) -> float:
         if test:
@@ -107,7 +108,7 @@ def forecast_of(plans: Sequence[Plan], test: SequentialTest | None = None) -> Fo
 
     def measuring_s(run_s: float, modes: int) -> float:
         closed_s = sum(point_s(LoadPoint(CONCURRENCY, it), run_s) for it in load.closed) * shapes
-        rated_s = sum(shapes * point_s(LoadPoint(RATE, it), run_s) + ALONE_S for it in due.rates)
+        rated_s = sum(shapes * point_s(LoadPoint(RATE, it), run_s) + ALONE_S for it in rates)
         searched_s = TRIES * level_s if load.rate == AUTO else 0.0
         alone = rounds + (_ALONE_ROUNDS if load.is_open else 0)
         blocks_s = modes * (closed_s + rated_s + searched_s + alone * (ALONE_S + _ALONE_RUNS * run_s))
