@@ -103,6 +103,7 @@ def test_integers_are_exact(dtype: np.dtype[Any]) -> None:
 def test_nan_equals_only_nan(dtype: np.dtype[Any]) -> None:
     nan, one = array([np.nan], dtype), array([1.0], dtype)
     assert difference("y", nan, nan.copy()) is None
+    assert difference("y", array([np.nan, 1.0], dtype), array([np.nan, 1.25], dtype), rtol=1.0, atol=1.0) is None
     assert difference("y", nan, one) is not None
     assert difference("y", one, nan) is not None
 

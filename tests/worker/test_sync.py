@@ -395,6 +395,7 @@ def test_what_returned_early_elsewhere_is_not_taken_here() -> None:
     with syncs.excluding("run", [RUN]):
         assert syncs.prove("run", device.to_prove()).kind == SYNCHRONIZE
     assert syncs.prove("run", device.to_prove()).kind == RUN
+    assert syncs.refuse("run", RUN)  # it was not refused for good
 
 
 def test_a_device_that_now_and_then_keeps_up_with_the_host_leaves_work_in_most_trials() -> None:
@@ -432,11 +433,20 @@ def test_a_known_sync_that_does_not_wait_here_is_refused_and_another_proved(know
 
 
 @pytest.mark.parametrize("work", [50 * US, MS, 30 * MS, 2_000 * MS])
-def test_a_known_token_that_overtakes_the_work_here_is_refused(work: int) -> None:
+@pytest.mark.parametrize("kind", [READBACK, SYNCHRONIZE])
+def test_a_known_token_that_overtakes_the_work_here_is_refused(kind: str, work: int) -> None:
     session = Session()
-    session.prove(waiting(READBACK, work))
+    session.prove(waiting(kind, work))
     other = Simulator(work, token_leaves=None)
     assert session.prove(other).wait == other.readback
+
+
+def test_a_token_that_always_overtook_the_work_is_not_asked_again() -> None:
+    session = Session()
+    session.prove(Simulator(token_leaves=None))
+    other = Simulator(token_leaves=None)
+    sync = session.prove(other)
+    assert (sync.wait, "verified before" in sync.evidence) == (other.readback, True)
 
 
 def test_two_seconds_of_work_are_proved_with_six_runs_and_confirmed_with_two() -> None:

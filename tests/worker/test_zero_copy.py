@@ -148,6 +148,14 @@ def test_noise_of_either_mode_is_doubt(noisy: str) -> None:
     )
 
 
+def test_noise_that_outlasts_the_patience_hides_all_copies() -> None:
+    clock = Clock()
+    resident = ScriptedResident(clock.taking(100_000 * US), clock.taking(30_000 * US), clock.taking(20_000 * US))
+    shared = ScriptedShared(clock.taking(100_000 * US, *[120_000 * US] * 20))
+    found = prove_zero_copy(shared, resident, False, clock)
+    assert (found.verified, "would not show in noise of 50.0 ms" in found.evidence) == (False, True)
+
+
 def test_other_addresses_are_no_zero_copy() -> None:
     clock = Clock()
     shared = ScriptedShared(clock.taking(1), same=False)
@@ -198,10 +206,12 @@ def test_what_is_said_of_a_run_without_room_for_copies() -> None:
 
 def test_the_least_of_each_time_counts() -> None:
     clock = Clock()
-    copies = clock.taking(300 * US, 100 * US, 300 * US), clock.taking(100 * US)
-    found = prove_by_copy_times(ScriptedShared(clock.taking(500 * US, 90 * US, 500 * US)), copies, "seen", clock)
+    copies = clock.taking(*[300 * US] * 5, *[100 * US] * 5), clock.taking(100 * US)  # of what is before and behind
+    found = prove_by_copy_times(
+        ScriptedShared(clock.taking(500 * US, 90 * US, *[500 * US] * 99)), copies, "seen", clock
+    )
     assert found.evidence.startswith("the outputs are at the bound addresses and seen")
-    assert "copying in 100 µs, copying out 100 µs" in found.evidence
+    assert "an inference took 90.0 µs, copying in 100 µs, copying out 100 µs" in found.evidence
     other = ScriptedShared(clock.taking(1), same=False)
     assert not prove_by_copy_times(other, copies, "seen", clock).addresses
 
